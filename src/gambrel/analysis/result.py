@@ -1,0 +1,349 @@
+"""The analysis: one result that every face renders. Data only; nothing is computed elsewhere.
+
+Every scope (an op, a module, a kind, the whole) has the same measures, in a `Measures` record.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+import msgspec
+
+from gambrel.device.model import Device
+
+SCHEMA_VERSION = 1
+
+#: Unit of every number in the JSON of an analysis.
+UNITS: dict[str, str] = {
+    "flops": "FLOP",
+    "matrix_flops": "FLOP",
+    "vector_flops": "FLOP",
+    "special_ops": "evaluation",
+    "read_bytes": "byte",
+    "write_bytes": "byte",
+    "traffic_bytes": "byte",
+    "ideal_traffic_bytes": "byte",
+    "link_bytes": "byte",
+    "arithmetic_intensity": "FLOP/byte",
+    "ridge_point": "FLOP/byte",
+    "peak_flop_per_s": "FLOP/s",
+    "peak_byte_per_s": "byte/s",
+    "attainable_flop_per_s": "FLOP/s",
+    "bound_time_s": "s",
+    "ideal_bound_time_s": "s",
+    "expected_time_s": "s",
+    "time_share": "1",
+    "compute_utilization": "1",
+    "memory_utilization": "1",
+    "coverage": "1",
+    "parameters": "1",
+    "tdp_w": "W",
+    "capacity_bytes": "byte",
+    "byte_per_s": "byte/s",
+    "flop_per_s": "FLOP/s",
+}
+
+
+class Bound(StrEnum):
+    """The resource that limits, by work/peak; a tie at the ridge is COMPUTE."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    NETWORK = "network"
+    OVERHEAD = "overhead"
+
+
+class State(StrEnum):
+    """What is known of an op's cost."""
+
+    COUNTED = "counted"
+    FREE = "free"
+    UNMODELLED = "unmodelled"
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A time with its range.
+
+    Attributes:
+        value: Seconds.
+        low: Lower end of the range, s.
+        high: Upper end, s.
+        confidence: ``high``, ``medium`` or ``low``.
+        reason: Why that confidence.
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: str
+    reason: str
+
+
+class EngineWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Work on one engine in one number format, and the roof it was held against.
+
+    Attributes:
+        work_class: ``matrix``, ``vector`` or ``special``: the class of the work.
+        dtype: Number format of the work.
+        flops: FLOP (function evaluations for ``special``).
+        engine: Engine of the device that serves it; empty when the device has no known roof.
+        engine_dtype: Format of the roof (differs from ``dtype`` after a fallback).
+        peak_flop_per_s: That roof; None when unknown.
+        time_s: ``flops / peak``; None when the roof is unknown.
+    """
+
+    work_class: str
+    dtype: str
+    flops: int
+    engine: str = ""
+    engine_dtype: str = ""
+    peak_flop_per_s: float | None = None
+    time_s: float | None = None
+
+
+class ResourceTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a scope keeps one resource busy at its peak rate.
+
+    Attributes:
+        resource: An engine (``matrix``, ``vector``, ...), a memory level (``DRAM``) or a link.
+        bound: The class of bound that it stands for.
+        time_s: Work / peak.
+        utilization: Share of the resource in use at the bound time.
+    """
+
+    resource: str
+    bound: Bound
+    time_s: float
+    utilization: float
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one scope: an op, a module, a kind, or the whole.
+
+    ``flops`` is the work on the scope's main class of engine: matrix work where there is any (the
+    figure that papers publish as "FLOPs"), otherwise vector arithmetic. Matrix and vector work are
+    never added to one number, because no single roof applies to their sum.
+
+    Attributes:
+        matrix_flops: Multiply-accumulate work, FLOP (FMA = 2).
+        vector_flops: Element-wise and reduction arithmetic, FLOP.
+        special_ops: Transcendental function evaluations.
+        read_bytes: Compulsory bytes read from the memory level of the roof, eager execution.
+        write_bytes: Compulsory bytes written.
+        link_bytes: Bytes over the link to other devices or the host.
+        work: The same work by engine and number format, with the roofs used.
+        times: Busy time of each resource.
+        bound: The resource class with the largest busy time; None for no work and no traffic.
+        bound_time_s: No run is faster (data that stayed in cache apart); None when nothing that
+            the scope needs has a known roof.
+        expected_time_s: A calibrated estimate; None when there is no calibration.
+        peak_flop_per_s: Roof of the main engine; None when unknown.
+        peak_byte_per_s: Roof of the memory; None when unknown.
+        time_share: Share of the whole's bound time.
+    """
+
+    matrix_flops: int = 0
+    vector_flops: int = 0
+    special_ops: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    link_bytes: int = 0
+    work: tuple[EngineWork, ...] = ()
+    times: tuple[ResourceTime, ...] = ()
+    bound: Bound | None = None
+    bound_time_s: float | None = None
+    expected_time_s: Estimate | None = None
+    peak_flop_per_s: float | None = None
+    peak_byte_per_s: float | None = None
+    time_share: float | None = None
+
+    @property
+    def flops(self) -> int:
+        """Work on the main class of engine, FLOP."""
+        return self.matrix_flops or self.vector_flops
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes read and written."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte; 0 without work, infinite without traffic."""
+        if self.flops == 0:
+            return 0.0
+        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+
+    @property
+    def ridge_point(self) -> float | None:
+        """FLOP/byte at which the main engine's roof meets the memory's; None when unknown."""
+        if self.peak_flop_per_s is None or self.peak_byte_per_s is None:
+            return None
+        return self.peak_flop_per_s / self.peak_byte_per_s
+
+    @property
+    def attainable_flop_per_s(self) -> float | None:
+        """``min(peak, intensity * bandwidth)``; None when a roof is unknown."""
+        if self.peak_flop_per_s is None:
+            return None
+        if self.peak_byte_per_s is None or math.isinf(self.arithmetic_intensity):
+            return self.peak_flop_per_s
+        return min(self.peak_flop_per_s, self.arithmetic_intensity * self.peak_byte_per_s)
+
+    @property
+    def compute_utilization(self) -> float | None:
+        """Share of the main engine's peak in use when running at the bound."""
+        if not self.bound_time_s or self.peak_flop_per_s is None:
+            return None
+        return self.flops / self.peak_flop_per_s / self.bound_time_s
+
+    @property
+    def memory_utilization(self) -> float | None:
+        """Share of the memory bandwidth in use when running at the bound."""
+        if not self.bound_time_s or self.peak_byte_per_s is None:
+            return None
+        return self.traffic_bytes / self.peak_byte_per_s / self.bound_time_s
+
+
+class OpResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table: an op, or identical ops of repeated layers.
+
+    Attributes:
+        name: Module path with the framework's op, unique enough to find the place.
+        kind: Neutral kind.
+        op: The framework's name.
+        module: Module path; a ``*`` stands for the index of a repeated layer.
+        source: ``file.py:line`` where known.
+        phase: forward, backward or optimizer.
+        state: counted or unmodelled (free ops have no row).
+        count: How many executions the row stands for; the measures are their sum.
+        shapes: Shapes of inputs and outputs, for reading: ``"8x3x224x224, 64x3x7x7 -> 8x64x112x112"``.
+        measures: All numbers.
+    """
+
+    name: str
+    kind: str
+    op: str
+    module: str
+    source: str
+    phase: str
+    state: State
+    count: int
+    shapes: str
+    measures: Measures
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that the model needs at once.
+
+    Attributes:
+        weights_bytes: Parameters and buffers.
+        activations_bytes: Peak of live intermediates, inputs and outputs, by liveness.
+        kv_cache_bytes: Key/value cache and recurrent state.
+        gradients_bytes: Gradients, when training.
+        optimizer_bytes: Optimizer state, when training.
+        peak_op: Name of the op at which the peak occurs.
+        capacity_bytes: Of the device; None when unknown.
+        fits: Whether it fits; None when unknown.
+    """
+
+    weights_bytes: int
+    activations_bytes: int
+    kv_cache_bytes: int = 0
+    gradients_bytes: int = 0
+    optimizer_bytes: int = 0
+    peak_op: str = ""
+    capacity_bytes: int | None = None
+    fits: bool | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all parts."""
+        return (
+            self.weights_bytes
+            + self.activations_bytes
+            + self.kv_cache_bytes
+            + self.gradients_bytes
+            + self.optimizer_bytes
+        )
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What was analyzed.
+
+    Attributes:
+        name: Canonical name.
+        origin: Where the workload comes from.
+        precision: The number format that the model runs in.
+        precision_reason: Why that one when the user did not say.
+        symbols: Sizes used, e.g. ``{"batch": 8}``.
+        parameters: Number of parameters.
+        training: Whether backward and optimizer are included.
+    """
+
+    name: str
+    origin: str
+    precision: str
+    precision_reason: str
+    symbols: dict[str, int]
+    parameters: int
+    training: bool = False
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A sum over ops that share a module or a kind."""
+
+    name: str
+    count: int
+    measures: Measures
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload on a device in a precision.
+
+    Attributes:
+        model: What was analyzed.
+        hardware: The device, every ceiling with its source.
+        sparsity: Whether the structured-sparsity peaks were used.
+        total: Measures of the whole. ``bound_time_s`` is the sum over ops (they run one after
+            another); ``bound`` is the resource with the largest busy time overall.
+        ops: One row an op (identical ops of repeated layers share a row).
+        by_kind: Sums by neutral kind, largest time first.
+        by_module: Sums by top module levels, largest time first.
+        bound_shares: Share of the bound time spent in ops of each bound.
+        coverage: Share of ops with a formula, by count, free ops included.
+        coverage_traffic: Share of all compulsory bytes that belongs to ops with a formula.
+        unmodelled: Kinds without a formula and how often they occur.
+        free_ops: How many ops are free (views and the like).
+        ideal_traffic_bytes: Traffic if everything but weights and model inputs/outputs stayed on
+            chip.
+        ideal_bound_time_s: Bound of the whole as one perfectly fused kernel.
+        footprint: Memory needed.
+        conventions: How causal attention etc. were counted.
+        assumptions: What was assumed: about the model, the precision, the device.
+        warnings: What the user should not overlook.
+        gambrel_version: Version that computed it.
+        schema_version: Of this record.
+    """
+
+    model: ModelInfo
+    hardware: Device
+    sparsity: bool
+    total: Measures
+    ops: tuple[OpResult, ...]
+    by_kind: tuple[Group, ...]
+    by_module: tuple[Group, ...]
+    bound_shares: dict[str, float]
+    coverage: float
+    coverage_traffic: float
+    unmodelled: dict[str, int]
+    free_ops: int
+    ideal_traffic_bytes: int
+    ideal_bound_time_s: float | None
+    footprint: Footprint
+    conventions: dict[str, str]
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    gambrel_version: str = ""
+    schema_version: int = SCHEMA_VERSION

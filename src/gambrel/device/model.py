@@ -1,0 +1,183 @@
+"""The device: its ceilings, each with where the number comes from. Unknown is absent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a number comes from.
+
+    Attributes:
+        title: Document, table, page.
+        url: Its address; empty for derived, measured and user-given numbers.
+        date: When it was published or read, ISO; empty where unknown.
+        confidence: ``primary``, ``primary-quoted``, ``secondary``, ``derived``, ``measured`` or
+            ``user``; docs/hardware.md says what each means.
+    """
+
+    title: str
+    url: str = ""
+    date: str = ""
+    confidence: str = "user"
+
+
+class Kind(StrEnum):
+    """How a ceiling is known."""
+
+    DATASHEET = "datasheet"
+    MEASURED = "measured"
+    DERIVED = "derived"
+    USER = "user"
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One compute roof.
+
+    Attributes:
+        engine: ``matrix``, ``vector``, ``dla``, ``npu`` or ``module`` (all engines of a
+            system-on-module together).
+        dtype: Number format of the operands.
+        flop_per_s: Dense peak, FLOP/s (integer operations count alike).
+        sparse_flop_per_s: Peak with the vendor's structured sparsity, None where none is published.
+        accumulate: Accumulator format where it decides the rate, e.g. ``"fp16"``.
+        kind: Datasheet, derived, measured or given by the user.
+        source: Where the dense figure comes from.
+        sparse_source: Where the sparse figure comes from.
+        note: Caveats, formula.
+    """
+
+    engine: str
+    dtype: str
+    flop_per_s: float
+    source: Source
+    sparse_flop_per_s: float | None = None
+    sparse_source: Source | None = None
+    accumulate: str = ""
+    kind: Kind = Kind.DATASHEET
+    note: str = ""
+
+
+class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One memory level.
+
+    Attributes:
+        name: ``DRAM``, ``LLC``, ``L2``, ``L1`` or ``SRAM`` (software-managed).
+        capacity_bytes: None where not published.
+        byte_per_s: Read bandwidth, None where not published.
+        technology: E.g. ``"HBM3"``.
+        capacity_source: Source of the capacity.
+        bandwidth_source: Source of the bandwidth.
+        kind: Of the bandwidth.
+        note: Caveats.
+    """
+
+    name: str
+    capacity_bytes: int | None = None
+    byte_per_s: float | None = None
+    technology: str = ""
+    capacity_source: Source | None = None
+    bandwidth_source: Source | None = None
+    kind: Kind = Kind.DATASHEET
+    note: str = ""
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A link to the host or to other devices.
+
+    Attributes:
+        name: E.g. ``"nvlink"``, ``"pcie"``, ``"usb3"``.
+        byte_per_s: Bandwidth in the sense of ``direction``.
+        direction: ``"per direction"``, ``"bidirectional total"`` or ``"unknown"``.
+        source: Where it comes from.
+        note: Caveats.
+    """
+
+    name: str
+    byte_per_s: float
+    direction: str
+    source: Source
+    note: str = ""
+
+    @property
+    def byte_per_s_per_direction(self) -> float | None:
+        """Bandwidth one way; None when the direction is unknown."""
+        if self.direction == "bidirectional total":
+            return self.byte_per_s / 2
+        return self.byte_per_s if self.direction == "per direction" else None
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Another number about the device: a clock, a count of units, a rate, a second reading.
+
+    Attributes:
+        name: E.g. ``"boost_clock"``, ``"num_units"``, ``"dram_bandwidth_alt"``.
+        value: In ``unit``.
+        unit: ``Hz``, ``SM``, ``FLOP/clk/unit``, ...
+        source: Where it comes from.
+        note: Caveats.
+    """
+
+    name: str
+    value: float
+    unit: str
+    source: Source
+    note: str = ""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine that runs models.
+
+    Attributes:
+        id: Short unique name, e.g. ``"h100-sxm5-80gb"``.
+        name: Full name, e.g. ``"NVIDIA H100 SXM5 80GB"``.
+        vendor: Maker.
+        category: ``"datacenter gpu"``, ``"edge gpu"``, ``"tpu"``, ``"npu"``, ``"cpu"``, ...
+        architecture: E.g. ``"Hopper (GH100, sm_90)"``.
+        year: Of introduction, None where unknown.
+        ceilings: Compute roofs, dense.
+        memory: Levels, largest first: DRAM (if any), then caches or SRAM.
+        links: To host and peers.
+        tdp_w: Thermal design power, W; None where not published.
+        tdp_source: Its source.
+        facts: Clocks, unit counts, rates per clock, second readings.
+        aliases: Other names by which people and drivers call it.
+        unknown: Names of quantities that were looked for and are not published.
+        notes: Sentences that a user must know (sparse figures, disagreements).
+    """
+
+    id: str
+    name: str
+    vendor: str = ""
+    category: str = ""
+    architecture: str = ""
+    year: int | None = None
+    ceilings: tuple[Ceiling, ...] = ()
+    memory: tuple[MemoryLevel, ...] = ()
+    links: tuple[Link, ...] = ()
+    tdp_w: float | None = None
+    tdp_source: Source | None = None
+    facts: tuple[Fact, ...] = ()
+    aliases: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    def ceiling(self, engine: str, dtype: str, accumulate: str = "") -> Ceiling | None:
+        """The roof of an engine for a number format; None where it is not published."""
+        for c in self.ceilings:
+            if (c.engine, c.dtype, c.accumulate) == (engine, dtype, accumulate):
+                return c
+        return None
+
+    def level(self, name: str) -> MemoryLevel | None:
+        """A memory level by name; None where the device has none of that name."""
+        return next((m for m in self.memory if m.name == name), None)
+
+    def fact(self, name: str) -> Fact | None:
+        """A fact by name."""
+        return next((f for f in self.facts if f.name == name), None)

@@ -1,0 +1,111 @@
+"""Number formats: their names, their width in memory, and how people spell them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.errors import UnknownNameError
+
+#: Bits that one element occupies in memory. Block formats carry their scales: mxfp4 and mxfp8 one
+#: 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5), nvfp4 one 8-bit scale per
+#: 16 elements.
+BITS: Final[dict[str, float]] = {
+    "fp64": 64,
+    "fp32": 32,
+    "tf32": 32,  # a matrix-engine mode; stored as fp32
+    "fp16": 16,
+    "bf16": 16,
+    "fp8": 8,
+    "fp6": 6,
+    "fp4": 4,
+    "mxfp8": 8.25,
+    "mxfp4": 4.25,
+    "nvfp4": 4.5,
+    "bfp8": 8.5,  # Tenstorrent block floating point: 16 mantissas of 8 bits share 8 exponent bits
+    "int64": 64,
+    "int32": 32,
+    "int16": 16,
+    "int8": 8,
+    "uint8": 8,
+    "int4": 4,
+    "bool": 8,
+    "complex64": 64,
+    "complex128": 128,
+}
+
+#: Formats of real numbers that a model's weights and activations can be cast between.
+FLOATING: Final[frozenset[str]] = frozenset(
+    {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "mxfp8", "mxfp4", "nvfp4", "bfp8"}
+)
+
+#: Formats that a user may ask a model to run in.
+PRECISIONS: Final[tuple[str, ...]] = (
+    "fp64",
+    "fp32",
+    "tf32",
+    "fp16",
+    "bf16",
+    "fp8",
+    "int8",
+    "fp4",
+    "int4",
+)
+
+_SPELLINGS: Final[dict[str, str]] = {
+    "float64": "fp64",
+    "double": "fp64",
+    "f64": "fp64",
+    "float32": "fp32",
+    "float": "fp32",
+    "single": "fp32",
+    "f32": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "f16": "fp16",
+    "bfloat16": "bf16",
+    "float8": "fp8",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2fnuz": "fp8",
+    "f8": "fp8",
+    "float4": "fp4",
+    "float4_e2m1fn_x2": "fp4",
+    "tensorfloat32": "tf32",
+    "tf32x1": "tf32",
+    "i8": "int8",
+    "i4": "int4",
+    "uint4": "int4",
+    "i32": "int32",
+    "i64": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "uint16": "int16",
+    "uint32": "int32",
+    "uint64": "int64",
+    "quint8": "uint8",
+    "qint8": "int8",
+    "qint32": "int32",
+}
+
+
+def parse_dtype(text: str) -> str:
+    """Returns the canonical name of a number format as people and frameworks write it.
+
+    Args:
+        text: For example ``"fp16"``, ``"half"``, ``"torch.bfloat16"`` or ``"FLOAT32"``.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    key = text.strip().lower().removeprefix("torch.").replace("-", "").replace(" ", "")
+    key = _SPELLINGS.get(key, key)
+    if key not in BITS:
+        raise UnknownNameError("precision", text, PRECISIONS, "Use one of these with --precision.")
+    return key
+
+
+def width_bytes(dtype: str) -> float:
+    """Returns the bytes that one element of ``dtype`` occupies, block scales included."""
+    return BITS[dtype] / 8

@@ -1,0 +1,254 @@
+"""What a cost formula sees and returns, and the registry that holds one formula a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from gambrel.dtypes import width_bytes
+
+#: An exact int at one point, a float64 array over the points of a sweep. Formulas use only
+#: arithmetic that works on both (``+ - * / //``, and `minimum`, `maximum`, `where` from here).
+Size: TypeAlias = Any
+
+
+class Engine(StrEnum):
+    """The class of hardware unit that a piece of work can run on."""
+
+    MATRIX = "matrix"  # multiply-accumulate work: matmul, convolution, attention products
+    VECTOR = "vector"  # element-wise arithmetic, reductions
+    SPECIAL = "special"  # transcendental functions: exp, erf, tanh, rsqrt, ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conventions:
+    """Where the field disagrees, the choice that was made; printed with results.
+
+    Attributes:
+        causal: ``"half"`` counts S(S+1)/2 query-key pairs of a causal attention, ``"full"`` all S².
+    """
+
+    causal: str = "half"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorView:
+    """A tensor with its sizes filled in.
+
+    Attributes:
+        shape: Sizes.
+        dtype: Number format, after any change of precision.
+        elements: Distinct elements (an expanded view has fewer than its shape says).
+        storage: Id of the memory behind it.
+        offset: First element within that memory.
+        role: ``"weight"``, ``"activation"``, ...
+    """
+
+    shape: tuple[Size, ...]
+    dtype: str
+    elements: Size
+    storage: int
+    offset: Size = 0
+    role: str = "activation"
+
+    @property
+    def nbytes(self) -> Size:
+        """Bytes of the distinct elements."""
+        return to_bytes(self.elements, self.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpView:
+    """An op with its sizes filled in: all that a formula may look at."""
+
+    kind: str
+    inputs: tuple[TensorView, ...] = ()
+    outputs: tuple[TensorView, ...] = ()
+    sizes: Mapping[str, Size | tuple[Size, ...]] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    phase: str = "forward"
+    conventions: Conventions = Conventions()
+
+    def size(self, name: str, default: Size | None = None) -> Size:
+        """A size by name; KeyError names the kind and the size when a front end forgot it."""
+        if name in self.sizes:
+            return self.sizes[name]
+        if default is None:
+            raise KeyError(f"op kind {self.kind!r} needs the size {name!r}")
+        return default
+
+    @property
+    def dtype(self) -> str:
+        """Format in which the op computes: the widest real input, else the first output's."""
+        named = self.attrs.get("compute_dtype")
+        if named:
+            return str(named)
+        candidates = [t.dtype for t in self.inputs if t.dtype not in _INDEX] or [
+            t.dtype for t in self.inputs + self.outputs
+        ]
+        return max(candidates, key=width_bytes, default="fp32")
+
+
+_INDEX: Final = frozenset({"int64", "int32", "int16", "bool"})
+
+Work: TypeAlias = dict[tuple[Engine, str], Size]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one execution of an op asks for.
+
+    Attributes:
+        work: FLOP (FMA = 2) by engine and number format; integer operations count alike;
+            on `Engine.SPECIAL`, function evaluations.
+        read_bytes: Compulsory bytes read; None means "every distinct input once".
+        write_bytes: Compulsory bytes written; None means "every output once".
+        link_bytes: Bytes that each device sends over its link.
+    """
+
+    work: Work = field(default_factory=dict)
+    read_bytes: Size | None = None
+    write_bytes: Size | None = None
+    link_bytes: Size = 0
+
+
+Formula: TypeAlias = Callable[[OpView], Cost]
+
+_FORMULAS: Final[dict[str, Formula]] = {}
+_FREE: Final[dict[str, str]] = {}
+
+
+def formula(*kinds: str) -> Callable[[Formula], Formula]:
+    """Registers the decorated function as the one formula of ``kinds``.
+
+    Raises:
+        ValueError: A kind already has a formula or is free.
+    """
+
+    def register(function: Formula) -> Formula:
+        for kind in kinds:
+            _refuse_duplicate(kind)
+            _FORMULAS[kind] = function
+        return function
+
+    return register
+
+
+def free(kind: str, why: str) -> None:
+    """Registers a kind that moves no data and does no arithmetic, with the reason."""
+    _refuse_duplicate(kind)
+    _FREE[kind] = why
+
+
+def is_free(kind: str) -> bool:
+    """Whether the kind is known to cost nothing."""
+    return kind in _FREE
+
+
+def is_modelled(kind: str) -> bool:
+    """Whether the kind has a formula or is known to be free."""
+    return kind in _FORMULAS or kind in _FREE
+
+
+def kinds() -> dict[str, str]:
+    """All known kinds: name → first line of the formula's docstring, or why it is free."""
+    counted = {k: (f.__doc__ or "").strip().splitlines()[0] for k, f in _FORMULAS.items()}
+    return dict(sorted((counted | {k: f"free: {why}" for k, why in _FREE.items()}).items()))
+
+
+def cost(op: OpView) -> Cost | None:
+    """The cost of one execution of ``op``, traffic filled in; None when it is unmodelled."""
+    if op.kind in _FREE:
+        return Cost(read_bytes=0, write_bytes=0)
+    function = _FORMULAS.get(op.kind)
+    if function is None:
+        return None
+    found = function(op)
+    return Cost(
+        work=found.work,
+        read_bytes=distinct_bytes(op.inputs) if found.read_bytes is None else found.read_bytes,
+        write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
+        link_bytes=found.link_bytes,
+    )
+
+
+def distinct_bytes(tensors: tuple[TensorView, ...]) -> Size:
+    """Bytes of the distinct regions that ``tensors`` cover: the same region counts once.
+
+    Two views of one storage that start at different elements are different regions (q, k and v
+    sliced out of one projection); of several that start at the same element the largest counts
+    (x and x.T are one region).
+    """
+    regions: dict[tuple[int, Any], Size] = {}
+    for t in tensors:
+        key = (t.storage, str(t.offset))
+        regions[key] = maximum(regions[key], t.nbytes) if key in regions else t.nbytes
+    return total(regions.values())
+
+
+def to_bytes(elements: Size, dtype: str) -> Size:
+    """Bytes of ``elements`` numbers; exact int for int elements (sub-byte formats round up)."""
+    width = width_bytes(dtype)
+    if isinstance(elements, int):
+        return -int(-elements * width // 1)
+    return elements * width
+
+
+def product(sizes: tuple[Size, ...]) -> Size:
+    """The product of sizes; 1 for none. Exact for ints."""
+    result: Size = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def total(sizes: Any) -> Size:
+    """The sum of sizes; 0 for none. Exact for ints."""
+    result: Size = 0
+    for size in sizes:
+        result = result + size
+    return result
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """The smaller, element by element over arrays."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return min(a, b)
+    import numpy as np
+
+    return np.minimum(a, b)
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """The larger, element by element over arrays."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return max(a, b)
+    import numpy as np
+
+    return np.maximum(a, b)
+
+
+def where(condition: Any, a: Size, b: Size) -> Size:
+    """``a`` where ``condition`` holds, else ``b``; over arrays element by element."""
+    if isinstance(condition, bool):
+        return a if condition else b
+    import numpy as np
+
+    return np.where(condition, a, b)
+
+
+def ceil_div(a: Size, b: int) -> Size:
+    """``ceil(a / b)``."""
+    return -(-a // b)
+
+
+def rounded(value: Size) -> Size:
+    """An expectation as a count: the nearest int for a scalar, unchanged over arrays."""
+    return round(value) if isinstance(value, float) else value
+
+
+def _refuse_duplicate(kind: str) -> None:
+    if kind in _FORMULAS or kind in _FREE:
+        raise ValueError(f"op kind {kind!r} is registered twice")

@@ -1,0 +1,32 @@
+"""Workloads: tensors, ops and symbolic sizes, independent of machine and framework."""
+
+from gambrel.workload.model import (
+    SCHEMA_VERSION,
+    Attributes,
+    Op,
+    Phase,
+    Role,
+    Sizes,
+    Tensor,
+    Workload,
+    WorkloadSummary,
+)
+from gambrel.workload.symbols import Dim, Polynomial, Symbol, evaluate, parse, symbols_of
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Attributes",
+    "Dim",
+    "Op",
+    "Phase",
+    "Polynomial",
+    "Role",
+    "Sizes",
+    "Symbol",
+    "Tensor",
+    "Workload",
+    "WorkloadSummary",
+    "evaluate",
+    "parse",
+    "symbols_of",
+]

@@ -1,0 +1,159 @@
+"""The workload: what a model asks of a machine, independent of any machine and framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gambrel.errors import WorkloadError
+from gambrel.workload.symbols import Dim, Symbol
+
+SCHEMA_VERSION = 1
+
+Sizes: TypeAlias = dict[str, Dim | tuple[Dim, ...]]
+Attributes: TypeAlias = dict[str, bool | int | float | str]
+
+
+class Role(StrEnum):
+    """What a tensor is to the model; decides what must be in memory and what is read once."""
+
+    WEIGHT = "weight"
+    INPUT = "input"
+    OUTPUT = "output"
+    ACTIVATION = "activation"
+    CONSTANT = "constant"
+    KV_CACHE = "kv_cache"
+    STATE = "state"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer_state"
+
+
+class Phase(StrEnum):
+    """The part of a step to which an op belongs."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+
+
+class Tensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tensor, or a view of one, as an op sees it.
+
+    Attributes:
+        shape: Sizes, possibly symbolic; ``()`` is a scalar.
+        dtype: A name of `gambrel.dtypes`.
+        storage: Id of the memory behind it. Views and aliases share a storage.
+        offset: First element within the storage, where known.
+        elements: Distinct elements it covers, where fewer than the product of the shape (an
+            expanded view); None otherwise.
+        version: How often the storage was written before this tensor was seen.
+        role: What it is to the model.
+        name: Parameter, buffer or argument name; empty for intermediates.
+    """
+
+    shape: tuple[Dim, ...]
+    dtype: str
+    storage: int
+    offset: Dim = 0
+    elements: Dim | None = None
+    version: int = 0
+    role: Role = Role.ACTIVATION
+    name: str = ""
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation.
+
+    Attributes:
+        kind: A neutral kind of `gambrel.ops`, e.g. ``"matmul"``; the framework's name when no
+            neutral kind is known (it is then unmodelled).
+        inputs: Indices into `Workload.tensors`.
+        outputs: Indices into `Workload.tensors`.
+        sizes: Numbers that the formula needs and that may depend on symbols, e.g. m, n, k.
+        attrs: What else the formula needs, e.g. ``{"causal": True}``.
+        name: The framework's name, e.g. ``"aten.addmm"``.
+        module: Path of the module that ran it, e.g. ``"layer1.0.conv2"``; empty at top level.
+        source: ``file.py:line`` of the model's code, where known.
+        phase: Forward, backward or optimizer.
+        repeat: How many identical executions this entry stands for.
+    """
+
+    kind: str
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    sizes: Sizes = {}
+    attrs: Attributes = {}
+    name: str = ""
+    module: str = ""
+    source: str = ""
+    phase: Phase = Phase.FORWARD
+    repeat: int = 1
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's ops and tensors in execution order.
+
+    Attributes:
+        name: Canonical name, e.g. ``"resnet50"``.
+        dtype: The floating format that the model was captured in; what a precision replaces.
+        tensors: All tensors; ops refer to them by index.
+        ops: In execution order.
+        outputs: Indices of the tensors that the model returns.
+        symbols: The sizes that may be chosen; empty when every dimension is fixed.
+        training: Whether backward and optimizer are part of it.
+        origin: Where it comes from, e.g. ``"torchvision 0.28.0 resnet50"``.
+        chosen_dtype: Whether the dtype was the user's choice (a module or file) rather than an
+            artefact of capturing an architecture (the zoo).
+        assumptions: What had to be assumed, one sentence each; printed with every result.
+    """
+
+    name: str
+    dtype: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    outputs: tuple[int, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    training: bool = False
+    origin: str = ""
+    chosen_dtype: bool = True
+    assumptions: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    def resolve_symbols(self, chosen: Mapping[str, int | None]) -> dict[str, int]:
+        """Returns a value for every symbol: the chosen ones, checked, and defaults.
+
+        Raises:
+            WorkloadError: A name that is no symbol of this model, or a value out of its range.
+        """
+        known = {s.name: s for s in self.symbols}
+        values = {s.name: s.default for s in self.symbols}
+        for name, value in chosen.items():
+            if value is None:
+                continue
+            if name not in known:
+                have = ", ".join(known) or "none: its sizes are fixed"
+                raise WorkloadError(f"{self.name} has no size {name!r}; it has {have}.")
+            known[name].check(value)
+            values[name] = value
+        return values
+
+
+class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What `gambrel models list` shows of a zoo entry, without loading it."""
+
+    name: str
+    aliases: tuple[str, ...]
+    family: str
+    about: str
+    parameters: int
+    flops: int
+    symbols: tuple[Symbol, ...]
+    origin: str
+
+    @classmethod
+    def from_builtins(cls, data: Any) -> WorkloadSummary:
+        """Reads one entry of the zoo's index."""
+        return msgspec.convert(data, cls)
