@@ -76,7 +76,8 @@ class Polynomial:
         return f"Polynomial({str(self)!r})"
 
     def __str__(self) -> str:
-        return " + ".join(_term(m, c) for m, c in self.terms.items()) or "0"
+        text = " + ".join(_term(m, c) for m, c in self.terms.items()) or "0"
+        return text.replace("+ -", "- ")
 
     @property
     def symbols(self) -> frozenset[str]:
