@@ -20,7 +20,8 @@ Attributes: TypeAlias = dict[str, bool | int | float | str]
 class Role(StrEnum):
     """What a tensor is to the model; decides what must be in memory and what is read once."""
 
-    WEIGHT = "weight"
+    WEIGHT = "weight"  # a parameter
+    BUFFER = "buffer"  # kept with the model, not a parameter: running statistics, position ids
     INPUT = "input"
     OUTPUT = "output"
     ACTIVATION = "activation"
