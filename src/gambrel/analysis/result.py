@@ -193,17 +193,23 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compute_utilization(self) -> float | None:
-        """Share of the main engine's peak in use when running at the bound."""
-        if not self.bound_time_s or self.peak_flop_per_s is None:
-            return None
-        return self.flops / self.peak_flop_per_s / self.bound_time_s
+        """Share of the busiest engine's peak in use when running at the bound."""
+        return self._utilization(Bound.COMPUTE)
 
     @property
     def memory_utilization(self) -> float | None:
         """Share of the memory bandwidth in use when running at the bound."""
-        if not self.bound_time_s or self.peak_byte_per_s is None:
+        return self._utilization(Bound.MEMORY)
+
+    @property
+    def network_utilization(self) -> float | None:
+        """Share of the link's bandwidth in use when running at the bound."""
+        return self._utilization(Bound.NETWORK)
+
+    def _utilization(self, bound: Bound) -> float | None:
+        if self.bound_time_s is None:
             return None
-        return self.traffic_bytes / self.peak_byte_per_s / self.bound_time_s
+        return max((t.utilization for t in self.times if t.bound is bound), default=None)
 
 
 class OpResult(msgspec.Struct, frozen=True, kw_only=True):

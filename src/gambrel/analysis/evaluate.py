@@ -1,0 +1,107 @@
+"""From a symbolic workload to the cost of each op at given sizes, in a given precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gambrel.dtypes import width_bytes
+from gambrel.ops import Conventions, Cost, OpView, TensorView, cost
+from gambrel.ops.base import product
+from gambrel.workload import Dim, Op, Tensor, Workload, evaluate
+
+
+class Evaluator:
+    """Fills sizes into a workload. Each distinct dimension text is evaluated once.
+
+    Args:
+        workload: The model.
+        values: A value for each symbol: ints give exact ints, float arrays give float arrays.
+        casts: Number formats to replace, from `gambrel.analysis.precision.cast_map`.
+        conventions: How to count where the field disagrees.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        values: Mapping[str, Any],
+        casts: Mapping[str, str],
+        conventions: Conventions,
+    ) -> None:
+        self._workload = workload
+        self._values = values
+        self._casts = casts
+        self._conventions = conventions
+        self._dims: dict[str, Any] = {}
+        self._views: list[TensorView | None] = [None] * len(workload.tensors)
+
+    def dim(self, dim: Dim) -> Any:
+        """The value of one dimension."""
+        if not isinstance(dim, str):
+            return dim
+        if dim not in self._dims:
+            self._dims[dim] = evaluate(dim, self._values)
+        return self._dims[dim]
+
+    def tensor(self, index: int) -> TensorView:
+        """A tensor with its sizes filled in."""
+        view = self._views[index]
+        if view is None:
+            view = self._views[index] = self._view(self._workload.tensors[index])
+        return view
+
+    def _view(self, t: Tensor) -> TensorView:
+        shape = tuple(self.dim(d) for d in t.shape)
+        return TensorView(
+            shape=shape,
+            dtype=self._casts.get(t.dtype, t.dtype),
+            elements=product(shape) if t.elements is None else self.dim(t.elements),
+            storage=t.storage,
+            offset=t.offset,  # only compared, never computed with
+            role=t.role,
+        )
+
+    def op(self, op: Op) -> OpView:
+        """An op with its sizes filled in."""
+        attrs: Mapping[str, Any] = op.attrs
+        if "compute_dtype" in attrs:
+            named = str(attrs["compute_dtype"])
+            attrs = {**attrs, "compute_dtype": self._casts.get(named, named)}
+        return OpView(
+            kind=op.kind,
+            inputs=tuple(self.tensor(i) for i in op.inputs),
+            outputs=tuple(self.tensor(i) for i in op.outputs),
+            sizes={
+                k: tuple(map(self.dim, v)) if isinstance(v, tuple) else self.dim(v)
+                for k, v in op.sizes.items()
+            },
+            attrs=attrs,
+            phase=op.phase,
+            conventions=self._conventions,
+        )
+
+    def costs(self) -> Iterator[tuple[Op, OpView, Cost | None]]:
+        """Every op with its view and its cost (None: unmodelled), in order."""
+        for op in self._workload.ops:
+            view = self.op(op)
+            yield op, view, cost(view)
+
+    def storage_bytes(self) -> dict[int, Any]:
+        """Bytes of each storage: the largest tensor seen in it."""
+        sizes: dict[int, Any] = {}
+        for index, t in enumerate(self._workload.tensors):
+            view = self.tensor(index)
+            nbytes = view.elements * width_bytes(view.dtype)
+            if t.storage not in sizes or nbytes > sizes[t.storage]:
+                sizes[t.storage] = nbytes
+        return sizes
+
+
+def shapes_text(view: OpView) -> str:
+    """Shapes for a reader: ``"8x3x224x224, 64x3x7x7 -> 8x64x112x112"``."""
+    inputs = ", ".join(_shape(t) for t in view.inputs)
+    return f"{inputs} -> {', '.join(_shape(t) for t in view.outputs)}"
+
+
+def _shape(t: TensorView) -> str:
+    return "x".join(map(str, t.shape)) or "scalar"
