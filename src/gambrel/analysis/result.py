@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gambrel.device.model import Device
+from gambrel.workload.model import Workload
+
+if TYPE_CHECKING:
+    from gambrel.analysis.recommend import Recommendation
 
 SCHEMA_VERSION = 1
 
@@ -207,9 +213,16 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         return self._utilization(Bound.NETWORK)
 
     def _utilization(self, bound: Bound) -> float | None:
+        """None when something that the resource must serve has no known roof."""
         if self.bound_time_s is None:
             return None
-        return max((t.utilization for t in self.times if t.bound is bound), default=None)
+        busy = [t.utilization for t in self.times if t.bound is bound]
+        demanded = {
+            Bound.COMPUTE: bool(self.flops),
+            Bound.MEMORY: bool(self.traffic_bytes),
+            Bound.NETWORK: bool(self.link_bytes),
+        }[bound]
+        return max(busy, default=None if demanded else 0.0)
 
 
 class OpResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +237,7 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
         phase: forward, backward or optimizer.
         state: counted or unmodelled (free ops have no row).
         count: How many executions the row stands for; the measures are their sum.
-        shapes: Shapes of inputs and outputs, for reading: ``"8x3x224x224, 64x3x7x7 -> 8x64x112x112"``.
+        shapes: Shapes of inputs and outputs, for reading: ``"8x3x224x224, 64x3x7x7 -> ..."``.
         measures: All numbers.
     """
 
@@ -312,6 +325,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         model: What was analyzed.
         hardware: The device, every ceiling with its source.
         sparsity: Whether the structured-sparsity peaks were used.
+        engine: The one engine that matrix work was held against; empty for the device's best.
         total: Measures of the whole. ``bound_time_s`` is the sum over ops (they run one after
             another); ``bound`` is the resource with the largest busy time overall.
         ops: One row an op (identical ops of repeated layers share a row).
@@ -329,6 +343,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         conventions: How causal attention etc. were counted.
         assumptions: What was assumed: about the model, the precision, the device.
         warnings: What the user should not overlook.
+        workload: What was analyzed, so that a saved result can be analyzed again with changes.
         gambrel_version: Version that computed it.
         schema_version: Of this record.
     """
@@ -351,5 +366,90 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     conventions: dict[str, str]
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    workload: Workload | None = None
     gambrel_version: str = ""
+    engine: str = ""
     schema_version: int = SCHEMA_VERSION
+
+    def folded(self) -> tuple[OpResult, ...]:
+        """The rows with repeated layers merged; see `gambrel.analysis.fold.fold`."""
+        from gambrel.analysis.fold import fold
+
+        return fold(self.ops)
+
+    @property
+    def bound(self) -> Bound | None:
+        """The resource with the largest busy time overall."""
+        return self.total.bound
+
+    @property
+    def flops(self) -> int:
+        """Work on the main class of engine, FLOP."""
+        return self.total.flops
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Compulsory bytes of eager execution."""
+        return self.total.traffic_bytes
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte of the whole."""
+        return self.total.arithmetic_intensity
+
+    @property
+    def ridge_point(self) -> float | None:
+        """FLOP/byte at which the main engine's dense roof meets the memory's."""
+        return self.total.ridge_point
+
+    @property
+    def attainable_flop_per_s(self) -> float | None:
+        """FLOP/s under the roofline at the whole's intensity."""
+        return self.total.attainable_flop_per_s
+
+    @property
+    def bound_time_s(self) -> float | None:
+        """Seconds: the sum of the ops' bounds."""
+        return self.total.bound_time_s
+
+    @property
+    def expected_time_s(self) -> Estimate | None:
+        """A calibrated estimate with its range; None without a calibration."""
+        return self.total.expected_time_s
+
+    @property
+    def compute_utilization(self) -> float | None:
+        """Share of the busiest engine's peak in use when running at the bound."""
+        return self.total.compute_utilization
+
+    @property
+    def memory_utilization(self) -> float | None:
+        """Share of the memory bandwidth in use when running at the bound."""
+        return self.total.memory_utilization
+
+    # The methods below are conveniences for notebooks. They look upwards, late: the data layer
+    # itself needs no plotting and no file format.
+
+    def to_dataframe(self) -> Any:
+        """The per-op table as a pandas DataFrame, base SI units."""
+        from gambrel.report.frame import to_dataframe
+
+        return to_dataframe(self)
+
+    def plot(self, title: str | None = None) -> Any:
+        """The roofline chart as a plotly Figure."""
+        from gambrel.report.plot_interactive import figure
+
+        return figure(self, title=title)
+
+    def recommend(self) -> tuple[Recommendation, ...]:
+        """Changes, each with its predicted gain, best first."""
+        from gambrel.analysis.recommend import recommend
+
+        return recommend(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the analysis; the suffix chooses the format, and ``.json`` can be loaded."""
+        from gambrel.report import write
+
+        write(self, path)

@@ -1,0 +1,276 @@
+"""The main question: a workload on a device in a precision, as one `Analysis`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+import msgspec
+
+from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_of, share_of
+from gambrel.analysis.evaluate import Evaluator, shapes_text
+from gambrel.analysis.footprint import footprint, parameter_count
+from gambrel.analysis.precision import cast_map, check_precision, describe
+from gambrel.analysis.result import (
+    Analysis,
+    Bound,
+    Footprint,
+    Group,
+    Measures,
+    ModelInfo,
+    OpResult,
+    State,
+)
+from gambrel.analysis.traffic import IdealTraffic, OffChip
+from gambrel.device.model import Device
+from gambrel.device.roofs import default_precision
+from gambrel.dtypes import parse_dtype
+from gambrel.ops import Conventions, is_free
+from gambrel.ops.base import distinct_bytes
+from gambrel.units import format_capacity
+from gambrel.workload import Op, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a user may choose besides model and device.
+
+    Attributes:
+        precision: Number format to run in; None chooses one and says why.
+        sizes: Values for the model's symbols.
+        sparsity: Use the structured-sparsity peaks.
+        engine: Hold matrix work against this engine of the device only.
+        conventions: How to count where the field disagrees.
+    """
+
+    precision: str | None = None
+    sizes: Mapping[str, int | None] | None = None
+    sparsity: bool = False
+    engine: str | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+
+
+def analyze(workload: Workload, device: Device, settings: Settings | None = None) -> Analysis:
+    """Analyzes a workload on a device.
+
+    Args:
+        workload: The model.
+        device: The machine.
+        settings: Precision, sizes, conventions.
+
+    Returns:
+        The one result that every report renders.
+
+    Raises:
+        WorkloadError: A size that the model does not have, or not at this value.
+        UnknownNameError: No such precision.
+    """
+    settings = settings or Settings()
+    values = workload.resolve_symbols(settings.sizes or {})
+    precision, reason = choose_precision(workload, device, settings.precision)
+    roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
+    casts = cast_map(workload.dtype, precision)
+    evaluator = Evaluator(workload, values, casts, settings.conventions)
+    memory = footprint(workload, evaluator, roofs.capacity_bytes)
+    table = _table(workload, evaluator, roofs, memory)
+    total = add((row.measures for row in table.rows), roofs)
+    whole = total.bound_time_s or 0.0
+    rows = tuple(_with_share(row, whole) for row in table.rows)
+    total = share_of(total, whole)
+    ideal_bytes = round(table.ideal.total_bytes())
+    return Analysis(
+        model=ModelInfo(
+            name=workload.name,
+            origin=workload.origin,
+            precision=precision,
+            precision_reason=reason,
+            symbols=values,
+            parameters=parameter_count(workload, evaluator),
+            training=workload.training,
+        ),
+        hardware=device,
+        sparsity=settings.sparsity,
+        total=total,
+        ops=rows,
+        by_kind=_groups(rows, lambda row: row.kind, roofs, whole),
+        by_module=_groups(rows, lambda row: block_of(row.module), roofs, whole),
+        bound_shares=_bound_shares(rows),
+        coverage=table.coverage,
+        coverage_traffic=table.coverage_traffic,
+        unmodelled=dict(table.unmodelled),
+        free_ops=table.free,
+        ideal_traffic_bytes=ideal_bytes,
+        ideal_bound_time_s=fused_bound(total, ideal_bytes, roofs),
+        footprint=memory,
+        conventions=asdict(settings.conventions),
+        assumptions=_assumptions(workload, precision, roofs, settings),
+        warnings=_warnings(table, memory, device),
+        workload=workload,
+        gambrel_version=_version(),
+        engine=settings.engine or "",
+    )
+
+
+def choose_precision(workload: Workload, device: Device, requested: str | None) -> tuple[str, str]:
+    """The number format to run in, and why.
+
+    What the user asks for; else the dtype that the user's own module or file has; else, for an
+    architecture from the zoo, the format that the device's engine is made for.
+    """
+    if requested is not None:
+        precision = parse_dtype(requested)
+        check_precision(workload.dtype, precision)
+        return precision, "as asked"
+    if workload.chosen_dtype:
+        return workload.dtype, "the model's own"
+    precision, reason = default_precision(device)
+    return precision, f"{reason}; choose with --precision"
+
+
+def block_of(module: str) -> str:
+    """The part of a module path that names a block: up to its first index, else its first name."""
+    found = re.match(r"(.*?\.)?\d+(?=\.|$)", module)
+    return found.group(0) if found else module.split(".", 1)[0] or "(top)"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Table:
+    """What one pass over the ops yields."""
+
+    rows: list[OpResult]
+    ideal: IdealTraffic
+    unmodelled: Counter[str]
+    free: int = 0
+    known_bytes: float = 0.0
+    unknown_bytes: float = 0.0
+
+    @property
+    def coverage(self) -> float:
+        missing = sum(self.unmodelled.values())
+        seen = len(self.rows) + self.free
+        return (seen - missing) / seen if seen else 1.0
+
+    @property
+    def coverage_traffic(self) -> float:
+        whole = self.known_bytes + self.unknown_bytes
+        return self.known_bytes / whole if whole else 1.0
+
+
+def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footprint) -> _Table:
+    table = _Table(rows=[], ideal=IdealTraffic(workload), unmodelled=Counter())
+    counted = [op for op in workload.ops if not is_free(op.kind)]
+    per_module = Counter((op.module, op.phase) for op in counted)
+    off_chip = (
+        OffChip(workload, memory.weights_bytes, roofs.capacity_bytes)
+        if roofs.off_chip_only
+        else None
+    )
+    for op, view, cost in evaluator.costs():
+        if is_free(op.kind):
+            table.free += 1
+            continue
+        alone = per_module[(op.module, op.phase)] == 1
+        if cost is None:
+            table.unmodelled[op.kind] += op.repeat
+            table.unknown_bytes += distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
+            measures = Measures()
+        else:
+            table.known_bytes += cost.read_bytes + cost.write_bytes
+            table.ideal.see(view, cost)
+            measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, op.repeat)
+        state = State.UNMODELLED if cost is None else State.COUNTED
+        table.rows.append(_row(op, alone, state, shapes_text(view), measures))
+    return table
+
+
+def _row(op: Op, alone: bool, state: State, shapes: str, measures: Measures) -> OpResult:
+    short = (op.name or op.kind).removeprefix("aten.").removesuffix(".default")
+    name = op.module if alone and op.module else f"{op.module} {short}".strip()
+    return OpResult(
+        name=name,
+        kind=op.kind,
+        op=op.name,
+        module=op.module,
+        source=op.source,
+        phase=op.phase.value,
+        state=state,
+        count=op.repeat,
+        shapes=shapes,
+        measures=measures,
+    )
+
+
+def _with_share(row: OpResult, whole: float) -> OpResult:
+    return msgspec.structs.replace(row, measures=share_of(row.measures, whole))
+
+
+def _groups(
+    rows: tuple[OpResult, ...], key: Callable[[OpResult], str], roofs: Roofs, whole: float
+) -> tuple[Group, ...]:
+    members: dict[str, list[OpResult]] = defaultdict(list)
+    for row in rows:
+        members[key(row)].append(row)
+    groups = [
+        Group(
+            name=name,
+            count=sum(row.count for row in found),
+            measures=add((row.measures for row in found), roofs, whole),
+        )
+        for name, found in members.items()
+    ]
+    return tuple(sorted(groups, key=lambda g: -(g.measures.bound_time_s or 0.0)))
+
+
+def _bound_shares(rows: tuple[OpResult, ...]) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for bound in Bound:
+        found = [row.measures.time_share or 0.0 for row in rows if row.measures.bound is bound]
+        if found:
+            shares[bound.value] = sum(found)
+    return shares
+
+
+def _assumptions(
+    workload: Workload, precision: str, roofs: Roofs, settings: Settings
+) -> tuple[str, ...]:
+    unknown = tuple(
+        f"{roofs.device.id} publishes no roof for {work} work: it is counted but does not limit "
+        "the bound."
+        for work in roofs.unknown_engines()
+    )
+    return (
+        *workload.assumptions,
+        *describe(workload.dtype, precision),
+        *roofs.notes,
+        *roofs.engine_notes(),
+        *unknown,
+        *_convention_notes(workload, settings.conventions),
+    )
+
+
+def _convention_notes(workload: Workload, conventions: Conventions) -> tuple[str, ...]:
+    if not any(op.attrs.get("causal") for op in workload.ops):
+        return ()
+    pairs = "S(S+1)/2" if conventions.causal == "half" else "S^2"
+    return (f"causal attention counts {pairs} query-key pairs.",)
+
+
+def _warnings(table: _Table, memory: Footprint, device: Device) -> tuple[str, ...]:
+    warnings = []
+    if table.unmodelled:
+        listed = ", ".join(f"{kind} ×{n}" for kind, n in table.unmodelled.most_common(8))
+        warnings.append(f"without a formula, and so missing from every figure: {listed}.")
+    if memory.fits is False:
+        warnings.append(
+            f"needs {format_capacity(memory.total_bytes)} and {device.id} has "
+            f"{format_capacity(memory.capacity_bytes)}: it does not fit."
+        )
+    return tuple(warnings)
+
+
+def _version() -> str:
+    from gambrel import __version__
+
+    return __version__

@@ -1,0 +1,84 @@
+"""Repeated layers as one row: identical ops at the same place of each layer of a stack."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from gambrel.analysis.result import EngineWork, Measures, OpResult, ResourceTime
+
+_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def fold(ops: Iterable[OpResult]) -> tuple[OpResult, ...]:
+    """Merges ops that differ only in the index of the layer they are in.
+
+    Two ops are the same when kind, framework op, phase, shapes and measures agree and their module
+    paths agree after replacing each index by ``*``. Order is that of first occurrence. The merged
+    row counts its executions and carries the sums of their measures.
+    """
+    groups: dict[tuple[object, ...], list[OpResult]] = defaultdict(list)
+    for op in ops:
+        m = op.measures
+        key = (
+            _INDEX.sub("*", op.name),
+            op.kind,
+            op.phase,
+            op.shapes,
+            op.state,
+            m.matrix_flops,
+            m.vector_flops,
+            m.read_bytes,
+            m.write_bytes,
+        )
+        groups[key].append(op)
+    return tuple(_merge(members) for members in groups.values())
+
+
+def _merge(members: list[OpResult]) -> OpResult:
+    first, n = members[0], len(members)
+    if n == 1:
+        return first
+    return msgspec.structs.replace(
+        first,
+        name=_common([m.name for m in members]),
+        module=_common([m.module for m in members]),
+        count=sum(m.count for m in members),
+        measures=_times(first.measures, n),
+    )
+
+
+def _common(paths: list[str]) -> str:
+    """The path with ``*`` at the indices that differ."""
+    split = [re.split(r"([. ])", p) for p in paths]
+    if len({len(s) for s in split}) != 1:
+        return _INDEX.sub("*", paths[0])
+    return "".join(parts[0] if len(set(parts)) == 1 else "*" for parts in zip(*split, strict=True))
+
+
+def _times(m: Measures, n: int) -> Measures:
+    return msgspec.structs.replace(
+        m,
+        matrix_flops=m.matrix_flops * n,
+        vector_flops=m.vector_flops * n,
+        special_ops=m.special_ops * n,
+        read_bytes=m.read_bytes * n,
+        write_bytes=m.write_bytes * n,
+        link_bytes=m.link_bytes * n,
+        work=tuple(_work_times(w, n) for w in m.work),
+        times=tuple(_time_times(t, n) for t in m.times),
+        bound_time_s=None if m.bound_time_s is None else m.bound_time_s * n,
+        time_share=None if m.time_share is None else m.time_share * n,
+    )
+
+
+def _work_times(w: EngineWork, n: int) -> EngineWork:
+    time_s = None if w.time_s is None else w.time_s * n
+    return msgspec.structs.replace(w, flops=w.flops * n, time_s=time_s)
+
+
+def _time_times(t: ResourceTime, n: int) -> ResourceTime:
+    return msgspec.structs.replace(t, time_s=t.time_s * n)

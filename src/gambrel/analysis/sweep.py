@@ -1,0 +1,234 @@
+"""Many points at once: sizes × devices × precisions of one workload, as array arithmetic.
+
+Each distinct op is evaluated once over all sizes; a point then costs a few array operations. The
+totals equal those of `analyze` at the same point.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gambrel.analysis.bounding import Roofs, roofs_of
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.precision import cast_map
+from gambrel.analysis.result import Bound
+from gambrel.device.model import Device
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import InputError
+from gambrel.ops import Conventions, Cost, cost, is_free
+from gambrel.workload import Op, Workload
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.NETWORK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A table with one row per point; all columns have the same length.
+
+    Attributes:
+        model: Name of the workload.
+        device: Id of the device of each point.
+        precision: Number format of each point.
+        sizes: Symbol → its value at each point.
+        flops: Work on the main class of engine, FLOP.
+        traffic_bytes: Eager traffic, byte.
+        bound_time_s: Bound, s; NaN where no roof is known.
+        bound: ``"compute"``, ``"memory"`` or ``"network"``; empty where unknown.
+    """
+
+    model: str
+    device: NDArray[np.str_]
+    precision: NDArray[np.str_]
+    sizes: dict[str, NDArray[np.int64]]
+    flops: Floats
+    traffic_bytes: Floats
+    bound_time_s: Floats
+    bound: NDArray[np.str_]
+
+    def __len__(self) -> int:
+        return len(self.flops)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Column name → values, for a data frame."""
+        return {
+            "device": self.device,
+            "precision": self.precision,
+            **self.sizes,
+            "flops": self.flops,
+            "traffic_bytes": self.traffic_bytes,
+            "bound_time_s": self.bound_time_s,
+            "bound": self.bound,
+        }
+
+
+def sweep(
+    workload: Workload,
+    devices: Sequence[Device],
+    precisions: Sequence[str],
+    sizes: Mapping[str, Sequence[int]],
+    conventions: Conventions | None = None,
+) -> Sweep:
+    """Analyzes every combination of device, precision and sizes.
+
+    Args:
+        workload: The model.
+        devices: At least one.
+        precisions: At least one number format.
+        sizes: Symbol → values; combinations of several symbols are all taken. A symbol that is
+            not named keeps its default.
+        conventions: How to count.
+
+    Returns:
+        ``len(devices) * len(precisions) * product(len(v) for v in sizes.values())`` points.
+
+    Raises:
+        InputError: Nothing to sweep over.
+        WorkloadError: A size that the model does not take.
+    """
+    if not devices or not precisions:
+        raise InputError("a sweep needs at least one device and one precision.")
+    grid = _grid(workload, sizes)
+    n = len(next(iter(grid.values()))) if grid else 1
+    blocks = []
+    for precision in map(parse_dtype, precisions):
+        demand = _demand(workload, precision, grid, n, conventions or Conventions())
+        for device in devices:
+            if roofs_of(device).off_chip_only:
+                raise InputError(
+                    f"{device.id} lives off its host link; sweep devices with a memory roof, "
+                    "or analyze it point by point."
+                )
+            blocks.append((device.id, precision, *_bound(demand, roofs_of(device), n)))
+    return Sweep(
+        model=workload.name,
+        device=np.repeat(np.array([b[0] for b in blocks]), n),
+        precision=np.repeat(np.array([b[1] for b in blocks]), n),
+        sizes={k: np.tile(v.astype(np.int64), len(blocks)) for k, v in grid.items()},
+        flops=np.concatenate([b[2] for b in blocks]),
+        traffic_bytes=np.concatenate([b[3] for b in blocks]),
+        bound_time_s=np.concatenate([b[4] for b in blocks]),
+        bound=np.concatenate([b[5] for b in blocks]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Demand:
+    """What the distinct ops ask for over n points; arrays of shape (ops, n).
+
+    Attributes:
+        times: How often each distinct op occurs, shape (ops, 1).
+        work: (class of work, number format) → FLOP.
+        traffic: Bytes.
+        link: Bytes over the link.
+    """
+
+    times: Floats
+    work: dict[tuple[str, str], Floats]
+    traffic: Floats
+    link: Floats
+
+
+def _grid(workload: Workload, sizes: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
+    for name, values in sizes.items():
+        for value in values:
+            workload.resolve_symbols({name: value})
+    axes = {s.name: list(sizes.get(s.name, [s.default])) for s in workload.symbols}
+    if not axes:
+        return {}
+    mesh = np.meshgrid(*(np.asarray(a, dtype=float) for a in axes.values()), indexing="ij")
+    return {name: m.ravel() for name, m in zip(axes, mesh, strict=True)}
+
+
+def _demand(
+    workload: Workload, precision: str, grid: dict[str, Floats], n: int, conventions: Conventions
+) -> _Demand:
+    evaluator = Evaluator(workload, grid, cast_map(workload.dtype, precision), conventions)
+    representative: dict[tuple[object, ...], Op] = {}
+    times: Counter[tuple[object, ...]] = Counter()
+    for op in workload.ops:
+        key = _signature(workload, op)
+        representative.setdefault(key, op)
+        times[key] += op.repeat
+    found: list[tuple[int, Cost]] = []
+    for key, op in representative.items():
+        priced = cost(evaluator.op(op))
+        if priced is not None and not is_free(op.kind):
+            found.append((times[key], priced))
+    keys = dict.fromkeys((k for _, c in found for k in c.work))
+    return _Demand(
+        times=np.array([[t] for t, _ in found], dtype=float).reshape(-1, 1),
+        work={(e.value, d): _stack((c.work.get((e, d), 0) for _, c in found), n) for e, d in keys},
+        traffic=_stack((c.read_bytes + c.write_bytes for _, c in found), n),
+        link=_stack((c.link_bytes for _, c in found), n),
+    )
+
+
+def _stack(rows: Any, n: int) -> Floats:
+    listed = [np.broadcast_to(np.asarray(row, dtype=float), (n,)) for row in rows]
+    return np.stack(listed) if listed else np.zeros((0, n))
+
+
+def _signature(workload: Workload, op: Op) -> tuple[object, ...]:
+    """Equal for ops that cost the same at every point."""
+    first: dict[int, int] = {}
+
+    def tensor(index: int) -> tuple[object, ...]:
+        t = workload.tensors[index]
+        place = first.setdefault(t.storage, len(first))
+        return (t.shape, t.dtype, t.elements, t.offset, place)
+
+    return (
+        op.kind,
+        tuple(map(tensor, op.inputs)),
+        tuple(map(tensor, op.outputs)),
+        tuple(op.sizes.items()),
+        tuple(op.attrs.items()),
+    )
+
+
+def _bound(
+    demand: _Demand, roofs: Roofs, n: int
+) -> tuple[Floats, Floats, Floats, NDArray[np.str_]]:
+    busy: dict[tuple[str, Bound], Floats] = {}
+    for (work_class, dtype), flops in demand.work.items():
+        roof = roofs.engine_roof(work_class, dtype)
+        if roof is not None:
+            key = (roof.engine, Bound.COMPUTE)
+            busy[key] = busy.get(key, np.zeros_like(flops)) + flops / roof.flop_per_s
+    if roofs.memory_byte_per_s is not None:
+        busy[(roofs.memory, roofs.memory_bound)] = demand.traffic / roofs.memory_byte_per_s
+    if roofs.link_byte_per_s is not None:
+        busy[(roofs.link, Bound.NETWORK)] = demand.link / roofs.link_byte_per_s
+    weight = demand.times
+    flops = _main_flops(demand, n)
+    traffic = (weight * demand.traffic).sum(axis=0)
+    if not busy:
+        return flops, traffic, np.full(n, np.nan), np.full(n, "")
+    slowest = np.maximum.reduce(list(busy.values()))
+    total = (weight * slowest).sum(axis=0)
+    per_class = np.stack(
+        [
+            np.max([(weight * t).sum(axis=0) for (_, b), t in busy.items() if b is bound], axis=0)
+            if any(b is bound for _, b in busy)
+            else np.full(n, -1.0)
+            for bound in _BOUNDS
+        ]
+    )
+    names = np.array([b.value for b in _BOUNDS])[np.argmax(per_class, axis=0)]
+    return flops, traffic, total, names
+
+
+def _main_flops(demand: _Demand, n: int) -> Floats:
+    sums = {"matrix": np.zeros(n), "vector": np.zeros(n)}
+    for (work_class, _), flops in demand.work.items():
+        if work_class in sums:
+            sums[work_class] = sums[work_class] + (demand.times * flops).sum(axis=0)
+    return np.where(sums["matrix"] > 0, sums["matrix"], sums["vector"])

@@ -1,0 +1,113 @@
+"""Traffic beyond the single op: what an ideal fusion would leave, and what crosses a host link."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from gambrel.ops import Cost, OpView, TensorView
+from gambrel.ops.base import Size, distinct_bytes, maximum, minimum, total
+from gambrel.workload import Role, Workload
+
+#: What lives in memory between runs: it must be read once and, where changed, written once.
+_PERSISTENT = frozenset(
+    {
+        Role.WEIGHT,
+        Role.BUFFER,
+        Role.CONSTANT,
+        Role.KV_CACHE,
+        Role.STATE,
+        Role.GRADIENT,
+        Role.OPTIMIZER_STATE,
+    }
+)
+
+
+class IdealTraffic:
+    """Bytes that must cross DRAM even if every intermediate stayed on chip.
+
+    Weights, caches and states once (only the touched part: looked-up rows, chosen experts), model
+    inputs read once, outputs written once. Feed it every op, then ask for the sum.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self._persistent = {t.storage for t in workload.tensors if t.role in _PERSISTENT}
+        self._inputs = {t.storage for t in workload.tensors if t.role is Role.INPUT}
+        self._outputs = {workload.tensors[i].storage for i in workload.outputs}
+        self._read: dict[int, Size] = defaultdict(int)
+        self._written: dict[int, Size] = defaultdict(int)
+
+    def see(self, view: OpView, cost: Cost) -> None:
+        """Takes in one op.
+
+        An op that touches only a part of its inputs (``cost.read_bytes`` below their sum) is taken
+        to touch the same share of each of them.
+        """
+        kept = self._persistent | self._inputs
+        self._mark(view.inputs, cost.read_bytes, kept, self._read)
+        self._mark(view.outputs, cost.write_bytes, self._persistent | self._outputs, self._written)
+
+    def total_bytes(self) -> Size:
+        """The sum over all storages."""
+        return total(self._read.values()) + total(self._written.values())
+
+    @staticmethod
+    def _mark(
+        tensors: tuple[TensorView, ...], touched: Size, kept: set[int], into: dict[int, Size]
+    ) -> None:
+        by_storage: dict[int, list[TensorView]] = defaultdict(list)
+        for t in tensors:
+            if t.storage in kept:
+                by_storage[t.storage].append(t)
+        if not by_storage:
+            return
+        everything = distinct_bytes(tensors)
+        share = _share(touched, everything)
+        for storage, views in by_storage.items():
+            into[storage] = maximum(into[storage], distinct_bytes(tuple(views)) * share)
+
+
+class OffChip:
+    """Traffic of a device whose only known roof off the engine is its host link.
+
+    Model inputs and outputs cross the link; of the weights, the share beyond the on-chip capacity
+    is streamed in whenever it is used.
+
+    Args:
+        workload: The model.
+        weights_bytes: Of all weights.
+        capacity_bytes: On-chip memory; None counts every weight as streamed.
+    """
+
+    def __init__(self, workload: Workload, weights_bytes: int, capacity_bytes: int | None) -> None:
+        resident = min(weights_bytes, capacity_bytes or 0)
+        self._streamed = 1 - resident / weights_bytes if weights_bytes else 0.0
+        self._outputs = {workload.tensors[i].storage for i in workload.outputs}
+
+    def __call__(self, view: OpView, cost: Cost) -> Cost:
+        """The same work, with the bytes that cross the link in place of the eager traffic."""
+        weights = tuple(t for t in view.inputs if t.role in {Role.WEIGHT, Role.BUFFER})
+        inputs = tuple(t for t in view.inputs if t.role == Role.INPUT)
+        outputs = tuple(t for t in view.outputs if t.storage in self._outputs)
+        read = distinct_bytes(weights) * self._streamed + distinct_bytes(inputs)
+        return Cost(
+            work=cost.work,
+            read_bytes=minimum(read, cost.read_bytes),
+            write_bytes=distinct_bytes(outputs),
+            link_bytes=cost.link_bytes,
+        )
+
+
+def _share(part: Size, whole: Size) -> Any:
+    if isinstance(whole, (int, float)):
+        return min(1.0, part / whole) if whole else 0.0
+    import numpy as np
+
+    ratio = np.divide(part, whole, out=np.zeros_like(whole, dtype=float), where=whole > 0)
+    return np.minimum(1.0, ratio)
+
+
+def sum_bytes(costs: Iterable[Cost]) -> Size:
+    """Eager traffic: every op reads its inputs from memory and writes its outputs there."""
+    return total(c.read_bytes + c.write_bytes for c in costs)
