@@ -3,4 +3,73 @@
 The public API is loaded on first use, so that ``import gambrel`` stays cheap.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+#: Public name → the module that holds it.
+_HOMES = {
+    "Analysis": "gambrel.analysis.result",
+    "Bound": "gambrel.analysis.result",
+    "Estimate": "gambrel.analysis.result",
+    "Measures": "gambrel.analysis.result",
+    "OpResult": "gambrel.analysis.result",
+    "Ceiling": "gambrel.device.model",
+    "Device": "gambrel.device.model",
+    "Link": "gambrel.device.model",
+    "MemoryLevel": "gambrel.device.model",
+    "Source": "gambrel.device.model",
+    "Op": "gambrel.workload",
+    "Symbol": "gambrel.workload",
+    "Tensor": "gambrel.workload",
+    "Workload": "gambrel.workload",
+    "GambrelError": "gambrel.errors",
+    "InputError": "gambrel.errors",
+    "UnknownNameError": "gambrel.errors",
+    "FileFormatError": "gambrel.errors",
+    "WorkloadError": "gambrel.errors",
+    "DeviceError": "gambrel.errors",
+    "CaptureError": "gambrel.errors",
+    "MissingExtraError": "gambrel.errors",
+    "UnifiedAnalyzer": "gambrel.unified",
+    "analyze": "gambrel.api",
+    "load": "gambrel.api",
+    "load_model": "gambrel.api",
+    "sweep": "gambrel.api",
+    "capture": "gambrel.capture.torch",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+if TYPE_CHECKING:
+    from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
+    from gambrel.api import analyze, load, load_model, sweep
+    from gambrel.capture.torch import capture
+    from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
+    from gambrel.errors import (
+        CaptureError,
+        DeviceError,
+        FileFormatError,
+        GambrelError,
+        InputError,
+        MissingExtraError,
+        UnknownNameError,
+        WorkloadError,
+    )
+    from gambrel.unified import UnifiedAnalyzer
+    from gambrel.workload import Op, Symbol, Tensor, Workload
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gambrel' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

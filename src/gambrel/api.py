@@ -1,0 +1,183 @@
+"""The public functions: parse a question, call one function, return its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
+from gambrel.errors import InputError
+
+if TYPE_CHECKING:
+    from gambrel.analysis.sweep import Sweep
+    from gambrel.workload import Workload
+
+Hardware = str | PathLike[str] | Device
+
+
+def analyze(
+    model: Any,
+    hardware: Hardware,
+    inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    precision: str | None = None,
+    seq: int | None = None,
+    context: int | None = None,
+    image: int | None = None,
+    phase: str | None = None,
+    train: bool = False,
+    sparsity: bool = False,
+    engine: str | None = None,
+    causal: str = "half",
+    trust: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> Analysis:
+    """Analyzes a model on a device.
+
+    Args:
+        model: A name (``"resnet50"``), a file (``.pt2``, ``.pt``, ``config.json``), a
+            ``torch.nn.Module`` with ``inputs``, or a `Workload`.
+        hardware: A name or alias (``"h100"``), the path of a device TOML, or a `Device`.
+        inputs: Example inputs of a live module: one tensor or a tuple. Shapes matter, values not.
+        kwargs: Keyword arguments of a live module.
+        batch_size: Items at once.
+        precision: Number format, e.g. ``"fp16"``. Default: the model's own; for an architecture
+            from the zoo, the one that the device's engine is made for.
+        seq: Tokens, for models with a sequence.
+        context: Cached tokens, for decode.
+        image: Image side in pixels, for models whose image size may vary.
+        phase: ``"prefill"`` or ``"decode"``, for language models.
+        train: Include backward and optimizer step (live modules).
+        sparsity: Use the structured-sparsity peaks.
+        engine: Hold matrix work against this engine only (``"matrix"``, ``"dla"``, ...).
+        causal: ``"half"`` counts S(S+1)/2 pairs of causal attention, ``"full"`` all S².
+        trust: Allow a file to run code (TorchScript, pickled modules).
+        sizes: Further sizes by symbol name.
+
+    Returns:
+        The analysis.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.analysis.analyze import Settings
+    from gambrel.analysis.analyze import analyze as analyze_workload
+    from gambrel.capture.resolve import Request, resolve_model
+    from gambrel.ops import Conventions
+
+    if causal not in {"half", "full"}:
+        raise InputError(f"causal={causal!r}: use 'half' or 'full'.")
+    chosen = _sizes(batch_size, seq, context, image, sizes)
+    request = Request(
+        inputs=inputs, kwargs=kwargs, phase=phase, train=train, trust=trust, sizes=chosen
+    )
+    found = resolve_model(model, request)
+    device, notes = resolve_hardware(hardware)
+    settings = Settings(
+        precision=precision,
+        sizes=chosen,
+        sparsity=sparsity,
+        engine=engine,
+        conventions=Conventions(causal=causal),
+    )
+    analysis = analyze_workload(found.workload, device, settings)
+    return with_notes(analysis, (*found.notes, *notes))
+
+
+def with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
+    """The same analysis with sentences about how model and device were found put first."""
+    if not notes:
+        return analysis
+    return msgspec.structs.replace(analysis, assumptions=(*notes, *analysis.assumptions))
+
+
+def sweep(
+    model: Any,
+    hardware: Hardware | Sequence[Hardware],
+    *,
+    precision: str | Sequence[str] = "fp16",
+    phase: str | None = None,
+    **sizes: int | Sequence[int],
+) -> Sweep:
+    """Analyzes every combination of devices, precisions and sizes as array arithmetic.
+
+    Args:
+        model: As for `analyze`.
+        hardware: One device or several.
+        precision: One number format or several.
+        phase: For language models.
+        **sizes: Values by symbol, e.g. ``batch=range(1, 257)``, ``seq=[128, 2048]``.
+
+    Returns:
+        One row per combination.
+    """
+    from gambrel.analysis.sweep import sweep as sweep_workload
+    from gambrel.capture.resolve import Request, resolve_model
+
+    workload = resolve_model(model, Request(phase=phase)).workload
+    several = [hardware] if isinstance(hardware, (str, PathLike, Device)) else list(hardware)
+    return sweep_workload(
+        workload,
+        [resolve_hardware(h)[0] for h in several],
+        [precision] if isinstance(precision, str) else list(precision),
+        {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()},
+    )
+
+
+def load(path: str | PathLike[str]) -> Analysis:
+    """Reads an analysis that `Analysis.save` wrote as JSON; it equals the one that was saved.
+
+    Raises:
+        FileFormatError: The file is no such analysis.
+    """
+    from gambrel.report import load_analysis
+
+    return load_analysis(Path(path))
+
+
+def load_model(model: Any, **request: Any) -> Workload:
+    """The workload that a model stands for; see `analyze` for what ``model`` may be."""
+    from gambrel.capture.resolve import Request, resolve_model
+
+    return resolve_model(model, Request(**request)).workload
+
+
+def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
+    """A device from a name, a TOML file or itself, with what the user should know of the choice.
+
+    Raises:
+        UnknownNameError: No such device; the closest names are given.
+        FileFormatError: The file is no device description.
+    """
+    from gambrel.device import find, load_file
+
+    if isinstance(hardware, Device):
+        return hardware, ()
+    text = str(hardware)
+    if text.endswith(".toml"):
+        return load_file(Path(text)), ()
+    match = find(text)
+    return match.device, (match.note,) if match.note else ()
+
+
+def _sizes(
+    batch_size: int | None,
+    seq: int | None,
+    context: int | None,
+    image: int | None,
+    more: Mapping[str, int] | None,
+) -> dict[str, int | None]:
+    named = {"batch": batch_size, "seq": seq, "context": context, "image": image, **(more or {})}
+    for name, value in named.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
+    return {k: v for k, v in named.items() if v is not None}

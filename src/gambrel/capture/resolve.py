@@ -1,0 +1,212 @@
+"""From what a user names as a model (a name, a path, a module, a workload) to a workload."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gambrel.errors import CaptureError, InputError
+from gambrel.workload import Workload
+
+_TARGET = re.compile(r"^(?P<place>.+?\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)$")
+_FILE_SUFFIXES = frozenset(
+    {".pt", ".pth", ".pt2", ".onnx", ".json", ".safetensors", ".gguf", ".bin", ".ckpt", ".py"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How to turn a model into a workload.
+
+    Attributes:
+        inputs: Example inputs of a live module: one tensor, or a tuple of positional arguments.
+        kwargs: Its keyword arguments.
+        input_shapes: Shapes of example inputs, for a model given as code.
+        phase: ``"prefill"`` or ``"decode"`` for language models.
+        train: Include backward and optimizer.
+        trust: The user's explicit word that a file may run code.
+        sizes: Sizes already chosen; a configuration file is captured at these.
+    """
+
+    inputs: Any = None
+    kwargs: Mapping[str, Any] | None = None
+    input_shapes: Sequence[tuple[int, ...]] = ()
+    phase: str | None = None
+    train: bool = False
+    trust: bool = False
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A workload, and what the user should know of how it was found."""
+
+    workload: Workload
+    notes: tuple[str, ...] = ()
+
+
+def resolve_model(model: Any, request: Request | None = None) -> Resolved:
+    """Returns the workload that ``model`` stands for.
+
+    Args:
+        model: A `Workload`, a ``torch.nn.Module``, the path of a model file, ``"file.py:function"``
+            or ``"package.module:Class"``, or the name of a zoo entry.
+        request: Example inputs, phase and the like.
+
+    Raises:
+        UnknownNameError: No such model.
+        FileFormatError: The file is missing, broken or of a kind that cannot be read.
+        CaptureError: The model cannot be captured as asked.
+    """
+    request = request or Request()
+    if isinstance(model, Workload):
+        return Resolved(workload=model)
+    if isinstance(model, (str, Path)):
+        return _from_text(str(model), request)
+    if _is_module(model):
+        return Resolved(workload=_capture(model, request))
+    raise InputError(
+        f"cannot analyze a {type(model).__name__}; give a model's name, a file, "
+        "a torch.nn.Module with example inputs, or a Workload."
+    )
+
+
+def _from_text(text: str, request: Request) -> Resolved:
+    found = _TARGET.match(text)
+    if found and not Path(text).exists():
+        return _from_code(text, request)
+    path = Path(text)
+    if path.is_file() or path.is_dir():
+        return _from_file(path, request)
+    if path.suffix.lower() in _FILE_SUFFIXES or "/" in text and _looks_like_path(path):
+        return _missing_file(path, request)
+    return _from_zoo(text, request)
+
+
+def _looks_like_path(path: Path) -> bool:
+    return path.is_absolute() or path.parts[0] in {".", "..", "~"} or path.parent.is_dir()
+
+
+def _missing_file(path: Path, request: Request) -> Resolved:
+    """A file that is not there but is named after a zoo model stands for that architecture."""
+    from gambrel.errors import FileFormatError, UnknownNameError
+
+    if path.suffix.lower() in {".pt", ".pth"} and path.parent == Path():
+        try:
+            known = _from_zoo(path.stem, request)
+        except UnknownNameError:
+            known = None
+        if known is not None:
+            note = f"no file {path.name} here: this is the built-in {known.workload.name}."
+            return Resolved(workload=known.workload, notes=(note, *known.notes))
+    raise FileFormatError(
+        f"no such file: {path}. Give an existing file, or a name from 'gambrel models list'."
+    )
+
+
+def _from_zoo(name: str, request: Request) -> Resolved:
+    from gambrel.capture import zoo
+
+    if request.train:
+        raise CaptureError(
+            f"{name}: the built-in models are inference workloads; for a training step give the "
+            "module itself (API: analyze(module, ..., inputs=..., train=True)) or a file.py:function."
+        )
+    summary, note = zoo.find(name, phase=request.phase)
+    return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
+
+
+def _from_code(target: str, request: Request) -> Resolved:
+    from gambrel.capture.files.python_source import load_target
+
+    loaded = load_target(target, input_shapes=request.input_shapes)
+    workload = _capture_live(loaded.model, loaded.args, loaded.kwargs, request, name=target)
+    return Resolved(workload=workload)
+
+
+def _from_file(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.files.identify import identify
+
+    kind = identify(path)
+    reader = _READERS.get(kind.value)
+    if reader is None:
+        from gambrel.errors import FileFormatError
+
+        raise FileFormatError(f"{path}: {kind.value} files cannot be analyzed yet. {_WAYS_OUT}")
+    return reader(path, request)
+
+
+_WAYS_OUT = (
+    "Give a name from 'gambrel models list', a file.py:function, a .pt2 export or a config.json."
+)
+
+
+def _read_pt2(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.files.pt2 import read_pt2
+
+    return Resolved(workload=read_pt2(path))
+
+
+def _read_config(path: Path, request: Request) -> Resolved:
+    import json
+
+    from gambrel.capture.torch.huggingface import workload_from_config
+
+    config = json.loads(path.read_text(encoding="utf-8"))
+    sizes = {k: v for k, v in request.sizes.items() if v is not None}
+    workload = workload_from_config(config, phase=request.phase, name=path.parent.name, **sizes)
+    return Resolved(workload=workload)
+
+
+def _read_checkpoint(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.files.checkpoint import match_checkpoint
+
+    matched = match_checkpoint(path, trust=request.trust)
+    return Resolved(workload=matched.workload, notes=matched.notes)
+
+
+def _read_workload(path: Path, request: Request) -> Resolved:
+    from gambrel.workload.serialize import load_workload
+
+    return Resolved(workload=load_workload(path))
+
+
+_READERS: dict[str, Callable[[Path, Request], Resolved]] = {
+    "pt2": _read_pt2,
+    "config": _read_config,
+    "checkpoint": _read_checkpoint,
+    "workload": _read_workload,
+}
+
+
+def _is_module(model: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _capture(model: Any, request: Request) -> Workload:
+    if request.inputs is None and not request.kwargs:
+        raise InputError(
+            f"{type(model).__name__} is a live module: give example inputs, "
+            "e.g. gambrel.analyze(model, 'h100', inputs=torch.randn(1, 3, 224, 224))."
+        )
+    args = request.inputs
+    if args is None:
+        args = ()
+    elif isinstance(args, list):
+        args = tuple(args)
+    elif not isinstance(args, tuple):
+        args = (args,)
+    return _capture_live(model, args, request.kwargs or {}, request, name=type(model).__name__)
+
+
+def _capture_live(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], request: Request, name: str
+) -> Workload:
+    from gambrel.capture.torch import capture
+
+    return capture(model, args, dict(kwargs), train=request.train, name=name)
