@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from gambrel.dtypes import width_bytes
+from gambrel.errors import InputError
 
 #: An exact int at one point, a float64 array over the points of a sweep. Formulas use only
 #: arithmetic that works on both (``+ - * / //``, and `minimum`, `maximum`, `where` from here).
@@ -28,9 +30,16 @@ class Conventions:
 
     Attributes:
         causal: ``"half"`` counts S(S+1)/2 query-key pairs of a causal attention, ``"full"`` all S².
+
+    Raises:
+        InputError: A choice that is none of these.
     """
 
     causal: str = "half"
+
+    def __post_init__(self) -> None:
+        if self.causal not in ("half", "full"):
+            raise InputError(f"causal convention {self.causal!r}: choose 'half' or 'full'.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +90,32 @@ class OpView:
 
     @property
     def dtype(self) -> str:
-        """Format in which the op computes: the widest real input, else the first output's."""
+        """Format in which the op computes: ``compute_dtype``, else the widest real input's.
+
+        Integers count only where nothing else is there. A complex format is named by its
+        component: complex64 arithmetic is made of fp32 operations.
+        """
+        return self.operand_dtype(len(self.inputs))
+
+    def operand_dtype(self, count: int) -> str:
+        """As `dtype`, but only the first ``count`` inputs are looked at (masks, scales are not)."""
         named = self.attrs.get("compute_dtype")
         if named:
             return str(named)
-        candidates = [t.dtype for t in self.inputs if t.dtype not in _INDEX] or [
+        candidates = [t.dtype for t in self.inputs[:count] if t.dtype not in _INDEX] or [
             t.dtype for t in self.inputs + self.outputs
         ]
-        return max(candidates, key=width_bytes, default="fp32")
+        widest = max(candidates, key=width_bytes, default="fp32")
+        return _COMPONENT.get(widest, widest)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether any tensor holds complex numbers."""
+        return any(t.dtype in _COMPONENT for t in self.inputs + self.outputs)
 
 
 _INDEX: Final = frozenset({"int64", "int32", "int16", "bool"})
+_COMPONENT: Final[dict[str, str]] = {"complex64": "fp32", "complex128": "fp64"}
 
 Work: TypeAlias = dict[tuple[Engine, str], Size]
 
@@ -114,7 +138,8 @@ class Cost:
     link_bytes: Size = 0
 
 
-Formula: TypeAlias = Callable[[OpView], Cost]
+#: None: the kind is known, but not this variant of it; the op is then unmodelled, never zero.
+Formula: TypeAlias = Callable[[OpView], Cost | None]
 
 _FORMULAS: Final[dict[str, Formula]] = {}
 _FREE: Final[dict[str, str]] = {}
@@ -166,6 +191,8 @@ def cost(op: OpView) -> Cost | None:
     if function is None:
         return None
     found = function(op)
+    if found is None:
+        return None
     return Cost(
         work=found.work,
         read_bytes=distinct_bytes(op.inputs) if found.read_bytes is None else found.read_bytes,
@@ -183,17 +210,29 @@ def distinct_bytes(tensors: tuple[TensorView, ...]) -> Size:
     """
     regions: dict[tuple[int, Any], Size] = {}
     for t in tensors:
-        key = (t.storage, str(t.offset))
+        # An array (a sweep) cannot be a key; its bytes can.
+        key = (t.storage, t.offset.tobytes() if hasattr(t.offset, "tobytes") else t.offset)
         regions[key] = maximum(regions[key], t.nbytes) if key in regions else t.nbytes
     return total(regions.values())
 
 
 def to_bytes(elements: Size, dtype: str) -> Size:
     """Bytes of ``elements`` numbers; exact int for int elements (sub-byte formats round up)."""
-    width = width_bytes(dtype)
-    if isinstance(elements, int):
-        return -int(-elements * width // 1)
-    return elements * width
+    # Every width is a multiple of 1/32 byte (a quarter of a bit), so that integers stay exact.
+    return -(-elements * round(width_bytes(dtype) * 32) // 32)
+
+
+def work(dtype: str, *, matrix: Size = 0, vector: Size = 0, special: Size = 0) -> Work:
+    """Work in one number format; engines with nothing to do are left out.
+
+    Args:
+        dtype: Number format of the operands.
+        matrix: Multiply-accumulate work, FLOP.
+        vector: Element-wise arithmetic, FLOP.
+        special: Function evaluations.
+    """
+    amounts = {Engine.MATRIX: matrix, Engine.VECTOR: vector, Engine.SPECIAL: special}
+    return {(e, dtype): n for e, n in amounts.items() if not (isinstance(n, int) and n == 0)}
 
 
 def product(sizes: tuple[Size, ...]) -> Size:
@@ -239,14 +278,27 @@ def where(condition: Any, a: Size, b: Size) -> Size:
     return np.where(condition, a, b)
 
 
-def ceil_div(a: Size, b: int) -> Size:
+def ceil_div(a: Size, b: Size) -> Size:
     """``ceil(a / b)``."""
     return -(-a // b)
 
 
+def log2(value: Size) -> Size:
+    """The binary logarithm; over arrays element by element."""
+    if isinstance(value, (int, float)):
+        return math.log2(value)
+    import numpy as np
+
+    return np.log2(value)
+
+
 def rounded(value: Size) -> Size:
-    """An expectation as a count: the nearest int for a scalar, unchanged over arrays."""
-    return round(value) if isinstance(value, float) else value
+    """An expectation as a count: the nearest whole number, an int for a scalar."""
+    if isinstance(value, (int, float)):
+        return round(value)
+    import numpy as np
+
+    return np.rint(value)
 
 
 def _refuse_duplicate(kind: str) -> None:

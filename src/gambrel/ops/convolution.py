@@ -1,0 +1,58 @@
+"""Convolutions in any number of dimensions, grouped, dilated, transposed; and their gradients."""
+
+from __future__ import annotations
+
+from gambrel.ops.base import Cost, OpView, Size, distinct_bytes, formula, product, total, work
+
+
+@formula("convolution")
+def convolution(op: OpView) -> Cost:
+    """2·batch·out·(in/groups)·prod(kernel)·prod(spatial): one multiply-add per tap.
+
+    Every output value adds (in/groups)·prod(kernel) products. Taps that fall into the padding are
+    counted, as everyone counts them. Dilation moves the taps and does not change their number. A
+    transposed convolution spreads each input value over (out/groups)·prod(kernel) outputs, so it
+    counts input positions. A bias is one addition per output value.
+
+    Sizes: batch, out_channels, in_channels, groups (1), kernel (tuple), spatial (tuple: output
+    sizes, or input sizes where ``transposed``). Inputs: input, weight, bias.
+    """
+    bias = _output_elements(op) if op.attrs.get("bias") else 0
+    return Cost(work=work(op.operand_dtype(2), matrix=_multiply_adds(op) * 2, vector=bias))
+
+
+@formula("convolution_backward")
+def convolution_backward(op: OpView) -> Cost:
+    """Each wanted gradient, of input and of weight, repeats the forward multiply-adds.
+
+    y = w·x is bilinear: every forward product w·x gives one product dy·w for the gradient of x and
+    one dy·x for that of w, grouped or not. The gradient of the bias adds all values of dy that
+    belong to a channel: elements - channels additions.
+
+    Attrs: grad_input, grad_weight, grad_bias (bools). Inputs: grad_output, input, weight; the input
+    is read for the gradient of the weight only, the weight for that of the input only.
+    """
+    wants_input = bool(op.attrs.get("grad_input", True))
+    wants_weight = bool(op.attrs.get("grad_weight", True))
+    bias = 0
+    if op.attrs.get("grad_bias"):
+        gradient = op.inputs[0].elements if op.inputs else _output_elements(op)
+        bias = gradient - op.size("out_channels")
+    passes = wants_input + wants_weight
+    done = work(op.operand_dtype(1), matrix=2 * passes * _multiply_adds(op), vector=bias)
+    used = (True, wants_weight, wants_input)
+    read = tuple(t for t, is_read in zip(op.inputs, used, strict=False) if is_read)
+    return Cost(work=done, read_bytes=distinct_bytes(read))
+
+
+def _multiply_adds(op: OpView) -> Size:
+    taps = product(op.size("kernel")) * product(op.size("spatial"))
+    channels = op.size("out_channels") * op.size("in_channels") // op.size("groups", 1)
+    return op.size("batch") * channels * taps
+
+
+def _output_elements(op: OpView) -> Size:
+    """Values of the output; where transposed, sizes alone do not tell them."""
+    if op.outputs or op.attrs.get("transposed"):
+        return total(t.elements for t in op.outputs[:1])
+    return op.size("batch") * op.size("out_channels") * product(op.size("spatial"))
