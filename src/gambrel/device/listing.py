@@ -1,0 +1,143 @@
+"""Rows of the list of devices: what one compares when choosing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gambrel.device.catalog import list_devices
+from gambrel.device.model import Device
+from gambrel.device.roofs import main_memory, resolve
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import UnknownNameError
+from gambrel.units import parse_quantity
+
+
+class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One device in a list.
+
+    Attributes:
+        id: Of the device.
+        name: Full name.
+        vendor: Maker.
+        category: Class of device.
+        year: Of introduction.
+        peak_flop_per_s: Dense peak for the format asked for; None when it has no such engine.
+        peak_byte_per_s: Bandwidth of its main memory; None when unknown.
+        ridge_point: FLOP/byte; None when either is unknown.
+        capacity_bytes: Of its main memory.
+        tdp_w: Thermal design power.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    category: str
+    year: int | None
+    peak_flop_per_s: float | None
+    peak_byte_per_s: float | None
+    ridge_point: float | None
+    capacity_bytes: int | None
+    tdp_w: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which devices to list; None does not filter. Unknown values never pass a limit.
+
+    Attributes:
+        text: Part of name, id or alias.
+        vendor: Maker.
+        category: Part of the class.
+        min_memory: E.g. ``"24GiB"``.
+        max_tdp: E.g. ``"75W"``.
+    """
+
+    text: str | None = None
+    vendor: str | None = None
+    category: str | None = None
+    min_memory: str | None = None
+    max_tdp: str | None = None
+
+
+_SORTS: Final[dict[str, Callable[[DeviceRow], float | int | str | None]]] = {
+    "name": lambda r: r.name.lower(),
+    "year": lambda r: r.year,
+    "peak": lambda r: r.peak_flop_per_s,
+    "bandwidth": lambda r: r.peak_byte_per_s,
+    "memory": lambda r: r.capacity_bytes,
+    "tdp": lambda r: r.tdp_w,
+    "ridge": lambda r: r.ridge_point,
+}
+
+
+def list_rows(
+    wanted: Filter, *, precision: str = "fp16", sort: str = "name", reverse: bool = False
+) -> tuple[DeviceRow, ...]:
+    """The devices that pass a filter, sorted; numbers largest first, names A to Z.
+
+    Args:
+        wanted: The filter.
+        precision: Format of the peak and ridge columns; no fallback to another format.
+        sort: A key: name, year, peak, bandwidth, memory, tdp, ridge.
+        reverse: The other way round; unknown values stay last.
+
+    Raises:
+        UnknownNameError: No such sort key or precision.
+        InputError: A limit that is no quantity.
+    """
+    if sort not in _SORTS:
+        raise UnknownNameError("sort key", sort, _SORTS)
+    dtype = parse_dtype(precision)
+    passes = _predicate(wanted)
+    rows = [_row(device, dtype) for device in list_devices() if passes(device)]
+    rows = _limited(rows, wanted)
+    key = _SORTS[sort]
+    known = [r for r in rows if key(r) is not None]
+    unknown = [r for r in rows if key(r) is None]
+    known.sort(key=key, reverse=(sort != "name") != reverse)  # type: ignore[arg-type]
+    return (*known, *unknown)
+
+
+def _predicate(wanted: Filter) -> Callable[[Device], bool]:
+    def passes(device: Device) -> bool:
+        names = " ".join((device.id, device.name, *device.aliases)).lower()
+        return (
+            (wanted.text is None or wanted.text.lower() in names)
+            and (wanted.vendor is None or wanted.vendor.lower() == device.vendor.lower())
+            and (wanted.category is None or wanted.category.lower() in device.category.lower())
+        )
+
+    return passes
+
+
+def _limited(rows: list[DeviceRow], wanted: Filter) -> list[DeviceRow]:
+    if wanted.min_memory is not None:
+        least = parse_quantity(wanted.min_memory, "size")
+        rows = [r for r in rows if r.capacity_bytes is not None and r.capacity_bytes >= least]
+    if wanted.max_tdp is not None:
+        most = parse_quantity(wanted.max_tdp, "power")
+        rows = [r for r in rows if r.tdp_w is not None and r.tdp_w <= most]
+    return rows
+
+
+def _row(device: Device, dtype: str) -> DeviceRow:
+    roof = resolve(device, "matrix", dtype)
+    peak = roof.flop_per_s if roof is not None and roof.dtype == dtype else None
+    memory = main_memory(device)
+    rate = memory.byte_per_s if memory else None
+    return DeviceRow(
+        id=device.id,
+        name=device.name,
+        vendor=device.vendor,
+        category=device.category,
+        year=device.year,
+        peak_flop_per_s=peak,
+        peak_byte_per_s=rate,
+        ridge_point=peak / rate if peak and rate else None,
+        capacity_bytes=memory.capacity_bytes if memory else None,
+        tdp_w=device.tdp_w,
+    )

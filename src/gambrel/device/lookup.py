@@ -1,0 +1,169 @@
+"""From a name, a file or two numbers to a device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gambrel.device import catalog
+from gambrel.device.files import load_file
+from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.names import NameKey, name_key
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.units import format_si
+
+HINT: Final = "Run 'gambrel hardware list', or give --peak 989T --bandwidth 3.35T."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A device and what the user should know about how it was found.
+
+    Attributes:
+        device: The device.
+        note: A sentence when the name was ambiguous or the device is the user's; else empty.
+    """
+
+    device: Device
+    note: str = ""
+
+
+def find(name: str, *, user_folder: Path | None = None) -> Match:
+    """Finds a device by name, as people and drivers write it.
+
+    Args:
+        name: ``"h100"``, ``"NVIDIA H100 80GB HBM3"``, ``"a100-sxm4-80gb"``, or the path of a
+            ``.toml`` file that describes a device.
+        user_folder: Folder with the user's own device files, which come before the catalog;
+            None for the usual one of this machine (`user_devices_folder`).
+
+    Raises:
+        UnknownNameError: No such device; the message has the closest names.
+        FileFormatError: The file named cannot be used.
+    """
+    if name.endswith(".toml"):
+        device = load_file(name)
+        return Match(device=device, note=f"{device.id} is read from {name}.")
+    key = name_key(name)
+    own, problems = _find_user_device(key, user_folder)
+    match = own or _find_exact(key) or _find_ambiguous(name, key)
+    if match is None:
+        raise UnknownNameError("device", name, _closest(name), " ".join([HINT, *problems]))
+    return Match(device=match.device, note=" ".join(filter(None, [match.note, *problems])))
+
+
+def user_devices_folder() -> Path:
+    """Where the user's own device files are looked for: ``gambrel/hardware`` of the settings."""
+    from platformdirs import user_config_path
+
+    return user_config_path("gambrel", appauthor=False) / "hardware"
+
+
+def user_devices(folder: Path | None = None) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Reads the user's own device files.
+
+    Args:
+        folder: Where they are; None for `user_devices_folder`.
+
+    Returns:
+        The devices, and a sentence for each file that could not be used.
+    """
+    folder = user_devices_folder() if folder is None else folder
+    devices, problems = [], []
+    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
+        try:
+            devices.append(load_file(path))
+        except FileFormatError as error:
+            problems.append(f"Ignored {error}")
+    return tuple(devices), tuple(problems)
+
+
+def from_peaks(
+    peak_flop_per_s: float,
+    byte_per_s: float,
+    *,
+    name: str = "custom",
+    dtype: str | None = None,
+) -> Device:
+    """Makes a device of two numbers, as ``--peak 989T --bandwidth 3.35T`` gives them.
+
+    Args:
+        peak_flop_per_s: The compute roof, FLOP/s. It holds for all work, matrix and vector.
+        byte_per_s: The bandwidth of the main memory, byte/s.
+        name: Its name.
+        dtype: The number format that the roof holds for; None for every one.
+
+    Raises:
+        InputError: A number is not positive and finite, or the format is unknown.
+    """
+    for value, what in ((peak_flop_per_s, "peak"), (byte_per_s, "bandwidth")):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InputError(f"a {what} of {value!r} is not a positive, finite number.")
+    source = Source(title="given by the user", confidence="user")
+    roof = "any" if dtype is None else parse_dtype(dtype)
+    formats = "every number format" if dtype is None else f"{roof} alone"
+    return Device(
+        id=name,
+        name=name,
+        category="custom",
+        ceilings=(
+            Ceiling(
+                engine="any",
+                dtype=roof,
+                flop_per_s=float(peak_flop_per_s),
+                kind=Kind.USER,
+                source=source,
+            ),
+        ),
+        memory=(
+            MemoryLevel(
+                name="DRAM", byte_per_s=float(byte_per_s), kind=Kind.USER, bandwidth_source=source
+            ),
+        ),
+        notes=(
+            f"One compute roof, {format_si(peak_flop_per_s, 'FLOP/s')}, holds for {formats} and "
+            "for matrix and vector work alike; the memory capacity is unknown.",
+        ),
+    )
+
+
+def _find_user_device(key: NameKey, folder: Path | None) -> tuple[Match | None, tuple[str, ...]]:
+    devices, problems = user_devices(folder)
+    wanted = set(key.keys)
+    for device in devices:
+        names = (device.id, device.name, *device.aliases)
+        if wanted.intersection(k for n in names for k in name_key(n).keys):
+            return Match(device=device, note=f"{device.id} is your own device file."), problems
+    return None, problems
+
+
+def _find_exact(key: NameKey) -> Match | None:
+    known = catalog.index()
+    for text in key.keys:
+        found = known.names.get(text)
+        if found is not None and key.vendors <= {known.vendors[found]}:
+            return Match(device=catalog.load(found))
+    return None
+
+
+def _find_ambiguous(name: str, key: NameKey) -> Match | None:
+    known = catalog.index()
+    for text in key.keys:
+        first, *others = known.ambiguous.get(text, ("",))
+        if first and key.vendors <= {known.vendors[first]}:
+            note = f"{name} is ambiguous: using {first}; also {', '.join(others)}."
+            return Match(device=catalog.load(first), note=note)
+    return None
+
+
+def _closest(name: str, count: int = 3) -> list[str]:
+    from rapidfuzz import fuzz, process
+
+    known = catalog.index()
+    names = known.names | {key: ids[0] for key, ids in known.ambiguous.items()}
+    query = name_key(name).joined or name.lower()
+    hits = process.extract(query, names.keys(), scorer=fuzz.ratio, limit=20, score_cutoff=50)
+    return list(dict.fromkeys(names[text] for text, _, _ in hits))[:count]
