@@ -1,0 +1,57 @@
+"""Collectives: what each device hands to the others.
+
+How many devices take part stands in the call for some ops; for the others the front end adds a
+keyword argument ``group_size``. Without it the op stays unmodelled rather than guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.capture.aten.call import Call, Described
+from gambrel.capture.aten.registry import rule
+from gambrel.dtypes import width_bytes
+
+_FUNCTIONS: Final[dict[str, str]] = {
+    "all_reduce": "_c10d_functional.all_reduce c10d.allreduce c10d.allreduce_coalesced"
+    " _c10d_functional.all_reduce_coalesced",
+    "all_gather": "_c10d_functional.all_gather_into_tensor c10d.allgather c10d._allgather_base"
+    " _c10d_functional.all_gather_into_tensor_coalesced",
+    "reduce_scatter": "_c10d_functional.reduce_scatter_tensor c10d.reduce_scatter"
+    " c10d._reduce_scatter_base _c10d_functional.reduce_scatter_tensor_coalesced",
+    "all_to_all": "_c10d_functional.all_to_all_single c10d.alltoall c10d.alltoall_base",
+    "broadcast": "_c10d_functional.broadcast c10d.broadcast",
+    "send": "c10d.send c10d.recv",
+}
+_FUNCTION_OF: Final = {op: f for f, names in _FUNCTIONS.items() for op in names.split()}
+#: Where the call itself says how many devices there are.
+_SIZE_AT: Final[dict[str, int]] = {
+    "_c10d_functional.all_gather_into_tensor": 1,
+    "_c10d_functional.all_gather_into_tensor_coalesced": 1,
+    "_c10d_functional.reduce_scatter_tensor": 2,
+    "_c10d_functional.reduce_scatter_tensor_coalesced": 2,
+}
+
+
+def collective(call: Call) -> Described:
+    """The payload is what a device holds before (gather: after) the exchange."""
+    plain = call.op.rstrip("_")
+    function = _FUNCTION_OF[plain]
+    devices = call.arg(_SIZE_AT.get(plain, len(call.args)), "group_size")
+    if not isinstance(devices, int) or isinstance(devices, bool):
+        raise ValueError("the number of devices is not known")
+    tensors = call.outputs if function == "all_gather" else call.inputs
+    payload = sum(-int(-t.numel * width_bytes(t.dtype) // 1) for t in tensors)
+    return call.described(
+        "collective", {"bytes": payload, "devices": devices}, {"function": function}
+    )
+
+
+@rule("_c10d_functional.wait_tensor", "c10d.barrier", "c10d.monitored_barrier")
+def wait(call: Call) -> Described:
+    """Waits for an exchange; moves nothing itself."""
+    return call.described("sync")
+
+
+for _op in _FUNCTION_OF:
+    rule(_op)(collective)

@@ -1,0 +1,63 @@
+"""Ops that move data without arithmetic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.capture.aten.call import Call, Described
+from gambrel.capture.aten.registry import rule
+
+#: Neutral function → ATen names: all inputs read, all outputs written.
+FUNCTIONS: Final[dict[str, str]] = {
+    "clone": "clone lift_fresh_copy alias_copy detach_copy _foreach_clone",
+    "cat": "cat concat concatenate stack hstack vstack dstack column_stack block_diag",
+    "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d"
+    " replication_pad1d replication_pad2d replication_pad3d _pad_circular zero_pad2d",
+    "repeat": "repeat tile repeat_interleave",
+    "roll": "roll",
+    "flip": "flip fliplr flipud rot90",
+    "layout": "pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col"
+    " unfold_copy to_dense _to_dense to_mkldnn _mkldnn_reorder_conv2d_weight"
+    " mkldnn_reorder_conv2d_weight _mkldnn_transpose diag diag_embed",
+    "contiguous": "permute_copy view_copy slice_copy select_copy split_copy expand_copy"
+    " transpose_copy t_copy squeeze_copy unsqueeze_copy unbind_copy diagonal_copy as_strided_copy"
+    " split_with_sizes_copy _reshape_copy _reshape_alias_copy view_as_complex_copy"
+    " view_as_real_copy _neg_view_copy _conj_copy cartesian_prod combinations",
+    "slice_backward": "slice_backward select_backward diagonal_backward",
+}
+_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+
+
+def copy(call: Call) -> Described:
+    """Every input read once, every output written once."""
+    return call.described("copy", attrs={"function": _FUNCTION_OF[call.op]})
+
+
+@rule("aten.copy", "aten._to_copy", "aten._copy_from", "aten._copy_from_and_resize")
+def to_copy(call: Call) -> Described:
+    """A copy, maybe into another number format; ``copy_`` does not read what it overwrites."""
+    source = call.tensor(0)
+    if call.name == "copy":
+        source = call.tensor(1, "src")
+    function = "copy" if source.dtype == call.out.dtype else "cast"
+    return call.described("copy", attrs={"function": function}, inputs=[source])
+
+
+@rule("aten._foreach_copy")
+def listed_copy(call: Call) -> Described:
+    """self, src: lists of equal length."""
+    sources = call.arg(1, "src")
+    cast = sources[0].dtype != call.out.dtype
+    return call.described("copy", attrs={"function": "cast" if cast else "copy"}, inputs=sources)
+
+
+@rule(
+    "aten.slice_scatter", "aten.select_scatter", "aten.diagonal_scatter", "aten.as_strided_scatter"
+)
+def written_slice(call: Call) -> Described:
+    """self, src, ...: self copied with a part replaced; that part of self is not needed."""
+    return call.described("copy", attrs={"function": "slice_scatter"})
+
+
+for _op in _FUNCTION_OF:
+    rule(_op)(copy)

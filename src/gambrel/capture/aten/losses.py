@@ -1,0 +1,57 @@
+"""Losses, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.capture.aten.call import Call, Described
+from gambrel.capture.aten.registry import rule
+
+#: Neutral function → ATen names; ``self`` and ``target`` come first.
+FUNCTIONS: Final[dict[str, str]] = {
+    "nll": "nll_loss_forward nll_loss2d_forward nll_loss nll_loss2d nll_loss_nd",
+    "cross_entropy": "cross_entropy_loss",
+    "mse": "mse_loss",
+    "l1": "l1_loss",
+    "smooth_l1": "smooth_l1_loss",
+    "huber": "huber_loss",
+    "bce": "binary_cross_entropy",
+    "bce_with_logits": "binary_cross_entropy_with_logits",
+    "kl_div": "kl_div",
+    "soft_margin": "soft_margin_loss",
+    "multi_margin": "multi_margin_loss",
+    "multilabel_margin": "multilabel_margin_loss_forward multilabel_margin_loss",
+}
+_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+
+#: ATen names of gradients: grad_output, self, target.
+GRADIENTS: Final = (
+    "nll_loss_backward nll_loss2d_backward mse_loss_backward smooth_l1_loss_backward"
+    " huber_loss_backward binary_cross_entropy_backward soft_margin_loss_backward"
+    " multi_margin_loss_backward multilabel_margin_loss_backward"
+)
+
+
+def forward(call: Call) -> Described:
+    """self, target, ...: one row a sample."""
+    x, target = call.tensor(0), call.tensor(1, "target")
+    sizes = {"elements": x.numel, "rows": target.numel}
+    return call.described("loss", sizes, {"function": _FUNCTION_OF[call.op]})
+
+
+def gradient(call: Call) -> Described:
+    """grad_output, self, target, ...: one application an element of self."""
+    sizes = {"elements": call.tensor(1).numel}
+    return call.described("elementwise_backward", sizes, {"function": _loss(call.name)})
+
+
+def _loss(name: str) -> str:
+    forward_names = name.removesuffix("_backward")
+    candidates = (forward_names, forward_names + "_forward")
+    return next(_FUNCTION_OF[f"aten.{c}"] for c in candidates if f"aten.{c}" in _FUNCTION_OF)
+
+
+for _op in _FUNCTION_OF:
+    rule(_op)(forward)
+for _op in GRADIENTS.split():
+    rule(f"aten.{_op}")(gradient)

@@ -1,0 +1,177 @@
+"""Normalization and softmax, forward and backward."""
+
+from __future__ import annotations
+
+from math import prod
+
+from gambrel.capture.aten.call import Call, Described, TensorArg, rows_along
+from gambrel.capture.aten.registry import rule
+from gambrel.workload import Attributes
+
+
+@rule("aten.native_layer_norm", "aten.layer_norm")
+def layer_norm(call: Call) -> Described:
+    """input, normalized_shape, weight, bias, eps."""
+    return _over_last(call, "layer_norm", call.optional(2, "weight"))
+
+
+@rule("aten.rms_norm", "aten._fused_rms_norm")
+def rms_norm(call: Call) -> Described:
+    """input, normalized_shape, weight, eps."""
+    return _over_last(call, "rms_norm", call.optional(2, "weight"))
+
+
+@rule("aten.native_group_norm")
+def native_group_norm(call: Call) -> Described:
+    """input, weight, bias, N, C, HxW, group, eps."""
+    groups = call.arg(3) * call.arg(6)
+    return _forward(call, "group_norm", groups, call.optional(1, "weight"))
+
+
+@rule("aten.group_norm")
+def group_norm(call: Call) -> Described:
+    """input, num_groups, weight, bias, eps, cudnn_enabled."""
+    groups = call.tensor(0).shape[0] * call.arg(1)
+    return _forward(call, "group_norm", groups, call.optional(2, "weight"))
+
+
+@rule("aten.instance_norm")
+def instance_norm(call: Call) -> Described:
+    """input, weight, bias, running_mean, running_var, use_input_stats, ..."""
+    x = call.tensor(0)
+    statistics = bool(call.arg(5, "use_input_stats", True))
+    groups = x.shape[0] * x.shape[1]
+    return _forward(call, "instance_norm", groups, call.optional(1, "weight"), statistics)
+
+
+@rule(
+    "aten.native_batch_norm",
+    "aten.batch_norm",
+    "aten._native_batch_norm_legit",
+    "aten._native_batch_norm_legit_functional",
+    "aten.cudnn_batch_norm",
+    "aten.miopen_batch_norm",
+    "aten._batch_norm_impl_index",
+)
+def batch_norm(call: Call) -> Described:
+    """input, weight, bias, running_mean, running_var, training, ..."""
+    position = 3 if call.overload == "no_stats" else 5
+    return _batch_norm(call, bool(call.arg(position, "training", False)))
+
+
+@rule("aten._native_batch_norm_legit_no_training", "aten._batch_norm_no_update")
+def batch_norm_inference(call: Call) -> Described:
+    """Running statistics only: one scale and one shift a channel."""
+    return _batch_norm(call, False)
+
+
+@rule("aten._batch_norm_with_update", "aten._batch_norm_with_update_functional")
+def batch_norm_training(call: Call) -> Described:
+    """Statistics of this batch, running ones updated."""
+    return _batch_norm(call, True)
+
+
+@rule("aten.native_layer_norm_backward", "aten._fused_rms_norm_backward")
+def layer_norm_backward(call: Call) -> Described:
+    """grad, input, normalized_shape, (mean,) rstd, weight, ..."""
+    rms = "rms" in call.op
+    width = prod(call.arg(2, "normalized_shape"))
+    weight = call.optional(4 if rms else 5, "weight")
+    return _backward(
+        call, "rms_norm" if rms else "layer_norm", _rows(call.tensor(1), width), weight
+    )
+
+
+@rule("aten.native_group_norm_backward")
+def group_norm_backward(call: Call) -> Described:
+    """grad, input, mean, rstd, weight, N, C, HxW, group, output_mask."""
+    return _backward(call, "group_norm", call.arg(5) * call.arg(8), call.optional(4, "weight"))
+
+
+@rule(
+    "aten.native_batch_norm_backward",
+    "aten.cudnn_batch_norm_backward",
+    "aten.miopen_batch_norm_backward",
+    "aten.batch_norm_backward",
+)
+def batch_norm_backward(call: Call) -> Described:
+    """grad, input, weight, running and saved statistics, train, ..."""
+    train = {"native_batch_norm_backward": 7, "batch_norm_backward": 7}.get(call.name)
+    statistics = True if train is None else bool(call.arg(train, "train", True))
+    channels = call.tensor(1).shape[1]
+    return _backward(call, "batch_norm", channels, call.optional(2, "weight"), statistics)
+
+
+@rule("aten._softmax", "aten.softmax", "aten._safe_softmax", "aten.special_softmax")
+def softmax(call: Call) -> Described:
+    """self, dim, ..."""
+    return _softmax(call, "softmax", "softmax", call.tensor(0), call.arg(1, "dim", -1))
+
+
+@rule("aten._log_softmax", "aten.log_softmax", "aten.special_log_softmax")
+def log_softmax(call: Call) -> Described:
+    """self, dim, ..."""
+    return _softmax(call, "softmax", "log_softmax", call.tensor(0), call.arg(1, "dim", -1))
+
+
+@rule("aten._masked_softmax")
+def masked_softmax(call: Call) -> Described:
+    """self, mask, dim, mask_type."""
+    return _softmax(call, "softmax", "softmax", call.tensor(0), call.arg(2, "dim", -1))
+
+
+@rule("aten._softmax_backward_data", "aten._log_softmax_backward_data")
+def softmax_backward(call: Call) -> Described:
+    """grad_output, output, dim, input_dtype."""
+    function = "log_softmax" if "log" in call.op else "softmax"
+    return _softmax(call, "softmax_backward", function, call.tensor(0), call.arg(2, "dim", -1))
+
+
+@rule("aten._weight_norm_interface")
+def weight_norm(call: Call) -> Described:
+    """v, g, dim: every slice along dim scaled to the length g."""
+    v = call.tensor(0)
+    groups = v.shape[call.arg(2, "dim", 0)]
+    return _forward(call, "weight_norm", groups, call.optional(1, "g"))
+
+
+def _over_last(call: Call, function: str, weight: TensorArg | None) -> Described:
+    width = prod(call.arg(1, "normalized_shape"))
+    return _forward(call, function, _rows(call.tensor(0), width), weight)
+
+
+def _rows(x: TensorArg, width: int) -> int:
+    return x.numel // width if width else 0
+
+
+def _batch_norm(call: Call, training: bool) -> Described:
+    found = _forward(
+        call, "batch_norm", call.tensor(0).shape[1], call.optional(1, "weight"), training
+    )
+    if not training or "functional" in call.op or call.overload == "no_stats":
+        return found
+    updated = [call.optional(3, "running_mean"), call.optional(4, "running_var")]
+    return call.described(found.kind, found.sizes, found.attrs, outputs=[*call.outputs, *updated])
+
+
+def _forward(
+    call: Call, function: str, groups: int, weight: TensorArg | None, statistics: bool = True
+) -> Described:
+    sizes = {"elements": call.tensor(0, "input").numel, "groups": groups}
+    return call.described("normalization", sizes, _attrs(function, statistics, weight))
+
+
+def _backward(
+    call: Call, function: str, groups: int, weight: TensorArg | None, statistics: bool = True
+) -> Described:
+    sizes = {"elements": call.tensor(1, "input").numel, "groups": groups}
+    return call.described("normalization_backward", sizes, _attrs(function, statistics, weight))
+
+
+def _attrs(function: str, statistics: bool, weight: TensorArg | None) -> Attributes:
+    return {"function": function, "statistics": statistics, "affine": weight is not None}
+
+
+def _softmax(call: Call, kind: str, function: str, x: TensorArg, dim: int) -> Described:
+    sizes = {"elements": x.numel, "rows": rows_along(x, dim)}
+    return call.described(kind, sizes, {"function": function})

@@ -1,0 +1,144 @@
+"""Pooling and interpolation, forward and backward."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from gambrel.capture.aten.call import Call, Described, TensorArg, ints
+from gambrel.capture.aten.registry import rule
+from gambrel.workload import Attributes, Sizes
+
+
+@rule(
+    "aten.max_pool1d",
+    "aten.max_pool2d",
+    "aten.max_pool3d",
+    "aten.max_pool1d_with_indices",
+    "aten.max_pool2d_with_indices",
+    "aten.max_pool3d_with_indices",
+    "aten.mkldnn_max_pool2d",
+    "aten.mkldnn_max_pool3d",
+    "aten.avg_pool1d",
+    "aten.avg_pool2d",
+    "aten.avg_pool3d",
+    "aten.fractional_max_pool2d",
+    "aten.fractional_max_pool3d",
+)
+def pooling(call: Call) -> Described:
+    """self, kernel_size, ...: one window a result."""
+    sizes = _sizes(call, call.out, call.arg(1, "kernel_size"))
+    return call.described("pooling", sizes, {"function": _function(call)})
+
+
+@rule(
+    "aten.adaptive_avg_pool1d",
+    "aten.adaptive_avg_pool2d",
+    "aten.adaptive_avg_pool3d",
+    "aten._adaptive_avg_pool2d",
+    "aten._adaptive_avg_pool3d",
+    "aten.mkldnn_adaptive_avg_pool2d",
+    "aten.adaptive_max_pool1d",
+    "aten.adaptive_max_pool2d",
+    "aten.adaptive_max_pool3d",
+)
+def adaptive(call: Call) -> Described:
+    """self, output_size: the windows tile the input."""
+    sizes = _adaptive_sizes(call, call.tensor(0), call.out)
+    return call.described("pooling", sizes, {"function": "adaptive_" + _function(call)})
+
+
+@rule(
+    "aten.max_pool2d_with_indices_backward",
+    "aten.max_pool3d_with_indices_backward",
+    "aten.max_pool2d_backward",
+    "aten.avg_pool2d_backward",
+    "aten.avg_pool3d_backward",
+    "aten.fractional_max_pool2d_backward",
+    "aten.fractional_max_pool3d_backward",
+)
+def backward(call: Call) -> Described:
+    """grad_output, self, kernel_size, ..."""
+    sizes = _sizes(call, call.tensor(0, "grad_output"), call.arg(2, "kernel_size"))
+    return call.described("pooling_backward", sizes, {"function": _function(call)})
+
+
+@rule(
+    "aten._adaptive_avg_pool2d_backward",
+    "aten._adaptive_avg_pool3d_backward",
+    "aten.adaptive_max_pool2d_backward",
+    "aten.adaptive_max_pool3d_backward",
+)
+def adaptive_backward(call: Call) -> Described:
+    """grad_output, self, ..."""
+    sizes = _adaptive_sizes(call, call.tensor(1), call.tensor(0, "grad_output"))
+    return call.described("pooling_backward", sizes, {"function": "adaptive_" + _function(call)})
+
+
+def interpolation(call: Call) -> Described:
+    """Every result mixes its neighbours in the input."""
+    return call.described("interpolation", {"outputs": call.out.numel}, _mode(call.name))
+
+
+def interpolation_backward(call: Call) -> Described:
+    """Every incoming gradient is spread over the same neighbours: as many multiply-adds."""
+    grad = call.tensor(0, "grad_output")
+    attrs: Attributes = {**_mode(call.name), "backward": True}
+    return call.described("interpolation", {"outputs": grad.numel}, attrs)
+
+
+@rule(
+    "aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten.grid_sampler", "aten.cudnn_grid_sampler"
+)
+def grid_sampler(call: Call) -> Described:
+    """input, grid, interpolation_mode, ...: interpolation at given places."""
+    attrs = _grid_mode(call, 2, len(call.tensor(0, "input").shape) - 2)
+    return call.described("interpolation", {"outputs": call.out.numel}, attrs)
+
+
+@rule("aten.grid_sampler_2d_backward", "aten.grid_sampler_3d_backward")
+def grid_sampler_backward(call: Call) -> Described:
+    """grad_output, input, grid, interpolation_mode, ..."""
+    attrs = _grid_mode(call, 3, len(call.tensor(1, "input").shape) - 2)
+    grad = call.tensor(0, "grad_output")
+    return call.described("interpolation", {"outputs": grad.numel}, {**attrs, "backward": True})
+
+
+def _sizes(call: Call, out: TensorArg, kernel: object) -> Sizes:
+    dimensions = next(int(c) for c in call.name if c.isdigit())
+    return {"outputs": out.numel, "window": prod(ints(kernel, dimensions))}
+
+
+def _adaptive_sizes(call: Call, x: TensorArg, out: TensorArg) -> Sizes:
+    """The window of an output is ceil(in/out) wide at most; exactly that when out divides in."""
+    dimensions = next(int(c) for c in call.name if c.isdigit())
+    pairs = zip(x.shape[-dimensions:], out.shape[-dimensions:], strict=True)
+    return {"outputs": out.numel, "window": prod(-(-i // o) for i, o in pairs)}
+
+
+def _function(call: Call) -> str:
+    return "max" if "max" in call.name else "avg"
+
+
+def _mode(name: str) -> Attributes:
+    kind = name.removeprefix("_").removeprefix("upsample_")
+    mode = next(m for m in ("nearest", "bilinear", "bicubic", "trilinear", "linear") if m in kind)
+    return {"mode": mode, "antialias": "_aa" in name}
+
+
+def _grid_mode(call: Call, position: int, dimensions: int) -> Attributes:
+    mode = ("bilinear", "nearest", "bicubic")[call.arg(position, "interpolation_mode", 0)]
+    if mode == "bilinear" and dimensions == 3:
+        mode = "trilinear"
+    return {"mode": mode, "antialias": False}
+
+
+_SHAPES: Final = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d"
+_NAMES: Final = [f"upsample_{shape}" for shape in _SHAPES.split()] + [
+    *(f"_upsample_nearest_exact{d}d" for d in (1, 2, 3)),
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+]
+for _name in _NAMES:
+    rule(f"aten.{_name}")(interpolation)
+    rule(f"aten.{_name}_backward")(interpolation_backward)

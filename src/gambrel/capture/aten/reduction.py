@@ -1,0 +1,118 @@
+"""Reductions, running reductions, sorting."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.capture.aten.call import Call, Described, rows_along
+from gambrel.capture.aten.registry import rule
+
+#: Neutral function → ATen names.
+FUNCTIONS: Final[dict[str, str]] = {
+    "sum": "sum nansum sum_to_size trace count_nonzero",
+    "mean": "mean nanmean",
+    "amax": "amax",
+    "amin": "amin",
+    "argmax": "argmax",
+    "argmin": "argmin",
+    "prod": "prod",
+    "var": "var var_mean",
+    "std": "std std_mean",
+    "norm": "norm linalg_vector_norm linalg_norm frobenius_norm nuclear_norm",
+    "any": "any",
+    "all": "all equal",
+    "logsumexp": "logsumexp special_logsumexp",
+    "aminmax": "aminmax _aminmax",
+}
+_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+
+
+def reduction(call: Call) -> Described:
+    """As many elements as the input has, as many results as the first output has."""
+    return _reduce(call, _FUNCTION_OF[call.op])
+
+
+@rule("aten.max", "aten.min")
+def extremum(call: Call) -> Described:
+    """Of all, along a dimension, or (two tensors) element by element."""
+    name = call.name
+    if call.overload in ("other", "out") and call.optional(1, "other") is not None:
+        sizes = {"elements": call.out.numel}
+        return call.described("elementwise", sizes, {"function": f"{name}imum"})
+    return _reduce(call, name)
+
+
+@rule("aten._foreach_norm", "aten._foreach_max")
+def listed(call: Call) -> Described:
+    """One result a tensor of the list."""
+    outputs = len(call.outputs)
+    sizes = {"elements": sum(t.numel for t in call.inputs), "outputs": outputs}
+    return call.described("reduction", sizes, {"function": call.name.split("_")[-1]})
+
+
+@rule(
+    "aten.cumsum",
+    "aten.cumprod",
+    "aten.cummax",
+    "aten.cummin",
+    "aten.logcumsumexp",
+    "aten._cummax_helper",
+    "aten._cummin_helper",
+)
+def cumulative(call: Call) -> Described:
+    """self, dim: a running result along every line."""
+    x = call.tensor(0)
+    sizes = {"elements": x.numel, "rows": rows_along(x, call.arg(1, "dim"))}
+    function = call.name.removeprefix("_").removesuffix("_helper")
+    return call.described("cumulative", sizes, {"function": function})
+
+
+@rule("aten.sort", "aten.argsort", "aten.msort")
+def sort(call: Call) -> Described:
+    """self, dim, descending, or with ``stable`` before them."""
+    x = call.tensor(0)
+    position = 2 if call.overload in ("stable", "values_stable") else 1
+    dim = 0 if call.name == "msort" else call.arg(position, "dim", -1)
+    sizes = {"elements": x.numel, "rows": rows_along(x, dim)}
+    return call.described("sort", sizes, {"function": call.name})
+
+
+@rule("aten.topk")
+def topk(call: Call) -> Described:
+    """self, k, dim, largest, sorted."""
+    x = call.tensor(0)
+    rows = rows_along(x, call.arg(2, "dim", -1))
+    sizes = {"elements": x.numel, "rows": rows, "k": call.arg(1, "k")}
+    return call.described("sort", sizes, {"function": "topk"})
+
+
+@rule("aten.kthvalue", "aten.median", "aten.nanmedian", "aten.mode", "aten.quantile")
+def order_statistic(call: Call) -> Described:
+    """One element of each line by its rank."""
+    x = call.tensor(0)
+    position = 2 if call.name in ("kthvalue", "quantile") else 1
+    sizes = {"elements": x.numel, "rows": rows_along(x, call.arg(position, "dim"))}
+    return call.described("sort", sizes, {"function": "kthvalue"})
+
+
+@rule("aten._unique2", "aten._unique", "aten.unique_dim", "aten.unique_consecutive")
+def unique(call: Call) -> Described:
+    """All elements sorted, neighbours compared."""
+    sizes = {"elements": call.tensor(0).numel, "rows": 1}
+    return call.described("sort", sizes, {"function": "unique"})
+
+
+@rule("aten.histc", "aten.bincount")
+def histogram(call: Call) -> Described:
+    """One addition at a computed place an element."""
+    sizes = {"elements": call.tensor(0).numel}
+    return call.described("scatter", sizes, {"accumulate": True})
+
+
+def _reduce(call: Call, function: str) -> Described:
+    sizes = {"elements": call.tensor(0).numel, "outputs": call.out.numel}
+    return call.described("reduction", sizes, {"function": function})
+
+
+for _op in _FUNCTION_OF:
+    rule(_op)(reduction)

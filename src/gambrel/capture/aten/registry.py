@@ -1,0 +1,81 @@
+"""The table of rules and its one entry: `describe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from gambrel.capture.aten.call import Call, Described
+
+Rule: TypeAlias = Callable[[Call], Described]
+
+_RULES: Final[dict[str, Rule]] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Registers the decorated function for ops named ``namespace.name``, without overload.
+
+    An in-place form (``aten.add_``) uses the rule of the plain one unless it has its own.
+
+    Raises:
+        ValueError: An op already has a rule.
+    """
+
+    def register(function: Rule) -> Rule:
+        for op in ops:
+            if op in _RULES:
+                raise ValueError(f"op {op!r} has two rules")
+            _RULES[op] = function
+        return function
+
+    return register
+
+
+def describe(
+    op: str,
+    overload: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    outputs: Any,
+) -> Described:
+    """Says what a call of an ATen op is, in neutral kinds.
+
+    Args:
+        op: Namespace and name, e.g. ``"aten.addmm"``.
+        overload: For example ``"default"`` or ``"out"``.
+        args: Positional arguments in the order of the schema, every tensor a `TensorArg` (in lists
+            as well), everything else plain Python; trailing defaults may be missing.
+        kwargs: Keyword arguments, likewise.
+        outputs: What the call returned: a `TensorArg`, a nest of them, or None.
+
+    Returns:
+        The neutral description. A call that no rule understands keeps the op's name as its kind,
+        with all tensors in and out: it shows as unmodelled, never as free.
+    """
+    call = Call(op, overload, args, kwargs, outputs)
+    found = find(op)
+    if found is None:
+        return call.described(op)
+    try:
+        return found(call)
+    except (TypeError, IndexError, ValueError, KeyError, AttributeError, ZeroDivisionError):
+        # Arguments of another form than the schema that the rule was written for.
+        return call.described(op)
+
+
+def find(op: str) -> Rule | None:
+    """The rule of an op, or of the plain op when it is an in-place form."""
+    found = _RULES.get(op)
+    if found is None and op.endswith("_"):
+        found = _RULES.get(op[:-1])
+    return found
+
+
+def is_known(op: str) -> bool:
+    """Whether some rule covers the op, e.g. ``"aten.add_"``."""
+    return find(op) is not None
+
+
+def known_ops() -> tuple[str, ...]:
+    """Names of all ops that have a rule of their own."""
+    return tuple(sorted(_RULES))
