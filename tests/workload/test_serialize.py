@@ -11,7 +11,7 @@ from hypothesis import given
 
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Op, Role, Symbol, Tensor, Workload, serialize
-from gambrel.workload.serialize import dumps, load, loads, save
+from gambrel.workload.serialize import dumps, load_workload, loads, save_workload
 
 from .strategies import workloads
 
@@ -77,17 +77,17 @@ def test_repeated_layers_cost_next_to_nothing() -> None:
     assert len(dumps(deep)) < 1000  # less than a byte an op
 
 
-def test_save_and_load(tmp_path: Path) -> None:
+def test_save_and_load_workload(tmp_path: Path) -> None:
     path = tmp_path / "tiny.json.gz"
-    save(example(), path)
-    assert load(path) == example()
+    save_workload(example(), path)
+    assert load_workload(path) == example()
     assert list(tmp_path.iterdir()) == [path]  # nothing left beside
 
 
 def test_plain_json_is_read_as_well(tmp_path: Path) -> None:
     path = tmp_path / "tiny.json"
     path.write_bytes(gzip.decompress(dumps(example())))
-    assert load(path) == example()
+    assert load_workload(path) == example()
 
 
 def test_an_op_that_refers_to_no_tensor_is_not_written() -> None:
@@ -121,7 +121,7 @@ def test_a_huge_file_is_not_even_read(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "big.json"
     path.write_bytes(b"{" * 11)
     with pytest.raises(FileFormatError, match=r"has 11 bytes; a workload file has at most 10"):
-        load(path)
+        load_workload(path)
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,4 @@ def test_an_inconsistent_file_is_refused(field: str, value: object, says: str) -
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"cannot read .*none\.json: No such file"):
-        load(tmp_path / "none.json")
+        load_workload(tmp_path / "none.json")

@@ -119,7 +119,7 @@ def loads(data: bytes, source: str = "workload") -> Workload:
         raise FileFormatError(f"{source} is broken: {error}.") from None
 
 
-def save(workload: Workload, path: str | os.PathLike[str]) -> None:
+def save_workload(workload: Workload, path: str | os.PathLike[str]) -> None:
     """Writes a workload to ``path``; an interrupted write leaves no half-written file."""
     target = Path(path)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -130,8 +130,8 @@ def save(workload: Workload, path: str | os.PathLike[str]) -> None:
         beside.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> Workload:
-    """Reads the workload that `save` wrote to ``path``.
+def load_workload(path: str | os.PathLike[str]) -> Workload:
+    """Reads the workload that `save_workload` wrote to ``path``.
 
     Raises:
         FileFormatError: The file is missing, unreadable, or no workload file.

@@ -1,0 +1,120 @@
+"""The embedded zoo: well-known models as stored workloads, found by the names people use.
+
+Each file of ``zoo_files`` was captured from the real architecture by ``scripts/build_zoo.py``.
+Reading one needs neither torch nor numpy. A model with two phases (a language model: reading the
+prompt, then writing token by token) has two entries, ``llama-3-8b-prefill`` and
+``llama-3-8b-decode``; the plain name means the first.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.workload.model import Workload, WorkloadSummary
+from gambrel.workload.serialize import load_workload
+
+FOLDER: Final = Path(__file__).parent / "zoo_files"
+INDEX: Final = "index.json"
+
+#: Phases that a model may come in, the one that its plain name means first.
+PHASES: Final = ("prefill", "decode")
+
+_LIST_HINT: Final = "Run 'gambrel models list'."
+
+
+@lru_cache(maxsize=1)
+def list_models() -> tuple[WorkloadSummary, ...]:
+    """All entries, by family and name, without loading any."""
+    data = (FOLDER / INDEX).read_bytes()
+    return tuple(msgspec.json.decode(data, type=list[WorkloadSummary]))
+
+
+def find(name: str, phase: str | None = None) -> tuple[WorkloadSummary, str]:
+    """The entry that a name means.
+
+    Args:
+        name: As people write it: ``"ResNet-50"``, ``"yolo v8 n"``, ``"bert base"``,
+            ``"meta-llama/Meta-Llama-3-8B"``. Case, spaces, dots, dashes and an organization before
+            a slash do not matter.
+        phase: ``"prefill"`` or ``"decode"`` for a language model; None for the default.
+
+    Returns:
+        The summary, and a sentence about a choice that was made for the user; empty when the name
+        left no choice.
+
+    Raises:
+        UnknownNameError: No such model; carries the closest names.
+        InputError: The model has no such phase.
+    """
+    if phase is not None and phase not in PHASES:
+        raise InputError(f"unknown phase {phase!r}; a model has {' or '.join(PHASES)}.")
+    entries = _lookup()
+    key = _key(name)
+    if key in entries:
+        return _check_phase(entries[key], phase), ""
+    entry = entries.get(key + (phase or PHASES[0]))
+    if entry is None:
+        raise UnknownNameError("model", name, _closest(key), _LIST_HINT)
+    return entry, "" if phase else _note(entry)
+
+
+def load(name: str, phase: str | None = None) -> Workload:
+    """The workload that a name means; see `find` for names, phases and errors."""
+    summary, _ = find(name, phase)
+    return load_workload(FOLDER / file_name(summary.name))
+
+
+def file_name(name: str) -> str:
+    """The file that holds the entry of this canonical name."""
+    return f"{name}.json.gz"
+
+
+def phase_of(name: str) -> str | None:
+    """The phase that a canonical name ends with; None for a model with one forward pass."""
+    return next((p for p in PHASES if name.endswith(f"-{p}")), None)
+
+
+@lru_cache(maxsize=1)
+def _lookup() -> dict[str, WorkloadSummary]:
+    """Normalized name or alias → entry. Aliases of a phase are looked up with the phase behind."""
+    found: dict[str, WorkloadSummary] = {}
+    for entry in list_models():
+        phase = phase_of(entry.name) or ""
+        found[_key(entry.name)] = entry
+        for alias in entry.aliases:
+            found.setdefault(_key(alias) + phase, entry)
+    return found
+
+
+def _key(name: str) -> str:
+    """Letters and digits only, lower case, without the organization before a slash."""
+    return re.sub(r"[^a-z0-9]", "", name.rsplit("/", 1)[-1].lower())
+
+
+def _check_phase(entry: WorkloadSummary, phase: str | None) -> WorkloadSummary:
+    own = phase_of(entry.name)
+    if phase is None or phase == own:
+        return entry
+    if own is None:
+        raise InputError(f"{entry.name} has no phase {phase!r}; it has one forward pass.")
+    raise InputError(f"{entry.name} is the {own} phase; the phase asked for is {phase}.")
+
+
+def _note(entry: WorkloadSummary) -> str:
+    own = phase_of(entry.name)
+    others = " or ".join(p for p in PHASES if p != own)
+    return f"{entry.name}: the {own} phase; choose {others} with --phase."
+
+
+def _closest(key: str) -> list[str]:
+    from rapidfuzz import fuzz, process
+
+    names = {k: e.name for k, e in _lookup().items()}
+    ranked = process.extract(key, list(names), scorer=fuzz.ratio, limit=6, score_cutoff=60)
+    return list(dict.fromkeys(names[k] for k, _, _ in ranked))[:3]
