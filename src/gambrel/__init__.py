@@ -39,7 +39,6 @@ _HOMES = {
     "load": "gambrel.api",
     "load_model": "gambrel.api",
     "sweep": "gambrel.api",
-    "capture": "gambrel.capture.torch",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -47,7 +46,6 @@ __all__ = ["__version__", *_HOMES]
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
     from gambrel.api import analyze, load, load_model, sweep
-    from gambrel.capture.torch import capture
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,31 +68,90 @@ def analyze(
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    question = Question(
+        model=model,
+        hardware=hardware,
+        batches=(batch_size,),
+        precision=precision,
+        sizes={"seq": seq, "context": context, "image": image, **(sizes or {})},
+        inputs=inputs,
+        kwargs=kwargs,
+        phase=phase,
+        train=train,
+        sparsity=sparsity,
+        engine=engine,
+        causal=causal,
+        trust=trust,
+    )
+    return answer(question)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Everything that `analyze` may be asked; several batches give one analysis each.
+
+    Attributes:
+        batches: Batch sizes; None is the model's default.
+        sizes: Other sizes by symbol name; None is the model's default.
+        input_shapes: Shapes of example inputs, for a model given as ``file.py:function``.
+
+    The other attributes are the arguments of `analyze`.
+    """
+
+    model: Any
+    hardware: Hardware
+    batches: tuple[int | None, ...] = (None,)
+    precision: str | None = None
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
+    inputs: Any = None
+    kwargs: Mapping[str, Any] | None = None
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    phase: str | None = None
+    train: bool = False
+    sparsity: bool = False
+    engine: str | None = None
+    causal: str = "half"
+    trust: bool = False
+
+
+def answer(question: Question) -> tuple[Analysis, ...]:
+    """One analysis for each batch of the question; the model is captured once."""
     from gambrel.analysis.analyze import Settings
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.capture.resolve import Request, resolve_model
     from gambrel.ops import Conventions
 
-    if causal not in {"half", "full"}:
-        raise InputError(f"causal={causal!r}: use 'half' or 'full'.")
-    chosen = _sizes(batch_size, seq, context, image, sizes)
-    request = Request(
-        inputs=inputs, kwargs=kwargs, phase=phase, train=train, trust=trust, sizes=chosen
+    q = question
+    if q.causal not in {"half", "full"}:
+        raise InputError(f"causal={q.causal!r}: use 'half' or 'full'.")
+    device, device_notes = resolve_hardware(q.hardware)
+    sizes = [_checked({**q.sizes, "batch": batch}) for batch in q.batches]
+    found = resolve_model(
+        q.model,
+        Request(
+            inputs=q.inputs,
+            kwargs=q.kwargs,
+            input_shapes=q.input_shapes,
+            phase=q.phase,
+            train=q.train,
+            trust=q.trust,
+            sizes=sizes[0],
+        ),
     )
-    found = resolve_model(model, request)
-    device, notes = resolve_hardware(hardware)
     settings = Settings(
-        precision=precision,
-        sizes=chosen,
-        sparsity=sparsity,
-        engine=engine,
-        conventions=Conventions(causal=causal),
+        precision=q.precision,
+        sparsity=q.sparsity,
+        engine=q.engine,
+        conventions=Conventions(causal=q.causal),
     )
-    analysis = analyze_workload(found.workload, device, settings)
-    return with_notes(analysis, (*found.notes, *notes))
+    notes = (*found.notes, *device_notes)
+    return tuple(
+        _with_notes(analyze_workload(found.workload, device, replace(settings, sizes=s)), notes)
+        for s in sizes
+    )
 
 
-def with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
+def _with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
     """The same analysis with sentences about how model and device were found put first."""
     if not notes:
         return analysis
@@ -167,17 +227,10 @@ def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
     return match.device, (match.note,) if match.note else ()
 
 
-def _sizes(
-    batch_size: int | None,
-    seq: int | None,
-    context: int | None,
-    image: int | None,
-    more: Mapping[str, int] | None,
-) -> dict[str, int | None]:
-    named = {"batch": batch_size, "seq": seq, "context": context, "image": image, **(more or {})}
-    for name, value in named.items():
+def _checked(sizes: Mapping[str, int | None]) -> dict[str, int | None]:
+    for name, value in sizes.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
-    return {k: v for k, v in named.items() if v is not None}
+    return {k: v for k, v in sizes.items() if v is not None}

@@ -1,0 +1,50 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gambrel.cli import analyze, hardware, models
+
+#: What the parser raises for a wrong option or argument, in any version of typer.
+USAGE_ERRORS: tuple[Any, ...] = tuple(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
+
+_HELP = """Roofline analysis of machine-learning models.
+
+How fast a model could run on a device, which resource limits it, and what to change; per op and
+in total.
+"""
+
+_EPILOG = "Start with: gambrel analyze resnet50 --hardware a100 --roofline"
+
+
+def build() -> Any:
+    """The command tree, ready to be called with arguments."""
+    app = typer.Typer(
+        help=_HELP,
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    app.command("analyze", epilog=analyze.EXAMPLES)(analyze.analyze)
+    app.add_typer(hardware.app, name="hardware")
+    app.add_typer(models.app, name="models")
+    return typer.main.get_command(app)
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        from gambrel import __version__
+
+        typer.echo(f"gambrel {__version__}")
+        raise typer.Exit(0)

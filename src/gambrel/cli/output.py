@@ -1,0 +1,91 @@
+"""Where results go: text to stdout, files beside and renamed, messages to stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gambrel.errors import InputError
+
+if TYPE_CHECKING:
+    from gambrel.analysis.result import Analysis
+
+
+def check_outputs(files: Sequence[Path]) -> None:
+    """Refuses, before any work, a file that could not be written.
+
+    Raises:
+        UnknownNameError: No format has that suffix.
+        InputError: The folder does not exist.
+    """
+    from gambrel.report import format_of
+
+    for path in files:
+        format_of(path)
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+
+
+def print_json(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
+    """Prints one analysis as a JSON object, several as an array; nothing else on stdout."""
+    from gambrel.report import render, render_many
+
+    text = render(analyses[0], "json") if len(analyses) == 1 else render_many(analyses, "json")
+    write_text(text if isinstance(text, str) else text.decode())
+    save_all(analyses, files)
+
+
+def emit(
+    analyses: Sequence[Analysis],
+    files: Sequence[Path],
+    *,
+    top: int,
+    roofline: bool,
+    recommend: bool,
+) -> None:
+    """Prints the tables, the chart and the recommendations that were asked for; writes files."""
+    from gambrel.report import render, render_many, terminal_options
+
+    options = terminal_options(sys.stdout, top=top)
+    if len(analyses) > 1:
+        write_text(str(render_many(analyses, "table", options)))
+    for analysis in analyses:
+        if len(analyses) == 1:
+            write_text(str(render(analysis, "table", options)))
+        if roofline:
+            write_text(str(render(analysis, "roofline", options)))
+        if recommend:
+            from gambrel.report.advice import render_recommendations
+
+            write_text(render_recommendations(analysis, analysis.recommend(), options))
+    save_all(analyses, files)
+
+
+def save_all(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
+    """Writes each file and says so on stderr."""
+    from gambrel.report import write
+
+    for path in files:
+        written = write(analyses[0] if len(analyses) == 1 else list(analyses), path)
+        print(f"wrote {written}", file=sys.stderr)
+
+
+def write_text(text: str) -> None:
+    """Writes text to stdout with one final newline."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def json_text(value: object) -> str:
+    """A record, or records in lists and dicts, as indented JSON."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} has no JSON form")

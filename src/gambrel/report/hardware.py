@@ -1,0 +1,234 @@
+"""The catalog for a terminal: a list of devices, and one device with all its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gambrel.device.listing import DeviceRow
+from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
+from gambrel.device.roofs import main_memory
+from gambrel.report.options import Options
+from gambrel.report.text import Column, clean, paint, table, wrap
+from gambrel.units import format_capacity, format_number, format_si
+
+
+def render_list(rows: Sequence[DeviceRow], precision: str, options: Options | None = None) -> str:
+    """A table of devices, one line each."""
+    options = options or Options()
+    if not rows:
+        return "No device matches. Run 'gambrel hardware list' to see all.\n"
+    columns = [
+        Column(title="device", cells=tuple(clean(r.id) for r in rows), align="<", minimum=18),
+        Column(
+            title="name",
+            cells=tuple(clean(r.name) for r in rows),
+            align="<",
+            priority=8,
+            minimum=20,
+        ),
+        Column(title="class", cells=tuple(clean(r.category) for r in rows), align="<", priority=6),
+        Column(title="year", cells=tuple(str(r.year or "unknown") for r in rows), priority=7),
+        _column(f"{precision} dense", 0, (format_si(r.peak_flop_per_s, "") for r in rows)),
+        _column("byte/s", 0, (format_si(r.peak_byte_per_s, "") for r in rows)),
+        _column("ridge", 1, (format_number(r.ridge_point) for r in rows)),
+        _column("memory", 2, (format_capacity(r.capacity_bytes) for r in rows)),
+        _column("TDP", 3, (format_si(r.tdp_w, "W") for r in rows)),
+    ]
+    lines = table(columns, options.columns, options.color)
+    foot = (
+        f"{len(rows)} devices. Peaks are dense FLOP/s (integer: OP/s) of the engine that serves "
+        f"{precision}; unknown means that the device has no such roof or publishes none."
+    )
+    return "\n".join([*lines, "", *wrap(foot, options.columns)]) + "\n"
+
+
+def render_device(device: Device, notes: Sequence[str] = (), options: Options | None = None) -> str:
+    """Every ceiling of a device with its source; what is sparse, what is unknown."""
+    options = options or Options()
+    blocks = [
+        _header(device, notes, options),
+        _ceilings(device, options),
+        _memory(device, options),
+        _links(device, options),
+        _sentences("Notes", (*_sparse_notes(device), *device.notes), options),
+        _sentences("Unknown", [", ".join(device.unknown)] if device.unknown else [], options),
+        _sources(device, options),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _header(device: Device, notes: Sequence[str], options: Options) -> list[str]:
+    facts = [device.vendor, device.category, device.architecture, str(device.year or "")]
+    tdp = f"TDP {format_si(device.tdp_w, 'W')}"
+    lines = [
+        paint(clean(f"{device.name} ({device.id})"), "title", options.color),
+        clean(", ".join([f for f in facts if f] + [tdp])),
+    ]
+    if device.aliases:
+        lines += wrap(clean("also called: " + ", ".join(device.aliases)), options.columns, "  ")
+    for note in notes:
+        lines += wrap(clean(note), options.columns, "  ")
+    return lines
+
+
+def _ceilings(device: Device, options: Options) -> list[str]:
+    if not device.ceilings:
+        return ["No compute roof is known."]
+    memory = main_memory(device)
+    rate = memory.byte_per_s if memory else None
+    keys = _source_keys(device)
+    roofs = device.ceilings
+
+    def ridge(value: float | None) -> str:
+        return format_number(value / rate) if value and rate else "unknown"
+
+    columns = [
+        Column(title="engine", cells=tuple(c.engine for c in roofs), align="<"),
+        Column(title="format", cells=tuple(_format(c) for c in roofs), align="<"),
+        _column("dense", 0, (format_si(c.flop_per_s, "") for c in roofs)),
+        _column("ridge", 0, (ridge(c.flop_per_s) for c in roofs)),
+        _column("2:4 sparse", 1, (_known(c.sparse_flop_per_s) for c in roofs)),
+        _column(
+            "ridge sparse",
+            2,
+            (ridge(c.sparse_flop_per_s) if c.sparse_flop_per_s else "–" for c in roofs),
+        ),
+        Column(title="kind", cells=tuple(c.kind.value for c in roofs), align="<", priority=4),
+        Column(title="source", cells=tuple(_cited(c, keys) for c in roofs), align="<", priority=3),
+        Column(
+            title="note",
+            cells=tuple(clean(c.note) for c in roofs),
+            align="<",
+            priority=5,
+            minimum=20,
+        ),
+    ]
+    head = "Compute roofs, FLOP/s (integer formats: OP/s); ridge in FLOP/byte of main memory"
+    return [head, *table(columns, options.columns, options.color)]
+
+
+def _memory(device: Device, options: Options) -> list[str]:
+    if not device.memory:
+        return ["No memory level is known."]
+    keys = _source_keys(device)
+    levels = device.memory
+    columns = [
+        Column(title="memory", cells=tuple(m.name for m in levels), align="<"),
+        Column(title="type", cells=tuple(m.technology or "–" for m in levels), align="<"),
+        _column("capacity", 0, (format_capacity(m.capacity_bytes) for m in levels)),
+        _column("byte/s", 0, (format_si(m.byte_per_s, "") for m in levels)),
+        Column(
+            title="source",
+            cells=tuple(_level_cited(m, keys) for m in levels),
+            align="<",
+            priority=3,
+        ),
+        Column(
+            title="note",
+            cells=tuple(clean(m.note) for m in levels),
+            align="<",
+            priority=5,
+            minimum=20,
+        ),
+    ]
+    return table(columns, options.columns, options.color)
+
+
+def _links(device: Device, options: Options) -> list[str]:
+    if not device.links:
+        return []
+    keys = _source_keys(device)
+    links = device.links
+    columns = [
+        Column(title="link", cells=tuple(x.name for x in links), align="<"),
+        _column("byte/s", 0, (format_si(x.byte_per_s, "") for x in links)),
+        Column(title="direction", cells=tuple(x.direction for x in links), align="<"),
+        Column(
+            title="source", cells=tuple(f"[{keys[x.source]}]" for x in links), align="<", priority=3
+        ),
+        Column(
+            title="note",
+            cells=tuple(clean(x.note) for x in links),
+            align="<",
+            priority=5,
+            minimum=20,
+        ),
+    ]
+    return table(columns, options.columns, options.color)
+
+
+def _sparse_notes(device: Device) -> list[str]:
+    """What to make of the larger figure that datasheets print first."""
+    both = [c for c in device.ceilings if c.sparse_flop_per_s]
+    if not both:
+        return []
+    c = both[0]
+    return [
+        f"Where two peaks stand, the larger one holds only for weights pruned to the vendor's "
+        f"structured sparsity (here {_format(c)}: {format_si(c.sparse_flop_per_s, '')} sparse, "
+        f"{format_si(c.flop_per_s, '')} dense). Dense is used unless --sparse is given."
+    ]
+
+
+def _sentences(heading: str, items: Sequence[str], options: Options) -> list[str]:
+    if not items:
+        return []
+    lines = [paint(heading, "bold", options.color)]
+    for item in items:
+        lines += wrap(f"• {clean(item)}", options.columns, "  ")
+    return lines
+
+
+def _sources(device: Device, options: Options) -> list[str]:
+    keys = _source_keys(device)
+    if not keys:
+        return []
+    lines = [paint("Sources", "bold", options.color)]
+    for source, key in keys.items():
+        dated = f", {source.date}" if source.date else ""
+        url = f" {source.url}" if source.url else ""
+        text = f"[{key}] {source.title}{dated} ({source.confidence}){url}"
+        lines += wrap(clean(text), options.columns, "    ")
+    return lines
+
+
+def _source_keys(device: Device) -> dict[Source, int]:
+    found: dict[Source, int] = {}
+    for source in _all_sources(device):
+        if source is not None:
+            found.setdefault(source, len(found) + 1)
+    return found
+
+
+def _all_sources(device: Device) -> Iterable[Source | None]:
+    for c in device.ceilings:
+        yield c.source
+        yield c.sparse_source
+    for m in device.memory:
+        yield m.bandwidth_source
+        yield m.capacity_source
+    for link in device.links:
+        yield link.source
+    yield device.tdp_source
+
+
+def _cited(c: Ceiling, keys: dict[Source, int]) -> str:
+    cited = [keys[s] for s in (c.source, c.sparse_source) if s is not None]
+    return "".join(f"[{k}]" for k in dict.fromkeys(cited))
+
+
+def _level_cited(m: MemoryLevel, keys: dict[Source, int]) -> str:
+    cited = [keys[s] for s in (m.bandwidth_source, m.capacity_source) if s is not None]
+    return "".join(f"[{k}]" for k in dict.fromkeys(cited))
+
+
+def _format(c: Ceiling) -> str:
+    return f"{c.dtype} ({c.accumulate} acc.)" if c.accumulate else c.dtype
+
+
+def _known(value: float | None) -> str:
+    return format_si(value, "") if value else "–"
+
+
+def _column(title: str, priority: int, cells: Iterable[str]) -> Column:
+    return Column(title=title, cells=tuple(cells), priority=priority)
