@@ -1,0 +1,435 @@
+"""The roofline chart as plain data: what is drawn where. Three renderers draw the same description.
+
+Both axes are logarithmic. A point stands at its intensity and at the rate it has when it runs at
+its bound, so no point lies above the roofs. What has no place on such axes (no work, no traffic, an
+unknown time) goes to a margin and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.device.model import Ceiling, Kind
+from gambrel.report.terms import rate_at_bound, title
+from gambrel.units import format_number, format_si
+
+#: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
+#: share the last. The star is kept for the whole model.
+SHAPES: Final = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "x",
+    "pentagon",
+    "hexagon",
+)
+
+#: Colours of the bounds, from Okabe and Ito, "Color Universal Design" (2008),
+#: https://jfly.uni-koeln.de/color/ ; they differ in lightness as well, for any colour vision and
+#: for grey print. The first is for a light ground, the second for a dark one.
+BOUND_COLORS: Final[dict[str, tuple[str, str]]] = {
+    "compute": ("#d55e00", "#ff9d5c"),
+    "memory": ("#0072b2", "#56b4e9"),
+    "network": ("#b0508e", "#e29cc7"),
+    "overhead": ("#9a7500", "#f0c548"),
+    "unknown": ("#777777", "#aaaaaa"),
+}
+
+#: Room beside the outermost point or ridge: a factor of 2 on a logarithmic axis.
+_ROOM: Final = 2.0
+#: Axes span at least this factor, so that a single point does not fill the chart.
+_LEAST_SPAN: Final = 100.0
+
+
+class Roof(msgspec.Struct, frozen=True, kw_only=True):
+    """A horizontal line: the peak of an engine in one or more number formats.
+
+    Attributes:
+        label: For reading, with the value.
+        peak_flop_per_s: Its height.
+        used: Whether work of this model is held against it; the others are drawn faint.
+        source: Kind and title of the source.
+    """
+
+    label: str
+    peak_flop_per_s: float
+    used: bool
+    source: str
+
+
+class MemoryRoof(msgspec.Struct, frozen=True, kw_only=True):
+    """A slanted line: rate = intensity × bandwidth.
+
+    Attributes:
+        label: For reading, with the value.
+        byte_per_s: Its slope.
+        used: Whether the model's traffic is held against it.
+        source: Kind and title of the source.
+    """
+
+    label: str
+    byte_per_s: float
+    used: bool
+    source: str
+
+
+class Ridge(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a used compute roof meets the used memory roof.
+
+    Attributes:
+        arithmetic_intensity: FLOP/byte.
+        flop_per_s: Height.
+        main: Whether it is the ridge point of the whole model's main engine.
+        label: For reading.
+    """
+
+    arithmetic_intensity: float
+    flop_per_s: float
+    main: bool
+    label: str
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One op, or the whole.
+
+    Attributes:
+        index: Row in ``Analysis.ops``; -1 for the whole.
+        name: Full name.
+        kind: Neutral kind.
+        module: Block of the model: the group in ``Analysis.by_module`` that it belongs to.
+        bound: A key of `BOUND_COLORS`.
+        shape: One of `SHAPES`, or ``star``.
+        arithmetic_intensity: FLOP/byte; None where it is at a margin (zero or infinite).
+        flop_per_s: Rate at the bound; None where it is unknown or zero.
+        size: 0 to 1: square root of the time over the largest time, so that area shows time.
+        margin: Empty, ``left`` (no work), ``right`` (no traffic) or ``bottom`` (no known time).
+        along: Where on the margin, 0 to 1, when the other coordinate does not exist either.
+        note: Why it is at the margin; empty otherwise.
+    """
+
+    index: int
+    name: str
+    kind: str
+    module: str
+    bound: str
+    shape: str
+    arithmetic_intensity: float | None
+    flop_per_s: float | None
+    size: float
+    margin: str = ""
+    along: float = 0.0
+    note: str = ""
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a renderer needs.
+
+    Attributes:
+        title: Heading.
+        x_label: Of the intensity axis.
+        y_label: Of the rate axis.
+        x_range: Limits, FLOP/byte.
+        y_range: Limits, FLOP/s.
+        roofs: Compute roofs, highest first.
+        memory_roofs: Bandwidths, highest first.
+        ridges: Ridge points, the main one first.
+        points: Ops, longest time first.
+        total: The whole.
+        kinds: Kind to shape, longest time first.
+        modules: Blocks of the model, longest time first.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    roofs: tuple[Roof, ...]
+    memory_roofs: tuple[MemoryRoof, ...]
+    ridges: tuple[Ridge, ...]
+    points: tuple[Point, ...]
+    total: Point
+    kinds: dict[str, str]
+    modules: tuple[str, ...]
+
+    def roof_at(self, intensity: float) -> float | None:
+        """The highest rate that the used roofs allow at an intensity; None without any."""
+        peak = max((r.peak_flop_per_s for r in self.roofs if r.used), default=math.inf)
+        slope = max((m.byte_per_s for m in self.memory_roofs if m.used), default=math.inf)
+        height = min(peak, intensity * slope)
+        return None if math.isinf(height) else height
+
+
+def describe(analysis: Analysis, heading: str | None = None) -> Chart:
+    """Builds the chart of an analysis.
+
+    Args:
+        analysis: What to draw.
+        heading: Title; None takes "model on device".
+    """
+    kinds = _shapes(analysis)
+    blocks = tuple(group.name for group in analysis.by_module)
+    roofs, memory = _roofs(analysis), _memory_roofs(analysis)
+    ridges = _ridges(analysis, roofs)
+    points = _points(analysis, kinds, blocks)
+    total = _whole(analysis)
+    x_range, y_range = _limits([*points, total], ridges, roofs, memory)
+    return Chart(
+        title=title(analysis) if heading is None else heading,
+        x_label="arithmetic intensity (FLOP/byte)",
+        y_label="rate at the bound (FLOP/s)",
+        x_range=x_range,
+        y_range=y_range,
+        roofs=roofs,
+        memory_roofs=memory,
+        ridges=ridges,
+        points=points,
+        total=total,
+        kinds=kinds,
+        modules=blocks,
+    )
+
+
+def _shapes(analysis: Analysis) -> dict[str, str]:
+    order = [group.name for group in analysis.by_kind]
+    order += sorted({op.kind for op in analysis.ops} - set(order))
+    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(order)}
+
+
+class _Entry(NamedTuple):
+    engine: str
+    dtype: str
+    used: bool
+    source: str
+
+
+def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
+    used = {
+        (w.engine, w.engine_dtype, w.peak_flop_per_s)
+        for w in analysis.total.work
+        if w.peak_flop_per_s is not None
+    }
+    heights: dict[float, list[_Entry]] = {}
+    for c in analysis.hardware.ceilings:
+        peak, origin = _peak(c, analysis.sparsity)
+        key = (c.engine, c.dtype, peak)
+        dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
+        heights.setdefault(peak, []).append(_Entry(c.engine, dtype, key in used, origin))
+        used.discard(key)
+    # A roof that the device does not list (the user's own peak, a clock or count scaled) is drawn
+    # all the same: what the work was held against must be in the picture.
+    for engine, dtype, peak in sorted(used, key=str):
+        if peak is not None:
+            heights.setdefault(peak, []).append(_Entry(engine, dtype, True, ""))
+    return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
+
+
+def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
+    if sparsity and ceiling.sparse_flop_per_s is not None:
+        source = ceiling.sparse_source or ceiling.source
+        return (
+            ceiling.sparse_flop_per_s,
+            f"{ceiling.kind.value}, structured sparsity: {source.title}",
+        )
+    return ceiling.flop_per_s, f"{ceiling.kind.value}: {ceiling.source.title}"
+
+
+def _merged(peak: float, entries: Sequence[_Entry]) -> Roof:
+    """One line for all roofs of one height; the used ones give it its name."""
+    named = [e for e in entries if e.used] or entries
+    engines = _unique(e.engine for e in named)
+    groups = [f"{g} {', '.join(_unique(e.dtype for e in named if e.engine == g))}" for g in engines]
+    return Roof(
+        label=f"{'; '.join(groups)} {format_si(peak, 'FLOP/s')}",
+        peak_flop_per_s=peak,
+        used=any(e.used for e in entries),
+        source="; ".join(_unique(e.source for e in entries if e.source)),
+    )
+
+
+def _memory_roofs(analysis: Analysis) -> tuple[MemoryRoof, ...]:
+    main = analysis.total.peak_byte_per_s
+    found = [
+        (
+            m.name,
+            m.byte_per_s,
+            _origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
+        )
+        for m in analysis.hardware.memory
+        if m.byte_per_s is not None
+    ]
+    if main is not None and all(bandwidth != main for _, bandwidth, _ in found):
+        found.append((_name_of_memory(analysis), main, ""))
+    return tuple(
+        MemoryRoof(
+            label=f"{name} {format_si(bandwidth, 'B/s')}",
+            byte_per_s=bandwidth,
+            used=bandwidth == main,
+            source=origin,
+        )
+        for name, bandwidth, origin in sorted(found, key=lambda f: -f[1])
+    )
+
+
+def _origin(kind: Kind, source: str) -> str:
+    return f"{kind.value}: {source}" if source else kind.value
+
+
+def _name_of_memory(analysis: Analysis) -> str:
+    names = [t.resource for t in analysis.total.times if t.bound.value in {"memory", "network"}]
+    return names[0] if names else "memory"
+
+
+def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
+    bandwidth, main = analysis.total.peak_byte_per_s, analysis.total.peak_flop_per_s
+    if bandwidth is None:
+        return ()
+    peaks = [r.peak_flop_per_s for r in roofs if r.used]
+    peaks.sort(key=lambda peak: peak != main)
+    return tuple(
+        Ridge(
+            arithmetic_intensity=peak / bandwidth,
+            flop_per_s=peak,
+            main=peak == main,
+            label=f"ridge {format_number(peak / bandwidth, 3)} FLOP/byte",
+        )
+        for peak in peaks
+    )
+
+
+def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
+    times = [op.measures.bound_time_s or 0.0 for op in analysis.ops]
+    longest = max(times, default=0.0)
+    block = _block_finder(blocks)
+    order = sorted(range(len(times)), key=lambda i: -times[i])
+    homeless = [i for i in order if not _placed(analysis.ops[i].measures)[1]]
+    along = {i: (rank + 1) / (len(homeless) + 1) for rank, i in enumerate(homeless)}
+    return tuple(
+        _point(
+            i,
+            analysis.ops[i],
+            shape=kinds[analysis.ops[i].kind],
+            module=block(analysis.ops[i].module),
+            size=math.sqrt(times[i] / longest) if longest else 0.0,
+            along=along.get(i, 0.0),
+        )
+        for i in order
+    )
+
+
+def _point(
+    index: int, op: OpResult, *, shape: str, module: str, size: float, along: float
+) -> Point:
+    intensity, rate = _placed(op.measures)
+    margin, note = _margin(op.measures, op.state)
+    return Point(
+        index=index,
+        name=op.name,
+        kind=op.kind,
+        module=module,
+        bound=op.measures.bound.value if op.measures.bound else "unknown",
+        shape=shape,
+        arithmetic_intensity=intensity,
+        flop_per_s=rate,
+        size=size,
+        margin=margin,
+        along=along,
+        note=note,
+    )
+
+
+def _whole(analysis: Analysis) -> Point:
+    total = analysis.total
+    intensity, rate = _placed(total)
+    margin, note = _margin(total, State.COUNTED)
+    return Point(
+        index=-1,
+        name=analysis.model.name,
+        kind="whole model",
+        module="",
+        bound=total.bound.value if total.bound else "unknown",
+        shape="star",
+        arithmetic_intensity=intensity,
+        flop_per_s=rate,
+        size=1.0,
+        margin=margin,
+        along=0.5,
+        note=note,
+    )
+
+
+def _placed(measures: Measures) -> tuple[float | None, float | None]:
+    """Both coordinates, each None where it has no place on a logarithmic axis."""
+    intensity = measures.arithmetic_intensity
+    return (
+        intensity if 0 < intensity < math.inf else None,
+        rate_at_bound(measures) or None,
+    )
+
+
+def _margin(measures: Measures, state: State) -> tuple[str, str]:
+    if state is State.UNMODELLED:
+        return "left", "cost unknown: no formula for this kind"
+    if measures.flops == 0:
+        return "left", "no work: intensity 0"
+    if measures.traffic_bytes == 0:
+        return "right", "no traffic: infinite intensity"
+    if not measures.bound_time_s:
+        return "bottom", "time unknown: the device lacks a roof that this op needs"
+    return "", ""
+
+
+def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
+    """Returns a function from a module path to the longest block that contains it."""
+    known = set(blocks)
+
+    def find(path: str) -> str:
+        parts = path.split(".")
+        for end in range(len(parts), 0, -1):
+            block = ".".join(parts[:end])
+            if block in known:
+                return block
+        return "(top)" if not path or "(top)" in known else parts[0]
+
+    return find
+
+
+def _limits(
+    points: Iterable[Point],
+    ridges: Sequence[Ridge],
+    roofs: Sequence[Roof],
+    memory: Sequence[MemoryRoof],
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Axis limits from the points and the ridges; every roof is in sight."""
+    shown = list(points)
+    xs = [p.arithmetic_intensity for p in shown if p.arithmetic_intensity]
+    xs += [r.arithmetic_intensity for r in ridges]
+    x_range = _span(xs, (0.1, 1000.0))
+    ys = [p.flop_per_s for p in shown if p.flop_per_s]
+    ys += [r.peak_flop_per_s for r in roofs]
+    if not ys:
+        slopes = [m.byte_per_s for m in memory] or [1.0]
+        ys = [x * slope for x in x_range for slope in slopes]
+    return x_range, _span(ys, (1.0, 100.0))
+
+
+def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
+    if not values:
+        return empty
+    low, high = min(values) / _ROOM, max(values) * _ROOM
+    if high / low < _LEAST_SPAN:
+        widen = math.sqrt(_LEAST_SPAN / (high / low))
+        low, high = low / widen, high * widen
+    return low, high
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

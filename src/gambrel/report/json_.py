@@ -1,0 +1,188 @@
+"""JSON: every stored field and every derived figure; what was written loads without loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.analysis.result import SCHEMA_VERSION, Analysis, Footprint, Group, Measures, OpResult
+from gambrel.errors import FileFormatError
+from gambrel.report.options import Options
+from gambrel.report.terms import ALL_UNITS, DEFINITIONS, DERIVED
+
+#: Says what the file is; no other JSON carries it by accident.
+TYPE: Final = "gambrel/analysis"
+
+#: Analyses are a few MB at most; more is not ours and would only fill memory.
+MAX_BYTES: Final = 1 << 29
+
+#: Figures of the whole that are fields of `Analysis`; in JSON they stand with the total.
+_OF_TOTAL: Final = (
+    "coverage",
+    "coverage_traffic",
+    "ideal_traffic_bytes",
+    "ideal_bound_time_s",
+    "bound_shares",
+)
+_MEASURES: Final = frozenset(Measures.__struct_fields__)
+
+
+def render(analysis: Analysis, _options: Options | None = None) -> str:
+    """Returns the analysis as indented JSON text, ending with a newline.
+
+    Raises:
+        ValueError: A stored number is not finite, which JSON cannot hold.
+    """
+    return _text(to_data(analysis))
+
+
+def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -> str:
+    """Returns several analyses as one JSON list."""
+    return _text([to_data(a) for a in analyses])
+
+
+def to_data(analysis: Analysis) -> dict[str, Any]:
+    """Returns the analysis as plain dicts and lists, derived figures included.
+
+    An op, a group and the total carry their measures flat, under the same keys. An infinite
+    intensity is the text ``"Infinity"``, because JSON has no such number.
+    """
+    stored: dict[str, Any] = msgspec.to_builtins(analysis)
+    _refuse_non_finite(stored, "analysis")
+    total = _measures(analysis.total, stored["total"])
+    total |= {key: stored.pop(key) for key in _OF_TOTAL}
+    head = {
+        "type": TYPE,
+        "schema_version": stored.pop("schema_version"),
+        "gambrel_version": stored.pop("gambrel_version"),
+        "units": ALL_UNITS,
+        "definitions": DEFINITIONS,
+    }
+    body = {
+        "total": total,
+        "ops": _rows(analysis.ops, stored["ops"]),
+        "by_kind": _rows(analysis.by_kind, stored["by_kind"]),
+        "by_module": _rows(analysis.by_module, stored["by_module"]),
+        "footprint": _footprint(analysis.footprint, stored["footprint"]),
+    }
+    order = ("model", "hardware", "sparsity", "total", "ops", "by_kind", "by_module", "footprint")
+    return head | {key: stored[key] for key in order} | stored | body
+
+
+def load_analysis(source: str | Path | bytes) -> Analysis:
+    """Reads an analysis that `render` wrote.
+
+    Args:
+        source: A path, or the bytes themselves.
+
+    Raises:
+        FileFormatError: The file is missing, truncated, of another kind or of another version.
+    """
+    where, data = _decode(source)
+    if isinstance(data, list):
+        raise FileFormatError(
+            f"{where} holds a list of {len(data)} analyses; read it with load_analyses."
+        )
+    return _convert(where, data)
+
+
+def load_analyses(source: str | Path | bytes) -> tuple[Analysis, ...]:
+    """Reads one or several analyses that `render` or `render_many` wrote.
+
+    Raises:
+        FileFormatError: As `load_analysis`.
+    """
+    where, data = _decode(source)
+    return tuple(_convert(where, item) for item in (data if isinstance(data, list) else [data]))
+
+
+def _text(data: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+
+
+def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
+    values = {name: getattr(measures, name) for name in DERIVED}
+    if math.isinf(values["arithmetic_intensity"]):
+        values["arithmetic_intensity"] = "Infinity"
+    return values | stored
+
+
+def _rows(rows: Sequence[OpResult | Group], stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row, data in zip(rows, stored, strict=True):
+        data |= _measures(row.measures, data.pop("measures"))
+    return stored
+
+
+def _footprint(footprint: Footprint, stored: dict[str, Any]) -> dict[str, Any]:
+    return {"total_bytes": footprint.total_bytes} | stored
+
+
+def _refuse_non_finite(value: object, where: str) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {value}: an analysis holds finite numbers only")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_non_finite(item, f"{where}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_non_finite(item, where)
+
+
+def _decode(source: str | Path | bytes) -> tuple[str, Any]:
+    if isinstance(source, bytes):
+        where, raw = "the data", source
+    else:
+        where, raw = str(source), _read(Path(source))
+    try:
+        return where, msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FileFormatError(f"{where} is not an analysis: no valid JSON ({error}).") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileFormatError(f"{path} is not an analysis: larger than {MAX_BYTES:,} bytes.")
+        return path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _convert(where: str, data: Any) -> Analysis:
+    if not isinstance(data, dict) or data.get("type") != TYPE:
+        raise FileFormatError(
+            f'{where} is not an analysis: "type" is not "{TYPE}". '
+            "Write one with 'gambrel analyze MODEL --hardware DEVICE --json'."
+        )
+    if data.get("schema_version") != SCHEMA_VERSION:
+        raise FileFormatError(
+            f"{where} has schema version {data.get('schema_version')!r}; "
+            f"this gambrel reads version {SCHEMA_VERSION}. Run the analysis again."
+        )
+    try:
+        return msgspec.convert(_nested(data), Analysis)
+    except (msgspec.ValidationError, KeyError, TypeError) as error:
+        detail = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise FileFormatError(f"{where} is not a complete analysis: {detail}.") from None
+
+
+def _nested(data: dict[str, Any]) -> dict[str, Any]:
+    """Undoes the flattening of `to_data`; what is derived is dropped and computed again."""
+    total = data["total"]
+    rows = {key: [_row(row) for row in data[key]] for key in ("ops", "by_kind", "by_module")}
+    return data | rows | {"total": _stored(total)} | {key: total[key] for key in _OF_TOTAL}
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"measures": _stored(row)}
+
+
+def _stored(data: dict[str, Any]) -> dict[str, Any]:
+    # Every field is required here though the record has defaults: an absent count is damage, and
+    # must not load as zero.
+    return {key: data[key] for key in _MEASURES}

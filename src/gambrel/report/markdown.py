@@ -1,0 +1,99 @@
+"""Markdown: the whole, the ops that take longest, and sums by kind, for a text or an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.report.options import Options
+from gambrel.report.summary import format_count, summary, verdict
+from gambrel.report.terms import sizes, throughput, title
+from gambrel.report.text import clean, shorten
+from gambrel.units import format_number, format_percent, format_si
+
+_NAME: Final = 60
+_FIGURES: Final = ("FLOP", "byte", "FLOP/byte", "bound", "bound time", "share")
+_SPECIAL: Final = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]|#~"} | {"<": "&lt;", "&": "&amp;"})
+
+
+def render(analysis: Analysis, options: Options | None = None) -> str:
+    """Returns headings, lists and tables; text from models and devices is escaped."""
+    options = options or Options()
+    ranked = sorted(analysis.ops, key=lambda op: -(op.measures.bound_time_s or 0.0))
+    shown = ranked[: options.top or None]
+    parts = [
+        f"# {_escape(options.title or title(analysis))}: {verdict(analysis)}",
+        _table(("figure", "value"), "ll", summary(analysis)),
+    ]
+    if shown:
+        parts += [f"## Ops that take longest ({len(shown)} of {len(ranked)})", _ops(shown)]
+        parts += ["## By kind", _kinds(analysis)]
+    parts += _list("Warnings", analysis.warnings) + _list("Assumptions", analysis.assumptions)
+    return "\n\n".join(parts) + "\n"
+
+
+def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -> str:
+    """Returns one table with a line an analysis."""
+    head = ("model", "sizes", "device", "precision", "bound time", "per s", "FLOP/byte", "bound")
+    rows = [
+        (
+            a.model.name,
+            ", ".join(sizes(a)) or "fixed",
+            a.hardware.name,
+            a.model.precision,
+            format_si(a.total.bound_time_s, "s"),
+            "unknown" if (rate := throughput(a)) is None else format_count(rate),
+            format_number(a.total.arithmetic_intensity),
+            a.total.bound.value if a.total.bound else "unknown",
+        )
+        for a in analyses
+    ]
+    warnings = tuple(dict.fromkeys(text for a in analyses for text in a.warnings))
+    return "\n\n".join([_table(head, "llllrrrl", rows), *_list("Warnings", warnings)]) + "\n"
+
+
+def _ops(shown: Sequence[OpResult]) -> str:
+    rows = [
+        (shorten(op.name, _NAME), op.kind, f"{op.count:,}", *_figures(op.measures, op.state))
+        for op in shown
+    ]
+    return _table(("op", "kind", "count", *_FIGURES), "llrrrrlrr", rows)
+
+
+def _kinds(analysis: Analysis) -> str:
+    rows = []
+    for group in analysis.by_kind:
+        lost = group.name in analysis.unmodelled
+        figures = _figures(group.measures, State.UNMODELLED if lost else State.COUNTED)
+        rows.append((group.name, f"{group.count:,}", *figures))
+    return _table(("kind", "count", *_FIGURES), "lrrrrlrr", rows)
+
+
+def _figures(measures: Measures, state: State) -> tuple[str, ...]:
+    if state is State.UNMODELLED:
+        return ("unknown",) * len(_FIGURES)
+    return (
+        format_si(measures.flops, ""),
+        format_si(measures.traffic_bytes, ""),
+        format_number(measures.arithmetic_intensity),
+        measures.bound.value if measures.bound else "unknown",
+        format_si(measures.bound_time_s, "s", 3),
+        format_percent(measures.time_share),
+    )
+
+
+def _table(head: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---" if a == "l" else "---:" for a in align]
+    body = [[_escape(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [list(head), rule, *body])
+
+
+def _list(heading: str, items: Sequence[str]) -> list[str]:
+    if not items:
+        return []
+    return [f"## {heading}", "\n".join(f"- {_escape(item)}" for item in items)]
+
+
+def _escape(text: str) -> str:
+    return clean(text).translate(_SPECIAL)

@@ -1,0 +1,69 @@
+"""What a reader may choose about a report; nothing here changes a number."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from gambrel.errors import InputError
+
+#: Narrower terminals get lines of this width; nothing sensible fits into less.
+MIN_WIDTH = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Choices that formats share; a format ignores what does not apply to it.
+
+    Attributes:
+        width: Columns of the terminal (table and roofline).
+        height: Rows of the terminal roofline, labels included.
+        color: Whether to write ANSI colours (table and roofline).
+        top: How many ops the table and the Markdown list; 0 lists all.
+        title: Replaces the title of a chart or page; None takes "model on device".
+    """
+
+    width: int = 80
+    height: int = 24
+    color: bool = False
+    top: int = 15
+    title: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.top < 0:
+            raise InputError(f"top={self.top}: must be 0 (all) or more.")
+        if self.height < 10:
+            raise InputError(f"height={self.height}: a roofline needs at least 10 rows.")
+
+    @property
+    def columns(self) -> int:
+        """The width to fill: never less than `MIN_WIDTH`."""
+        return max(self.width, MIN_WIDTH)
+
+
+def wants_color(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether ``stream`` should get colour: a terminal, and nobody said no.
+
+    ``NO_COLOR`` (https://no-color.org) wins over ``FORCE_COLOR``, which wins over the stream.
+    """
+    env = os.environ if environ is None else environ
+    if env.get("NO_COLOR") or env.get("TERM") == "dumb":
+        return False
+    return bool(env.get("FORCE_COLOR")) or stream.isatty()
+
+
+def terminal_options(stream: TextIO, *, top: int = 15) -> Options:
+    """Options that suit ``stream``: its width and height where it is a terminal, 80 columns else.
+
+    ``COLUMNS`` overrides the width, as everywhere.
+    """
+    size = shutil.get_terminal_size((80, 32))
+    return Options(
+        width=size.columns,
+        height=min(max(size.lines - 4, 16), 32),
+        color=wants_color(stream),
+        top=top,
+    )

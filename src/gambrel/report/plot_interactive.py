@@ -1,0 +1,196 @@
+"""The roofline as a plotly figure, for notebooks: ``analysis.plot()``."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.result import Analysis
+from gambrel.report.chart import BOUND_COLORS, Chart, Point, describe
+from gambrel.report.text import clean, shorten
+from gambrel.units import format_number, format_percent, format_si
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_INK: Final = "#222222"
+_GREY: Final = "#9a9a9a"
+_SMALLEST, _LARGEST = 6.0, 26.0  # marker diameters, pixels
+
+
+def plot(analysis: Analysis, heading: str | None = None) -> go.Figure:
+    """Draws the roofline of an analysis as an interactive figure.
+
+    Ops of one kind are one entry of the legend; a click hides or shows them. Hovering tells
+    everything about an op.
+
+    Args:
+        analysis: What to draw.
+        heading: Title; None takes "model on device".
+    """
+    import plotly.graph_objects as go
+
+    chart = describe(analysis, heading)
+    traces = [*_roof_traces(chart), *_kind_traces(chart, analysis), _total_trace(chart, analysis)]
+    return go.Figure(data=traces, layout=_layout(chart))
+
+
+def _layout(chart: Chart) -> dict[str, Any]:
+    def axis(title: str, limits: tuple[float, float]) -> dict[str, Any]:
+        return {
+            "type": "log",
+            "title": {"text": title},
+            "range": [math.log10(limit) for limit in limits],
+            "exponentformat": "SI",
+            "gridcolor": "#e4e4e4",
+            "dtick": 1,
+        }
+
+    return {
+        "title": {"text": _safe(chart.title, 90)},
+        "xaxis": axis(chart.x_label, chart.x_range),
+        "yaxis": axis(chart.y_label, chart.y_range),
+        "hovermode": "closest",
+        "template": "plotly_white",
+        "legend": {"title": {"text": "kind"}, "groupclick": "togglegroup"},
+        "annotations": _annotations(chart),
+    }
+
+
+def _annotations(chart: Chart) -> list[dict[str, Any]]:
+    right, floor = math.log10(chart.x_range[1]), math.log10(chart.y_range[0])
+    found = [
+        _note(_safe(r.label), right, math.log10(r.peak_flop_per_s), "right", r.used)
+        for r in chart.roofs
+    ]
+    found += [
+        _note(_safe(r.label), math.log10(r.arithmetic_intensity), floor, "left", True)
+        for r in chart.ridges
+        if r.main
+    ]
+    return found
+
+
+def _note(text: str, x: float, y: float, side: str, used: bool) -> dict[str, Any]:
+    # Annotations of a logarithmic axis take the logarithm as coordinate.
+    return {
+        "text": text,
+        "x": x,
+        "y": y,
+        "xanchor": side,
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 11, "color": _INK if used else "#777777"},
+    }
+
+
+def _roof_traces(chart: Chart) -> list[dict[str, Any]]:
+    left, right = chart.x_range
+    slope = next((m.byte_per_s for m in chart.memory_roofs if m.used), None)
+    top = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=chart.y_range[1])
+    traces = []
+    for roof in chart.roofs:
+        start = max(left, roof.peak_flop_per_s / slope) if slope else left
+        ends = [start, right], [roof.peak_flop_per_s] * 2
+        traces.append(_roof_trace(ends, roof.label, roof.used, roof.source))
+    for memory in chart.memory_roofs:
+        end = min(right, top / memory.byte_per_s)
+        ends = [left, end], [left * memory.byte_per_s, end * memory.byte_per_s]
+        traces.append(_roof_trace(ends, memory.label, memory.used, memory.source))
+    for ridge in chart.ridges:
+        ends = [ridge.arithmetic_intensity] * 2, [chart.y_range[0], ridge.flop_per_s]
+        if ridge.main:
+            traces.append(_roof_trace(ends, ridge.label, False, "peak FLOP/s / peak byte/s"))
+    return traces
+
+
+def _roof_trace(
+    ends: tuple[Sequence[float], Sequence[float]], label: str, used: bool, source: str
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(ends[0]),
+        "y": list(ends[1]),
+        "name": _safe(label),
+        "text": f"{_safe(label)}<br>{_safe(source)}",
+        "hoverinfo": "text",
+        "showlegend": False,
+        "line": {
+            "color": _INK if used else _GREY,
+            "width": 2 if used else 1,
+            "dash": "solid" if used else "dot",
+        },
+    }
+
+
+def _kind_traces(chart: Chart, analysis: Analysis) -> list[dict[str, Any]]:
+    return [
+        _trace(chart, [p for p in chart.points if p.kind == kind], analysis, _safe(kind, 40))
+        for kind in chart.kinds
+    ]
+
+
+def _total_trace(chart: Chart, analysis: Analysis) -> dict[str, Any]:
+    trace = _trace(chart, [chart.total], analysis, "whole model")
+    trace["marker"] |= {"size": 18, "color": "#ffd43b", "line": {"color": _INK, "width": 1}}
+    return trace
+
+
+def _trace(chart: Chart, points: Sequence[Point], analysis: Analysis, name: str) -> dict[str, Any]:
+    places = [_place(chart, point) for point in points]
+    colors = [BOUND_COLORS[p.bound][0] for p in points]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "name": name,
+        "text": [_hover(p, analysis) for p in points],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+        "marker": {
+            "symbol": [f"{p.shape}-open" if p.margin else p.shape for p in points],
+            "size": [_SMALLEST + (_LARGEST - _SMALLEST) * p.size for p in points],
+            "color": colors,
+            "opacity": 0.85,
+            "line": {"width": 1, "color": "white" if not any(p.margin for p in points) else colors},
+        },
+    }
+
+
+def _place(chart: Chart, point: Point) -> tuple[float, float]:
+    low, high = chart.y_range
+    x, y = point.arithmetic_intensity, point.flop_per_s
+    if y is None:
+        y = low if point.margin == "bottom" else high * (low / high) ** point.along
+    if x is None:
+        x = chart.x_range[1 if point.margin == "right" else 0]
+    return x, y
+
+
+def _hover(point: Point, analysis: Analysis) -> str:
+    """Everything about an op, as the small HTML that plotly understands, escaped."""
+    op = analysis.ops[point.index] if point.index >= 0 else None
+    m = op.measures if op else analysis.total
+    lines = [f"<b>{_safe(point.name, 100)}</b>"]
+    if op:
+        lines += [f"{_safe(op.kind)} ×{op.count}", _safe(op.shapes, 100)]
+    lines += [
+        f"work: matrix {format_si(m.matrix_flops, 'FLOP')}, "
+        f"vector {format_si(m.vector_flops, 'FLOP')}",
+        f"traffic: {format_si(m.traffic_bytes, 'B')}",
+        f"intensity: {format_number(m.arithmetic_intensity)} FLOP/byte "
+        f"(ridge {format_number(m.ridge_point)})",
+        f"bound: {point.bound}, {format_si(m.bound_time_s, 's')} ({format_percent(m.time_share)})",
+        f"rate at the bound: {format_si(point.flop_per_s, 'FLOP/s')}",
+        f"utilization: compute {format_percent(m.compute_utilization)}, "
+        f"memory {format_percent(m.memory_utilization)}",
+    ]
+    return "<br>".join([*lines, f"<i>{point.note}</i>"] if point.note else lines)
+
+
+def _safe(text: str, width: int = 200) -> str:
+    return html.escape(shorten(clean(text), width))

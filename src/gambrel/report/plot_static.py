@@ -1,0 +1,265 @@
+"""The roofline for papers: SVG, PNG and PDF drawn by matplotlib from the chart description."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.result import Analysis
+from gambrel.report.chart import BOUND_COLORS, Chart, Point, describe
+from gambrel.report.options import Options
+from gambrel.report.text import clean, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Shape to matplotlib marker.
+_MARKERS: Final = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "triangle-up": "^",
+    "triangle-down": "v",
+    "cross": "P",
+    "x": "X",
+    "pentagon": "p",
+    "hexagon": "h",
+    "star": "*",
+}
+_INCHES: Final = (7.2, 4.6)
+_SMALLEST, _LARGEST = 14.0, 190.0  # marker areas, square points
+_GREY: Final = "#9a9a9a"
+_INK: Final = "#222222"
+_STAR: Final = "#ffd43b"
+
+#: Everything that could change from run to run or machine to machine is pinned: ids in the SVG come
+#: from ``hashsalt``, text stays text (``none``) or becomes TrueType (42) rather than bitmaps.
+_STYLE: Final[Any] = {
+    "svg.hashsalt": "gambrel",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": "#444444",
+    "text.parse_math": False,  # a "$" in a name is no formula
+    "path.simplify": False,
+}
+
+
+def render_svg(analysis: Analysis, options: Options | None = None) -> str:
+    """Returns the chart as SVG text, the same bytes on every run."""
+    return _save(analysis, options, "svg", {"Date": None, "Creator": "gambrel"}).decode()
+
+
+def render_png(analysis: Analysis, options: Options | None = None) -> bytes:
+    """Returns the chart as PNG at 200 dots per inch."""
+    return _save(analysis, options, "png", {"Software": "gambrel"})
+
+
+def render_pdf(analysis: Analysis, options: Options | None = None) -> bytes:
+    """Returns the chart as PDF with embedded TrueType fonts."""
+    return _save(analysis, options, "pdf", {"CreationDate": None, "Creator": "gambrel"})
+
+
+def figure(chart: Chart) -> Figure:
+    """Draws a chart on a new figure, without touching matplotlib's global state.
+
+    Args:
+        chart: What to draw.
+    """
+    from matplotlib.figure import Figure
+
+    result = Figure(figsize=_INCHES, layout="constrained")
+    axes = result.add_subplot()
+    _axes(axes, chart)
+    _roofs(axes, chart)
+    _points(axes, chart)
+    _legends(axes, chart)
+    return result
+
+
+def _save(
+    analysis: Analysis, options: Options | None, suffix: str, metadata: dict[str, Any]
+) -> bytes:
+    import matplotlib as mpl
+
+    chart = describe(analysis, (options or Options()).title)
+    out = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
+    return out.getvalue()
+
+
+def _axes(axes: Axes, chart: Chart) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(*chart.x_range)
+    axes.set_ylim(*chart.y_range)
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    axes.set_title(shorten(clean(chart.title), 90), fontsize=9, loc="left", fontweight="bold")
+    axes.grid(True, which="major", color="#e4e4e4", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", color="#888888", width=0.5)
+
+
+def _roofs(axes: Axes, chart: Chart) -> None:
+    """Draws each roof where it limits: right of, or below, where it meets the used ones."""
+    left, right = chart.x_range
+    slope = next((m.byte_per_s for m in chart.memory_roofs if m.used), None)
+    top = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=chart.y_range[1])
+    for roof in chart.roofs:
+        start = max(left, roof.peak_flop_per_s / slope) if slope else left
+        style = _line(roof.used)
+        axes.plot([start, right], [roof.peak_flop_per_s] * 2, **style)
+        _label(axes, (right, roof.peak_flop_per_s), roof.label, (-4, 2.5), "right", roof.used)
+    for memory in chart.memory_roofs:
+        end = min(right, top / memory.byte_per_s)
+        if end <= left:
+            continue
+        axes.plot(
+            [left, end], [left * memory.byte_per_s, end * memory.byte_per_s], **_line(memory.used)
+        )
+        _memory_label(axes, chart, memory.label, memory.byte_per_s, memory.used)
+    for ridge in chart.ridges:
+        if ridge.main:
+            axes.plot(
+                [ridge.arithmetic_intensity] * 2,
+                [chart.y_range[0], ridge.flop_per_s],
+                color=_GREY,
+                linewidth=0.7,
+                linestyle=(0, (2, 3)),
+                zorder=1.5,
+            )
+            _label(
+                axes,
+                (ridge.arithmetic_intensity, chart.y_range[0]),
+                ridge.label,
+                (3, 4),
+                "left",
+                True,
+            )
+
+
+def _line(used: bool) -> dict[str, Any]:
+    if used:
+        return {"color": _INK, "linewidth": 1.4, "zorder": 2}
+    return {"color": _GREY, "linewidth": 0.7, "linestyle": (0, (4, 2)), "zorder": 1.6}
+
+
+def _label(
+    axes: Axes,
+    at: tuple[float, float],
+    text: str,
+    offset: tuple[float, float],
+    side: str,
+    used: bool,
+) -> None:
+    axes.annotate(
+        shorten(clean(text), 60),
+        at,
+        xytext=offset,
+        textcoords="offset points",
+        ha=side,
+        va="bottom",
+        fontsize=6.5,
+        color=_INK if used else "#777777",
+    )
+
+
+def _memory_label(axes: Axes, chart: Chart, text: str, slope: float, used: bool) -> None:
+    """Writes along the line, where it has risen a fifth of the height."""
+    low, high = chart.y_range
+    rate = max(low * (high / low) ** 0.2, chart.x_range[0] * slope * 1.5)
+    axes.annotate(
+        clean(text),
+        (rate / slope, rate),
+        xytext=(-2, 4),
+        textcoords="offset points",
+        rotation=45,
+        rotation_mode="anchor",
+        transform_rotates_text=True,
+        fontsize=6.5,
+        color=_INK if used else "#777777",
+    )
+
+
+def _points(axes: Axes, chart: Chart) -> None:
+    """Draws ops of one shape together: 2,000 single collections would take seconds."""
+    groups: dict[tuple[str, bool], list[Point]] = {}
+    for point in chart.points:
+        groups.setdefault((point.shape, bool(point.margin)), []).append(point)
+    for (shape, at_margin), points in groups.items():
+        places = [_place(chart, p) for p in points]
+        colors = [BOUND_COLORS[p.bound][0] for p in points]
+        axes.scatter(
+            [x for x, _ in places],
+            [y for _, y in places],
+            s=[_SMALLEST + (_LARGEST - _SMALLEST) * p.size**2 for p in points],
+            marker=_MARKERS[shape],
+            facecolors="none" if at_margin else colors,
+            edgecolors=colors if at_margin else "white",
+            linewidths=0.8 if at_margin else 0.5,
+            alpha=0.85,
+            zorder=3,
+            clip_on=False,
+        )
+    x, y = _place(chart, chart.total)
+    star: dict[str, Any] = {"facecolors": _STAR, "edgecolors": _INK, "linewidths": 0.8}
+    axes.scatter([x], [y], s=150.0, marker="*", zorder=5, clip_on=False, **star)
+
+
+def _place(chart: Chart, point: Point) -> tuple[float, float]:
+    """Coordinates of a point; at a margin it stands on the frame, hollow."""
+    low, high = chart.y_range
+    x, y = point.arithmetic_intensity, point.flop_per_s
+    if y is None:
+        y = low if point.margin == "bottom" else high * (low / high) ** point.along
+    if x is None:
+        x = chart.x_range[1 if point.margin == "right" else 0]
+    return x, y
+
+
+def _legends(axes: Axes, chart: Chart) -> None:
+    from matplotlib.lines import Line2D
+
+    def mark(marker: str, color: str, label: str, hollow: bool = False) -> Line2D:
+        return Line2D(
+            [],
+            [],
+            marker=marker,
+            linestyle="none",
+            markersize=5,
+            label=label,
+            color=color,
+            markerfacecolor="none" if hollow else color,
+        )
+
+    bounds = dict.fromkeys(p.bound for p in chart.points)
+    handles = [
+        mark("o", BOUND_COLORS[b][0], f"{b}-bound" if b != "unknown" else "bound unknown")
+        for b in bounds
+    ]
+    shown = dict.fromkeys(p.kind for p in chart.points)
+    kinds = [kind for kind in chart.kinds if kind in shown]
+    named = kinds if len(kinds) <= 10 else kinds[:9]
+    handles += [mark(_MARKERS[chart.kinds[k]], "#666666", shorten(clean(k), 24)) for k in named]
+    if len(named) < len(kinds):
+        handles.append(mark("h", "#666666", f"{len(kinds) - len(named)} more kinds"))
+    star = mark("*", _STAR, "whole model")
+    star.set_markeredgecolor(_INK)
+    star.set_markersize(9)
+    handles.append(star)
+    if any(p.margin for p in chart.points):
+        handles.append(mark("o", "#666666", "on the frame: no work, no\ntraffic or unknown", True))
+    axes.legend(
+        handles=handles,
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        frameon=False,
+        fontsize=6.5,
+        borderaxespad=0.4,
+        labelspacing=0.6,
+    )

@@ -1,0 +1,254 @@
+"""The roofline in a terminal: lines in Braille dots, ops as symbols, readable without colour.
+
+Own drawing, because plotting libraries for terminals take 150 ms to import and place labels poorly
+on two logarithmic axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gambrel.analysis.result import Analysis
+from gambrel.report.chart import Chart, Point, describe
+from gambrel.report.options import Options
+from gambrel.report.text import clean, display_width, pad, paint, shorten, wrap
+from gambrel.units import format_number, format_si
+
+#: Symbol of an op by its bound.
+_SYMBOL: Final = {
+    "compute": "◆",
+    "memory": "●",
+    "network": "■",
+    "overhead": "▲",
+    "unknown": "?",
+    "total": "★",
+}
+#: Bit of the Braille cell for dot (row, column); Unicode 15.0, section 21.1.
+_DOT: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_LEFT = 10  # columns of the rate labels
+_MARGIN = 2  # columns on each side for ops without a place on the intensity axis
+
+
+@dataclass(slots=True)
+class _Canvas:
+    """A grid of cells; each holds Braille dots or one symbol."""
+
+    columns: int
+    rows: int
+    dots: dict[tuple[int, int], int] = field(default_factory=dict)
+    styles: dict[tuple[int, int], str] = field(default_factory=dict)
+    symbols: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+
+    def dot(self, x: int, y: int, style: str) -> None:
+        """Sets one dot; ``x`` counts half columns, ``y`` quarter rows from the top."""
+        cell = (x // 2, y // 4)
+        if 0 <= cell[0] < self.columns and 0 <= cell[1] < self.rows:
+            self.dots[cell] = self.dots.get(cell, 0) | _DOT[y % 4][x % 2]
+            if style == "roof" or cell not in self.styles:
+                self.styles[cell] = style
+
+    def put(self, column: int, row: int, symbol: str, style: str) -> None:
+        """Puts a symbol; outside the grid it is moved to the edge."""
+        cell = (min(max(column, 0), self.columns - 1), min(max(row, 0), self.rows - 1))
+        self.symbols[cell] = (symbol, style)
+
+    def write(self, column: int, row: int, text: str, style: str) -> bool:
+        """Writes text where no symbol or other text is; says whether there was room."""
+        cells = [(column + i, row) for i in range(display_width(text))]
+        free = all(c not in self.symbols and 0 <= c[0] < self.columns for c in cells)
+        if not free or not 0 <= row < self.rows or len(text) != len(cells):
+            return False
+        for cell, char in zip(cells, text, strict=True):
+            self.symbols[cell] = (char, style)
+        return True
+
+    def line(self, row: int, color: bool) -> str:
+        """One line of text."""
+        return "".join(self._cell((column, row), color) for column in range(self.columns)).rstrip()
+
+    def _cell(self, cell: tuple[int, int], color: bool) -> str:
+        if cell in self.symbols:
+            symbol, style = self.symbols[cell]
+            return paint(symbol, style, color) if symbol != " " else symbol
+        if cell in self.dots:
+            return paint(chr(0x2800 + self.dots[cell]), self.styles[cell], color)
+        return " "
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """From FLOP/byte and FLOP/s to dots."""
+
+    chart: Chart
+    columns: int
+    rows: int
+
+    def x(self, intensity: float) -> float:
+        """Half columns from the left edge of the grid."""
+        low, high = self.chart.x_range
+        inner = (self.columns - 2 * _MARGIN) * 2 - 1
+        return _MARGIN * 2 + math.log(intensity / low) / math.log(high / low) * inner
+
+    def y(self, rate: float) -> float:
+        """Quarter rows from the top."""
+        low, high = self.chart.y_range
+        return math.log(high / rate) / math.log(high / low) * (self.rows * 4 - 1)
+
+    def intensity(self, x: int) -> float:
+        """The inverse of `x`."""
+        low, high = self.chart.x_range
+        inner = (self.columns - 2 * _MARGIN) * 2 - 1
+        return float(low * (high / low) ** ((x - _MARGIN * 2) / inner))
+
+
+def render(analysis: Analysis, options: Options | None = None) -> str:
+    """Draws the roofline of an analysis for a terminal of ``options.width`` columns."""
+    options = options or Options()
+    return draw(describe(analysis, options.title), options)
+
+
+def draw(chart: Chart, options: Options) -> str:
+    """Draws a chart as text: title, plot, intensity axis, legend."""
+    rows = options.height - 5
+    canvas = _Canvas(options.columns - _LEFT, rows)
+    axes = _Axes(chart, canvas.columns, rows)
+    _draw_roofs(canvas, axes)
+    for point in (*reversed(chart.points), chart.total):
+        _draw_point(canvas, axes, point)
+    _draw_labels(canvas, axes)
+    ticks = _rate_labels(axes)
+    lines = [
+        f"{pad(ticks.get(row, ''), _LEFT - 2, '>')} │{canvas.line(row, options.color)}"
+        for row in range(rows)
+    ]
+    heading = paint(shorten(clean(chart.title), options.columns), "title", options.color)
+    return "\n".join([heading, "  FLOP/s", *lines, *_bottom(axes), *_legend(chart, options)]) + "\n"
+
+
+def _draw_roofs(canvas: _Canvas, axes: _Axes) -> None:
+    """Every roof is a line from the slant of the main memory to the right edge."""
+    chart = axes.chart
+    slope = next((m.byte_per_s for m in chart.memory_roofs if m.used), None)
+    top = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=None)
+    ceiling = top or max((r.peak_flop_per_s for r in chart.roofs), default=math.inf)
+    for x in range(canvas.columns * 2):
+        intensity = axes.intensity(x)
+        for roof in chart.roofs:
+            under = slope is None or intensity * slope >= roof.peak_flop_per_s
+            if under and (roof.used or x % 4 == 0):
+                _dot(canvas, axes, x, roof.peak_flop_per_s, "roof" if roof.used else "dim")
+        for memory in chart.memory_roofs:
+            rate = intensity * memory.byte_per_s
+            if rate <= ceiling and (memory.used or x % 4 == 0):
+                _dot(canvas, axes, x, rate, "roof" if memory.used else "dim")
+
+
+def _dot(canvas: _Canvas, axes: _Axes, x: int, rate: float, style: str) -> None:
+    low, high = axes.chart.y_range
+    if low <= rate <= high:
+        canvas.dot(x, round(axes.y(rate)), style)
+
+
+def _draw_point(canvas: _Canvas, axes: _Axes, point: Point) -> None:
+    key = "total" if point.index < 0 else point.bound
+    column, row = _place(axes, point)
+    canvas.put(column, row, _SYMBOL[key], "total" if key == "total" else _style(point.bound))
+
+
+def _place(axes: _Axes, point: Point) -> tuple[int, int]:
+    """The cell of a point; margins are the outermost columns and the last row."""
+    if point.flop_per_s is not None:
+        row = int(axes.y(point.flop_per_s)) // 4
+    elif point.margin == "bottom":
+        row = axes.rows - 1
+    else:
+        row = int(point.along * axes.rows)
+    if point.arithmetic_intensity is not None:
+        return int(axes.x(point.arithmetic_intensity)) // 2, row
+    return (axes.columns - 1 if point.margin == "right" else 0), row
+
+
+def _style(bound: str) -> str:
+    return "dim" if bound == "unknown" else bound
+
+
+def _draw_labels(canvas: _Canvas, axes: _Axes) -> None:
+    """Names the roofs above their lines, right-aligned, and the memory roofs beside theirs."""
+    chart = axes.chart
+    for roof in chart.roofs:
+        text = shorten(clean(roof.label), canvas.columns // 2)
+        column = canvas.columns - _MARGIN - 1 - display_width(text)
+        row = int(axes.y(roof.peak_flop_per_s)) // 4
+        _write_near(canvas, column, (row - 1, row + 1), text, "" if roof.used else "dim")
+    for memory in chart.memory_roofs:
+        text = clean(memory.label)
+        for row in range(canvas.rows // 2, 0, -1):
+            low, high = chart.y_range
+            rate = high * (low / high) ** ((row * 4 + 2) / (canvas.rows * 4 - 1))
+            column = int(axes.x(rate / memory.byte_per_s)) // 2
+            if canvas.write(column - len(text) - 2, row, text, "" if memory.used else "dim"):
+                break
+    for ridge in chart.ridges:
+        if ridge.main:
+            column = int(axes.x(ridge.arithmetic_intensity)) // 2
+            canvas.put(column, int(axes.y(ridge.flop_per_s)) // 4, "┬", "roof")
+
+
+def _write_near(canvas: _Canvas, column: int, rows: Iterable[int], text: str, style: str) -> None:
+    for row in rows:
+        if canvas.write(column, row, text, style):
+            return
+
+
+def _rate_labels(axes: _Axes) -> dict[int, str]:
+    """Row to label, at powers of ten (of a thousand where there are many)."""
+    low, high = axes.chart.y_range
+    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    step = 1 if len(decades) <= axes.rows // 2 else 3
+    return {int(axes.y(10.0**d)) // 4: format_si(10.0**d, "") for d in decades if d % step == 0}
+
+
+def _bottom(axes: _Axes) -> list[str]:
+    """The axis with ticks, their labels, and the ridge point below."""
+    low, high = axes.chart.x_range
+    rule, labels = ["─"] * axes.columns, [" "] * (axes.columns + _LEFT)
+    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks = [(axes.x(10.0**d), format_number(10.0**d), "┴") for d in decades]
+    for ridge in axes.chart.ridges:
+        if ridge.main:
+            # The ridge comes first, so that a power of ten close to it gives way.
+            value = f"▲{format_number(ridge.arithmetic_intensity, 3)}"
+            ticks.insert(0, (axes.x(ridge.arithmetic_intensity), value, "┼"))
+    for x, text, mark in ticks:
+        column = int(x) // 2
+        at = _LEFT + column
+        space = labels[max(at - 1, 0) : at + len(text) + 1]
+        if (
+            0 <= column < axes.columns
+            and at + len(text) <= len(labels)
+            and not "".join(space).strip()
+        ):
+            labels[at : at + len(text)] = text
+            rule[column] = mark
+    zero = " " * (_LEFT - 2)
+    return [f"{zero} └{''.join(rule)}", "".join(labels).rstrip() + "  FLOP/byte"]
+
+
+def _legend(chart: Chart, options: Options) -> list[str]:
+    """Explains the symbols in use; leaves out what does not occur."""
+    bounds = dict.fromkeys(p.bound for p in chart.points)
+    parts = [f"{_SYMBOL[b]} {b}-bound" if b != "unknown" else "? bound unknown" for b in bounds]
+    parts += ["★ whole model", "▲ ridge point"] if chart.ridges else ["★ whole model"]
+    margins = {p.margin for p in chart.points}
+    if "left" in margins:
+        parts.append("left edge: no work")
+    if "right" in margins:
+        parts.append("right edge: no traffic")
+    if "bottom" in margins:
+        parts.append("bottom: time unknown")
+    # A no-break space keeps each entry whole.
+    lines = wrap("  ".join(part.replace(" ", "\u00a0") for part in parts), options.columns)
+    return [line.replace("\u00a0", " ") for line in lines]

@@ -1,0 +1,150 @@
+"""The figures of the whole as a reader wants them: short lines, shared by every text format."""
+
+from __future__ import annotations
+
+from gambrel.analysis.result import Analysis, Estimate, Measures
+from gambrel.report.terms import rate_at_bound, sizes, throughput
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+#: Between the parts of one line.
+DOT = " · "
+
+
+def summary(analysis: Analysis) -> list[tuple[str, str]]:
+    """Returns (label, text) pairs that describe the whole; unknown figures say "unknown"."""
+    total = analysis.total
+    return [
+        ("Model", _model(analysis)),
+        ("Precision", f"{analysis.model.precision} ({analysis.model.precision_reason})"),
+        ("Work", _work(total)),
+        ("Traffic", _traffic(analysis)),
+        ("Intensity", _intensity(total)),
+        ("Bound", _bound(analysis)),
+        ("Bound time", _bound_time(analysis)),
+        ("Expected", estimate(total.expected_time_s)),
+        ("Rate", _rate(total)),
+        ("Utilization", _utilization(total)),
+        ("Memory", _memory(analysis)),
+        ("Coverage", _coverage(analysis)),
+    ]
+
+
+def verdict(analysis: Analysis) -> str:
+    """One word or two: ``"memory-bound"``, or that the bound is unknown."""
+    bound = analysis.total.bound
+    return f"{bound.value}-bound" if bound else "bound unknown"
+
+
+def estimate(time: Estimate | None) -> str:
+    """An estimate with its range and confidence, or ``"unknown"``."""
+    if time is None:
+        return "unknown (not calibrated for this device)"
+    return (
+        f"{format_si(time.value, 's')} ({format_si(time.low, 's', 3)} to "
+        f"{format_si(time.high, 's', 3)}), {time.confidence} confidence: {time.reason}"
+    )
+
+
+def _model(analysis: Analysis) -> str:
+    model = analysis.model
+    parts = [f"{format_si(model.parameters, '')} parameters", *sizes(analysis)]
+    if model.training:
+        parts.append("training step")
+    return DOT.join([*parts, f"from {model.origin}"] if model.origin else parts)
+
+
+def _work(total: Measures) -> str:
+    parts = [f"matrix {format_si(total.matrix_flops, 'FLOP')}"]
+    parts.append(f"vector {format_si(total.vector_flops, 'FLOP')}")
+    parts.append(f"special functions {format_si(total.special_ops, '')}")
+    return DOT.join(parts)
+
+
+def _traffic(analysis: Analysis) -> str:
+    total = analysis.total
+    parts = [
+        f"{format_si(total.traffic_bytes, 'B')} eager "
+        f"({format_si(total.read_bytes, 'B')} read, {format_si(total.write_bytes, 'B')} written)",
+        f"{format_si(analysis.ideal_traffic_bytes, 'B')} ideal",
+    ]
+    if total.link_bytes:
+        parts.append(f"{format_si(total.link_bytes, 'B')} over links")
+    return DOT.join(parts)
+
+
+def _intensity(total: Measures) -> str:
+    ridge = "unknown"
+    if total.ridge_point is not None:
+        ridge = f"{format_number(total.ridge_point)} FLOP/byte"
+    return f"{format_number(total.arithmetic_intensity)} FLOP/byte{DOT}ridge point {ridge}"
+
+
+def _bound(analysis: Analysis) -> str:
+    if analysis.total.bound is None:
+        return "unknown"
+    shares = sorted(analysis.bound_shares.items(), key=lambda item: -item[1])
+    spent = DOT.join(f"{format_percent(share)} in {name}-bound ops" for name, share in shares)
+    return f"{analysis.total.bound.value}; of the bound time {spent}" if spent else "unknown"
+
+
+def _bound_time(analysis: Analysis) -> str:
+    parts = [format_si(analysis.total.bound_time_s, "s")]
+    if analysis.ideal_bound_time_s is not None:
+        parts.append(f"{format_si(analysis.ideal_bound_time_s, 's')} if ideally fused")
+    rate = throughput(analysis)
+    if rate is not None:
+        unit = "samples/s" if "batch" in analysis.model.symbols else "runs/s"
+        parts.append(f"at most {format_count(rate)} {unit}")
+    return DOT.join(parts)
+
+
+def _rate(total: Measures) -> str:
+    return DOT.join(
+        (
+            f"{format_si(rate_at_bound(total), 'FLOP/s')} at the bound",
+            f"{format_si(total.attainable_flop_per_s, 'FLOP/s')} attainable at this intensity",
+            f"peak {format_si(total.peak_flop_per_s, 'FLOP/s')}",
+        )
+    )
+
+
+def _utilization(total: Measures) -> str:
+    return (
+        f"compute {format_percent(total.compute_utilization)}"
+        f"{DOT}memory {format_percent(total.memory_utilization)} (at the bound)"
+    )
+
+
+def _memory(analysis: Analysis) -> str:
+    need = analysis.footprint
+    parts = {
+        "weights": need.weights_bytes,
+        "activations": need.activations_bytes,
+        "KV cache": need.kv_cache_bytes,
+        "gradients": need.gradients_bytes,
+        "optimizer": need.optimizer_bytes,
+    }
+    listed = ", ".join(f"{name} {format_capacity(size)}" for name, size in parts.items() if size)
+    fits = {True: "fits in", False: "does NOT fit in", None: "capacity"}[need.fits]
+    inside = f" ({listed})" if listed else ""
+    return (
+        f"{format_capacity(need.total_bytes)}{inside}"
+        f"{DOT}{fits} {format_capacity(need.capacity_bytes)}"
+    )
+
+
+def _coverage(analysis: Analysis) -> str:
+    parts = [
+        f"{format_percent(analysis.coverage)} of ops",
+        f"{format_percent(analysis.coverage_traffic)} of bytes",
+        f"{analysis.free_ops:,} free ops",
+    ]
+    if analysis.unmodelled:
+        listed = ", ".join(f"{kind} ×{n}" for kind, n in analysis.unmodelled.items())
+        parts.append(f"no formula for: {listed}")
+    return DOT.join(parts)
+
+
+def format_count(value: float) -> str:
+    """A rate of events: thousands separated, decimals only where they matter."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

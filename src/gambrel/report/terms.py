@@ -1,0 +1,91 @@
+"""The words of every report: derived measures, their units and definitions, in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.analysis.result import UNITS, Analysis, Measures
+
+#: Figures of `Measures` that follow from its stored fields; written beside them everywhere.
+DERIVED: Final = (
+    "flops",
+    "traffic_bytes",
+    "arithmetic_intensity",
+    "ridge_point",
+    "attainable_flop_per_s",
+    "compute_utilization",
+    "memory_utilization",
+)
+
+#: Units of every number in the JSON, by key.
+ALL_UNITS: Final[dict[str, str]] = {
+    **UNITS,
+    "weights_bytes": "byte",
+    "activations_bytes": "byte",
+    "kv_cache_bytes": "byte",
+    "gradients_bytes": "byte",
+    "optimizer_bytes": "byte",
+    "total_bytes": "byte",
+    "sparse_flop_per_s": "FLOP/s",
+    "time_s": "s",
+    "utilization": "1",
+    "coverage_traffic": "1",
+    "bound_shares": "1",
+    "count": "1",
+    "free_ops": "1",
+    "unmodelled": "1",
+}
+
+#: What each term means, in one sentence; printed in JSON and HTML.
+DEFINITIONS: Final[dict[str, str]] = {
+    "flops": "Work on the main class of engine: matrix work where there is any, otherwise vector "
+    "work. A fused multiply-add counts as 2 FLOP. Never the sum of both classes, because no single "
+    "roof applies to the sum.",
+    "matrix_flops": "Multiply-accumulate work, FLOP.",
+    "vector_flops": "Element-wise and reduction arithmetic, FLOP.",
+    "special_ops": "Evaluations of transcendental functions (exp, tanh, ...).",
+    "traffic_bytes": "Compulsory bytes of eager execution: every distinct input read once and "
+    "every output written once by each op.",
+    "ideal_traffic_bytes": "Bytes if only weights and the model's inputs and outputs moved and "
+    "everything between stayed on chip.",
+    "arithmetic_intensity": "flops / traffic_bytes. 0 without work; infinite (written as the text "
+    '"Infinity") for work without traffic.',
+    "ridge_point": "peak_flop_per_s / peak_byte_per_s: the intensity at which the compute roof "
+    "meets the memory roof.",
+    "attainable_flop_per_s": "min(peak_flop_per_s, arithmetic_intensity * peak_byte_per_s).",
+    "bound": "The resource with the largest busy time (work / peak); a tie is compute.",
+    "bound_time_s": "Busy time of that resource: no run is faster, data that stayed in cache "
+    "apart. The total is the sum over ops, which run one after another.",
+    "expected_time_s": "A calibrated estimate with its range; null (unknown) without calibration.",
+    "compute_utilization": "Share of the main engine's peak in use when running at the bound.",
+    "memory_utilization": "Share of the memory bandwidth in use when running at the bound.",
+    "time_share": "Share of the whole's bound time.",
+    "coverage": "Share of ops whose cost is known (free ones included).",
+    "coverage_traffic": "Share of the compulsory bytes that belongs to ops whose cost is known.",
+}
+
+
+def rate_at_bound(measures: Measures) -> float | None:
+    """FLOP/s when running at the bound: ``flops / bound_time_s``; None when that is unknown.
+
+    At most the attainable rate of the roofline, and below it where another resource (vector
+    engine, link) sets the bound, or where ops of unlike intensity are summed.
+    """
+    return measures.flops / measures.bound_time_s if measures.bound_time_s else None
+
+
+def title(analysis: Analysis) -> str:
+    """For example ``"resnet50, batch 8, fp16 on NVIDIA A100 SXM4 80GB"``."""
+    parts = [analysis.model.name, *sizes(analysis), analysis.model.precision]
+    return f"{', '.join(parts)} on {analysis.hardware.name}"
+
+
+def sizes(analysis: Analysis) -> list[str]:
+    """The chosen sizes in words, e.g. ``["batch 8", "seq 2048"]``."""
+    return [f"{name} {value:,}" for name, value in analysis.model.symbols.items()]
+
+
+def throughput(analysis: Analysis) -> float | None:
+    """Samples per second at the bound: batch (1 where the model has none) / bound time."""
+    time = analysis.total.bound_time_s
+    return analysis.model.symbols.get("batch", 1) / time if time else None
