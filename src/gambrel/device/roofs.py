@@ -1,0 +1,344 @@
+"""Which roof of a device serves which work.
+
+The rules are tables: for each number format, the formats that hardware falls back to, in order.
+A fallback is never silent (`Roof.note`), never faster than a figure that the device publishes, and
+never uses a sparse figure unless that was asked for. Where no rule applies the roof is unknown:
+None, not zero and not a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.device.files import ENGINES
+from gambrel.device.model import Ceiling, Device, Link, MemoryLevel
+from gambrel.dtypes import BITS
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.units import format_si
+
+#: Engines for matrix work, best bound first. The peak of a whole module comes before that of a part
+#: of it, because no run on the module beats it. Vector units can do matrix work, so they are last:
+#: that is what honest fp32 on an A100 uses (TF32 is a precision of its own).
+_MATRIX_ENGINES: Final = ("module", "matrix", "npu", "dla", "vector", "any")
+_VECTOR_ENGINES: Final = ("vector", "any")
+
+_WIDE: Final = ("fp16", "bf16", "fp32")
+
+#: For matrix work in a format: the formats whose roofs are tried, in order.
+MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
+    "fp64": ("fp64",),  # nothing narrower computes it
+    # Nothing narrower computes fp32 either; a TPU emulates it with several bf16 passes, at a rate
+    # that is not published, so it stays unknown there.
+    "fp32": ("fp32",),
+    "tf32": ("tf32", "fp32"),  # the same values on the vector engine
+    # fp32 holds every bf16 value; fp16 does not, so it comes last, for parts that take only fp16.
+    "bf16": ("bf16", "fp32", "fp16"),
+    "fp16": ("fp16", "bf16", "fp32"),  # a TPU runs fp16 models in bf16
+    # Narrow floats without an engine are stored narrow and converted when they are loaded. Any
+    # fp8 value fits fp16 (e5m2 has the exponent of fp16), so fp16 comes before bf16.
+    "fp8": ("fp8", "bfp8", *_WIDE),
+    "mxfp8": ("mxfp8", "fp8", "bfp8", *_WIDE),
+    "bfp8": ("bfp8", "fp8", *_WIDE),
+    "fp6": ("fp6", "fp8", *_WIDE),
+    "fp4": ("fp4", "fp8", "bfp8", *_WIDE),
+    "mxfp4": ("mxfp4", "fp4", "fp8", "bfp8", *_WIDE),
+    "nvfp4": ("nvfp4", "fp4", "fp8", "bfp8", *_WIDE),
+    # int8 on any engine comes first, the vector units' dot products (DP4A) included.
+    "int8": ("int8", *_WIDE),
+    "uint8": ("uint8", "int8", *_WIDE),
+    "int4": ("int4", "int8", *_WIDE),
+    # No matrix engine takes wide integers; the vector units' fp32 lanes bound them.
+    "int16": ("int16", "fp32"),
+    "int32": ("int32", "fp32"),
+    "int64": ("int64", "fp32"),
+    "bool": ("bool", "fp32"),
+    # Work on complex numbers is counted in real operations.
+    "complex64": ("fp32",),
+    "complex128": ("fp64",),
+}
+
+_INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})
+
+#: For element-wise work in a format. Where no 16-bit vector rate is published, 16-bit values are
+#: computed in fp32 lanes. Narrower floats are always widened. The integer rate of vector units is
+#: hardly ever published (a DP4A peak counts dot products, not element-wise work): fp32 bounds it.
+VECTOR_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(BITS, ("fp32",)),
+    "fp64": ("fp64",),
+    "complex128": ("fp64",),
+    "fp16": ("fp16", "fp32"),
+    "bf16": ("bf16", "fp32"),
+}
+
+_FP4: Final = frozenset({"fp4", "mxfp4", "nvfp4", "fp6"})
+_FP8: Final = _FP4 | {"fp8", "mxfp8", "bfp8"}
+_NO_BF16: Final = _FP8 | {"bf16", "tf32"}
+#: Formats that an architecture is known to lack on its matrix engine, by a part of its name. For
+#: others a missing roof may only be unpublished, and the note says so. Sources: the table of
+#: arithmetic by compute capability in NVIDIA's CUDA C++ Programming Guide, and the instruction sets
+#: of AMD's CDNA and RDNA generations.
+_LACKS: Final[dict[str, frozenset[str]]] = {
+    "sm_53": _NO_BF16 | {"int8", "int4"},
+    "sm_62": _NO_BF16 | {"int8", "int4"},
+    "sm_70": _NO_BF16 | {"int8", "int4"},
+    "sm_72": _NO_BF16 | {"int4"},
+    "sm_75": _NO_BF16,
+    "sm_80": _FP8,
+    "sm_86": _FP8,
+    "sm_87": _FP8,
+    "sm_89": _FP4,
+    "sm_90": _FP4 | {"int4"},
+    "gfx908": _FP8 | {"tf32", "int4"},
+    "gfx90a": _FP8 | {"tf32", "int4"},
+    "gfx942": _FP4 | {"int4"},
+    "gfx1100": _FP8 | {"tf32"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """The roof that serves some work.
+
+    Attributes:
+        engine: Of the device.
+        dtype: Format in which the engine computes; differs from the work's after a fallback.
+        flop_per_s: The figure to use: dense, or sparse where that was asked for and exists.
+        ceiling: The device's entry, with its source.
+        note: What the user must know; empty when the roof is just what was asked for.
+    """
+
+    engine: str
+    dtype: str
+    flop_per_s: float
+    ceiling: Ceiling
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Query:
+    device: Device
+    dtype: str
+    sparsity: bool
+    engine: str | None
+
+
+def resolve(
+    device: Device,
+    work_class: str,
+    dtype: str,
+    *,
+    sparsity: bool = False,
+    engine: str | None = None,
+) -> Roof | None:
+    """The roof that serves a class of work in a number format.
+
+    Args:
+        device: The device.
+        work_class: ``"matrix"``, ``"vector"`` or ``"special"``.
+        dtype: Canonical name of a number format.
+        sparsity: Use the peak with structured sparsity for matrix work, where one is published.
+        engine: Hold matrix work against this engine alone (vector work has only the vector
+            engine); None for the rules.
+
+    Returns:
+        The roof, or None when the device publishes none that the rules allow.
+
+    Raises:
+        InputError: No such class of work.
+        UnknownNameError: No such format or engine.
+    """
+    if work_class not in _RULES:
+        raise InputError(f"unknown class of work {work_class!r}; use {', '.join(_RULES)}.")
+    if dtype not in BITS:
+        raise UnknownNameError("precision", dtype, BITS)
+    if engine is not None and engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    return _RULES[work_class](_Query(device=device, dtype=dtype, sparsity=sparsity, engine=engine))
+
+
+def default_precision(device: Device) -> tuple[str, str]:
+    """The format to assume for a model that names none, and why.
+
+    It is the format that the device's engine is made for: the faster 16-bit format of the matrix
+    engine (fp16 when they are equal), else fp32, else what there is.
+
+    Returns:
+        The format and a sentence.
+    """
+    pair = [(c.flop_per_s, d) for d in ("fp16", "bf16") if (c := _entry(device, "matrix", d))]
+    if pair:
+        dtype = max(pair, key=lambda item: item[0])[1]  # the first one wins a tie
+        return dtype, f"{dtype} is the 16-bit format of {device.id}'s matrix engine."
+    for dtype, reason in _PREFERRED:
+        if any(_entry(device, engine, dtype) for engine in _MATRIX_ENGINES):
+            return dtype, f"{device.id} {reason}."
+    return "fp32", f"{device.id} publishes no compute roof; fp32 is the format of most models."
+
+
+#: Without a 16-bit matrix roof: the first of these for which there is any roof.
+_PREFERRED: Final = (
+    ("fp32", "publishes no 16-bit matrix roof; fp32 is its widest common format"),
+    ("fp16", "publishes no fp32 roof"),
+    ("bf16", "publishes no fp32 roof"),
+    ("int8", "computes in int8"),
+    ("bfp8", "computes in block floating point of 8 bits"),
+    ("fp8", "computes in fp8"),
+    ("int4", "computes in int4"),
+    ("fp4", "computes in fp4"),
+)
+
+
+def main_memory(device: Device) -> MemoryLevel | None:
+    """The memory that a model lives in: DRAM, or SRAM where there is no DRAM.
+
+    Returns:
+        DRAM where the device has one (its bandwidth may still be unknown); else the SRAM if its
+        bandwidth is published; else None: see `host_link`.
+    """
+    dram = device.level("DRAM")
+    if dram is not None:
+        return dram
+    sram = device.level("SRAM")
+    return sram if sram is not None and sram.byte_per_s is not None else None
+
+
+#: Links to the host, the one to use first: what boards plug into, then what modules are wired to.
+_HOST_LINKS: Final = ("pcie", "usb3", "nvlink-c2c")
+
+
+def host_link(device: Device) -> Link | None:
+    """The link over which a host feeds the device; None where none is published."""
+    found = {link.name: link for link in device.links}
+    return next((found[name] for name in _HOST_LINKS if name in found), None)
+
+
+def peer_link(device: Device) -> Link | None:
+    """The fastest link to other devices; the host link where there is no other."""
+    peers = [link for link in device.links if link.name not in _HOST_LINKS]
+    return max(peers, key=lambda link: link.byte_per_s, default=host_link(device))
+
+
+def _entry(device: Device, engine: str, dtype: str) -> Ceiling | None:
+    return device.ceiling(engine, dtype) or device.ceiling(engine, "any")
+
+
+def _search(
+    device: Device, formats: tuple[str, ...], engines: tuple[str, ...]
+) -> tuple[str, Ceiling] | None:
+    """The first format for which one of the engines has a roof."""
+    for dtype in formats:
+        for engine in engines:
+            ceiling = _entry(device, engine, dtype)
+            if ceiling is not None:
+                return dtype, ceiling
+    return None
+
+
+def _matrix(query: _Query) -> Roof | None:
+    device = query.device
+    engines = _MATRIX_ENGINES if query.engine is None else (query.engine, "any")
+    found = _search(device, MATRIX_FALLBACKS[query.dtype], engines)
+    if found is None:
+        return None
+    used, ceiling = found
+    sparse = ceiling.sparse_flop_per_s if query.sparsity else None
+    notes = (
+        _fallback_note(device, query.dtype, used, ceiling.engine),
+        _module_note(device, ceiling, sparse is not None),
+        _sparsity_note(device, ceiling, used) if query.sparsity else "",
+    )
+    return Roof(
+        engine=ceiling.engine,
+        dtype=used,
+        flop_per_s=ceiling.flop_per_s if sparse is None else sparse,
+        ceiling=ceiling,
+        note=" ".join(filter(None, notes)),
+    )
+
+
+def _vector(query: _Query) -> Roof | None:
+    found = _search(query.device, VECTOR_FALLBACKS[query.dtype], _VECTOR_ENGINES)
+    if found is None:
+        return None
+    used, ceiling = found
+    note = "" if ceiling.dtype == "any" else _vector_note(query.device, query.dtype, used)
+    return Roof(
+        engine=ceiling.engine,
+        dtype=used,
+        flop_per_s=ceiling.flop_per_s,
+        ceiling=ceiling,
+        note=note,
+    )
+
+
+def _special(_query: _Query) -> Roof | None:
+    """No vendor publishes a rate of transcendental functions for a whole device."""
+    return None
+
+
+_RULES: Final[dict[str, Callable[[_Query], Roof | None]]] = {
+    "matrix": _matrix,
+    "vector": _vector,
+    "special": _special,
+}
+
+
+def _fallback_note(device: Device, dtype: str, used: str, engine: str) -> str:
+    if used == dtype or dtype.startswith("complex"):
+        return ""
+    if any(part in device.architecture and dtype in lacks for part, lacks in _LACKS.items()):
+        return f"{device.id} has no {dtype} engine: {dtype} runs as {used} on the {engine} engine."
+    note = (
+        f"{device.id} publishes no {dtype} roof: {dtype} is held against its {used} {engine} roof"
+    )
+    if BITS[used] > BITS[dtype]:
+        note += ", and may be faster if the hardware has a path of its own"
+    return note + "."
+
+
+def _vector_note(device: Device, dtype: str, used: str) -> str:
+    if dtype in _INTEGERS:
+        return (
+            f"{device.id}: integer and boolean element-wise work is held against its {used} "
+            "vector roof."
+        )
+    if used == dtype or BITS[dtype] >= BITS[used]:
+        return ""
+    return (
+        f"{device.id} publishes no {dtype} vector roof: element-wise work in {dtype} is held "
+        f"against {used}."
+    )
+
+
+def _module_note(device: Device, ceiling: Ceiling, sparse: bool) -> str:
+    if ceiling.engine != "module":
+        return ""
+    parts = {
+        name: figure
+        for name in ("matrix", "dla")
+        if (part := device.ceiling(name, ceiling.dtype)) is not None
+        and (figure := part.sparse_flop_per_s if sparse else part.flop_per_s) is not None
+    }
+    total = ceiling.sparse_flop_per_s if sparse else ceiling.flop_per_s
+    if parts.get("matrix") == total:
+        return ""
+    note = f"{device.id}: the {ceiling.dtype} roof is that of the whole module"
+    if len(parts) == 2:
+        note += (
+            f", {format_si(total, 'FLOP/s')} = GPU {format_si(parts['matrix'], 'FLOP/s')} + DLA "
+            f"{format_si(parts['dla'], 'FLOP/s')}; engine 'matrix' gives the GPU alone"
+        )
+    return note + "."
+
+
+def _sparsity_note(device: Device, ceiling: Ceiling, used: str) -> str:
+    where = f"{device.id}: {used} on the {ceiling.engine} engine"
+    if ceiling.sparse_flop_per_s is None:
+        return f"{where} has no published sparse peak; the dense one is used."
+    return (
+        f"{where}: the peak with structured sparsity is used, "
+        f"{format_si(ceiling.sparse_flop_per_s, 'FLOP/s')}; dense is "
+        f"{format_si(ceiling.flop_per_s, 'FLOP/s')}."
+    )
