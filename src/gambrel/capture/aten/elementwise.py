@@ -126,7 +126,9 @@ def listed(call: Call) -> Described:
 @rule("aten.add", "aten.sub", "aten.subtract", "aten.rsub", "aten._add_relu")
 def add(call: Call) -> Described:
     """self, other, *, alpha: a factor other than one is a product more."""
-    return call.described("elementwise", _elements(call), {"function": _scaled(call, "add", 2)})
+    return call.described(
+        "elementwise", _elements(call), {"function": _sum(call.arg(2, "alpha", 1))}
+    )
 
 
 @rule("aten.addcmul")
@@ -223,11 +225,6 @@ def amp_unscale(call: Call) -> Described:
     "aten.quantize_per_tensor",
     "aten.quantize_per_channel",
     "aten.quantize_per_tensor_dynamic",
-    "aten.fake_quantize_per_tensor_affine",
-    "aten.fake_quantize_per_tensor_affine_cachemask",
-    "aten.fake_quantize_per_channel_affine",
-    "aten.fake_quantize_per_channel_affine_cachemask",
-    "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
     "quantized_decomposed.quantize_per_tensor",
     "quantized_decomposed.quantize_per_channel",
     "quantized_decomposed.quantize_per_token",
@@ -235,6 +232,18 @@ def amp_unscale(call: Call) -> Described:
 def quantize(call: Call) -> Described:
     """Scale, shift, round, clamp."""
     return call.described("elementwise", _elements(call), {"function": "quantize"})
+
+
+@rule(
+    "aten.fake_quantize_per_tensor_affine",
+    "aten.fake_quantize_per_tensor_affine_cachemask",
+    "aten.fake_quantize_per_channel_affine",
+    "aten.fake_quantize_per_channel_affine_cachemask",
+    "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)
+def fake_quantize(call: Call) -> Described:
+    """To the integer grid and back, in the floating format."""
+    return call.described("elementwise", _elements(call), {"function": "fake_quantize"})
 
 
 @rule(
@@ -253,12 +262,11 @@ def _elements(call: Call) -> dict[str, int | str | tuple[int | str, ...]]:
 
 
 def _gelu(call: Call) -> str:
-    return "gelu_tanh" if call.arg(9, "approximate", "none") == "tanh" else "gelu"
+    return "gelu_tanh" if call.kwargs.get("approximate", "none") == "tanh" else "gelu"
 
 
-def _scaled(call: Call, function: str, position: int) -> str:
-    alpha = call.kwargs.get("alpha", call.arg(position, "alpha", 1))
-    return function if alpha == 1 else f"{function}_scaled"
+def _sum(alpha: object) -> str:
+    return "add" if alpha == 1 else "add_scaled"
 
 
 def _power(call: Call) -> str:
@@ -269,9 +277,9 @@ def _power(call: Call) -> str:
 def _listed_function(call: Call) -> str:
     plain = call.name.removeprefix("_foreach_")
     if plain in ("add", "sub"):
-        return _scaled(call, "add", 9)
+        return _sum(call.kwargs.get("alpha", 1))
     if plain == "addcmul":
-        return "fma" if call.arg(3, "value", 1) == 1 else "addcmul"
+        return "fma" if call.arg(3, "value", call.arg(3, "scalars", 1)) == 1 else "addcmul"
     return _power(call) if plain == "pow" else _FUNCTION_OF[f"aten.{plain}"]
 
 

@@ -46,7 +46,7 @@ def solve_triangular(call: Call) -> Described:
     """A, B: substitution only."""
     a, b = call.tensor(0), call.tensor(1, "B")
     return _linalg(
-        call, "triangular_solve", a, b.shape[-1] if call.arg(9, "left", True) else b.shape[-2]
+        call, "triangular_solve", a, b.shape[-1] if call.kwargs.get("left", True) else b.shape[-2]
     )
 
 

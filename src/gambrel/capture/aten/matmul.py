@@ -12,30 +12,32 @@ from gambrel.workload import Attributes, Sizes
 
 @rule("aten.mm", "aten._int_mm", "aten.bmm")
 def plain(call: Call) -> Described:
-    """(b, m, k) × (b, k, n), b possibly absent."""
+    """Of (b, m, k) × (b, k, n), b possibly absent."""
     return call.described("matmul", product_sizes(call.tensor(0), call.tensor(1, "mat2")))
 
 
 @rule("aten.addmm", "aten._addmm_activation", "aten.baddbmm", "aten.addmv")
 def with_bias(call: Call) -> Described:
     """Of self + (m, k) × (k, n); matrices, batches of them, or a matrix and a vector."""
-    sizes = product_sizes(call.tensor(1, "mat1"), call.tensor(2, "mat2"))
-    return call.described("matmul", sizes, {"bias": True})
+    names = {"baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}
+    first, second = names.get(call.name, ("mat1", "mat2"))
+    a, b = call.tensor(1, first), call.tensor(2, second)
+    return _added(call, product_sizes(a, b), a, b)
 
 
 @rule("aten.addbmm")
 def summed_batches(call: Call) -> Described:
     """Of self + Σ_b (m, k) × (k, n): the batch lengthens the sum."""
-    b, m, k = call.tensor(1, "batch1").shape
-    n = call.tensor(2, "batch2").shape[2]
-    return call.described("matmul", {"b": 1, "m": m, "n": n, "k": b * k}, {"bias": True})
+    x, y = call.tensor(1, "batch1"), call.tensor(2, "batch2")
+    b, m, k = x.shape
+    return _added(call, {"b": 1, "m": m, "n": y.shape[2], "k": b * k}, x, y)
 
 
 @rule("aten.addr")
 def outer_update(call: Call) -> Described:
     """Of self + vec1 × vec2ᵀ."""
-    (m,), (n,) = call.tensor(1, "vec1").shape, call.tensor(2, "vec2").shape
-    return call.described("matmul", {"b": 1, "m": m, "n": n, "k": 1}, {"bias": True})
+    x, y = call.tensor(1, "vec1"), call.tensor(2, "vec2")
+    return _added(call, {"b": 1, "m": x.numel, "n": y.numel, "k": 1}, x, y)
 
 
 @rule("aten.mv", "aten.dot", "aten.vdot", "aten.matmul", "aten.linalg_matmul")
@@ -98,14 +100,19 @@ def grouped(call: Call) -> Described:
     """
     a, b = call.tensor(0), call.tensor(1, "mat2")
     offsets = call.optional(2 if call.op == "aten._grouped_mm" else 4, "offs")
-    if len(a.shape) == len(b.shape):  # batches, or one group a slice of the summed dimension
+    if len(a.shape) == len(b.shape) == 3:
         return call.described("matmul", product_sizes(a, b))
+    if len(a.shape) == len(b.shape):  # (k, rows) × (rows, n): a product for each group of rows
+        (k, rows), (_, n), experts = a.shape, b.shape, call.out.shape[0]
+        shared: Sizes = {"rows": rows, "n": n, "k": k, "experts": experts}
+        sizes = {**shared, "top_k": 1, "tokens": rows}
+        return call.described("grouped_matmul", sizes, {"weight_gradient": True})
     if len(a.shape) == 2:
         (rows, k), (experts, _, n), order = a.shape, b.shape, (a, b, offsets)
     else:  # (experts, m, k) × (k, columns): the mirror image
         (experts, n, k), (_, rows), order = a.shape, b.shape, (b, a, offsets)
     others = [t for t in call.inputs if t not in order]
-    sizes: Sizes = {"rows": rows, "n": n, "k": k, "experts": experts, "top_k": 1, "tokens": rows}
+    sizes = {"rows": rows, "n": n, "k": k, "experts": experts, "top_k": 1, "tokens": rows}
     return call.described("grouped_matmul", sizes, inputs=[*order, *others])
 
 
@@ -153,6 +160,12 @@ def einsum(call: Call) -> Described:
     if not result:
         result = "".join(sorted(c for c in length if (a + b).count(c) == 1))
     return call.described("matmul", _contraction(set(a), set(b), set(result), length))
+
+
+def _added(call: Call, sizes: Sizes, a: TensorArg, b: TensorArg) -> Described:
+    """A product added to the first argument: the operands come first, the addend last."""
+    inputs = [a, b, call.tensor(0)]
+    return call.described("matmul", sizes, {"bias": True}, inputs=inputs)
 
 
 def product_sizes(a: TensorArg, b: TensorArg) -> Sizes:

@@ -151,7 +151,8 @@ def _batch_norm(call: Call, training: bool) -> Described:
     if not training or "functional" in call.op or call.overload == "no_stats":
         return found
     updated = [call.optional(3, "running_mean"), call.optional(4, "running_var")]
-    return call.described(found.kind, found.sizes, found.attrs, outputs=[*call.outputs, *updated])
+    attrs = {**found.attrs, "running": updated[0] is not None}
+    return call.described(found.kind, found.sizes, attrs, outputs=[*call.outputs, *updated])
 
 
 def _forward(
@@ -165,6 +166,8 @@ def _backward(
     call: Call, function: str, groups: int, weight: TensorArg | None, statistics: bool = True
 ) -> Described:
     sizes = {"elements": call.tensor(1, "input").numel, "groups": groups}
+    if weight is not None:
+        sizes["parameters"] = weight.numel
     return call.described("normalization_backward", sizes, _attrs(function, statistics, weight))
 
 

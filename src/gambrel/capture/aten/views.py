@@ -81,3 +81,5 @@ for _op in (VIEWS + " " + ALLOCATIONS + " " + QUESTIONS).split():
 for _op in HOST_READS.split():
     rule(f"aten.{_op}")(sync)
 rule("prim.device", "prim.layout", "prim.dtype")(view)
+for _op in ("enter", "enter_new", "exit"):
+    rule(f"profiler._record_function_{_op}")(sync)
