@@ -284,12 +284,12 @@ def ceil_div(a: Size, b: Size) -> Size:
 
 
 def log2(value: Size) -> Size:
-    """The binary logarithm; over arrays element by element."""
+    """The binary logarithm, of 1 where ``value`` is less; over arrays element by element."""
     if isinstance(value, (int, float)):
-        return math.log2(value)
+        return math.log2(max(value, 1))
     import numpy as np
 
-    return np.log2(value)
+    return np.log2(np.maximum(value, 1))
 
 
 def rounded(value: Size) -> Size:
