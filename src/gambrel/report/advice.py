@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gambrel.analysis.recommend import Recommendation
-from gambrel.analysis.result import Analysis
 from gambrel.report.options import Options
 from gambrel.report.text import Column, clean, paint, table, wrap
 from gambrel.units import format_capacity, format_si
 
 
-def render_recommendations(
-    analysis: Analysis, found: Sequence[Recommendation], options: Options | None = None
-) -> str:
+def render_recommendations(found: Sequence[Recommendation], options: Options | None = None) -> str:
     """A table of changes, best first, with the bound time per item before and after."""
     options = options or Options()
     head = paint("Recommendations", "bold", options.color)

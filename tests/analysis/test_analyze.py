@@ -1,0 +1,229 @@
+"""The analysis of a perceptron that can be counted by hand.
+
+fp16, batch 2, per op (FLOP; bytes read + written at 2 bytes an element):
+    fc1   2*2*8*4 = 128 matrix;  (2*4 + 4*8) + 2*8 = 40 + 16 elements = 80 + 32 bytes
+    relu  2*8 = 16 vector;       16 + 16 elements = 32 + 32 bytes
+    fc2   2*2*2*8 = 64 matrix;   (16 + 16) + 4 elements = 64 + 8 bytes
+Times at 1000 FLOP/s matrix, 100 FLOP/s vector (fp32 lanes), 10 byte/s:
+    fc1   0.128 s against 11.2 s;  relu 0.16 s against 6.4 s;  fc2 0.064 s against 7.2 s
+"""
+
+import math
+
+import msgspec
+import pytest
+
+from gambrel.analysis import Bound, State
+from gambrel.analysis.analyze import Settings, analyze, block_of
+from gambrel.errors import UnknownNameError, WorkloadError
+from gambrel.ops import Conventions
+from gambrel.workload import Op
+from tests.analysis.small import device, host_fed, perceptron
+
+
+@pytest.fixture
+def found():
+    return analyze(perceptron(), device(), Settings(precision="fp16", sizes={"batch": 2}))
+
+
+def test_per_op(found):
+    fc1, relu, fc2 = found.ops
+    assert (fc1.name, relu.name, fc2.name) == ("fc1", "act", "fc2")
+    assert (fc1.measures.flops, relu.measures.flops, fc2.measures.flops) == (128, 16, 64)
+    assert (fc1.measures.read_bytes, fc1.measures.write_bytes) == (80, 32)
+    assert (relu.measures.read_bytes, relu.measures.write_bytes) == (32, 32)
+    assert (fc2.measures.read_bytes, fc2.measures.write_bytes) == (64, 8)
+    assert fc1.measures.bound_time_s == pytest.approx(11.2)
+    assert fc1.measures.arithmetic_intensity == 128 / 112
+    assert fc1.measures.ridge_point == 100
+    assert fc1.measures.attainable_flop_per_s == pytest.approx(128 / 112 * 10)
+    assert fc1.measures.bound is Bound.MEMORY
+    assert fc1.measures.memory_utilization == 1
+    assert fc1.measures.compute_utilization == pytest.approx(0.128 / 11.2)
+    assert fc1.shapes == "2x4, 4x8 -> 2x8"
+
+
+def test_totals(found):
+    total = found.total
+    assert (total.matrix_flops, total.vector_flops) == (192, 16)
+    assert total.flops == 192
+    assert total.traffic_bytes == 112 + 64 + 72
+    assert total.bound_time_s == pytest.approx(24.8)
+    assert total.bound is Bound.MEMORY
+    assert found.bound_shares == {"memory": pytest.approx(1)}
+    assert total.time_share == 1
+    assert found.model.parameters == 4 * 8 + 8 * 2
+    assert found.coverage == found.coverage_traffic == 1
+
+
+def test_engine_times_add_up(found):
+    busy = {t.resource: t.time_s for t in found.total.times}
+    assert busy["matrix"] == pytest.approx(0.192)
+    assert busy["vector"] == pytest.approx(0.16)
+    assert busy["DRAM"] == pytest.approx(24.8)
+
+
+def test_ideal_traffic_is_weights_and_model_io(found):
+    # x 8, w1 32, w2 16, y 4 elements of 2 bytes
+    assert found.ideal_traffic_bytes == 2 * (8 + 32 + 16 + 4)
+    assert found.ideal_bound_time_s == pytest.approx(12.0)
+
+
+def test_footprint_by_liveness(found):
+    # relu holds x (the caller's), h and relu(h): 8 + 16 + 16 elements; w1 and w2 48 elements
+    assert found.footprint.weights_bytes == 96
+    assert found.footprint.activations_bytes == 80
+    assert found.footprint.peak_op == "act aten.relu"
+    assert found.footprint.total_bytes == 176
+    assert found.footprint.fits is True
+
+
+def test_what_does_not_fit_is_said():
+    small = device(memory=(msgspec.structs.replace(device().memory[0], capacity_bytes=100),))
+    found = analyze(perceptron(), small, Settings(precision="fp16"))
+    assert found.footprint.fits is False
+    assert "it does not fit" in found.warnings[0]
+
+
+def test_groups_add_up(found):
+    kinds = {g.name: g for g in found.by_kind}
+    assert kinds["matmul"].count == 2
+    assert kinds["matmul"].measures.flops == 192
+    assert sum(g.measures.bound_time_s for g in found.by_module) == pytest.approx(24.8)
+
+
+def test_precision_of_an_architecture_is_the_devices(found):
+    default = analyze(perceptron(), device())
+    assert default.model.precision == "fp16"
+    assert "--precision" in default.model.precision_reason
+    own = analyze(perceptron(chosen_dtype=True), device())
+    assert (own.model.precision, own.model.precision_reason) == ("fp32", "the model's own")
+
+
+def test_fp32_runs_on_the_vector_engine():
+    found = analyze(perceptron(), device(), Settings(precision="fp32", sizes={"batch": 2}))
+    assert found.ops[0].measures.work[0].engine == "vector"
+    assert found.total.peak_flop_per_s == 100
+    assert {t.resource for t in found.total.times} == {"vector", "DRAM"}
+    assert found.total.traffic_bytes == 2 * (112 + 64 + 72)
+
+
+def test_sparse_peaks_only_when_asked():
+    settings = Settings(precision="fp16", sparsity=True)
+    found = analyze(perceptron(), device(), settings)
+    assert found.total.peak_flop_per_s == 2000
+    assert any("sparsity" in a for a in found.assumptions)
+
+
+def test_an_unmodelled_op_is_listed_and_lowers_coverage():
+    odd = Op(kind="mystery.op", name="mystery.op", inputs=(3,), outputs=(3,))
+    view = Op(kind="view", name="aten.t")
+    w = perceptron()
+    found = analyze(
+        msgspec.structs.replace(w, ops=(*w.ops, odd, view)), device(), Settings(precision="fp16")
+    )
+    assert found.unmodelled == {"mystery.op": 1}
+    assert found.coverage == 4 / 5
+    assert found.free_ops == 1
+    assert found.ops[-1].state is State.UNMODELLED
+    assert found.ops[-1].measures.bound is None
+    assert "mystery.op ×1" in found.warnings[0]
+    # 8 + 8 elements unknown of 4+32+8 + 8+8 + 8+16+2 known, all of 2 bytes
+    assert found.coverage_traffic == pytest.approx(86 / (86 + 16))
+
+
+def test_a_device_without_dram_is_held_against_its_link():
+    everything_resident = analyze(
+        perceptron(), host_fed(1000), Settings(precision="fp16", sizes={"batch": 2})
+    )
+    # only x (8 elements) and y (4) cross the link
+    assert everything_resident.total.traffic_bytes == 2 * (8 + 4)
+    assert everything_resident.total.bound is Bound.NETWORK
+    half = analyze(perceptron(), host_fed(48), Settings(precision="fp16", sizes={"batch": 2}))
+    # half of 96 bytes of weights is streamed in
+    assert half.total.traffic_bytes == 24 + 48
+    assert half.total.network_utilization == pytest.approx(72 / 5 / half.total.bound_time_s)
+
+
+def test_missing_roofs_are_unknown_not_zero():
+    bare = device(ceilings=(), memory=())
+    found = analyze(perceptron(), bare, Settings(precision="fp16"))
+    assert found.total.bound_time_s is None
+    assert found.total.bound is None
+    assert found.total.compute_utilization is None
+    assert found.total.memory_utilization is None
+    assert found.total.ridge_point is None
+    assert any("publishes no roof for matrix fp16" in a for a in found.assumptions)
+
+
+def test_nothing_at_all():
+    found = analyze(perceptron(ops=(), outputs=()), device(), Settings(precision="fp16"))
+    assert found.ops == ()
+    assert found.coverage == 1
+    assert found.total.flops == 0
+    assert found.total.arithmetic_intensity == 0
+
+
+def test_work_without_traffic_is_infinite_intensity():
+    w = perceptron()
+    free_lunch = msgspec.structs.replace(w.ops[0], inputs=(), outputs=())
+    found = analyze(msgspec.structs.replace(w, ops=(free_lunch,)), device())
+    assert math.isinf(found.total.arithmetic_intensity)
+    assert found.total.attainable_flop_per_s == 100  # no operand names a format: fp32 lanes
+    assert found.total.bound is Bound.COMPUTE
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ({"seq": 3}, "perceptron has no size 'seq'; it has batch"),
+        ({"batch": 0}, "batch=0: this model takes at least 1"),
+    ],
+)
+def test_sizes_are_checked(sizes, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        analyze(perceptron(), device(), Settings(sizes=sizes))
+
+
+def test_unknown_precision():
+    with pytest.raises(UnknownNameError, match="unknown precision 'fp17'"):
+        analyze(perceptron(), device(), Settings(precision="fp17"))
+
+
+def test_causal_convention_is_said_where_it_matters():
+    w = perceptron()
+    causal = msgspec.structs.replace(
+        w.ops[0],
+        kind="attention",
+        sizes={
+            "batch": 1,
+            "heads": 1,
+            "kv_heads": 1,
+            "q_len": 8,
+            "kv_len": 8,
+            "head_dim": 4,
+            "v_head_dim": 4,
+        },
+        attrs={"causal": True},
+    )
+    w = msgspec.structs.replace(w, ops=(causal,))
+    half = analyze(w, device())
+    full = analyze(w, device(), Settings(conventions=Conventions(causal="full")))
+    # 2 products of 2 FLOP over 4 channels: 16 FLOP a pair; 36 or 64 pairs
+    assert (half.total.matrix_flops, full.total.matrix_flops) == (16 * 36, 16 * 64)
+    assert any("S(S+1)/2" in a for a in half.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("module", "block"),
+    [
+        ("layer1.0.conv1", "layer1.0"),
+        ("model.layers.12.mlp.up_proj", "model.layers.12"),
+        ("features.3", "features.3"),
+        ("fc", "fc"),
+        ("", "(top)"),
+        ("conv2d_1x1.weight", "conv2d_1x1"),
+    ],
+)
+def test_blocks(module, block):
+    assert block_of(module) == block
