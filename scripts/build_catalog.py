@@ -237,7 +237,7 @@ def facts(filled: dict[str, Row], sources: Sources) -> list[dict[str, Any]]:
     names |= {"l2_read_bytes_per_clk", "sparsity_multiplier", "peak_npu"}
     return [
         {
-            "name": quantity,
+            "name": quantity.replace("_gpu_", "_"),
             "value": number(row),
             "unit": row["unit"],
             "source": sources.key(row),

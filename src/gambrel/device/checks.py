@@ -1,0 +1,230 @@
+"""Tests the figures of a device against each other: a slip in a catalog shows in arithmetic.
+
+Every check returns findings; a finding with a reason is a known exception that recomputes from the
+vendor's own figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.device.files import CONFIDENCES
+from gambrel.device.model import Ceiling, Device, Fact, Source
+
+#: A printed peak and units x clock x rate may differ by rounding of all four.
+FORMULA_TOLERANCE: Final = 0.03
+#: FLOP/byte of DRAM. Outside it a figure is more likely a slip (GB for TB, sparse for dense) than
+#: a design.
+RIDGE_RANGE: Final = (4.0, 1200.0)
+
+#: Exceptions, with the reason: (device, engine, dtype).
+FORMULA_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
+    ("b200-hgx-180gb", "matrix", "bf16"): (
+        "the clock is the maximum that the device reports; the printed peak belongs to 1.856 GHz"
+    ),
+    ("wormhole-n300", "matrix", "fp8"): (
+        "the rate of 4096 is an assumption (twice block fp8); the vendor prints the peak alone"
+    ),
+}
+_CUT: Final = "the fp64 path was cut on this generation"
+_NARROW: Final = "4 and 6 bit formats double the peak, not the bandwidth"
+_LPDDR: Final = "the vendor's own peak over its own LPDDR bandwidth"
+RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
+    ("b300-hgx-270gb", "vector", "fp64"): _CUT,
+    ("b300-hgx-270gb", "matrix", "fp64"): _CUT,
+    ("gb300-279gb", "vector", "fp64"): _CUT,
+    ("b300-hgx-270gb", "matrix", "fp4"): _NARROW,
+    ("gb200-186gb", "matrix", "fp4"): _NARROW,
+    ("gb300-279gb", "matrix", "fp4"): _NARROW,
+    ("jetson-agx-thor-t5000", "matrix", "fp4"): _NARROW,
+    ("mi355x", "matrix", "fp4"): _NARROW,
+    ("mi355x", "matrix", "fp6"): _NARROW,
+    ("tpu-v6e", "matrix", "int4"): _NARROW,
+    ("jetson-agx-thor-t5000", "matrix", "fp8"): _LPDDR,
+    ("jetson-agx-thor-t5000", "matrix", "int8"): _LPDDR,
+    ("cloud-ai-100-pro", "matrix", "int8"): _LPDDR,
+    ("cloud-ai-100-ultra", "matrix", "int8"): _LPDDR,
+    ("inferentia", "matrix", "int8"): "the vendor's own peak over its own DDR4 bandwidth",
+    ("blackhole-p150", "matrix", "bfp8"): "the vendor's own peak over its own GDDR6 bandwidth",
+}
+
+_RATE: Final = re.compile(
+    r"rate_per_clk_per_unit_(?P<engine>matrix|vector)_(?P<dtype>[a-z0-9]+?)(?P<fp16acc>_fp16acc)?$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A figure that does not fit the others.
+
+    Attributes:
+        device: Its id.
+        check: Which check found it.
+        message: What was computed from what.
+        reason: Why it is right all the same; empty for a violation.
+    """
+
+    device: str
+    check: str
+    message: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """A peak recomputed from units, clock and rate.
+
+    Attributes:
+        ceiling: The printed peak.
+        computed_flop_per_s: Units x clock x rate.
+        text: The product written out.
+    """
+
+    ceiling: Ceiling
+    computed_flop_per_s: float
+    text: str
+
+    @property
+    def deviation(self) -> float:
+        """Computed over printed, minus one."""
+        return self.computed_flop_per_s / self.ceiling.flop_per_s - 1
+
+
+def check_device(device: Device) -> tuple[Finding, ...]:
+    """Runs every check on a device of the catalog."""
+    return tuple(finding for check in _CHECKS for finding in check(device))
+
+
+def formulas(device: Device) -> Iterator[Formula]:
+    """Every peak for which units, clock and rate per clock are known."""
+    units = device.fact("num_units")
+    for rate in device.facts:
+        match = _RATE.match(rate.name)
+        if match is None or units is None:
+            continue
+        accumulate = "fp16" if match["fp16acc"] else ""
+        ceiling = device.ceiling(match["engine"], match["dtype"], accumulate)
+        clock = _clock(device, match["engine"], match["dtype"])
+        if ceiling is not None and clock is not None:
+            yield Formula(
+                ceiling=ceiling,
+                computed_flop_per_s=units.value * clock.value * rate.value,
+                text=f"{units.value:g} {units.unit} x {rate.value:g} x {clock.value / 1e9:g} GHz",
+            )
+
+
+def _clock(device: Device, engine: str, dtype: str) -> Fact | None:
+    """The clock that a peak belongs to.
+
+    A CPU's peaks are stated at its base clock. Hopper has two boost clocks: the vector engine and
+    fp64 run at the higher one.
+    """
+    high = engine == "vector" or dtype == "fp64"
+    names = ["base_clock", *(["boost_clock_vector"] if high else []), "boost_clock"]
+    return next((fact for name in names if (fact := device.fact(name)) is not None), None)
+
+
+def _check_formulas(device: Device) -> Iterator[Finding]:
+    for formula in formulas(device):
+        ceiling = formula.ceiling
+        if abs(formula.deviation) > FORMULA_TOLERANCE:
+            yield Finding(
+                device=device.id,
+                check="formula",
+                message=f"{ceiling.engine} {ceiling.dtype}: {formula.text} is "
+                f"{formula.deviation:+.1%} off {ceiling.flop_per_s:.4g}",
+                reason=FORMULA_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), ""),
+            )
+
+
+def _check_ridges(device: Device) -> Iterator[Finding]:
+    dram = device.level("DRAM")
+    if dram is None or dram.byte_per_s is None:
+        return
+    for ceiling in device.ceilings:
+        ridge = ceiling.flop_per_s / dram.byte_per_s
+        if not RIDGE_RANGE[0] <= ridge <= RIDGE_RANGE[1]:
+            yield Finding(
+                device=device.id,
+                check="ridge",
+                message=f"{ceiling.engine} {ceiling.dtype}: ridge point {ridge:.4g} FLOP/byte",
+                reason=RIDGE_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), ""),
+            )
+
+
+def _check_sparse(device: Device) -> Iterator[Finding]:
+    for ceiling in device.ceilings:
+        sparse = ceiling.sparse_flop_per_s
+        if sparse is not None and sparse < ceiling.flop_per_s:
+            yield Finding(
+                device=device.id,
+                check="sparse",
+                message=f"{ceiling.engine} {ceiling.dtype}: sparse {sparse:.4g} is below dense "
+                f"{ceiling.flop_per_s:.4g}",
+            )
+
+
+def _check_module(device: Device) -> Iterator[Finding]:
+    for whole in device.ceilings:
+        parts = [device.ceiling(name, whole.dtype) for name in ("matrix", "dla")]
+        if whole.engine != "module" or None in parts:
+            continue
+        total = sum(part.flop_per_s for part in parts if part is not None)
+        if abs(total / whole.flop_per_s - 1) > FORMULA_TOLERANCE:
+            yield Finding(
+                device=device.id,
+                check="module",
+                message=f"{whole.dtype}: GPU and DLA add up to {total:.4g}, the module says "
+                f"{whole.flop_per_s:.4g}",
+            )
+
+
+def _check_levels(device: Device) -> Iterator[Finding]:
+    """A level nearer to the engines is smaller and faster."""
+    for outer, inner in zip(device.memory, device.memory[1:], strict=False):
+        for field, grows in (("capacity_bytes", False), ("byte_per_s", True)):
+            a, b = getattr(outer, field), getattr(inner, field)
+            if a is not None and b is not None and (b > a) is not grows:
+                yield Finding(
+                    device=device.id,
+                    check="levels",
+                    message=f"{field} of {inner.name} ({b:.4g}) against {outer.name} ({a:.4g})",
+                )
+
+
+def _check_sources(device: Device) -> Iterator[Finding]:
+    for what, source in numbers(device):
+        if source is None or not source.title or source.confidence not in CONFIDENCES[:4]:
+            yield Finding(device=device.id, check="source", message=f"{what} has no source")
+
+
+def numbers(device: Device) -> Iterator[tuple[str, Source | None]]:
+    """Every number of a device with its source."""
+    for c in device.ceilings:
+        yield f"{c.engine} {c.dtype}", c.source
+        if c.sparse_flop_per_s is not None:
+            yield f"{c.engine} {c.dtype} sparse", c.sparse_source
+    for m in device.memory:
+        if m.capacity_bytes is not None:
+            yield f"{m.name} capacity", m.capacity_source
+        if m.byte_per_s is not None:
+            yield f"{m.name} bandwidth", m.bandwidth_source
+    for link in device.links:
+        yield link.name, link.source
+    for fact in device.facts:
+        yield fact.name, fact.source
+    if device.tdp_w is not None:
+        yield "tdp", device.tdp_source
+
+
+_CHECKS: Final[tuple[Callable[[Device], Iterator[Finding]], ...]] = (
+    _check_formulas,
+    _check_ridges,
+    _check_sparse,
+    _check_module,
+    _check_levels,
+    _check_sources,
+)
