@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -452,4 +453,4 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         """Writes the analysis; the suffix chooses the format, and ``.json`` can be loaded."""
         from gambrel.report import write
 
-        write(self, path)
+        write(self, Path(path))

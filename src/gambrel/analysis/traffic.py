@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from gambrel.ops import Cost, OpView, TensorView
@@ -106,8 +105,3 @@ def _share(part: Size, whole: Size) -> Any:
 
     ratio = np.divide(part, whole, out=np.zeros_like(whole, dtype=float), where=whole > 0)
     return np.minimum(1.0, ratio)
-
-
-def sum_bytes(costs: Iterable[Cost]) -> Size:
-    """Eager traffic: every op reads its inputs from memory and writes its outputs there."""
-    return total(c.read_bytes + c.write_bytes for c in costs)

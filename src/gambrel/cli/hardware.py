@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gambrel.cli.output import json_text, write_text
+
+if TYPE_CHECKING:
+    from gambrel.report import Options
 
 app = typer.Typer(
     help="The catalog of devices: peaks, bandwidths, where each number comes from.",
@@ -81,7 +84,7 @@ def show(
     write_text(render_device(device, notes, _options()))
 
 
-def _options():  # type: ignore[no-untyped-def]
+def _options() -> Options:
     import sys
 
     from gambrel.report import terminal_options

@@ -60,7 +60,7 @@ def emit(
         if recommend:
             from gambrel.report.advice import render_recommendations
 
-            write_text(render_recommendations(analysis, analysis.recommend(), options))
+            write_text(render_recommendations(analysis.recommend(), options))
     save_all(analyses, files)
 
 

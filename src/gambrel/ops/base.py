@@ -133,8 +133,8 @@ class Cost:
     """
 
     work: Work = field(default_factory=dict)
-    read_bytes: Size | None = None
-    write_bytes: Size | None = None
+    read_bytes: Size = None
+    write_bytes: Size = None
     link_bytes: Size = 0
 
 
