@@ -1,0 +1,188 @@
+"""Runs one op: on meta tensors with the four parts that make that work, or for real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from gambrel.capture.torch import policy
+from gambrel.capture.torch.signature import Operands, Overload, replace_tensors
+from gambrel.capture.torch.twins import Twins
+
+_META: Final = torch.device("meta")
+
+#: In-place ops that change the tensor itself, so that they must really run.
+_RESHAPING: Final = frozenset(
+    {"aten.resize_", "aten.resize_as_", "aten.set_", "aten._resize_output_"}
+)
+
+#: Results of a call that depend on nothing but its key: a position among the arguments' tensors,
+#: or shape, strides and dtype of a fresh tensor.
+Pattern = tuple["int | tuple[Any, Any, Any]", ...]
+
+
+class Assumptions:
+    """The sentences of a capture, each with the modules where it was needed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[str, None]] = {}
+
+    def add(self, sentence: str, module: str = "") -> None:
+        """Notes that ``sentence`` was assumed in ``module``."""
+        self._seen.setdefault(sentence, {})[module] = None
+
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence each, with up to three of the places."""
+        return tuple(_sentence(text, [m for m in at if m]) for text, at in self._seen.items())
+
+
+def _sentence(text: str, places: list[str]) -> str:
+    shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+    where = f" (in {shown})" if places else ""
+    return f"assumed that {text}{where}."
+
+
+class MetaExecutor:
+    """Runs ops on meta tensors."""
+
+    real: Final = False
+
+    def __init__(self, twins: Twins, assumptions: Assumptions) -> None:
+        self.twins = twins
+        self.assumptions = assumptions
+
+    def prepare(
+        self, overload: Overload, args: Sequence[Any], kwargs: dict[str, Any], operands: Operands
+    ) -> tuple[Sequence[Any], dict[str, Any], Operands]:
+        """Moves what is not yet on meta there: stray real tensors, devices of factories."""
+        changed = False
+        if (
+            overload.takes_device
+            and kwargs.get("device") != _META
+            and ("device" in kwargs or not operands.tensors)
+        ):
+            kwargs = {**kwargs, "device": _META}
+            kwargs.pop("pin_memory", None)
+            changed = True
+        if not all(t.is_meta for t in operands.tensors):
+            args = [replace_tensors(v, self._on_meta) for v in args]
+            kwargs = {k: replace_tensors(v, self._on_meta) for k, v in kwargs.items()}
+            changed = True
+        if changed:
+            operands = Operands(overload.func, args, kwargs)
+        return args, kwargs, operands
+
+    def _on_meta(self, tensor: Any) -> Any:
+        return tensor if tensor.is_meta else self.twins.adopt(tensor)
+
+    def decide(
+        self,
+        overload: Overload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        operands: Operands,
+        module: tuple[str, Any],
+    ) -> tuple[bool, Any]:
+        """Answers an op whose result depends on data: from known values, else by its policy.
+
+        Returns:
+            Whether the op is such a one, and its result.
+        """
+        found = policy.find(overload.name)
+        if found is None:
+            if overload.name in _INDEXED:
+                return self._index(overload, args, kwargs, operands, module)
+            return False, None
+        if self.twins.all_known(operands.tensors):
+            values = self.twins.on_values(overload.func, args, kwargs)
+            return True, _mapped(values, self.twins.from_value)
+        assume, sentence = found
+        result = assume(policy.Question(args, kwargs, policy.share_of(module[1])))
+        self.assumptions.add(sentence, module[0])
+        return True, result
+
+    def _index(
+        self,
+        overload: Overload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        operands: Operands,
+        module: tuple[str, Any],
+    ) -> tuple[bool, Any]:
+        """Indexing by a boolean mask selects by value; every other indexing does not."""
+        indices = args[1]
+        if all(i is None or i.dtype not in (torch.bool, torch.uint8) for i in indices):
+            return False, None
+        masks = [i for i in indices if i is not None]
+        if self.twins.all_known(masks):
+            known = [None if i is None else self.twins.value(i) for i in indices]
+            where = [
+                self.twins.from_value(part)
+                for i in known
+                for part in ([i] if i is None or i.dtype not in _MASKS else torch.where(i))
+            ]
+        else:
+            where = policy.expand_masks(indices, policy.share_of(module[1]))
+            self.assumptions.add(policy.MASK_SENTENCE, module[0])
+        result = overload.func(args[0], where, *args[2:], **kwargs)
+        written = [args[0]] if overload.written else []
+        self.twins.follow(overload.func, args, kwargs, operands, written, result)
+        return True, result
+
+    def replay(self, pattern: Pattern, operands: Operands) -> list[Any]:
+        """The results that a call with the same key gave before, without running it."""
+        tensors = operands.tensors
+        return [
+            tensors[p]
+            if isinstance(p, int)
+            else torch.empty_strided(p[0], p[1], dtype=p[2], device=_META)
+            for p in pattern
+        ]
+
+
+_MASKS: Final = (torch.bool, torch.uint8)
+_INDEXED: Final = frozenset(
+    {
+        "aten.index",
+        "aten.index_put",
+        "aten.index_put_",
+        "aten._unsafe_index",
+        "aten._unsafe_index_put",
+        "aten._index_put_impl_",
+    }
+)
+
+
+def _mapped(value: Any, change: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)([change(v) for v in value])
+    return change(value)
+
+
+def pattern_of(overload: Overload, results: Any, operands: Operands) -> Pattern | None:
+    """What a replay needs; None when the call must run every time."""
+    if overload.name in _RESHAPING or "out" in overload.overload:
+        return None
+    found: list[Any] = []
+    for result in results if isinstance(results, (list, tuple)) else (results,):
+        place = _pattern(result, operands)
+        if place is None:
+            return None
+        found.append(place)
+    return tuple(found)
+
+
+def _pattern(result: Any, operands: Operands) -> Any:
+    if not isinstance(result, torch.Tensor) or result.is_neg() or result.is_conj():
+        return None
+    memory = result.untyped_storage()._cdata
+    for position, tensor in enumerate(operands.tensors):
+        if tensor is result:
+            return position
+        if tensor.untyped_storage()._cdata == memory:
+            return None
+    if result.storage_offset():
+        return None
+    return (result.shape, result.stride(), result.dtype)

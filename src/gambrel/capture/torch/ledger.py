@@ -1,0 +1,143 @@
+"""Which memory a tensor lies in, how often that was written, and the workload's tensor entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import CaptureError, UnknownNameError
+from gambrel.workload import Role, Tensor
+
+_DTYPES: Final[dict[Any, str]] = {}
+
+#: storage, version, offset, shape, strides, dtype: what makes two tensors the same entry.
+_Key: TypeAlias = tuple[int, int, int, tuple[int, ...], tuple[int, ...], str]
+
+
+class Storage:
+    """One piece of memory.
+
+    Attributes:
+        id: Its number in the workload; -1 until an op touches it.
+        version: How often it was written.
+        role: What it is to the model.
+        name: Parameter, buffer or argument name.
+        value: A real copy of its bytes, where the values are known.
+    """
+
+    __slots__ = ("id", "name", "ref", "role", "value", "version")
+
+    def __init__(self, ref: StorageWeakRef) -> None:
+        self.id = -1
+        self.version = 0
+        self.role = Role.ACTIVATION
+        self.name = ""
+        self.value: Any = None
+        # A weak reference lets the memory go but keeps its address from being given out again.
+        self.ref = ref
+
+
+class Ledger:
+    """The storages and tensor entries of one capture."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, Storage] = {}
+        self._used: list[Storage] = []
+        self._index: dict[_Key, int] = {}
+
+    def storage(self, tensor: Any) -> Storage:
+        """The record of the memory behind a tensor."""
+        memory = tensor.untyped_storage()
+        found = self._storages.get(memory._cdata)
+        if found is None:
+            found = self._storages[memory._cdata] = Storage(StorageWeakRef(memory))
+        return found
+
+    def label(self, tensor: Any, role: Role, name: str = "", *, only: Role | None = None) -> None:
+        """Gives a tensor's memory a role and a name; ``only`` when it still has that role."""
+        storage = self.storage(tensor)
+        if only is None or storage.role is only:
+            storage.role = role
+            storage.name = storage.name or name
+
+    def entry(self, tensor: Any) -> int:
+        """The index of the workload's tensor that describes this one in its present version."""
+        storage = self.storage(tensor)
+        if storage.id < 0:
+            storage.id = len(self._used)
+            self._used.append(storage)
+        key = (
+            storage.id,
+            storage.version,
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tensor.stride(),
+            dtype_name(tensor.dtype),
+        )
+        return self._index.setdefault(key, len(self._index))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All entries, in the order of their indices."""
+        return tuple(self._tensor(*key) for key in self._index)
+
+    def _tensor(
+        self,
+        storage: int,
+        version: int,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: str,
+    ) -> Tensor:
+        owner = self._used[storage]
+        distinct = distinct_elements(shape, strides)
+        return Tensor(
+            shape=shape,
+            dtype=dtype,
+            storage=storage,
+            offset=offset,
+            elements=None if distinct == prod(shape) else distinct,
+            version=version,
+            role=owner.role,
+            name=owner.name,
+        )
+
+
+def distinct_elements(shape: Iterable[int], strides: Iterable[int]) -> int:
+    """Elements of memory that a strided view covers: expanded dimensions count once.
+
+    Overlapping windows (``unfold``) are bounded by the span from the first to the last element.
+    """
+    kept = [(n, s) for n, s in zip(shape, strides, strict=True) if s != 0 or n == 0]
+    count = prod(n for n, _ in kept)
+    return min(count, 1 + sum((n - 1) * s for n, s in kept)) if count else 0
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name in `gambrel.dtypes` of a torch dtype.
+
+    Raises:
+        CaptureError: gambrel has no such format.
+    """
+    found = _DTYPES.get(dtype)
+    if found is None:
+        found = _DTYPES[dtype] = _look_up(dtype)
+    return found
+
+
+def _look_up(dtype: torch.dtype) -> str:
+    try:
+        return parse_dtype(str(dtype))
+    except UnknownNameError:
+        pass
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return "fp8"  # the exponent-only and other 8-bit variants
+    raise CaptureError(
+        f"{dtype} has no counterpart among gambrel's number formats; convert the model "
+        "or its inputs to a floating dtype first, e.g. model.to(torch.bfloat16)."
+    )

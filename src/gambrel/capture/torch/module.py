@@ -1,0 +1,86 @@
+"""A module for the time of a capture: parameters and buffers on meta, every forward noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gambrel.errors import CaptureError
+from gambrel.workload import Role
+
+if TYPE_CHECKING:
+    from gambrel.capture.torch.session import Session
+
+_STATE = ("_parameters", "_buffers", "_modules")
+
+
+@contextmanager
+def meta_module(model: Any, session: Session) -> Iterator[None]:
+    """Replaces what the module holds and puts it back, attributes set meanwhile included.
+
+    Raises:
+        CaptureError: A lazy parameter without a shape, or a wrapped or quantized one.
+    """
+    modules = dict(_unique_modules(model))
+    saved = [(m, dict(m.__dict__), {k: dict(m.__dict__[k]) for k in _STATE}) for m in modules]
+    try:
+        for module, path in modules.items():
+            _prepare(module, path, session)
+        yield
+    finally:
+        for module, attributes, state in saved:
+            _restore(module, attributes, state)
+
+
+def _unique_modules(model: Any) -> Iterator[tuple[Any, str]]:
+    for path, module in model.named_modules():
+        if not isinstance(module, torch.jit.ScriptModule):
+            yield module, path
+
+
+def _prepare(module: Any, path: str, session: Session) -> None:
+    prefix = f"{path}." if path else ""
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            module._parameters[name] = _parameter(parameter, prefix + name, path, session)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = _buffer(buffer, prefix + name, session)
+    module.__dict__["forward"] = session.scopes.wrap(module, path)
+    if session.options.train:
+        module.__dict__["training"] = True
+
+
+def _parameter(parameter: Any, name: str, path: str, session: Session) -> Any:
+    if torch.nn.parameter.is_lazy(parameter):
+        raise CaptureError(
+            f"parameter {name!r} is lazy and has no shape yet; call the model once with real "
+            "inputs, then capture it."
+        )
+    if session.options.execute:
+        session.ledger.label(parameter, Role.WEIGHT, name)
+        session.recorder.owners.setdefault(id(parameter), path)
+        return parameter
+    known = session.twins.parameter(parameter, name)
+    session.recorder.owners.setdefault(id(known), path)
+    return known
+
+
+def _buffer(buffer: Any, name: str, session: Session) -> Any:
+    if session.options.execute:
+        kept = buffer.clone()
+        session.ledger.label(kept, Role.BUFFER, name)
+        return kept
+    return session.twins.adopt(buffer, Role.BUFFER, name)
+
+
+def _restore(module: Any, attributes: dict[str, Any], state: dict[str, dict[str, Any]]) -> None:
+    for key, content in state.items():
+        held = attributes[key]
+        held.clear()
+        held.update(content)
+    module.__dict__.clear()
+    module.__dict__.update(attributes)

@@ -1,0 +1,272 @@
+"""Records every op that a model dispatches, with its data flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gambrel.capture.aten import Described, describe
+from gambrel.capture.torch.execute import MetaExecutor, Pattern, pattern_of
+from gambrel.capture.torch.ledger import Ledger
+from gambrel.capture.torch.scopes import Scopes, source_line
+from gambrel.capture.torch.signature import (
+    Operands,
+    Overload,
+    as_argument,
+    overload_of,
+    plain,
+    replace_tensors,
+    tensors_in,
+)
+from gambrel.workload import Attributes, Op, Phase, Sizes
+
+#: Kinds that neither compute nor move data; not recorded.
+_FREE: Final = frozenset({"view", "sync"})
+
+
+class Plan:
+    """What is known of all calls with the same key.
+
+    Attributes:
+        pattern: How to make the results without running the op, or None.
+        single: Whether the op returns one tensor rather than a tuple.
+        kind: Neutral kind.
+        sizes: For the formula.
+        attrs: For the formula.
+        reads: Positions of the inputs among the operands' tensors.
+        writes: Positions of outputs: of operands, or of results counted on from there.
+        mutated: Positions of the operands that are written.
+    """
+
+    __slots__ = ("attrs", "kind", "mutated", "pattern", "reads", "single", "sizes", "writes")
+
+    def __init__(
+        self, described: Described, mutated: tuple[int, ...], pattern: Pattern | None, single: bool
+    ) -> None:
+        self.kind = described.kind
+        self.sizes: Sizes = described.sizes
+        self.attrs: Attributes = described.attrs
+        self.reads = tuple(t.id for t in described.inputs)
+        self.writes = tuple(t.id for t in described.outputs)
+        self.mutated = mutated
+        self.pattern = pattern
+        self.single = single
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
+    """The dispatch mode under which a model runs while it is captured.
+
+    Attributes:
+        ops: What was recorded so far.
+        phase: Phase of the ops to come.
+        scopes: Where they come from.
+        last: The overload that was dispatched last, for messages.
+        muted: While positive, nothing is recorded and ops run as they are.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        scopes: Scopes,
+        executor: MetaExecutor | None,
+        *,
+        source: bool = True,
+        views: bool = False,
+    ) -> None:
+        super().__init__()
+        self.ledger = ledger
+        self.scopes = scopes
+        self.executor = executor
+        self.ops: list[Op] = []
+        self.phase = Phase.FORWARD
+        self.last = ""
+        self.muted = 0
+        self.owners: dict[int, str] = {}
+        #: top_k of the routing under way, and for each expert weight the one it was used with.
+        self.top_k = 0
+        self.top_k_of: dict[int, int] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._source = source
+        self._views = views
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.muted:
+            return func(*args, **kwargs)
+        overload = overload_of(func)
+        self.last = overload.name
+        if overload.name.startswith("prim."):
+            return func(*args, **kwargs)
+        if self.executor is None:
+            return self._run(overload, args, kwargs, Operands(func, args, kwargs), None)
+        args, kwargs, operands = self.executor.prepare(
+            overload, args, kwargs, Operands(func, args, kwargs)
+        )
+        return self._run(overload, args, kwargs, operands, self.executor)
+
+    def _run(
+        self,
+        overload: Overload,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        operands: Operands,
+        executor: MetaExecutor | None,
+    ) -> Any:
+        if overload.views:
+            result = overload.func(*args, **kwargs)
+            if self._views:
+                self._view(overload, operands, result)
+            return result
+        if executor is not None:
+            module = (self.scopes.path, self.scopes.module)
+            decided, result = executor.decide(overload, args, kwargs, operands, module)
+            if decided:
+                plan = self._plan(overload, args, kwargs, operands, result)
+                self._note(overload, plan, operands, result)
+                return result
+        plan_or_none = self._plans.get(operands.key) if executor is not None else None
+        if plan_or_none is not None and plan_or_none.pattern is not None and executor is not None:
+            plan = plan_or_none
+            made = executor.replay(plan.pattern, operands)  # type: ignore[arg-type]
+            result = made[0] if plan.single else tuple(made)
+        else:
+            result = overload.func(*args, **kwargs)
+            plan = self._plan(overload, args, kwargs, operands, result)
+            self._plans[operands.key] = plan
+        if executor is not None:
+            written = [operands.tensors[i] for i in plan.mutated]
+            executor.twins.follow(overload.func, args, kwargs, operands, written, result)
+        self._note(overload, plan, operands, result)
+        return result
+
+    def _plan(
+        self,
+        overload: Overload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        operands: Operands,
+        result: Any,
+    ) -> Plan:
+        """Describes a call: what it costs, what it reads and writes."""
+        results = list(tensors_in(result))
+        numbers = {id(t): i for i, t in reversed(list(enumerate(operands.tensors)))}
+        if not overload.written and results and self._only_aliases(results, operands):
+            return Plan(Described("view"), (), None, False)
+        arguments = [as_argument(t, i) for i, t in enumerate(operands.tensors)]
+        positions = iter(arguments)
+
+        def next_argument(_: Any) -> Any:
+            return next(positions)
+
+        given = [plain(replace_tensors(v, next_argument)) for v in args]
+        named = {k: plain(replace_tensors(v, next_argument)) for k, v in kwargs.items()}
+        outputs = tuple(
+            as_argument(t, numbers.get(id(t), len(arguments) + j)) for j, t in enumerate(results)
+        )
+        described = describe(overload.name, overload.overload, given, named, outputs)
+        mutated = self._mutated(overload, args, kwargs, numbers)
+        pattern = pattern_of(overload, result, operands) if self.executor is not None else None
+        return Plan(described, mutated, pattern, isinstance(result, torch.Tensor))
+
+    def _only_aliases(self, results: Sequence[Any], operands: Operands) -> bool:
+        memory = {t.untyped_storage()._cdata for t in operands.tensors}
+        return all(t.untyped_storage()._cdata in memory for t in results)
+
+    @staticmethod
+    def _mutated(
+        overload: Overload, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: dict[int, int]
+    ) -> tuple[int, ...]:
+        if not overload.written:
+            return ()
+        values = [v for i, v in enumerate(args) if i in overload.written]
+        values += [v for k, v in kwargs.items() if k in overload.written]
+        return tuple(dict.fromkeys(numbers[id(t)] for t in tensors_in(values)))
+
+    def _note(self, overload: Overload, plan: Plan, operands: Operands, result: Any) -> None:
+        """Appends the op: inputs in their present version, then the writes, then the outputs."""
+        if plan.kind in _FREE:
+            return
+        entry = self.ledger.entry
+        tensors = operands.tensors
+        inputs = tuple([entry(tensors[i]) for i in plan.reads])
+        for i in plan.mutated:
+            self.ledger.storage(tensors[i]).version += 1
+        known = len(tensors)
+        results = list(tensors_in(result)) if any(i >= known for i in plan.writes) else ()
+        outputs = tuple(
+            [entry(tensors[i]) if i < known else entry(results[i - known]) for i in plan.writes]
+        )
+        sizes = plan.sizes
+        if plan.kind == "grouped_matmul":
+            sizes = self._routed(sizes, tensors[plan.reads[1]])
+        self._append(plan.kind, overload.name, inputs, outputs, sizes, plan.attrs)
+
+    def _routed(self, sizes: Sizes, weight: Any) -> Sizes:
+        """Adds what ATen does not say: to how many experts a token was sent."""
+        memory = self.ledger.storage(weight).id
+        if self.top_k:
+            self.top_k_of[memory] = self.top_k
+        top_k = self.top_k_of.get(memory, 1)
+        rows = sizes["rows"]
+        if top_k == 1 or not isinstance(rows, int) or rows % top_k:
+            return sizes
+        return {**sizes, "top_k": top_k, "tokens": rows // top_k}
+
+    def _view(self, overload: Overload, operands: Operands, result: Any) -> None:
+        inputs = tuple(self.ledger.entry(t) for t in operands.tensors)
+        outputs = tuple(self.ledger.entry(t) for t in tensors_in(result))
+        self._append("view", overload.name, inputs, outputs, {}, {})
+
+    def semantic(
+        self,
+        name: str,
+        described: tuple[str, Sizes, Attributes],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+    ) -> None:
+        """Records an op that gambrel ran in place of a library's many.
+
+        Args:
+            name: What to call it, e.g. ``"transformers.mamba_selective_scan"``.
+            described: Kind, sizes and attributes.
+            inputs: Tensors that it reads; None is skipped.
+            outputs: Tensors that it writes for the first time; None is skipped.
+        """
+        entry = self.ledger.entry
+        self.last = name
+        self._append(
+            described[0],
+            name,
+            tuple(entry(t) for t in inputs if t is not None),
+            tuple(entry(t) for t in outputs if t is not None),
+            *described[1:],
+        )
+
+    def _append(
+        self,
+        kind: str,
+        name: str,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        sizes: Sizes,
+        attrs: Attributes,
+    ) -> None:
+        backward = self.phase is Phase.BACKWARD
+        self.ops.append(
+            Op(
+                kind=kind,
+                inputs=inputs,
+                outputs=outputs,
+                sizes=sizes,
+                attrs=attrs,
+                name=name,
+                module=self.scopes.of_backward(self.owners) if backward else self.scopes.path,
+                source=source_line() if self._source and not backward else "",
+                phase=self.phase,
+            )
+        )

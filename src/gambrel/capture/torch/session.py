@@ -1,0 +1,171 @@
+"""One capture from beginning to end: set up, run, label, put everything back."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gambrel.capture.torch.execute import Assumptions, MetaExecutor
+from gambrel.capture.torch.ledger import Ledger
+from gambrel.capture.torch.module import meta_module
+from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_tensors
+from gambrel.capture.torch.recorder import Recorder
+from gambrel.capture.torch.replace import replacements
+from gambrel.capture.torch.scopes import Scopes
+from gambrel.capture.torch.training import train_step
+from gambrel.capture.torch.twins import Twins
+from gambrel.dtypes import FLOATING
+from gambrel.errors import CaptureError, GambrelError
+from gambrel.workload import Role, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """See `gambrel.capture.torch.capture`."""
+
+    train: bool = False
+    optimizer: Any = None
+    loss: Callable[[Any], Any] | None = None
+    name: str = ""
+    origin: str = ""
+    source: bool = True
+    views: bool = False
+    execute: bool = False
+
+
+class Session:
+    """The parts of one capture."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.ledger = Ledger()
+        self.twins = Twins(self.ledger)
+        self.scopes = Scopes()
+        self.scopes.tracing = options.train
+        self.assumptions = Assumptions()
+        executor = None if options.execute else MetaExecutor(self.twins, self.assumptions)
+        self.recorder = Recorder(
+            self.ledger,
+            self.scopes,
+            executor,
+            source=options.source,
+            views=options.views,
+        )
+
+
+def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
+    """See `gambrel.capture.torch.capture`."""
+    session = Session(options)
+    positional, named = _as_call(args, kwargs)
+    name = options.name or getattr(model, "__name__", type(model).__name__)
+    with ExitStack() as stack:
+        stack.enter_context(_same_random_state())
+        if isinstance(model, torch.nn.Module):
+            stack.enter_context(meta_module(model, session))
+        positional, named = copy_inputs(model, positional, named, session)
+        stack.enter_context(replacements(session))
+        stack.enter_context(_explained(name, session))
+        outputs = _call(model, positional, named, session)
+    returned = list(returned_tensors(outputs))
+    label_tensors(session.ledger, (positional, named, outputs), returned)
+    return _workload(model, name, session, returned)
+
+
+def _call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session) -> Any:
+    if session.options.train:
+        return train_step(model, args, kwargs, session)
+    with torch.no_grad(), session.recorder:
+        return model(*args, **kwargs)
+
+
+def _as_call(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    named = dict(kwargs or {})
+    if isinstance(args, Mapping):
+        return (), {**args, **named}
+    if isinstance(args, (tuple, list)) and not hasattr(args, "_fields"):
+        return tuple(args), named
+    return (args,), named
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    """Leaves the generators as they were; within, random values are always the same."""
+    own = random.getstate()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        random.seed(0)
+        try:
+            yield
+        finally:
+            random.setstate(own)
+
+
+@contextmanager
+def _explained(name: str, session: Session) -> Iterator[None]:
+    try:
+        yield
+    except GambrelError as error:
+        if not isinstance(error, CaptureError):
+            raise
+        raise CaptureError(f"{_where(name, session)}: {error}") from error
+    except Exception as error:
+        raise CaptureError(f"{_where(name, session)}: {_reason(error)}") from error
+
+
+def _where(name: str, session: Session) -> str:
+    module = session.scopes.failed
+    last = f"at or after {session.recorder.last}" if session.recorder.last else "before any op"
+    inside = f" in module {module!r}" if module else ""
+    return f"cannot capture {name}: it stopped{inside} {last}"
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    if isinstance(error, NotImplementedError) or "meta" in said.lower():
+        return (
+            f"{said}. The op has no shape function for torch's meta device: register one with "
+            "torch.library.register_fake, or leave that op out of the forward pass"
+        )
+    if isinstance(error, TypeError):
+        return f"{said}. Do the example inputs (args, kwargs) match the model's forward?"
+    return f"{said}. If it runs outside capture with the same inputs, please report the model"
+
+
+def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> Workload:
+    options = session.options
+    outputs = tuple(dict.fromkeys(session.ledger.entry(t) for t in returned))
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    origin = f"torch {torch.__version__} {kind.__module__}.{kind.__qualname__}"
+    tensors = session.ledger.tensors()
+    return Workload(
+        name=name,
+        dtype=_main_dtype(tensors),
+        tensors=tensors,
+        ops=tuple(session.recorder.ops),
+        outputs=outputs,
+        training=options.train,
+        origin=options.origin or origin,
+        assumptions=session.assumptions.sentences(),
+    )
+
+
+def _main_dtype(tensors: Any) -> str:
+    """The floating format of most weight elements; of most tensors where there are no weights."""
+    weights: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for t in tensors:
+        if t.dtype not in FLOATING:
+            continue
+        size = 1
+        for n in t.shape:
+            size *= n
+        (weights if t.role is Role.WEIGHT else others)[t.dtype] += size
+    common = (weights or others).most_common(1)
+    return common[0][0] if common else "fp32"
