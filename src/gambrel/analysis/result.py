@@ -439,9 +439,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def plot(self, title: str | None = None) -> Any:
         """The roofline chart as a plotly Figure."""
-        from gambrel.report.plot_interactive import figure
+        from gambrel.report.plot_interactive import plot
 
-        return figure(self, title=title)
+        return plot(self, title)
 
     def recommend(self) -> tuple[Recommendation, ...]:
         """Changes, each with its predicted gain, best first."""
