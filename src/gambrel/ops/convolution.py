@@ -12,13 +12,15 @@ def convolution(op: OpView) -> Cost:
     Every output value adds (in/groups)·prod(kernel) products. Taps that fall into the padding are
     counted, as everyone counts them. Dilation moves the taps and does not change their number. A
     transposed convolution spreads each input value over (out/groups)·prod(kernel) outputs, so it
-    counts input positions. A bias is one addition per output value.
+    counts input positions. A bias is one addition per output value. A deformable convolution blends
+    four pixels for every tap of every input channel first: 9 operations.
 
     Sizes: batch, out_channels, in_channels, groups (1), kernel (tuple), spatial (tuple: output
     sizes, or input sizes where ``transposed``). Inputs: input, weight, bias.
     """
     bias = _output_elements(op) if op.attrs.get("bias") else 0
-    return Cost(work=work(op.operand_dtype(2), matrix=_multiply_adds(op) * 2, vector=bias))
+    vector = bias + (9 * _samples(op) if op.attrs.get("deformable") else 0)
+    return Cost(work=work(op.operand_dtype(2), matrix=_multiply_adds(op) * 2, vector=vector))
 
 
 @formula("convolution_backward")
@@ -49,6 +51,11 @@ def _multiply_adds(op: OpView) -> Size:
     taps = product(op.size("kernel")) * product(op.size("spatial"))
     channels = op.size("out_channels") * op.size("in_channels") // op.size("groups", 1)
     return op.size("batch") * channels * taps
+
+
+def _samples(op: OpView) -> Size:
+    taps = product(op.size("kernel")) * product(op.size("spatial"))
+    return op.size("batch") * op.size("in_channels") * taps
 
 
 def _output_elements(op: OpView) -> Size:

@@ -87,6 +87,9 @@ FUNCTIONS: Final[Mapping[str, Counts]] = {
     "xlogy": (1, 1),  # x * log(y)
     "sinc": (2, 1),  # sin(pi * x) / (pi * x)
     "polar": (2, 2),  # r * cos(a), r * sin(a)
+    # The arithmetic of one step after its products (`gambrel.ops.recurrent`), per hidden unit.
+    "lstm_cell": (17, 5),
+    "gru_cell": (14, 3),
 }
 
 #: Forward functions of complex numbers; for others twice the real count.
@@ -134,6 +137,8 @@ BACKWARD_FUNCTIONS: Final[Mapping[str, Counts]] = {
     "logsigmoid": (2, 1),  # g / (1 + exp(x))
     # s = sigmoid(b): 3; da = g * s: 1; db = da * (1 - s) * a: 3.
     "glu": (7, 1),
+    "lstm_cell": (23, 1),
+    "gru_cell": (18, 0),
 }
 
 

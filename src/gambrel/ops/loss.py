@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gambrel.ops.base import Cost, OpView, Size, formula, minimum, to_bytes, total, work
+from gambrel.ops.base import Cost, OpView, Size, distinct_bytes, formula, minimum, to_bytes, work
 
 _Counts = tuple[Size, Size]
 
@@ -26,6 +26,8 @@ _FORWARD: Final[Mapping[str, Callable[[Size, Size], _Counts]]] = {
     # max(x, 0) - x * t + log1p(exp(-abs(x))): six; sum.
     "bce_with_logits": lambda n, _r: (7 * n, 2 * n),
     "kl_div": lambda n, _r: (3 * n, n),  # t * (log(t) - x); sum
+    "soft_margin": lambda n, _r: (3 * n, 2 * n),  # log1p(exp(-(t * x))); sum
+    "multi_margin": lambda n, _r: (4 * n, 0),  # max(margin - x[t] + x, 0); sum
 }
 
 #: Function → (vector FLOP, function evaluations) of the gradient; constants are folded.
@@ -40,6 +42,8 @@ _BACKWARD: Final[Mapping[str, Callable[[Size, Size], _Counts]]] = {
     "bce": lambda n, _r: (5 * n, 0),  # (p - t) / (p * (1 - p)) * g
     "bce_with_logits": lambda n, _r: (5 * n, n),  # (sigmoid(x) - t) * g
     "kl_div": lambda n, _r: (2 * n, 0),  # -t * g
+    "soft_margin": lambda n, _r: (4 * n, n),  # g * t / (1 + exp(t * x)), the sign within g
+    "multi_margin": lambda n, _r: (3 * n, 0),  # comparison, selection, addition at the target
 }
 
 
@@ -55,17 +59,20 @@ def loss(op: OpView) -> Cost | None:
         return found
     prediction, *rest = op.inputs
     picked = to_bytes(minimum(op.size("rows"), prediction.elements), prediction.dtype)
-    return Cost(work=found.work, read_bytes=picked + total(t.nbytes for t in rest))
+    return Cost(work=found.work, read_bytes=picked + distinct_bytes(tuple(rest)))
 
 
 @formula("loss_backward")
 def loss_backward(op: OpView) -> Cost | None:
     """Operations per value or row of the gradient with respect to the prediction.
 
-    Sizes: elements, rows. Attrs: function. Inputs: only tensors whose values are read (nll: the
-    gradient and the targets).
+    nll does not read the prediction. Sizes: elements, rows. Attrs: function.
+    Inputs: grad_output, prediction, target, weights.
     """
-    return _counted(op, _BACKWARD)
+    found = _counted(op, _BACKWARD)
+    if found is None or op.attrs.get("function") != "nll":
+        return found
+    return Cost(work=found.work, read_bytes=distinct_bytes(op.inputs[:1] + op.inputs[2:]))
 
 
 def _counted(op: OpView, table: Mapping[str, Callable[[Size, Size], _Counts]]) -> Cost | None:

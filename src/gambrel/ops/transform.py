@@ -36,16 +36,19 @@ def _lu(n: Size) -> Size:
 #: appendix C. QR, SVD, eigenvalues: leading terms of Golub and Van Loan, "Matrix Computations".
 _LINALG: Final[Mapping[str, _Counter]] = {
     "lu": lambda _m, n, _r: _lu(n),
-    "lu_solve": lambda _m, n, r: r * (2 * n**2 - n),
+    "factored_solve": lambda _m, n, r: 2 * r * n**2,  # forward and back substitution
     "solve": lambda _m, n, r: _lu(n) + r * (2 * n**2 - n),
     "det": lambda _m, n, _r: _lu(n) + n - 1,  # the product of the diagonal
     # LU, then 4/3 n³ - n² + 5/3 n from it.
     "inverse": lambda _m, n, _r: _lu(n) + (4 * n**3 - 3 * n**2 + 5 * n) // 3,
     "cholesky": lambda _m, n, _r: (2 * n**3 + 3 * n**2 + n) // 6,
-    "cholesky_solve": lambda _m, n, r: 2 * r * n**2,
+    "ldl": lambda _m, n, _r: n**3 // 3,  # leading term: as Cholesky
     "triangular_solve": lambda _m, n, r: r * n**2,
     # Householder vectors 2mn² - 2/3 n³, and as much to form Q.
     "qr": lambda m, n, _r: (12 * m * n**2 - 4 * n**3) // 3,
+    "householder_product": lambda m, n, _r: (6 * m * n**2 - 2 * n**3) // 3,
+    # QR without Q, then per right-hand side the vectors applied 4mn - 2n², substitution n².
+    "lstsq": lambda m, n, r: (6 * m * n**2 - 2 * n**3) // 3 + r * (4 * m * n - n**2),
     "svd": lambda m, n, _r: 14 * m * n**2 + 8 * n**3,  # with thin U and V
     "svdvals": lambda m, n, _r: (12 * m * n**2 - 4 * n**3) // 3,
     "eigh": lambda _m, n, _r: 9 * n**3,  # with vectors
