@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.capture.aten.call import Call, Described
+from gambrel.capture.aten.call import Call, Described, TensorArg, flatten
 from gambrel.capture.aten.registry import rule
 from gambrel.dtypes import width_bytes
 
@@ -34,17 +34,28 @@ _SIZE_AT: Final[dict[str, int]] = {
 
 
 def collective(call: Call) -> Described:
-    """The payload is what a device holds before (gather: after) the exchange."""
+    """The payload is the whole vector: what is gathered, reduced or sent around."""
     plain = call.op.rstrip("_")
     function = _FUNCTION_OF[plain]
     devices = call.arg(_SIZE_AT.get(plain, len(call.args)), "group_size")
     if not isinstance(devices, int) or isinstance(devices, bool):
         raise ValueError("the number of devices is not known")
-    tensors = call.outputs if function == "all_gather" else call.inputs
-    payload = sum(-int(-t.numel * width_bytes(t.dtype) // 1) for t in tensors)
-    return call.described(
-        "collective", {"bytes": payload, "devices": devices}, {"function": function}
-    )
+    read, written = _ends(call, function)
+    whole = written if function == "all_gather" else read
+    payload = sum(-int(-t.numel * width_bytes(t.dtype) // 1) for t in whole)
+    sizes = {"payload_bytes": payload, "devices": devices}
+    attrs = {"function": function}
+    return call.described("collective", sizes, attrs, inputs=read, outputs=written)
+
+
+def _ends(call: Call, function: str) -> tuple[list[TensorArg], list[TensorArg]]:
+    """Tensors read and tensors written; ops of c10d take what they write first."""
+    first = [*flatten(call.args[0])]
+    if call.op.startswith("_c10d_functional."):
+        return first, list(call.outputs)
+    if function in ("all_gather", "reduce_scatter", "all_to_all"):
+        return [*flatten(call.args[1])], first
+    return first, first
 
 
 @rule("_c10d_functional.wait_tensor", "c10d.barrier", "c10d.monitored_barrier")

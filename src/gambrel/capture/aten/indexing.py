@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gambrel.capture.aten.call import Call, Described, TensorArg, flatten
+from gambrel.capture.aten.call import Call, Described, TensorArg, flatten, present
 from gambrel.capture.aten.registry import rule
 from gambrel.workload import Sizes
 
@@ -22,10 +22,11 @@ def embedding_bag(call: Call) -> Described:
     mode = ("bag_sum", "bag_mean", "bag_max")[call.arg(4, "mode", 0)]
     sizes = {**_rows(table, indices), "bags": call.out.shape[0]}
     others = [t for t in call.inputs if t not in (table, indices)]
+    weighted = call.optional(6, "per_sample_weights") is not None
     return call.described(
         "embedding",
         sizes,
-        {"mode": mode},
+        {"mode": mode, "weighted": weighted},
         inputs=[table, indices, *others],
         outputs=call.outputs[:1],
     )
@@ -84,16 +85,20 @@ def masked_index_put(call: Call) -> Described:
     return _scatter(call, values.numel, True, [*flatten(call.args[1:3]), values])
 
 
-@rule("aten.scatter", "aten.scatter_add", "aten.scatter_reduce", "aten.put")
+@rule("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
 def scatter(call: Call) -> Described:
     """self, dim, index, src or value, ...: as many elements as the index has."""
-    position = 1 if call.name == "put" else 2
-    index = call.tensor(position, "index")
-    source = call.optional(position + 1, "src") or call.named("value")
-    plain = call.name in ("scatter", "put") and call.overload in ("src", "value", "default")
-    accumulate = not plain or bool(call.arg(3, "accumulate", False) is True)
-    read = [index] if source is None else [index, source]
-    return _scatter(call, index.numel, accumulate, read)
+    index = call.tensor(2, "index")
+    source = call.optional(3, "value" if call.overload.startswith("value") else "src")
+    accumulate = call.name != "scatter" or "reduce" in call.overload
+    return _scatter(call, index.numel, accumulate, [index, *present(source)])
+
+
+@rule("aten.put")
+def put(call: Call) -> Described:
+    """self, index, source, accumulate: places in the flattened tensor."""
+    index, source = call.tensor(1, "index"), call.tensor(2, "source")
+    return _scatter(call, index.numel, bool(call.arg(3, "accumulate", False)), [index, source])
 
 
 @rule("aten.index_copy", "aten.index_add", "aten.index_reduce")
@@ -173,15 +178,10 @@ def _scatter(call: Call, elements: int, accumulate: bool, read: list[TensorArg])
 
 def _selected(x: TensorArg, indices: list[TensorArg | None], values: TensorArg) -> int:
     """Elements of ``x[indices]``: broadcast index shape times the dimensions left alone."""
-    present = [i for i in indices if i is not None]
-    if any(i.dtype == "bool" for i in present):
+    given = [i for i in indices if i is not None]
+    if any(i.dtype == "bool" for i in given):
         return values.numel  # how many the mask selects is known to the run alone
-    chosen = max((i.numel for i in present), default=1)
-    for index in present:
-        if len(index.shape) > 1:
-            shapes = [i.shape for i in present]
-            chosen = _broadcast_numel(shapes)
-            break
+    chosen = _broadcast_numel([i.shape for i in given])
     rest = 1
     for dim, size in enumerate(x.shape):
         if dim >= len(indices) or indices[dim] is None:
@@ -190,7 +190,7 @@ def _selected(x: TensorArg, indices: list[TensorArg | None], values: TensorArg) 
 
 
 def _broadcast_numel(shapes: list[tuple[int, ...]]) -> int:
-    rank = max(map(len, shapes))
+    rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     count = 1
     for sizes in zip(*padded, strict=True):

@@ -13,15 +13,18 @@ from gambrel.workload import Sizes
 #: Neutral function → ATen names whose first argument is the (batch of) matrices.
 FUNCTIONS: Final[dict[str, str]] = {
     "cholesky": "linalg_cholesky_ex linalg_cholesky cholesky",
-    "inverse": "linalg_inv_ex linalg_inv inverse cholesky_inverse",
-    "qr": "linalg_qr geqrf _linalg_qr qr",
-    "svd": "_linalg_svd linalg_svd linalg_svdvals svd linalg_pinv",
-    "eigh": "_linalg_eigh linalg_eigh linalg_eigvalsh",
-    "eig": "linalg_eig linalg_eigvals _linalg_eigvals",
-    "lu": "linalg_lu_factor_ex linalg_lu_factor linalg_lu _lu_with_info _linalg_det"
-    " linalg_det det _linalg_slogdet linalg_slogdet slogdet logdet",
-    "matrix_exp": "linalg_matrix_exp matrix_exp",
-    "householder_product": "linalg_householder_product orgqr",
+    "inverse": "linalg_inv_ex linalg_inv inverse",
+    "qr": "linalg_qr qr",
+    # geqrf stops at the Householder vectors: as many operations as forming Q from them.
+    "householder_product": "geqrf linalg_householder_product orgqr",
+    "svdvals": "linalg_svdvals",
+    "svd": "linalg_svd",
+    "eigh": "linalg_eigh",
+    "eigvalsh": "linalg_eigvalsh",
+    "eig": "linalg_eig",
+    "eigvals": "linalg_eigvals _linalg_eigvals",
+    "lu": "linalg_lu_factor_ex linalg_lu_factor linalg_lu _lu_with_info",
+    "det": "_linalg_det linalg_det det _linalg_slogdet linalg_slogdet slogdet logdet",
     "ldl": "linalg_ldl_factor_ex linalg_ldl_factor",
 }
 _FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
@@ -30,6 +33,16 @@ _FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op 
 def factorization(call: Call) -> Described:
     """A, ...: sizes of the matrices and how many there are."""
     return _linalg(call, _FUNCTION_OF[call.op], call.tensor(0), 0)
+
+
+@rule("aten._linalg_svd", "aten._linalg_eigh")
+def with_or_without_vectors(call: Call) -> Described:
+    """A, ..., then whether vectors are wanted: without them only values are computed."""
+    if call.op == "aten._linalg_svd":
+        function = "svd" if call.arg(2, "compute_uv", True) else "svdvals"
+    else:
+        function = "eigh" if call.arg(2, "compute_v", True) else "eigvalsh"
+    return _linalg(call, function, call.tensor(0), 0)
 
 
 @rule("aten._linalg_solve_ex", "aten.linalg_solve_ex", "aten.linalg_solve", "aten.linalg_lstsq")
@@ -71,6 +84,8 @@ def cdist(call: Call) -> Described:
     """x1 (..., m, k), x2 (..., n, k), p: all m·n distances."""
     a, b = call.tensor(0, "x1"), call.tensor(1, "x2")
     sizes = _pairs(call.out, a.shape[-2], b.shape[-2], a.shape[-1])
+    if call.name == "_euclidean_dist":
+        return call.described("cdist", sizes, {"p": 2.0, "matmul": True})
     return call.described("cdist", sizes, {"p": float(call.arg(2, "p", 2.0))})
 
 
@@ -124,7 +139,7 @@ def shift(call: Call) -> Described:
 
 
 def _linalg(call: Call, function: str, a: TensorArg, rhs: int) -> Described:
-    m, n = a.shape[-2], a.shape[-1]
+    n, m = sorted(a.shape[-2:])  # a wide matrix costs as much as its transpose
     sizes: Sizes = {"n": n, "m": m, "batch": prod(a.shape[:-2]), "rhs": rhs}
     return call.described("linalg", sizes, {"function": function})
 

@@ -18,17 +18,13 @@ FUNCTIONS: Final[dict[str, str]] = {
     "bce": "binary_cross_entropy",
     "bce_with_logits": "binary_cross_entropy_with_logits",
     "kl_div": "kl_div",
-    "soft_margin": "soft_margin_loss",
-    "multi_margin": "multi_margin_loss",
-    "multilabel_margin": "multilabel_margin_loss_forward multilabel_margin_loss",
 }
 _FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
 
 #: ATen names of gradients: grad_output, self, target.
 GRADIENTS: Final = (
     "nll_loss_backward nll_loss2d_backward mse_loss_backward smooth_l1_loss_backward"
-    " huber_loss_backward binary_cross_entropy_backward soft_margin_loss_backward"
-    " multi_margin_loss_backward multilabel_margin_loss_backward"
+    " huber_loss_backward binary_cross_entropy_backward"
 )
 
 
@@ -40,9 +36,13 @@ def forward(call: Call) -> Described:
 
 
 def gradient(call: Call) -> Described:
-    """grad_output, self, target, ...: one application an element of self."""
-    sizes = {"elements": call.tensor(1).numel}
-    return call.described("elementwise_backward", sizes, {"function": _loss(call.name)})
+    """grad_output, self, target, ...; nll knows its gradient without the values of self."""
+    grad, x, target = call.tensor(0, "grad_output"), call.tensor(1), call.tensor(2, "target")
+    function = _loss(call.name)
+    sizes = {"elements": x.numel, "rows": target.numel}
+    inputs = [grad, target] if function == "nll" else [grad, x, target]
+    others = [t for t in call.inputs if t not in (grad, x, target)]
+    return call.described("loss_backward", sizes, {"function": function}, inputs=[*inputs, *others])
 
 
 def _loss(name: str) -> str:

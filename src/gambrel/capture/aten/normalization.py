@@ -132,7 +132,14 @@ def weight_norm(call: Call) -> Described:
     """v, g, dim: every slice along dim scaled to the length g."""
     v = call.tensor(0)
     groups = v.shape[call.arg(2, "dim", 0)]
-    return _forward(call, "weight_norm", groups, call.optional(1, "g"))
+    return _forward(call, "rms_norm", groups, None)  # the same arithmetic: square, sum, root, scale
+
+
+@rule("aten._weight_norm_interface_backward")
+def weight_norm_backward(call: Call) -> Described:
+    """grad_w, saved_v, saved_g, saved_norms, dim."""
+    groups = call.tensor(1, "saved_v").shape[call.arg(4, "dim")]
+    return _backward(call, "rms_norm", groups, None)
 
 
 def _over_last(call: Call, function: str, weight: TensorArg | None) -> Described:

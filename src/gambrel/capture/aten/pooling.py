@@ -77,14 +77,15 @@ def adaptive_backward(call: Call) -> Described:
 
 def interpolation(call: Call) -> Described:
     """Every result mixes its neighbours in the input."""
-    return call.described("interpolation", {"outputs": call.out.numel}, _mode(call.name))
+    sizes = _resampled(call.name, call.tensor(0).shape, call.out)
+    return call.described("interpolation", sizes, _mode(call.name))
 
 
 def interpolation_backward(call: Call) -> Described:
     """Every incoming gradient is spread over the same neighbours: as many multiply-adds."""
     grad = call.tensor(0, "grad_output")
-    attrs: Attributes = {**_mode(call.name), "backward": True}
-    return call.described("interpolation", {"outputs": grad.numel}, attrs)
+    sizes = _resampled(call.name, call.out.shape, grad)
+    return call.described("interpolation_backward", sizes, _mode(call.name))
 
 
 @rule(
@@ -101,7 +102,7 @@ def grid_sampler_backward(call: Call) -> Described:
     """grad_output, input, grid, interpolation_mode, ..."""
     attrs = _grid_mode(call, 3, len(call.tensor(1, "input").shape) - 2)
     grad = call.tensor(0, "grad_output")
-    return call.described("interpolation", {"outputs": grad.numel}, {**attrs, "backward": True})
+    return call.described("interpolation_backward", {"outputs": grad.numel}, attrs)
 
 
 def _sizes(call: Call, out: TensorArg, kernel: object) -> Sizes:
@@ -110,10 +111,17 @@ def _sizes(call: Call, out: TensorArg, kernel: object) -> Sizes:
 
 
 def _adaptive_sizes(call: Call, x: TensorArg, out: TensorArg) -> Sizes:
-    """The window of an output is ceil(in/out) wide at most; exactly that when out divides in."""
+    """Window i of o over n elements goes from floor(i·n/o) to ceil((i+1)·n/o): sizes differ.
+
+    All windows of one map together hold the product over dimensions of the summed lengths.
+    """
     dimensions = next(int(c) for c in call.name if c.isdigit())
-    pairs = zip(x.shape[-dimensions:], out.shape[-dimensions:], strict=True)
-    return {"outputs": out.numel, "window": prod(-(-i // o) for i, o in pairs)}
+    pairs = list(zip(x.shape[-dimensions:], out.shape[-dimensions:], strict=True))
+    maps = out.numel // prod(o for _, o in pairs)
+    covered = maps * prod(
+        sum(-(-(i + 1) * n // o) - i * n // o for i in range(o)) for n, o in pairs
+    )
+    return {"outputs": out.numel, "window": prod(-(-n // o) for n, o in pairs), "covered": covered}
 
 
 def _function(call: Call) -> str:
@@ -124,6 +132,19 @@ def _mode(name: str) -> Attributes:
     kind = name.removeprefix("_").removeprefix("upsample_")
     mode = next(m for m in ("nearest", "bilinear", "bicubic", "trilinear", "linear") if m in kind)
     return {"mode": mode, "antialias": "_aa" in name}
+
+
+def _resampled(name: str, source: tuple[int, ...], result: TensorArg) -> Sizes:
+    """A filter against aliasing widens with the shrinking: reach·in/out elements to both sides.
+
+    The reach is 1 for bilinear, 2 for bicubic; each dimension takes 2·reach·max(in/out, 1) taps.
+    """
+    sizes: Sizes = {"outputs": result.numel}
+    if "_aa" in name:
+        reach = 4 if "bicubic" in name else 2
+        pairs = zip(source[-2:], result.shape[-2:], strict=True)
+        sizes["taps"] = prod(-(-reach * max(n, o) // o) for n, o in pairs)
+    return sizes
 
 
 def _grid_mode(call: Call, position: int, dimensions: int) -> Attributes:

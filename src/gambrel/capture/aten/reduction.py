@@ -9,7 +9,8 @@ from gambrel.capture.aten.registry import rule
 
 #: Neutral function → ATen names.
 FUNCTIONS: Final[dict[str, str]] = {
-    "sum": "sum nansum sum_to_size trace count_nonzero",
+    "sum": "sum nansum sum_to_size trace",
+    "count_nonzero": "count_nonzero",
     "mean": "mean nanmean",
     "amax": "amax",
     "amin": "amin",
@@ -18,7 +19,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "prod": "prod",
     "var": "var var_mean",
     "std": "std std_mean",
-    "norm": "norm linalg_vector_norm linalg_norm frobenius_norm nuclear_norm",
+    "norm": "frobenius_norm",
     "any": "any",
     "all": "all equal",
     "logsumexp": "logsumexp special_logsumexp",
@@ -42,12 +43,19 @@ def extremum(call: Call) -> Described:
     return _reduce(call, name)
 
 
+@rule("aten.norm", "aten.linalg_vector_norm")
+def norm(call: Call) -> Described:
+    """self, p (or ord), ...: two unless said."""
+    order = call.arg(1, "ord" if "linalg" in call.op else "p", 2)
+    return _reduce(call, _norm(order))
+
+
 @rule("aten._foreach_norm", "aten._foreach_max")
 def listed(call: Call) -> Described:
     """One result a tensor of the list."""
-    outputs = len(call.outputs)
-    sizes = {"elements": sum(t.numel for t in call.inputs), "outputs": outputs}
-    return call.described("reduction", sizes, {"function": call.name.split("_")[-1]})
+    sizes = {"elements": sum(t.numel for t in call.inputs), "outputs": len(call.outputs)}
+    function = "max" if call.name == "_foreach_max" else _norm(call.arg(1, "ord", 2))
+    return call.described("reduction", sizes, {"function": function})
 
 
 @rule(
@@ -107,6 +115,13 @@ def histogram(call: Call) -> Described:
     """One addition at a computed place an element."""
     sizes = {"elements": call.tensor(0).numel}
     return call.described("scatter", sizes, {"accumulate": True})
+
+
+def _norm(order: object) -> str:
+    order = 2 if order is None else order
+    if order in (1, 2):
+        return "norm" if order == 2 else "norm_1"
+    return "norm_inf" if order in (float("inf"), float("-inf")) else "norm_p"
 
 
 def _reduce(call: Call, function: str) -> Described:

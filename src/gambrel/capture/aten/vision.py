@@ -23,8 +23,7 @@ def roi_align(call: Call) -> Described:
     ratio = call.arg(5, "sampling_ratio")
     if ratio <= 0:
         raise ValueError("the number of samples depends on the boxes")
-    attrs: Attributes = {"mode": "bilinear", "antialias": False}
-    return call.described("interpolation", {"outputs": call.out.numel * ratio**2}, attrs)
+    return call.described("roi_align", {"outputs": call.out.numel, "samples": ratio**2})
 
 
 @rule("torchvision._roi_align_backward")
@@ -33,6 +32,6 @@ def roi_align_backward(call: Call) -> Described:
     ratio = call.arg(9, "sampling_ratio")
     if ratio <= 0:
         raise ValueError("the number of samples depends on the boxes")
-    attrs: Attributes = {"mode": "bilinear", "antialias": False, "backward": True}
+    attrs: Attributes = {"mode": "bilinear", "antialias": False}
     outputs = call.tensor(0, "grad").numel * ratio**2
-    return call.described("interpolation", {"outputs": outputs}, attrs)
+    return call.described("interpolation_backward", {"outputs": outputs}, attrs)
