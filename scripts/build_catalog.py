@@ -64,7 +64,15 @@ TITLES = {
     ),
     "llama.cpp discussion #4167 as": "llama.cpp discussion #4167",
 }
-NOTES = {" (see disagreements)": "", "compendium row; ": ""}
+NOTES = {
+    " (see disagreements)": "",
+    "compendium row; ": "",
+    " (not re-read)": "",
+    "; not re-read": "",
+}
+
+#: When the table was collected: the date of a source that does not carry one of its own.
+READ_ON = "2026-11-20"
 
 
 @dataclass
@@ -100,8 +108,7 @@ def source_entry(row: Row) -> dict[str, str]:
     entry = {"title": title}
     if row["source_url"].startswith("http"):
         entry["url"] = row["source_url"]
-    if date is not None:
-        entry["date"] = date.group(1)
+    entry["date"] = READ_ON if date is None else date.group(1)
     return {**entry, "confidence": label.split("/")[0]}
 
 
@@ -217,7 +224,8 @@ def links(filled: dict[str, Row], sources: Sources) -> list[dict[str, Any]]:
                 "direction": direction(row["note"]),
                 "source": sources.key(row),
             }
-            found.append(entry | note(row))
+            text = row["note"].removeprefix(f"{entry['direction']}; ")
+            found.append(entry | note({"note": text}))
     return found
 
 

@@ -14,7 +14,16 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.device.model import Ceiling, Device, Fact, Kind, Link, MemoryLevel, Source
+from gambrel.device.model import (
+    SCHEMA_VERSION,
+    Ceiling,
+    Device,
+    Fact,
+    Kind,
+    Link,
+    MemoryLevel,
+    Source,
+)
 from gambrel.dtypes import BITS
 from gambrel.errors import FileFormatError, InputError
 from gambrel.units import parse_quantity
@@ -127,6 +136,10 @@ def device_from_table(table: Table, *, origin: str) -> Device:
     if "tdp_w" in table:
         table["tdp_source"] = _source(table.get("tdp_source"), sources, default, "tdp_source")
     _known_keys(table, Device, "the file")
+    if table.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise InputError(
+            f"schema_version {table['schema_version']!r}; this gambrel reads {SCHEMA_VERSION}."
+        )
     try:
         return msgspec.convert(table, Device)
     except msgspec.ValidationError as error:
@@ -140,7 +153,7 @@ def _parse(path: Path) -> Table:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileFormatError(f"{path}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOML and UTF-8 errors are ValueErrors
         raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
 
 
@@ -249,7 +262,7 @@ def _choice(value: Any, allowed: tuple[str, ...], where: str) -> None:
 def _reject_doubles(rows: list[Table], table: str) -> None:
     seen = set()
     for position, row in enumerate(rows):
-        identity = tuple(row.get(field, "") for field in _IDENTITY[table])
+        identity = tuple(str(row.get(field, "")) for field in _IDENTITY[table])
         if identity in seen:
             label = "/".join(filter(None, identity))
             raise InputError(f"{table}[{position}]: a second entry for {label}.")
