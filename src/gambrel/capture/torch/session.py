@@ -23,6 +23,7 @@ from gambrel.capture.torch.twins import Twins
 from gambrel.dtypes import FLOATING
 from gambrel.errors import CaptureError, GambrelError
 from gambrel.workload import Role, Workload
+from gambrel.workload.prune import drop_unused_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
     kind = model if hasattr(model, "__qualname__") else type(model)
     origin = f"torch {torch.__version__} {kind.__module__}.{kind.__qualname__}"
     tensors = session.ledger.tensors()
-    return Workload(
+    recorded = Workload(
         name=name,
         dtype=_main_dtype(tensors),
         tensors=tensors,
@@ -154,6 +155,7 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
         origin=options.origin or origin,
         assumptions=session.assumptions.sentences(),
     )
+    return drop_unused_outputs(recorded)
 
 
 def _main_dtype(tensors: Any) -> str:
