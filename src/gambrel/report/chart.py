@@ -431,5 +431,11 @@ def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, f
     return low, high
 
 
+def decades(low: float, high: float) -> list[float]:
+    """The powers of ten between two limits, for the ticks of an axis."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    return [10.0**d for d in range(first, last + 1)]
+
+
 def _unique(items: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(items))

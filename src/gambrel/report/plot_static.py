@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import BOUND_COLORS, Chart, Point, describe
+from gambrel.report.chart import BOUND_COLORS, Chart, Point, Ridge, decades, describe
 from gambrel.report.options import Options
 from gambrel.report.text import clean, shorten
+from gambrel.units import format_number, format_si
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 #: Shape to matplotlib marker.
 _MARKERS: Final = {
@@ -28,7 +31,11 @@ _MARKERS: Final = {
     "star": "*",
 }
 _INCHES: Final = (7.2, 4.6)
+#: Left, bottom, width and height of the plot as shares of the figure; fixed rather than found by a
+#: layout engine, so that labels can follow the slant of their lines.
+_FRAME: Final = (0.085, 0.095, 0.705, 0.855)
 _SMALLEST, _LARGEST = 14.0, 190.0  # marker areas, square points
+_MOST_KINDS: Final = 10
 _GREY: Final = "#9a9a9a"
 _INK: Final = "#222222"
 _STAR: Final = "#ffd43b"
@@ -71,8 +78,8 @@ def figure(chart: Chart) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    result = Figure(figsize=_INCHES, layout="constrained")
-    axes = result.add_subplot()
+    result = Figure(figsize=_INCHES)
+    axes = result.add_axes(_FRAME)
     _axes(axes, chart)
     _roofs(axes, chart)
     _points(axes, chart)
@@ -93,6 +100,8 @@ def _save(
 
 
 def _axes(axes: Axes, chart: Chart) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(*chart.x_range)
@@ -103,6 +112,11 @@ def _axes(axes: Axes, chart: Chart) -> None:
     axes.grid(True, which="major", color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", color="#888888", width=0.5)
+    for axis, ends in ((axes.xaxis, chart.x_range), (axes.yaxis, chart.y_range)):
+        axis.set_major_locator(FixedLocator(decades(*ends)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value, "")))
+        axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
 
 
 def _roofs(axes: Axes, chart: Chart) -> None:
@@ -114,7 +128,7 @@ def _roofs(axes: Axes, chart: Chart) -> None:
         start = max(left, roof.peak_flop_per_s / slope) if slope else left
         style = _line(roof.used)
         axes.plot([start, right], [roof.peak_flop_per_s] * 2, **style)
-        _label(axes, (right, roof.peak_flop_per_s), roof.label, (-4, 2.5), "right", roof.used)
+        _label(axes, (right, roof.peak_flop_per_s), roof.label, (-4, 5), "right", roof.used)
     for memory in chart.memory_roofs:
         end = min(right, top / memory.byte_per_s)
         if end <= left:
@@ -125,22 +139,23 @@ def _roofs(axes: Axes, chart: Chart) -> None:
         _memory_label(axes, chart, memory.label, memory.byte_per_s, memory.used)
     for ridge in chart.ridges:
         if ridge.main:
-            axes.plot(
-                [ridge.arithmetic_intensity] * 2,
-                [chart.y_range[0], ridge.flop_per_s],
-                color=_GREY,
-                linewidth=0.7,
-                linestyle=(0, (2, 3)),
-                zorder=1.5,
-            )
-            _label(
-                axes,
-                (ridge.arithmetic_intensity, chart.y_range[0]),
-                ridge.label,
-                (3, 4),
-                "left",
-                True,
-            )
+            _ridge(axes, chart, ridge)
+
+
+def _ridge(axes: Axes, chart: Chart, ridge: Ridge) -> None:
+    low, x = chart.y_range[0], ridge.arithmetic_intensity
+    dots: dict[str, Any] = {
+        "color": _GREY,
+        "linewidth": 0.7,
+        "linestyle": (0, (2, 3)),
+        "zorder": 1.5,
+    }
+    axes.plot([x, x], [low, ridge.flop_per_s], **dots)
+    left, right = chart.x_range
+    # In the right third the label stands left of its line, or it would leave the frame.
+    late = math.log(x / left) > 0.65 * math.log(right / left)
+    offset = (-3, 4) if late else (3, 4)
+    _label(axes, (x, low), ridge.label, offset, "right" if late else "left", True)
 
 
 def _line(used: bool) -> dict[str, Any]:
@@ -176,18 +191,26 @@ def _memory_label(axes: Axes, chart: Chart, text: str, slope: float, used: bool)
     axes.annotate(
         clean(text),
         (rate / slope, rate),
-        xytext=(-2, 4),
+        xytext=(-3, 5),
         textcoords="offset points",
-        rotation=45,
+        rotation=_slant(chart),
         rotation_mode="anchor",
-        transform_rotates_text=True,
         fontsize=6.5,
         color=_INK if used else "#777777",
     )
 
 
+def _slant(chart: Chart) -> float:
+    """Degrees at which a line of slope one on the logarithmic axes rises on paper."""
+    (left, right), (low, high) = chart.x_range, chart.y_range
+    up = _FRAME[3] * _INCHES[1] / math.log(high / low)
+    along = _FRAME[2] * _INCHES[0] / math.log(right / left)
+    return math.degrees(math.atan2(up, along))
+
+
 def _points(axes: Axes, chart: Chart) -> None:
     """Draws ops of one shape together: 2,000 single collections would take seconds."""
+    edge = 0.5 if len(chart.points) <= 300 else 0.15
     groups: dict[tuple[str, bool], list[Point]] = {}
     for point in chart.points:
         groups.setdefault((point.shape, bool(point.margin)), []).append(point)
@@ -201,7 +224,7 @@ def _points(axes: Axes, chart: Chart) -> None:
             marker=_MARKERS[shape],
             facecolors="none" if at_margin else colors,
             edgecolors=colors if at_margin else "white",
-            linewidths=0.8 if at_margin else 0.5,
+            linewidths=0.8 if at_margin else edge,
             alpha=0.85,
             zorder=3,
             clip_on=False,
@@ -223,43 +246,34 @@ def _place(chart: Chart, point: Point) -> tuple[float, float]:
 
 
 def _legends(axes: Axes, chart: Chart) -> None:
-    from matplotlib.lines import Line2D
-
-    def mark(marker: str, color: str, label: str, hollow: bool = False) -> Line2D:
-        return Line2D(
-            [],
-            [],
-            marker=marker,
-            linestyle="none",
-            markersize=5,
-            label=label,
-            color=color,
-            markerfacecolor="none" if hollow else color,
-        )
-
+    """Explains colours, then shapes, then the rest, with a blank line between."""
+    blank = _mark("none", "none", " ")
     bounds = dict.fromkeys(p.bound for p in chart.points)
     handles = [
-        mark("o", BOUND_COLORS[b][0], f"{b}-bound" if b != "unknown" else "bound unknown")
+        _mark("o", BOUND_COLORS[b][0], f"{b}-bound" if b != "unknown" else "bound unknown")
         for b in bounds
     ]
-    shown = dict.fromkeys(p.kind for p in chart.points)
-    kinds = [kind for kind in chart.kinds if kind in shown]
-    named = kinds if len(kinds) <= 10 else kinds[:9]
-    handles += [mark(_MARKERS[chart.kinds[k]], "#666666", shorten(clean(k), 24)) for k in named]
-    if len(named) < len(kinds):
-        handles.append(mark("h", "#666666", f"{len(kinds) - len(named)} more kinds"))
-    star = mark("*", _STAR, "whole model")
-    star.set_markeredgecolor(_INK)
-    star.set_markersize(9)
-    handles.append(star)
+    handles += [blank, *_kind_marks(chart), blank]
+    handles.append(_mark("*", _STAR, "whole model", markeredgecolor=_INK, markersize=9))
     if any(p.margin for p in chart.points):
-        handles.append(mark("o", "#666666", "on the frame: no work, no\ntraffic or unknown", True))
-    axes.legend(
-        handles=handles,
-        loc="center left",
-        bbox_to_anchor=(1.01, 0.5),
-        frameon=False,
-        fontsize=6.5,
-        borderaxespad=0.4,
-        labelspacing=0.6,
-    )
+        text = "on the frame: no work,\nno traffic or unknown"
+        handles.append(_mark("o", "#666666", text, markerfacecolor="none"))
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+    axes.legend(handles=handles, frameon=False, fontsize=6.5, labelspacing=0.55, **place)
+
+
+def _kind_marks(chart: Chart) -> list[Line2D]:
+    shown = {p.kind for p in chart.points}
+    kinds = [kind for kind in chart.kinds if kind in shown]
+    named = kinds if len(kinds) <= _MOST_KINDS else kinds[: _MOST_KINDS - 1]
+    marks = [_mark(_MARKERS[chart.kinds[k]], "#666666", shorten(clean(k), 24)) for k in named]
+    if len(named) < len(kinds):
+        marks.append(_mark("h", "#666666", f"{len(kinds) - len(named)} more kinds"))
+    return marks
+
+
+def _mark(marker: str, color: str, label: str, **style: Any) -> Line2D:
+    from matplotlib.lines import Line2D
+
+    look: dict[str, Any] = {"color": color, "linestyle": "none", "markersize": 5} | style
+    return Line2D([], [], marker=marker, label=label, **look)
