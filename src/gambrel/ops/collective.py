@@ -39,13 +39,13 @@ def collective(op: OpView) -> Cost | None:
     A device adds every chunk that it receives while reducing: (d - 1)/d of the elements. Its memory
     reads the inputs and writes the outputs once.
 
-    Sizes: bytes (the payload), devices. Attrs: function. On one device nothing is sent.
+    Sizes: payload_bytes, devices. Attrs: function. On one device nothing is sent.
     """
     name = str(op.attrs.get("function"))
     sent = _SENT.get(name)
     if sent is None:
         return None
-    payload, devices = op.size("bytes"), op.size("devices")
+    payload, devices = op.size("payload_bytes"), op.size("devices")
     additions: Size = 0
     if name in _REDUCING:
         additions = rounded(_all_but_own(payload, devices) / width_bytes(op.dtype))

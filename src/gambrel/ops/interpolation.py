@@ -44,45 +44,60 @@ def interpolation(op: OpView) -> Cost | None:
     """Per result: linear 3, bilinear 9, trilinear 21, bicubic 35; nearest none.
 
     Antialiased, each axis is filtered in turn: 2·taps - 1 for each value after each pass. A filter
-    that is given by its ``taps`` (area) counts 2·taps - 1 too.
+    that is given by its ``taps`` (area) counts 2·taps - 1 a result.
 
-    Backward, each result's gradient is spread over the same pixels: per tap a product with its
-    weight and an addition, and the weight is a product of one weight an axis: linear 2·2, bilinear
-    4·3, trilinear 8·4, bicubic 16·3, nearest 1; antialiased and by taps 2·taps a value.
-
-    Sizes: outputs (of the forward op), taps (optional). Attrs: mode, antialias, backward.
-    Inputs: the image first. Outputs: the result first. (Backward: their gradients, exchanged.)
+    Sizes: outputs, taps (optional). Attrs: mode, antialias.
+    Inputs: the image first. Outputs: the result.
     """
     mode = _MODES.get(str(op.attrs.get("mode")))
-    is_backward = bool(op.attrs.get("backward"))
-    flops: Size | None
+    if op.attrs.get("antialias") and mode is not None and op.inputs and op.outputs:
+        return _cost(op, _filtered(mode, op.inputs[0].shape, op.outputs[0].shape, 1))
     if "taps" in op.sizes:
-        taps = op.size("taps")
-        flops = op.size("outputs") * (2 * taps if is_backward else 2 * taps - 1)
-    elif mode is None:
+        return _cost(op, op.size("outputs") * (2 * op.size("taps") - 1))
+    if mode is None or op.attrs.get("antialias"):
         return None
-    elif op.attrs.get("antialias"):
-        flops = _filtered(op, mode, is_backward)
-    elif is_backward:
-        per_tap = max(mode.axes - 1, 0) + (2 if mode.axes else 1)
-        flops = op.size("outputs") * mode.taps * per_tap
-    else:
-        flops = op.size("outputs") * mode.operations if mode.operations else 0
+    return _cost(op, op.size("outputs") * mode.operations if mode.operations else 0)
+
+
+@formula("interpolation_backward")
+def interpolation_backward(op: OpView) -> Cost | None:
+    """Each result's gradient is spread over its pixels: per tap a product and an addition.
+
+    The weight of a tap is a product of one weight an axis, taps·(axes - 1) products more: linear
+    2·2, bilinear 4·3, trilinear 8·4, bicubic 16·3; nearest only adds, 1. Antialiased, axis after
+    axis, and by ``taps``: 2·taps a value.
+
+    Sizes: outputs (of the forward op), taps (optional). Attrs: mode, antialias.
+    Inputs: grad_output first. Outputs: the gradient of the image.
+    """
+    mode = _MODES.get(str(op.attrs.get("mode")))
+    if op.attrs.get("antialias") and mode is not None and op.inputs and op.outputs:
+        return _cost(op, _filtered(mode, op.outputs[0].shape, op.inputs[0].shape, 0))
+    if "taps" in op.sizes:
+        return _cost(op, op.size("outputs") * 2 * op.size("taps"))
+    if mode is None or op.attrs.get("antialias"):
+        return None
+    per_tap = mode.axes + 1 if mode.axes else 1
+    return _cost(op, op.size("outputs") * mode.taps * per_tap)
+
+
+def _cost(op: OpView, flops: Size | None) -> Cost | None:
     return None if flops is None else Cost(work=work(op.operand_dtype(1), vector=flops))
 
 
-def _filtered(op: OpView, mode: _Mode, is_backward: bool) -> Size | None:
-    """FLOP of one pass an axis, the last axis first; None where shapes or filter are not known.
+def _filtered(
+    mode: _Mode, image: tuple[Size, ...], result: tuple[Size, ...], saved: int
+) -> Size | None:
+    """FLOP of one pass an axis, the last axis first; None where the filter is not known.
 
-    A filter of a mode covers 2·reach·s pixels, s being how much larger the input is, at least 1.
+    A filter covers 2·reach·s pixels of an axis, s being how much larger the image is than the
+    result, at least 1: taps multiply-adds a value, less the first addition where it is ``saved``.
     """
-    if not (mode.reach and op.inputs and op.outputs):
+    if not mode.reach:
         return None
-    images = (op.outputs[0], op.inputs[0]) if is_backward else (op.inputs[0], op.outputs[0])
-    sizes, targets = (image.shape for image in images)
     flops: Size = 0
     for axis in range(1, mode.axes + 1):
-        taps = maximum(2 * mode.reach, ceil_div(2 * mode.reach * sizes[-axis], targets[-axis]))
-        sizes = (*sizes[: len(sizes) - axis], *targets[len(targets) - axis :])
-        flops = flops + product(sizes) * (2 * taps if is_backward else 2 * taps - 1)
+        taps = maximum(2 * mode.reach, ceil_div(2 * mode.reach * image[-axis], result[-axis]))
+        after = (*image[:-axis], *result[len(result) - axis :])
+        flops = flops + product(after) * (2 * taps - saved)
     return flops

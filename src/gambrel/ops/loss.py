@@ -66,13 +66,10 @@ def loss(op: OpView) -> Cost | None:
 def loss_backward(op: OpView) -> Cost | None:
     """Operations per value or row of the gradient with respect to the prediction.
 
-    nll does not read the prediction. Sizes: elements, rows. Attrs: function.
-    Inputs: grad_output, prediction, target, weights.
+    Sizes: elements, rows. Attrs: function. Inputs: grad_output, prediction (not for nll, which does
+    not read it), target, weights.
     """
-    found = _counted(op, _BACKWARD)
-    if found is None or op.attrs.get("function") != "nll":
-        return found
-    return Cost(work=found.work, read_bytes=distinct_bytes(op.inputs[:1] + op.inputs[2:]))
+    return _counted(op, _BACKWARD)
 
 
 def _counted(op: OpView, table: Mapping[str, Callable[[Size, Size], _Counts]]) -> Cost | None:
