@@ -10,13 +10,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import statistics
 
 import numpy as np
-from common import report, timed
 
 import gambrel
+from common import report, timed
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.sweep import sweep
 from gambrel.capture import zoo
-from gambrel.device import find
+from gambrel.device.lookup import find
 
 MODELS = ("resnet50", "mobilenet_v2", "vit_b_16", "bert-base", "llama-3-8b")
 DEVICES = ("h100", "a100", "l4", "rtx-4090", "mi300x")

@@ -216,7 +216,8 @@ def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
         UnknownNameError: No such device; the closest names are given.
         FileFormatError: The file is no device description.
     """
-    from gambrel.device import find, load_file
+    from gambrel.device.files import load_file
+    from gambrel.device.lookup import find
 
     if isinstance(hardware, Device):
         return hardware, ()

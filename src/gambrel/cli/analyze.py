@@ -130,7 +130,7 @@ def analyze(
 
 
 def _device(hardware: str | None, peak: str | None, bandwidth: str | None) -> str | Device:
-    from gambrel.device import from_peaks
+    from gambrel.device.lookup import from_peaks
     from gambrel.units import parse_quantity
 
     if hardware is not None:

@@ -33,8 +33,13 @@ def list_(
     min_memory: Annotated[str | None, typer.Option(help="At least, e.g. 24GiB.")] = None,
     max_tdp: Annotated[str | None, typer.Option(help="At most, e.g. 75W.")] = None,
     precision: Annotated[
-        str, typer.Option("--precision", "-p", help="Format of the peak and ridge columns.")
-    ] = "fp16",
+        str | None,
+        typer.Option(
+            "--precision",
+            "-p",
+            help="Format of the peak and ridge columns; by default each device's own.",
+        ),
+    ] = None,
     sort: Annotated[
         str, typer.Option(help="name, year, peak, bandwidth, memory, tdp or ridge.")
     ] = "name",
@@ -61,7 +66,7 @@ def list_(
         return
     from gambrel.report.hardware import render_list
 
-    write_text(render_list(rows, precision, _options()))
+    write_text(render_list(rows, _options()))
 
 
 @app.command(

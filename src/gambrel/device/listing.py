@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.device.catalog import list_devices
 from gambrel.device.model import Device
-from gambrel.device.roofs import main_memory, resolve
+from gambrel.device.roofs import default_precision, main_memory, resolve
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import UnknownNameError
 from gambrel.units import parse_quantity
@@ -25,7 +25,8 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
         vendor: Maker.
         category: Class of device.
         year: Of introduction.
-        peak_flop_per_s: Dense peak for the format asked for; None when it has no such engine.
+        precision: The format of the peak: the one asked for, or the device's own.
+        peak_flop_per_s: Dense peak for that format; None when it has no such engine.
         peak_byte_per_s: Bandwidth of its main memory; None when unknown.
         ridge_point: FLOP/byte; None when either is unknown.
         capacity_bytes: Of its main memory.
@@ -37,6 +38,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     vendor: str
     category: str
     year: int | None
+    precision: str
     peak_flop_per_s: float | None
     peak_byte_per_s: float | None
     ridge_point: float | None
@@ -75,13 +77,14 @@ _SORTS: Final[dict[str, Callable[[DeviceRow], float | int | str | None]]] = {
 
 
 def list_rows(
-    wanted: Filter, *, precision: str = "fp16", sort: str = "name", reverse: bool = False
+    wanted: Filter, *, precision: str | None = None, sort: str = "name", reverse: bool = False
 ) -> tuple[DeviceRow, ...]:
     """The devices that pass a filter, sorted; numbers largest first, names A to Z.
 
     Args:
         wanted: The filter.
-        precision: Format of the peak and ridge columns; no fallback to another format.
+        precision: Format of the peak and ridge columns, without fallback to another format; None
+            takes for each device the one that its engine is made for.
         sort: A key: name, year, peak, bandwidth, memory, tdp, ridge.
         reverse: The other way round; unknown values stay last.
 
@@ -91,7 +94,7 @@ def list_rows(
     """
     if sort not in _SORTS:
         raise UnknownNameError("sort key", sort, _SORTS)
-    dtype = parse_dtype(precision)
+    dtype = None if precision is None else parse_dtype(precision)
     passes = _predicate(wanted)
     rows = [_row(device, dtype) for device in list_devices() if passes(device)]
     rows = _limited(rows, wanted)
@@ -124,7 +127,8 @@ def _limited(rows: list[DeviceRow], wanted: Filter) -> list[DeviceRow]:
     return rows
 
 
-def _row(device: Device, dtype: str) -> DeviceRow:
+def _row(device: Device, asked: str | None) -> DeviceRow:
+    dtype = asked or default_precision(device)[0]
     roof = resolve(device, "matrix", dtype)
     peak = roof.flop_per_s if roof is not None and roof.dtype == dtype else None
     memory = main_memory(device)
@@ -135,6 +139,7 @@ def _row(device: Device, dtype: str) -> DeviceRow:
         vendor=device.vendor,
         category=device.category,
         year=device.year,
+        precision=dtype,
         peak_flop_per_s=peak,
         peak_byte_per_s=rate,
         ridge_point=peak / rate if peak and rate else None,

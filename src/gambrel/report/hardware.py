@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gambrel.device.explain import explain
 from gambrel.device.listing import DeviceRow
 from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
 from gambrel.device.roofs import main_memory
@@ -12,7 +13,7 @@ from gambrel.report.text import Column, clean, paint, table, wrap
 from gambrel.units import format_capacity, format_number, format_si
 
 
-def render_list(rows: Sequence[DeviceRow], precision: str, options: Options | None = None) -> str:
+def render_list(rows: Sequence[DeviceRow], options: Options | None = None) -> str:
     """A table of devices, one line each."""
     options = options or Options()
     if not rows:
@@ -28,7 +29,8 @@ def render_list(rows: Sequence[DeviceRow], precision: str, options: Options | No
         ),
         Column(title="class", cells=tuple(clean(r.category) for r in rows), align="<", priority=6),
         Column(title="year", cells=tuple(str(r.year or "unknown") for r in rows), priority=7),
-        _column(f"{precision} dense", 0, (format_si(r.peak_flop_per_s, "") for r in rows)),
+        Column(title="format", cells=tuple(r.precision for r in rows), align="<", priority=0),
+        _column("dense", 0, (format_si(r.peak_flop_per_s, "") for r in rows)),
         _column("byte/s", 0, (format_si(r.peak_byte_per_s, "") for r in rows)),
         _column("ridge", 1, (format_number(r.ridge_point) for r in rows)),
         _column("memory", 2, (format_capacity(r.capacity_bytes) for r in rows)),
@@ -36,8 +38,8 @@ def render_list(rows: Sequence[DeviceRow], precision: str, options: Options | No
     ]
     lines = table(columns, options.columns, options.color)
     foot = (
-        f"{len(rows)} devices. Peaks are dense FLOP/s (integer: OP/s) of the engine that serves "
-        f"{precision}; unknown means that the device has no such roof or publishes none."
+        f"{len(rows)} devices. Peaks are dense FLOP/s (integer: OP/s) in the format shown; unknown "
+        "means that the device has no such roof or publishes none."
     )
     return "\n".join([*lines, "", *wrap(foot, options.columns)]) + "\n"
 
@@ -50,7 +52,7 @@ def render_device(device: Device, notes: Sequence[str] = (), options: Options | 
         _ceilings(device, options),
         _memory(device, options),
         _links(device, options),
-        _sentences("Notes", (*_sparse_notes(device), *device.notes), options),
+        _sentences("Notes", explain(device), options),
         _sentences("Unknown", [", ".join(device.unknown)] if device.unknown else [], options),
         _sources(device, options),
     ]
@@ -87,7 +89,7 @@ def _ceilings(device: Device, options: Options) -> list[str]:
         Column(title="format", cells=tuple(_format(c) for c in roofs), align="<"),
         _column("dense", 0, (format_si(c.flop_per_s, "") for c in roofs)),
         _column("ridge", 0, (ridge(c.flop_per_s) for c in roofs)),
-        _column("2:4 sparse", 1, (_known(c.sparse_flop_per_s) for c in roofs)),
+        _column("sparse", 1, (_known(c.sparse_flop_per_s) for c in roofs)),
         _column(
             "ridge sparse",
             2,
@@ -155,19 +157,6 @@ def _links(device: Device, options: Options) -> list[str]:
         ),
     ]
     return table(columns, options.columns, options.color)
-
-
-def _sparse_notes(device: Device) -> list[str]:
-    """What to make of the larger figure that datasheets print first."""
-    both = [c for c in device.ceilings if c.sparse_flop_per_s]
-    if not both:
-        return []
-    c = both[0]
-    return [
-        f"Where two peaks stand, the larger one holds only for weights pruned to the vendor's "
-        f"structured sparsity (here {_format(c)}: {format_si(c.sparse_flop_per_s, '')} sparse, "
-        f"{format_si(c.flop_per_s, '')} dense). Dense is used unless --sparse is given."
-    ]
 
 
 def _sentences(heading: str, items: Sequence[str], options: Options) -> list[str]:
