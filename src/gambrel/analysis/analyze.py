@@ -30,7 +30,7 @@ from gambrel.dtypes import parse_dtype
 from gambrel.ops import Conventions, is_free
 from gambrel.ops.base import distinct_bytes
 from gambrel.units import format_capacity
-from gambrel.workload import Op, Workload
+from gambrel.workload import Op, Phase, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def choose_precision(workload: Workload, device: Device, requested: str | None) 
     if workload.chosen_dtype:
         return workload.dtype, "the model's own"
     precision, reason = default_precision(device)
-    return precision, f"{reason}; choose with --precision"
+    return precision, f"{reason.rstrip('.')}; choose with --precision"
 
 
 def block_of(module: str) -> str:
@@ -160,8 +160,7 @@ class _Table:
 
 def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footprint) -> _Table:
     table = _Table(rows=[], ideal=IdealTraffic(workload), unmodelled=Counter())
-    counted = [op for op in workload.ops if not is_free(op.kind)]
-    per_module = Counter((op.module, op.phase) for op in counted)
+    alone = _alone_in_leaf(workload)
     off_chip = (
         OffChip(workload, memory.weights_bytes, roofs.capacity_bytes)
         if roofs.off_chip_only
@@ -171,7 +170,6 @@ def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footp
         if is_free(op.kind):
             table.free += 1
             continue
-        alone = per_module[(op.module, op.phase)] == 1
         if cost is None:
             table.unmodelled[op.kind] += op.repeat
             table.unknown_bytes += distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
@@ -181,13 +179,27 @@ def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footp
             table.ideal.see(view, cost)
             measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, op.repeat)
         state = State.UNMODELLED if cost is None else State.COUNTED
-        table.rows.append(_row(op, alone, state, shapes_text(view), measures))
+        unique = (op.module, op.phase) in alone
+        table.rows.append(_row(op, unique, state, shapes_text(view), measures))
     return table
 
 
-def _row(op: Op, alone: bool, state: State, shapes: str, measures: Measures) -> OpResult:
+def _alone_in_leaf(workload: Workload) -> set[tuple[str, Phase]]:
+    """Modules that run one op and contain no other module: their path alone names the op."""
+    counted = [op for op in workload.ops if not is_free(op.kind)]
+    paths = {op.module for op in counted}
+    parents = {path[:dot] for path in paths for dot in _dots(path)}
+    per_module = Counter((op.module, op.phase) for op in counted)
+    return {key for key, n in per_module.items() if n == 1 and key[0] not in parents}
+
+
+def _dots(path: str) -> list[int]:
+    return [i for i, c in enumerate(path) if c == "."]
+
+
+def _row(op: Op, unique: bool, state: State, shapes: str, measures: Measures) -> OpResult:
     short = (op.name or op.kind).removeprefix("aten.").removesuffix(".default")
-    name = op.module if alone and op.module else f"{op.module} {short}".strip()
+    name = op.module if unique and op.module else f"{op.module} {short}".strip()
     return OpResult(
         name=name,
         kind=op.kind,

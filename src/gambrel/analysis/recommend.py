@@ -70,7 +70,9 @@ def _precisions(analysis: Analysis) -> Iterator[Recommendation]:
     for precision in PRECISIONS:
         roof = resolve(analysis.hardware, "matrix", precision)
         native = roof is not None and roof.dtype == precision
-        if precision == now or width_bytes(precision) > width_bytes(now) or not native:
+        # Below 8 bits no one runs activations as well as weights; that is another change.
+        sensible = 1 <= width_bytes(precision) <= width_bytes(now)
+        if precision == now or not sensible or not native:
             continue
         about = "Run the whole model in this format" + (
             "; check the accuracy on your data." if width_bytes(precision) < 2 else "."
