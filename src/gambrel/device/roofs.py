@@ -167,27 +167,22 @@ def default_precision(device: Device) -> tuple[str, str]:
     Returns:
         The format and a sentence.
     """
-    pair = [(c.flop_per_s, d) for d in ("fp16", "bf16") if (c := _entry(device, "matrix", d))]
+    pair = [(c.flop_per_s, d) for d in _SIXTEEN if (c := device.ceiling("matrix", d))]
     if pair:
         dtype = max(pair, key=lambda item: item[0])[1]  # the first one wins a tie
         return dtype, f"{dtype} is the 16-bit format of {device.id}'s matrix engine."
-    for dtype, reason in _PREFERRED:
-        if any(_entry(device, engine, dtype) for engine in _MATRIX_ENGINES):
-            return dtype, f"{device.id} {reason}."
+    if any(ceiling.dtype == "any" for ceiling in device.ceilings):
+        return "fp16", f"{device.id} has one roof for every format; fp16 is assumed."
+    have = [ceiling.dtype for ceiling in device.ceilings]
+    for dtype in (*_PREFERRED, *have):
+        if dtype in have:
+            return dtype, f"{device.id} publishes no 16-bit matrix roof; it computes in {dtype}."
     return "fp32", f"{device.id} publishes no compute roof; fp32 is the format of most models."
 
 
+_SIXTEEN: Final = ("fp16", "bf16")
 #: Without a 16-bit matrix roof: the first of these for which there is any roof.
-_PREFERRED: Final = (
-    ("fp32", "publishes no 16-bit matrix roof; fp32 is its widest common format"),
-    ("fp16", "publishes no fp32 roof"),
-    ("bf16", "publishes no fp32 roof"),
-    ("int8", "computes in int8"),
-    ("bfp8", "computes in block floating point of 8 bits"),
-    ("fp8", "computes in fp8"),
-    ("int4", "computes in int4"),
-    ("fp4", "computes in fp4"),
-)
+_PREFERRED: Final = ("fp32", *_SIXTEEN, "int8")
 
 
 def main_memory(device: Device) -> MemoryLevel | None:
@@ -263,7 +258,9 @@ def _vector(query: _Query) -> Roof | None:
     if found is None:
         return None
     used, ceiling = found
-    note = "" if ceiling.dtype == "any" else _vector_note(query.device, query.dtype, used)
+    if ceiling.dtype == "any":
+        used = query.dtype
+    note = _vector_note(query.device, query.dtype, used)
     return Roof(
         engine=ceiling.engine,
         dtype=used,
@@ -299,12 +296,14 @@ def _fallback_note(device: Device, dtype: str, used: str, engine: str) -> str:
 
 
 def _vector_note(device: Device, dtype: str, used: str) -> str:
+    if used == dtype:
+        return ""
     if dtype in _INTEGERS:
         return (
             f"{device.id}: integer and boolean element-wise work is held against its {used} "
             "vector roof."
         )
-    if used == dtype or BITS[dtype] >= BITS[used]:
+    if BITS[dtype] >= BITS[used]:  # tf32 and complex numbers are computed in fp32 as a rule
         return ""
     return (
         f"{device.id} publishes no {dtype} vector roof: element-wise work in {dtype} is held "
