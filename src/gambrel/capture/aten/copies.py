@@ -9,8 +9,9 @@ from gambrel.capture.aten.registry import rule
 
 #: Neutral function → ATen names: all inputs read, all outputs written.
 FUNCTIONS: Final[dict[str, str]] = {
-    "clone": "clone lift_fresh_copy alias_copy detach_copy _foreach_clone",
-    "cat": "cat concat concatenate stack hstack vstack dstack column_stack block_diag",
+    "clone": "clone lift_fresh_copy alias_copy detach_copy _foreach_clone _pin_memory _to_cpu",
+    "cat": "cat concat concatenate stack _stack _chunk_cat row_stack"
+    " hstack vstack dstack column_stack block_diag",
     "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d"
     " replication_pad1d replication_pad2d replication_pad3d _pad_circular zero_pad2d",
     "repeat": "repeat tile repeat_interleave",
@@ -18,8 +19,10 @@ FUNCTIONS: Final[dict[str, str]] = {
     "flip": "flip fliplr flipud rot90",
     "layout": "pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col"
     " unfold_copy to_dense _to_dense to_mkldnn _mkldnn_reorder_conv2d_weight"
-    " mkldnn_reorder_conv2d_weight _mkldnn_transpose diag diag_embed",
-    "contiguous": "permute_copy view_copy slice_copy select_copy split_copy expand_copy"
+    " mkldnn_reorder_conv2d_weight _mkldnn_transpose _convert_weight_to_int4pack"
+    " _convert_weight_to_int4pack_for_cpu"
+    " _pack_padded_sequence lu_unpack diag diag_embed",
+    "contiguous": "permute_copy view_copy narrow_copy slice_copy select_copy split_copy expand_copy"
     " transpose_copy t_copy squeeze_copy unsqueeze_copy unbind_copy diagonal_copy as_strided_copy"
     " split_with_sizes_copy _reshape_copy _reshape_alias_copy view_as_complex_copy"
     " view_as_real_copy _neg_view_copy _conj_copy cartesian_prod combinations",

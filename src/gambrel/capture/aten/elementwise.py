@@ -13,7 +13,7 @@ from gambrel.capture.aten.registry import rule
 #: Neutral function → ATen names. One work count a function (`gambrel.ops.elementwise`).
 FUNCTIONS: Final[dict[str, str]] = {
     "maximum": "maximum fmax",
-    "mul": "mul multiply",
+    "mul": "mul multiply ldexp",
     "div": "div divide true_divide",
     "floor_divide": "floor_divide",
     "addcdiv": "addcdiv",
@@ -30,9 +30,9 @@ FUNCTIONS: Final[dict[str, str]] = {
     "sqrt": "sqrt",
     "rsqrt": "rsqrt",
     "exp": "exp exp2 special_exp2",
-    "expm1": "expm1",
+    "expm1": "expm1 special_expm1",
     "log": "log log2 log10",
-    "log1p": "log1p",
+    "log1p": "log1p special_log1p",
     "sin": "sin",
     "cos": "cos",
     "tan": "tan",
@@ -47,20 +47,22 @@ FUNCTIONS: Final[dict[str, str]] = {
     "atanh": "atanh arctanh",
     "atan2": "atan2 arctan2 angle",
     "hypot": "hypot",
-    "sinc": "sinc",
-    "erf": "erf erfc special_erf special_erfc",
+    "sinc": "sinc special_sinc",
+    "erf": "erf erfc special_erf special_erfc special_erfcx",
+    "bessel": "i0 special_i0 special_i0e special_i1 special_i1e special_bessel_j0"
+    " special_bessel_j1 special_bessel_y0 special_bessel_y1",
     "erfinv": "erfinv special_erfinv",
-    "lgamma": "lgamma",
-    "digamma": "digamma",
-    "xlogy": "xlogy special_xlogy",
+    "lgamma": "lgamma special_gammaln",
+    "digamma": "digamma special_digamma special_psi",
+    "xlogy": "xlogy special_xlogy special_xlog1py",
     "logaddexp": "logaddexp logaddexp2",
     "logit": "logit special_logit",
-    "sigmoid": "sigmoid",
-    "logsigmoid": "log_sigmoid",
+    "sigmoid": "sigmoid special_expit",
+    "logsigmoid": "log_sigmoid log_sigmoid_forward",
     "hardsigmoid": "hardsigmoid",
     "relu": "relu",
     "relu6": "relu6",
-    "leaky_relu": "leaky_relu rrelu rrelu_with_noise",
+    "leaky_relu": "leaky_relu rrelu rrelu_with_noise rrelu_with_noise_functional",
     "prelu": "_prelu_kernel prelu",
     "elu": "elu",
     "celu": "celu",
@@ -74,7 +76,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "softshrink": "softshrink",
     "hardshrink": "hardshrink",
     "clamp": "clamp clip clamp_min clamp_max",
-    "round": "round floor ceil trunc fix",
+    "round": "round floor ceil trunc fix special_round",
     "frac": "frac",
     "compare": "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf isclose isreal"
     " not_equal less less_equal greater greater_equal isin",
@@ -146,7 +148,7 @@ def power(call: Call) -> Described:
 
 def gradient(call: Call) -> Described:
     """As many applications as elements of the incoming gradient."""
-    sizes = {"elements": call.tensor(0, "grad_output").numel}
+    sizes = {"elements": call.tensor(0).numel}
     return call.described("elementwise_backward", sizes, {"function": _GRADIENT_OF[call.op]})
 
 

@@ -112,7 +112,8 @@ def index_copy(call: Call) -> Described:
 def index_fill(call: Call) -> Described:
     """self, dim, index, value: whole slices overwritten with one value."""
     x, index = call.tensor(0), call.tensor(2, "index")
-    elements = x.numel // max(x.shape[call.arg(1, "dim")], 1) * index.numel
+    length = x.shape[call.arg(1, "dim")] if x.shape else 1
+    elements = x.numel // max(length, 1) * index.numel
     return _scatter(call, elements, False, [index])
 
 
@@ -136,6 +137,12 @@ def overlapping(call: Call) -> Described:
     return call.described("scatter", {"elements": x.numel}, {"accumulate": True})
 
 
+@rule("aten.masked_scatter_backward")
+def masked_gather(call: Call) -> Described:
+    """grad_output, mask, sizes: the gradients under the mask, side by side."""
+    return call.described("gather", {"elements": call.out.numel})
+
+
 @rule(
     "aten.reflection_pad1d_backward",
     "aten.reflection_pad2d_backward",
@@ -143,15 +150,11 @@ def overlapping(call: Call) -> Described:
     "aten.replication_pad1d_backward",
     "aten.replication_pad2d_backward",
     "aten.replication_pad3d_backward",
-    "aten.gather_backward",
-    "aten.index_select_backward",
-    "aten.masked_select_backward",
-    "aten.value_selecting_reduction_backward",
 )
 def accumulated(call: Call) -> Described:
     """Every incoming gradient added to the place that it came from."""
     return call.described(
-        "scatter", {"elements": call.tensor(0, "grad").numel}, {"accumulate": True}
+        "scatter", {"elements": call.tensor(0, "grad_output").numel}, {"accumulate": True}
     )
 
 

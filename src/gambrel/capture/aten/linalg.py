@@ -48,9 +48,10 @@ def with_or_without_vectors(call: Call) -> Described:
 @rule("aten._linalg_solve_ex", "aten.linalg_solve_ex", "aten.linalg_solve", "aten.linalg_lstsq")
 def solve(call: Call) -> Described:
     """A, B: one factorization and a substitution a right-hand side."""
-    a, b = call.tensor(0, "A"), call.tensor(1, "B")
+    least_squares = call.name == "linalg_lstsq"
+    a, b = call.tensor(0), call.tensor(1, "b" if least_squares else "B")
     vector = len(b.shape) == len(a.shape) - 1
-    function = "lstsq" if "lstsq" in call.op else "solve"
+    function = "lstsq" if least_squares else "solve"
     return _linalg(call, function, a, 1 if vector else b.shape[-1])
 
 
@@ -75,7 +76,7 @@ def factored_solve(call: Call) -> Described:
     if call.op in ("aten.cholesky_solve", "aten.lu_solve"):
         b, a = call.tensor(0), call.tensor(1)
     else:  # linalg_lu_solve(LU, pivots, B), linalg_ldl_solve(LD, pivots, B)
-        a, b = call.tensor(0, "LU"), call.tensor(2, "B")
+        a, b = call.tensor(0), call.tensor(2, "B")
     return _linalg(call, "factored_solve", a, b.shape[-1])
 
 

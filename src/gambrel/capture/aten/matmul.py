@@ -43,7 +43,8 @@ def outer_update(call: Call) -> Described:
 @rule("aten.mv", "aten.dot", "aten.vdot", "aten.matmul", "aten.linalg_matmul")
 def general(call: Call) -> Described:
     """torch.matmul: vectors, matrices, and batches that broadcast."""
-    return call.described("matmul", product_sizes(call.tensor(0), call.tensor(1, "other")))
+    name = {"mv": "vec", "dot": "tensor"}.get(call.name, "other")
+    return call.described("matmul", product_sizes(call.tensor(0), call.tensor(1, name)))
 
 
 @rule("aten.inner", "aten.linalg_vecdot")
@@ -71,9 +72,8 @@ def linear(call: Call) -> Described:
 def scaled(call: Call) -> Described:
     """fp8 (m, k) × (k, n) with scales; computes in the format of the operands."""
     a = call.tensor(0)
-    attrs: Attributes = {**_bias(call.optional(4, "bias")), "compute_dtype": a.dtype}
-    if call.op == "aten._scaled_mm_v2":
-        attrs["bias"] = isinstance(call.arg(8, "bias"), TensorArg)
+    bias = call.optional(8 if call.name == "_scaled_mm_v2" else 4, "bias")
+    attrs: Attributes = {**_bias(bias), "compute_dtype": a.dtype}
     return call.described("matmul", product_sizes(a, call.tensor(1, "mat2")), attrs)
 
 

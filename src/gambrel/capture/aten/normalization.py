@@ -96,8 +96,10 @@ def group_norm_backward(call: Call) -> Described:
 )
 def batch_norm_backward(call: Call) -> Described:
     """grad, input, weight, running and saved statistics, train, ..."""
-    train = {"native_batch_norm_backward": 7, "batch_norm_backward": 7}.get(call.name)
-    statistics = True if train is None else bool(call.arg(train, "train", True))
+    statistics = True
+    if call.name in ("native_batch_norm_backward", "batch_norm_backward"):
+        name = "train" if call.name.startswith("native") else "update"
+        statistics = bool(call.arg(7, name, True))
     channels = call.tensor(1).shape[1]
     return _backward(call, "batch_norm", channels, call.optional(2, "weight"), statistics)
 

@@ -20,8 +20,8 @@ FUNCTIONS: Final[dict[str, str]] = {
     "var": "var var_mean",
     "std": "std std_mean",
     "norm": "frobenius_norm",
-    "any": "any",
-    "all": "all equal",
+    "any": "any _is_any_true",
+    "all": "all _is_all_true",
     "logsumexp": "logsumexp special_logsumexp",
     "aminmax": "aminmax _aminmax",
 }
@@ -41,6 +41,14 @@ def extremum(call: Call) -> Described:
         sizes = {"elements": call.out.numel}
         return call.described("elementwise", sizes, {"function": f"{name}imum"})
     return _reduce(call, name)
+
+
+@rule("aten.equal")
+def equal(call: Call) -> Described:
+    """self, other: one comparison an element; the host gets the answer."""
+    return call.described(
+        "elementwise", {"elements": call.tensor(0).numel}, {"function": "compare"}
+    )
 
 
 @rule("aten.norm", "aten.linalg_vector_norm")
@@ -99,7 +107,8 @@ def order_statistic(call: Call) -> Described:
     """One element of each line by its rank."""
     x = call.tensor(0)
     position = 2 if call.name in ("kthvalue", "quantile") else 1
-    sizes = {"elements": x.numel, "rows": rows_along(x, call.arg(position, "dim"))}
+    whole = call.name in ("median", "nanmedian") and call.overload in ("", "default")
+    sizes = {"elements": x.numel, "rows": 1 if whole else rows_along(x, call.arg(position, "dim"))}
     return call.described("sort", sizes, {"function": "kthvalue"})
 
 

@@ -19,7 +19,8 @@ VIEWS: Final = (
     " lift lift_fresh ravel meshgrid broadcast_tensors broadcast_to requires_grad identity"
     " atleast_1d atleast_2d atleast_3d linalg_diagonal positive _test_parallel_materialize"
     " _make_dual _fw_primal _unpack_dual values indices crow_indices col_indices _values _indices"
-    " _shape_as_tensor set resize resize_as _resize_output data retain_grad"
+    " _shape_as_tensor _lazy_clone _fused_sdp_choice"
+    " set resize resize_as _resize_output data retain_grad"
 )
 ALLOCATIONS: Final = (
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided empty_quantized"
