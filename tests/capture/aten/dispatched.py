@@ -44,10 +44,10 @@ class CheckedCall(Call):
 class Recorder(TorchDispatchMode):
     """Describes and costs every call that is dispatched while it is active."""
 
-    def __init__(self, conventions: Conventions = Conventions()) -> None:
+    def __init__(self, conventions: Conventions | None = None) -> None:
         super().__init__()
         self.calls: list[Dispatched] = []
-        self.conventions = conventions
+        self.conventions = conventions or Conventions()
         self._ids: dict[int, int] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

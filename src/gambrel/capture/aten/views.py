@@ -32,7 +32,7 @@ QUESTIONS: Final = (
 )
 HOST_READS: Final = (
     "_local_scalar_dense item is_nonzero _assert_async _assert_scalar _functional_assert_scalar"
-    " _functional_assert_async _assert_tensor_metadata sym_constrain_range"
+    " _functional_assert_async _assert_tensor_metadata _linalg_check_errors sym_constrain_range"
     " sym_constrain_range_for_size _functional_sym_constrain_range record_stream"
     " _functional_sym_constrain_range_for_size _make_dep_token"
 )
