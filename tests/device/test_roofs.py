@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from gambrel.device import catalog
 from gambrel.device.catalog import load
+from gambrel.device.fallbacks import MATRIX_FALLBACKS, VECTOR_FALLBACKS
 from gambrel.device.files import ENGINES
 from gambrel.device.model import Ceiling, Device, Source
 from gambrel.device.roofs import (
-    MATRIX_FALLBACKS,
-    VECTOR_FALLBACKS,
     default_precision,
     host_link,
     main_memory,

@@ -1,7 +1,7 @@
 """The device layer: what a machine can do at most, and where each figure comes from.
 
-`model` holds the records, `files` reads them from TOML, `catalog` and `names` find one of the
-devices that come with the package, `lookup` is the way in, `roofs` says which roof serves which
-work, `explain` puts the pitfalls of a device into sentences, and `checks` tests its figures against
-each other.
+`model` holds the records and `files` reads them from TOML. `catalog` and `names` find one of the
+devices that come with the package; `lookup` is the way in, `listing` the table of all. `roofs` says
+which roof serves which work, by the tables in `fallbacks`. `explain` puts the pitfalls of a device
+into sentences, and `checks` tests its figures against each other.
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gambrel.device.fallbacks import INTEGERS, LACKS, MATRIX_FALLBACKS, VECTOR_FALLBACKS
 from gambrel.device.files import ENGINES
 from gambrel.device.model import Ceiling, Device, Link, MemoryLevel
 from gambrel.dtypes import BITS
@@ -23,78 +24,6 @@ from gambrel.units import format_si
 #: that is what honest fp32 on an A100 uses (TF32 is a precision of its own).
 _MATRIX_ENGINES: Final = ("module", "matrix", "npu", "dla", "vector", "any")
 _VECTOR_ENGINES: Final = ("vector", "any")
-
-_WIDE: Final = ("fp16", "bf16", "fp32")
-
-#: For matrix work in a format: the formats whose roofs are tried, in order.
-MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
-    "fp64": ("fp64",),  # nothing narrower computes it
-    # Nothing narrower computes fp32 either; a TPU emulates it with several bf16 passes, at a rate
-    # that is not published, so it stays unknown there.
-    "fp32": ("fp32",),
-    "tf32": ("tf32", "fp32"),  # the same values on the vector engine
-    # fp32 holds every bf16 value; fp16 does not, so it comes last, for parts that take only fp16.
-    "bf16": ("bf16", "fp32", "fp16"),
-    "fp16": ("fp16", "bf16", "fp32"),  # a TPU runs fp16 models in bf16
-    # Narrow floats without an engine are stored narrow and converted when they are loaded. Any
-    # fp8 value fits fp16 (e5m2 has the exponent of fp16), so fp16 comes before bf16.
-    "fp8": ("fp8", "bfp8", *_WIDE),
-    "mxfp8": ("mxfp8", "fp8", "bfp8", *_WIDE),
-    "bfp8": ("bfp8", "fp8", *_WIDE),
-    "fp6": ("fp6", "fp8", *_WIDE),
-    "fp4": ("fp4", "fp8", "bfp8", *_WIDE),
-    "mxfp4": ("mxfp4", "fp4", "fp8", "bfp8", *_WIDE),
-    "nvfp4": ("nvfp4", "fp4", "fp8", "bfp8", *_WIDE),
-    # int8 on any engine comes first, the vector units' dot products (DP4A) included.
-    "int8": ("int8", *_WIDE),
-    "uint8": ("uint8", "int8", *_WIDE),
-    "int4": ("int4", "int8", *_WIDE),
-    # No matrix engine takes wide integers; the vector units' fp32 lanes bound them.
-    "int16": ("int16", "fp32"),
-    "int32": ("int32", "fp32"),
-    "int64": ("int64", "fp32"),
-    "bool": ("bool", "fp32"),
-    # Work on complex numbers is counted in real operations.
-    "complex64": ("fp32",),
-    "complex128": ("fp64",),
-}
-
-_INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})
-
-#: For element-wise work in a format. Where no 16-bit vector rate is published, 16-bit values are
-#: computed in fp32 lanes. Narrower floats are always widened. The integer rate of vector units is
-#: hardly ever published (a DP4A peak counts dot products, not element-wise work): fp32 bounds it.
-VECTOR_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(BITS, ("fp32",)),
-    "fp64": ("fp64",),
-    "complex128": ("fp64",),
-    "fp16": ("fp16", "fp32"),
-    "bf16": ("bf16", "fp32"),
-}
-
-_FP4: Final = frozenset({"fp4", "mxfp4", "nvfp4", "fp6"})
-_FP8: Final = _FP4 | {"fp8", "mxfp8", "bfp8"}
-_NO_BF16: Final = _FP8 | {"bf16", "tf32"}
-#: Formats that an architecture is known to lack on its matrix engine, by a part of its name. For
-#: others a missing roof may only be unpublished, and the note says so. Sources: the table of
-#: arithmetic by compute capability in NVIDIA's CUDA C++ Programming Guide, and the instruction sets
-#: of AMD's CDNA and RDNA generations.
-_LACKS: Final[dict[str, frozenset[str]]] = {
-    "sm_53": _NO_BF16 | {"int8", "int4"},
-    "sm_62": _NO_BF16 | {"int8", "int4"},
-    "sm_70": _NO_BF16 | {"int8", "int4"},
-    "sm_72": _NO_BF16 | {"int4"},
-    "sm_75": _NO_BF16,
-    "sm_80": _FP8,
-    "sm_86": _FP8,
-    "sm_87": _FP8,
-    "sm_89": _FP4,
-    "sm_90": _FP4 | {"int4"},
-    "gfx908": _FP8 | {"tf32", "int4"},
-    "gfx90a": _FP8 | {"tf32", "int4"},
-    "gfx942": _FP4 | {"int4"},
-    "gfx1100": _FP8 | {"tf32"},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,17 +144,14 @@ def peer_link(device: Device) -> Link | None:
     return max(peers, key=lambda link: link.byte_per_s, default=host_link(device))
 
 
-def _entry(device: Device, engine: str, dtype: str) -> Ceiling | None:
-    return device.ceiling(engine, dtype) or device.ceiling(engine, "any")
-
-
 def _search(
     device: Device, formats: tuple[str, ...], engines: tuple[str, ...]
 ) -> tuple[str, Ceiling] | None:
-    """The first format for which one of the engines has a roof."""
+    """The first format for which one of the engines has a roof, at the default accumulator."""
+    roofs = {(c.engine, c.dtype): c for c in device.ceilings if not c.accumulate}
     for dtype in formats:
         for engine in engines:
-            ceiling = _entry(device, engine, dtype)
+            ceiling = roofs.get((engine, dtype)) or roofs.get((engine, "any"))
             if ceiling is not None:
                 return dtype, ceiling
     return None
@@ -285,7 +211,7 @@ _RULES: Final[dict[str, Callable[[_Query], Roof | None]]] = {
 def _fallback_note(device: Device, dtype: str, used: str, engine: str) -> str:
     if used == dtype or dtype.startswith("complex"):
         return ""
-    if any(part in device.architecture and dtype in lacks for part, lacks in _LACKS.items()):
+    if any(part in device.architecture and dtype in lacks for part, lacks in LACKS.items()):
         return f"{device.id} has no {dtype} engine: {dtype} runs as {used} on the {engine} engine."
     note = (
         f"{device.id} publishes no {dtype} roof: {dtype} is held against its {used} {engine} roof"
@@ -298,7 +224,7 @@ def _fallback_note(device: Device, dtype: str, used: str, engine: str) -> str:
 def _vector_note(device: Device, dtype: str, used: str) -> str:
     if used == dtype:
         return ""
-    if dtype in _INTEGERS:
+    if dtype in INTEGERS:
         return (
             f"{device.id}: integer and boolean element-wise work is held against its {used} "
             "vector roof."
