@@ -164,9 +164,7 @@ class Conv:
 
     @property
     def out(self) -> tuple[int, ...]:
-        axes = zip(
-            self.image, self.kernel, self.stride, self.dilation, self.padding, strict=True
-        )
+        axes = zip(self.image, self.kernel, self.stride, self.dilation, self.padding, strict=True)
         return tuple((i + 2 * p - d * (k - 1) - 1) // s + 1 for i, k, s, d, p in axes)
 
     def multiply_adds(self) -> int:
@@ -182,7 +180,8 @@ class Conv:
                         )
                     ]
                     assert all(
-                        -p <= a < i + p for a, i, p in zip(at, self.image, self.padding, strict=True)
+                        -p <= a < i + p
+                        for a, i, p in zip(at, self.image, self.padding, strict=True)
                     )
                     count += 1
         return count
