@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gambrel.capture.torch.semantic import muted, needs_gradient
-from gambrel.workload import Attributes, Sizes
+from gambrel.capture.torch.semantic import Node
+from gambrel.workload import Sizes
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
-
-_NAME: Final = "aten.scaled_dot_product_attention"
 
 
 def make(original: Any, session: Session) -> Callable[..., Any] | None:
@@ -23,9 +21,7 @@ def make(original: Any, session: Session) -> Callable[..., Any] | None:
     Returns:
         None for another function of that name.
     """
-    if original is not torch.nn.functional.scaled_dot_product_attention and (
-        original is not torch._C._nn.scaled_dot_product_attention
-    ):
+    if original is not torch._C._nn.scaled_dot_product_attention:
         return None
 
     def scaled_dot_product_attention(
@@ -38,70 +34,38 @@ def make(original: Any, session: Session) -> Callable[..., Any] | None:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        operands = (query, key, value, attn_mask)
+        def compute(q: Any, k: Any, v: Any, mask: Any = None) -> tuple[Any, ...]:
+            named = {"scale": scale, "enable_gqa": enable_gqa}
+            return (original(q, k, v, mask, dropout_p, is_causal, **named),)
 
-        def compute(q: Any, k: Any, v: Any, mask: Any) -> Any:
-            if session.options.execute:
-                return original(
-                    q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-                )
-            return _empty_output(q, v)
-
-        call = _Call(session, compute, is_causal, dropout_p)
-        if needs_gradient(operands):
-            return _Attention.apply(call, *operands)
-        return call.forward(*operands)
+        masked = attn_mask is not None
+        node = Node(
+            session=session,
+            name="aten.scaled_dot_product_attention",
+            kind="attention",
+            sizes=attention_sizes(query, key, value, is_causal),
+            attrs={"causal": bool(is_causal), "mask": masked, "dropout": dropout_p > 0},
+            empty=lambda q, _, v, *__: (_empty_output(q, v),),
+            compute=compute,
+        )
+        return node((query, key, value, attn_mask) if masked else (query, key, value))[0]
 
     return scaled_dot_product_attention
 
 
-class _Call:
-    """One call: how to compute it and how to record it."""
-
-    def __init__(
-        self, session: Session, compute: Callable[..., Any], causal: bool, dropout: float
-    ) -> None:
-        self.session = session
-        self.compute = compute
-        self.causal = causal
-        self.dropout = dropout
-
-    def described(self, kind: str, operands: Any) -> tuple[str, Sizes, Attributes]:
-        query, key, value, mask = operands
-        q_len, kv_len = query.shape[-2], key.shape[-2]
-        sizes: Sizes = {
-            "batch": prod(query.shape[:-3]),
-            "heads": query.shape[-3] if query.dim() > 2 else 1,
-            "kv_heads": key.shape[-3] if key.dim() > 2 else 1,
-            "q_len": q_len,
-            # torch aligns the causal mask at the upper left: later keys are never attended to.
-            "kv_len": min(kv_len, q_len) if self.causal else kv_len,
-            "head_dim": query.shape[-1],
-            "v_head_dim": value.shape[-1],
-        }
-        attrs: Attributes = {"causal": bool(self.causal), "mask": mask is not None}
-        if kind == "attention":
-            attrs["dropout"] = self.dropout > 0
-        return kind, sizes, attrs
-
-    def forward(self, *operands: Any) -> Any:
-        with muted(self.session):
-            out = self.compute(*operands)
-        described = self.described("attention", operands)
-        self.session.recorder.semantic(_NAME, described, operands, [out])
-        return out
-
-    def backward(self, grad: Any, out: Any, operands: Any, wanted: Any) -> list[Any]:
-        with muted(self.session):
-            if self.session.options.execute:
-                grads = _real_gradients(self.compute, grad, operands, wanted)
-            else:
-                pairs = zip(operands, wanted, strict=True)
-                grads = [torch.empty_like(t) if w else None for t, w in pairs]
-        described = self.described("attention_backward", operands)
-        reads = [grad, *operands, out]
-        self.session.recorder.semantic(f"{_NAME}_backward", described, reads, grads)
-        return grads
+def attention_sizes(query: Any, key: Any, value: Any, causal: bool) -> Sizes:
+    """Sizes of an attention over (..., heads, tokens, width) operands."""
+    q_len, kv_len = query.shape[-2], key.shape[-2]
+    return {
+        "batch": prod(query.shape[:-3]),
+        "heads": query.shape[-3] if query.dim() > 2 else 1,
+        "kv_heads": key.shape[-3] if key.dim() > 2 else 1,
+        "q_len": q_len,
+        # torch aligns a causal mask at the upper left: keys after the last query are never used.
+        "kv_len": min(kv_len, q_len) if causal else kv_len,
+        "head_dim": query.shape[-1],
+        "v_head_dim": value.shape[-1],
+    }
 
 
 def _empty_output(query: Any, value: Any) -> Any:
@@ -112,32 +76,3 @@ def _empty_output(query: Any, value: Any) -> Any:
     # so that joining the heads afterwards is a view.
     batch, heads, tokens, _ = query.shape
     return query.new_empty((batch, tokens, heads, width)).transpose(1, 2)
-
-
-def _real_gradients(compute: Any, grad: Any, operands: Any, wanted: Any) -> list[Any]:
-    with torch.enable_grad():
-        leaves = [
-            t.detach().requires_grad_(bool(w)) if isinstance(t, torch.Tensor) else t
-            for t, w in zip(operands, wanted, strict=True)
-        ]
-        inputs = [t for t, w in zip(leaves, wanted, strict=True) if w]
-        found = iter(torch.autograd.grad(compute(*leaves), inputs, grad))
-    return [next(found) if w else None for w in wanted]
-
-
-class _Attention(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
-    """Attention with its backward as one op."""
-
-    @staticmethod
-    def forward(ctx: Any, call: _Call, *operands: Any) -> Any:
-        """Runs the call and saves what its backward reads."""
-        out = call.forward(*operands)
-        ctx.call = call
-        ctx.save_for_backward(*operands, out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        """Gradients of query, key, value and, where asked for, of an additive mask."""
-        *operands, out = ctx.saved_tensors
-        return (None, *ctx.call.backward(grad, out, operands, ctx.needs_input_grad[1:]))

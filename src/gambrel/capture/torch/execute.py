@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -77,6 +77,21 @@ class MetaExecutor:
     def _on_meta(self, tensor: Any) -> Any:
         return tensor if tensor.is_meta else self.twins.adopt(tensor)
 
+    def is_fill(self, overload: Overload, args: Sequence[Any]) -> bool:
+        """Whether a copy writes one number of the host everywhere, as ``x[i:j] = 3`` does.
+
+        On the CPU torch turns such an assignment into a fill; on meta it copies a scalar tensor.
+        """
+        if overload.name != "aten.copy_" or any(args[1].stride()) or not args[0].dim():
+            return False
+        source = self.twins.ledger.storage(args[1])
+        return source.id < 0 and source.value is not None
+
+    def run(self, overload: Overload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Runs an op on meta tensors."""
+        shaped = _SHAPES.get(overload.name)
+        return overload.func(*args, **kwargs) if shaped is None else shaped(*args, **kwargs)
+
     def decide(
         self,
         overload: Overload,
@@ -141,6 +156,20 @@ class MetaExecutor:
             for p in pattern
         ]
 
+
+def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Groups along the rows, the columns or the summed dimension; any dtype."""
+    if a.dim() == b.dim() == 2:
+        shape: tuple[int, ...] = (offs.shape[0], a.shape[0], b.shape[1])
+    elif a.dim() == b.dim():
+        shape = (a.shape[0], a.shape[1], b.shape[2])
+    else:
+        shape = (a.shape[-2], b.shape[-1])
+    return a.new_empty(shape, dtype=out_dtype or a.dtype)
+
+
+#: Shapes of ops whose own shape function refuses what their kernels accept (here: float32).
+_SHAPES: Final[dict[str, Callable[..., Any]]] = {"aten._grouped_mm": _grouped_mm}
 
 _MASKS: Final = (torch.bool, torch.uint8)
 _INDEXED: Final = frozenset(

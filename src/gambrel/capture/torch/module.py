@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from gambrel.workload import Role
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
 
-_STATE = ("_parameters", "_buffers", "_modules")
-
 
 @contextmanager
 def meta_module(model: Any, session: Session) -> Iterator[None]:
@@ -25,7 +24,7 @@ def meta_module(model: Any, session: Session) -> Iterator[None]:
         CaptureError: A lazy parameter without a shape, or a wrapped or quantized one.
     """
     modules = dict(_unique_modules(model))
-    saved = [(m, dict(m.__dict__), {k: dict(m.__dict__[k]) for k in _STATE}) for m in modules]
+    saved = [(m, dict(m.__dict__), _contents(m)) for m in modules]
     try:
         for module, path in modules.items():
             _prepare(module, path, session)
@@ -77,9 +76,18 @@ def _buffer(buffer: Any, name: str, session: Session) -> Any:
     return session.twins.adopt(buffer, Role.BUFFER, name)
 
 
-def _restore(module: Any, attributes: dict[str, Any], state: dict[str, dict[str, Any]]) -> None:
-    for key, content in state.items():
-        held = attributes[key]
+def _contents(module: Any) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
+    """Every dict that the module holds (parameters, hooks, ...), with a copy of its contents."""
+    held = [v for v in module.__dict__.values() if type(v) in (dict, OrderedDict)]
+    return [(v, dict(v)) for v in held]
+
+
+def _restore(
+    module: Any,
+    attributes: dict[str, Any],
+    contents: list[tuple[dict[Any, Any], dict[Any, Any]]],
+) -> None:
+    for held, content in contents:
         held.clear()
         held.update(content)
     module.__dict__.clear()

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -17,6 +17,10 @@ from gambrel.workload import Role
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
+
+
+#: Roles that say nothing about what a tensor is kept for.
+_UNNAMED: Final = (Role.INPUT, Role.ACTIVATION, Role.CONSTANT)
 
 
 class _TwinsInCopies(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped here
@@ -117,7 +121,7 @@ def returned_tensors(outputs: Any) -> Iterator[Any]:
 def label_tensors(ledger: Ledger, nests: tuple[Any, Any, Any], returned: list[Any]) -> None:
     """Gives key-value caches and outputs their roles, once the model has run."""
     for tensor, in_cache in tensors_of(nests):
-        if in_cache and ledger.storage(tensor).role in (Role.INPUT, Role.ACTIVATION):
+        if in_cache and ledger.storage(tensor).role in _UNNAMED:
             ledger.label(tensor, Role.KV_CACHE)
     for tensor in returned:
         ledger.label(tensor, Role.OUTPUT, only=Role.ACTIVATION)

@@ -23,6 +23,8 @@ from gambrel.capture.torch.signature import (
 )
 from gambrel.workload import Attributes, Op, Phase, Sizes
 
+_FILL: Final = torch.ops.aten.fill_.Tensor
+
 #: Kinds that neither compute nor move data; not recorded.
 _FREE: Final = frozenset({"view", "sync"})
 
@@ -107,6 +109,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         args, kwargs, operands = self.executor.prepare(
             overload, args, kwargs, Operands(func, args, kwargs)
         )
+        if self.executor.is_fill(overload, args):
+            overload, args, kwargs = overload_of(_FILL), (args[0], args[1].as_strided((), ())), {}
+            operands = Operands(_FILL, args, kwargs)
         return self._run(overload, args, kwargs, operands, self.executor)
 
     def _run(
@@ -135,7 +140,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             made = executor.replay(plan.pattern, operands)  # type: ignore[arg-type]
             result = made[0] if plan.single else tuple(made)
         else:
-            result = overload.func(*args, **kwargs)
+            result = (
+                overload.func(*args, **kwargs)
+                if executor is None
+                else executor.run(overload, args, kwargs)
+            )
             plan = self._plan(overload, args, kwargs, operands, result)
             self._plans[operands.key] = plan
         if executor is not None:
@@ -169,6 +178,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             as_argument(t, numbers.get(id(t), len(arguments) + j)) for j, t in enumerate(results)
         )
         described = describe(overload.name, overload.overload, given, named, outputs)
+        if overload.name == "aten.scalar_tensor":
+            described = Described("sync")  # a number of the host on its way to a kernel
         mutated = self._mutated(overload, args, kwargs, numbers)
         pattern = pattern_of(overload, result, operands) if self.executor is not None else None
         return Plan(described, mutated, pattern, isinstance(result, torch.Tensor))
@@ -246,6 +257,29 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             tuple(entry(t) for t in outputs if t is not None),
             *described[1:],
         )
+
+    def update(
+        self,
+        name: str,
+        described: tuple[str, Sizes, Attributes],
+        *,
+        reads: Sequence[Any],
+        writes: Sequence[Any],
+    ) -> None:
+        """Records an op that writes over tensors that exist.
+
+        Args:
+            name: What to call it.
+            described: Kind, sizes and attributes.
+            reads: Tensors that it reads, in their present version.
+            writes: Tensors that get a new version.
+        """
+        inputs = tuple(self.ledger.entry(t) for t in reads)
+        for tensor in writes:
+            self.ledger.storage(tensor).version += 1
+        outputs = tuple(self.ledger.entry(t) for t in writes)
+        kind, sizes, attrs = described
+        self._append(kind, name, inputs, outputs, sizes, attrs)
 
     def _append(
         self,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention
+from gambrel.capture.torch import attention, scans
+from gambrel.capture.torch.experts import grouped_experts
+from gambrel.capture.torch.layers import recurrent_layers
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
@@ -26,6 +28,8 @@ def replacements(session: Session) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(False)
         for name, make in _everywhere().items():
             _replace_everywhere(stack, name, make, session)
+        grouped_experts(stack, session)
+        recurrent_layers(stack, session)
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
@@ -48,7 +52,11 @@ def _put_back(owner: Any, name: str, before: Any) -> None:
 
 def _everywhere() -> dict[str, Callable[[Any, Session], Any]]:
     """Functions to be replaced under every name they were imported as: name → maker."""
-    return {"scaled_dot_product_attention": attention.make}
+    return {
+        "scaled_dot_product_attention": attention.make,
+        "mamba_selective_scan": scans.make_selective_scan,
+        "mamba2_chunk_scan": scans.make_chunk_scan,
+    }
 
 
 def _replace_everywhere(
