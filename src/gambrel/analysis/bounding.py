@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gambrel.analysis.result import Bound, EngineWork, Measures, ResourceTime
 from gambrel.device.model import Device
-from gambrel.device.roofs import Roof, host_link, main_memory, resolve
+from gambrel.device.roofs import Roof, host_link, main_memory, peer_link, resolve
 from gambrel.ops import Cost
 
 
@@ -75,6 +75,7 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
     rate = link.byte_per_s_per_direction if link else None
     sram = device.level("SRAM")
     off_chip_only = (memory is None or memory.byte_per_s is None) and rate is not None
+    peer = None if off_chip_only else peer_link(device)
     if off_chip_only and link is not None:
         name, byte_per_s, bound = link.name, rate, Bound.NETWORK
         capacity = sram.capacity_bytes if sram else None
@@ -96,8 +97,8 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         memory_byte_per_s=byte_per_s,
         memory_bound=bound,
         capacity_bytes=capacity,
-        link="" if off_chip_only or link is None else link.name,
-        link_byte_per_s=None if off_chip_only else rate,
+        link=peer.name if peer else "",
+        link_byte_per_s=peer.byte_per_s_per_direction if peer else None,
         off_chip_only=off_chip_only,
         notes=notes,
     )
