@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
@@ -94,7 +95,9 @@ def _save(
 
     chart = describe(analysis, (options or Options()).title)
     out = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
     return out.getvalue()
 

@@ -179,7 +179,7 @@ def _draw_labels(canvas: _Canvas, axes: _Axes) -> None:
     """Names the roofs above their lines, right-aligned, and the memory roofs beside theirs."""
     chart = axes.chart
     for roof in chart.roofs:
-        text = shorten(clean(roof.label), canvas.columns // 2)
+        text = shorten(clean(roof.label), canvas.columns * 2 // 3)
         column = canvas.columns - _MARGIN - 1 - display_width(text)
         row = int(axes.y(roof.peak_flop_per_s)) // 4
         _write_near(canvas, column, (row - 1, row + 1), text, "" if roof.used else "dim")
@@ -214,7 +214,7 @@ def _rate_labels(axes: _Axes) -> dict[int, str]:
 def _bottom(axes: _Axes) -> list[str]:
     """The axis with ticks, their labels, and the ridge point below."""
     low, high = axes.chart.x_range
-    rule, labels = ["─"] * axes.columns, [" "] * (axes.columns + _LEFT)
+    rule, labels = ["─"] * axes.columns, list(pad("FLOP/byte", axes.columns + _LEFT))
     decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
     ticks = [(axes.x(10.0**d), format_number(10.0**d), "┴") for d in decades]
     for ridge in axes.chart.ridges:
@@ -234,7 +234,7 @@ def _bottom(axes: _Axes) -> list[str]:
             labels[at : at + len(text)] = text
             rule[column] = mark
     zero = " " * (_LEFT - 2)
-    return [f"{zero} └{''.join(rule)}", "".join(labels).rstrip() + "  FLOP/byte"]
+    return [f"{zero} └{''.join(rule)}", "".join(labels).rstrip()]
 
 
 def _legend(chart: Chart, options: Options) -> list[str]:

@@ -171,7 +171,7 @@ def table(columns: Sequence[Column], width: int, color: bool = False) -> list[st
     """Lays out a table in at most ``width`` columns: heading, rule, one line a row."""
     laid = fit(columns, width)
     gap = " " * GAP
-    head = gap.join(paint(pad(c.title, w, c.align), "bold", color) for c, w in laid)
+    head = gap.join(_painted(c.title, w, c.align, "bold", color) for c, w in laid)
     rule = paint("─" * (sum(w for _, w in laid) + GAP * (len(laid) - 1)), "dim", color)
     rows = zip(*(_cells(c, w, color) for c, w in laid), strict=True)
     return [head.rstrip(), rule, *(gap.join(row).rstrip() for row in rows)]
@@ -180,7 +180,14 @@ def table(columns: Sequence[Column], width: int, color: bool = False) -> list[st
 def _cells(column: Column, width: int, color: bool) -> Iterable[str]:
     styles = column.styles or ("",) * len(column.cells)
     for cell, style in zip(column.cells, styles, strict=True):
-        yield paint(pad(shorten(cell, width), width, column.align), style, color)
+        yield _painted(shorten(cell, width), width, column.align, style, color)
+
+
+def _painted(text: str, width: int, align: str, style: str, color: bool) -> str:
+    # The padding stays outside the colour, so that the end of a line can be trimmed.
+    space = " " * max(width - display_width(text), 0)
+    shown = paint(text, style, color) if text else ""
+    return space + shown if align == ">" else shown + space
 
 
 def beside(left: Sequence[str], right: Sequence[str], left_width: int) -> list[str]:

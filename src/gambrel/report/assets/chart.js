@@ -31,7 +31,8 @@ class Chart {
       button("⟲", "Reset the view", () => this.reset())),
     h("p", { class: "hint" }, "Drag to move, Ctrl + wheel to zoom, arrow keys go from op to op. Area of a dot: its time at the bound."));
     this.listen();
-    new ResizeObserver(() => this.layout()).observe(host);
+    // Only the width counts: the height follows from it, and would call this again.
+    new ResizeObserver(() => { if (this.host.clientWidth !== this.width) this.layout(); }).observe(host);
   }
 
   show(view, others) {

@@ -22,21 +22,30 @@ function shareCell(op) {
   return h("span", {}, known(op, percent(op.time_share)), h("span", { class: `track ${boundOf(op)}` }, track));
 }
 
+// Rows that exist at first; more are made when the reader scrolls to the end, so that thousands of
+// ops open at once.
+const CHUNK = 200;
+
 class OpTable {
   constructor(host, select) {
     this.host = host;
     this.select_ = select;
     this.sort = { column: 7, down: true };
+    host.addEventListener("scroll", () => {
+      if (host.scrollTop + host.clientHeight > host.scrollHeight - 400) this.extend(this.made + CHUNK);
+    });
+    window.addEventListener("beforeprint", () => this.extend(Infinity));
   }
 
   show(ops) {
     longestShare = Math.max(...ops.map((o) => o.time_share || 0), 1e-12);
     this.ops = ops;
+    this.on = null;
+    this.passes = () => true;
+    this.rows = new Array(ops.length);
+    this.text = ops.map((o) => [o.name, o.kind, o.op, o.module, o.shapes, o.source].join("\n").toLowerCase());
     this.heads = COLUMNS.map((c, i) => h("th", { class: c.css, scope: "col" },
       h("button", { type: "button", onclick: () => this.sortBy(i) }, c.title)));
-    this.rows = ops.map((op, index) => h("tr", { tabindex: "0", "data-index": index },
-      ...COLUMNS.map((c) => h("td", { class: c.css, title: c.css === "name" || c.css === "shapes" ? c.key(op) : null }, c.cell(op)))));
-    this.text = ops.map((o) => [o.name, o.kind, o.op, o.module, o.shapes, o.source].join("\n").toLowerCase());
     this.body = h("tbody", {});
     this.body.addEventListener("click", (e) => this.pick(e.target));
     this.body.addEventListener("keydown", (e) => this.key(e));
@@ -44,30 +53,48 @@ class OpTable {
     this.arrange();
   }
 
+  row(index) {
+    const op = this.ops[index], full = (c) => (c.css === "name" || c.css === "shapes" ? c.key(op) : null);
+    this.rows[index] ||= h("tr", { tabindex: "0", "data-index": index, class: index === this.on ? "on" : null },
+      ...COLUMNS.map((c) => h("td", { class: c.css, title: full(c) }, c.cell(op))));
+    return this.rows[index];
+  }
+
   sortBy(column) {
-    this.sort = { column, down: this.sort.column === column ? !this.sort.down : Boolean(COLUMNS[column].css === "n") };
+    this.sort = { column, down: this.sort.column === column ? !this.sort.down : COLUMNS[column].css === "n" };
     this.arrange();
   }
 
   arrange() {
     const { column, down } = this.sort, keys = this.ops.map(COLUMNS[column].key), sign = down ? -1 : 1;
-    const sorted = this.ops.map((_, i) => i).sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : a - b));
+    this.order = this.ops.map((_, i) => i).sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : a - b));
     this.heads.forEach((head, i) => {
       if (i === column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    this.body.replaceChildren(...sorted.map((i) => this.rows[i]));
+    this.refresh();
+  }
+
+  refresh() {
+    this.list = this.order.filter(this.passes);
+    this.made = 0;
+    this.body.replaceChildren();
+    this.host.scrollTop = 0;
+    this.extend(CHUNK);
+  }
+
+  extend(count) {
+    const end = Math.min(count, this.list.length);
+    if (end <= this.made) return;
+    this.body.append(...this.list.slice(this.made, end).map((i) => this.row(i)));
+    this.made = end;
   }
 
   // Shows the rows that pass; returns how many and their share of the time.
   filter(passes) {
-    let count = 0, share = 0;
-    this.rows.forEach((row, i) => {
-      const shown = passes(i);
-      row.hidden = !shown;
-      if (shown) { count += 1; share += this.ops[i].time_share || 0; }
-    });
-    return { count, share };
+    this.passes = passes;
+    this.refresh();
+    return { count: this.list.length, share: this.list.reduce((sum, i) => sum + (this.ops[i].time_share || 0), 0) };
   }
 
   pick(target) {
@@ -84,16 +111,19 @@ class OpTable {
   }
 
   step(row, down) {
-    let next = row;
-    do next = down ? next.nextElementSibling : next.previousElementSibling; while (next && next.hidden);
+    if (down && !row.nextElementSibling) this.extend(this.made + CHUNK);
+    const next = down ? row.nextElementSibling : row.previousElementSibling;
     if (next) { next.focus(); this.select_(Number(next.dataset.index)); }
   }
 
   highlight(index, scroll) {
-    this.rows.forEach((row, i) => row.classList.toggle("on", i === index));
-    if (!scroll || index === null) return;
+    if (this.on !== null && this.rows[this.on]) this.rows[this.on].classList.remove("on");
+    this.on = index;
+    if (index === null) return;
+    this.extend(this.list.indexOf(index) + 1);
+    const row = this.row(index);
+    row.classList.add("on");
     // Scrolls the table alone: the page stays where the reader looks.
-    const row = this.rows[index];
-    this.host.scrollTop = row.offsetTop - this.host.clientHeight / 2;
+    if (scroll) this.host.scrollTop = row.offsetTop - this.host.clientHeight / 2;
   }
 }

@@ -1,0 +1,261 @@
+"""JSON: nothing is lost, nothing is guessed, and what is no analysis is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gambrel.analysis.result import (
+    Analysis,
+    Bound,
+    EngineWork,
+    Estimate,
+    Group,
+    Measures,
+    OpResult,
+    ResourceTime,
+    State,
+)
+from gambrel.errors import FileFormatError
+from gambrel.report import load_analyses, load_analysis, render, render_many
+from gambrel.report.json_ import to_data
+from gambrel.report.terms import ALL_UNITS, DEFINITIONS, DERIVED
+from tests.report import samples
+
+BUILDERS = (
+    samples.tiny,
+    samples.hostile,
+    samples.empty,
+    samples.unknown,
+    samples.estimated,
+)
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_loads_without_loss(build: Callable[[], Analysis]) -> None:
+    analysis = build()
+    assert load_analysis(str(render(analysis, "json")).encode()) == analysis
+
+
+def test_loads_two_thousand_ops() -> None:
+    analysis = samples.large()
+    assert load_analysis(str(render(analysis, "json")).encode()) == analysis
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+COUNT = st.integers(0, 2**80)  # beyond 64 bits: counts are exact at any size
+MEASURES = st.builds(
+    Measures,
+    matrix_flops=COUNT,
+    vector_flops=COUNT,
+    special_ops=COUNT,
+    read_bytes=COUNT,
+    write_bytes=COUNT,
+    link_bytes=COUNT,
+    work=st.tuples(
+        st.builds(
+            EngineWork,
+            work_class=st.text(),
+            dtype=st.text(),
+            flops=COUNT,
+            peak_flop_per_s=st.none() | FINITE,
+            time_s=st.none() | FINITE,
+        )
+    ),
+    times=st.tuples(
+        st.builds(
+            ResourceTime,
+            resource=st.text(),
+            bound=st.sampled_from(Bound),
+            time_s=FINITE,
+            utilization=FINITE,
+        )
+    ),
+    bound=st.none() | st.sampled_from(Bound),
+    bound_time_s=st.none() | st.floats(0, 1e9),
+    expected_time_s=st.none()
+    | st.builds(
+        Estimate, value=FINITE, low=FINITE, high=FINITE, confidence=st.text(), reason=st.text()
+    ),
+    peak_flop_per_s=st.none() | st.floats(1, 1e20),
+    peak_byte_per_s=st.none() | st.floats(1, 1e20),
+    time_share=st.none() | FINITE,
+)
+OPS = st.lists(
+    st.builds(
+        OpResult,
+        name=st.text(),
+        kind=st.text(),
+        op=st.text(),
+        module=st.text(),
+        source=st.text(),
+        phase=st.text(),
+        state=st.sampled_from(State),
+        count=COUNT,
+        shapes=st.text(),
+        measures=MEASURES,
+    ),
+    max_size=3,
+).map(tuple)
+GROUPS = st.lists(st.builds(Group, name=st.text(), count=COUNT, measures=MEASURES), max_size=2)
+
+
+@settings(deadline=None, max_examples=60)
+@given(MEASURES, OPS, GROUPS.map(tuple), st.dictionaries(st.text(), FINITE, max_size=3))
+def test_any_analysis_loads_without_loss(
+    total: Measures, ops: tuple[OpResult, ...], groups: tuple[Group, ...], shares: dict[str, float]
+) -> None:
+    analysis = msgspec.structs.replace(
+        samples.empty(), total=total, ops=ops, by_kind=groups, by_module=groups, bound_shares=shares
+    )
+    assert load_analysis(str(render(analysis, "json")).encode()) == analysis
+
+
+def test_no_stored_field_of_an_op_or_group_is_hidden_by_a_measure() -> None:
+    measures = {*Measures.__struct_fields__, *DERIVED}
+    assert measures & {*OpResult.__struct_fields__, *Group.__struct_fields__} == {"measures"} - {
+        "measures"
+    }
+
+
+def test_promised_keys() -> None:
+    data = json.loads(render(samples.tiny(), "json"))
+    assert data["schema_version"] == 1
+    assert {"units", "definitions", "model", "hardware", "total", "ops"} <= data.keys()
+    keys = {
+        *("flops", "matrix_flops", "vector_flops", "special_ops", "read_bytes", "write_bytes"),
+        *("traffic_bytes", "arithmetic_intensity", "ridge_point", "bound", "bound_time_s"),
+        *("expected_time_s", "attainable_flop_per_s", "compute_utilization", "memory_utilization"),
+    }
+    assert {*keys, "coverage"} <= data["total"].keys()
+    assert all(
+        {*keys, "name", "kind", "count", "shapes", "state"} <= op.keys() for op in data["ops"]
+    )
+
+
+def test_figures_by_hand() -> None:
+    total = json.loads(render(samples.tiny(), "json"))["total"]
+    # 236e6 + 924e6 + 50e6 + 4.096e6 in the four matrix ops
+    assert total["flops"] == total["matrix_flops"] == 1_214_096_000
+    # 2 + 3.2 + 3.2 + 2 + 4 + 3.2 + 1.5 + 2 + 0.4 + 0 + 4.102 MB
+    assert total["traffic_bytes"] == 25_602_000
+    assert total["ridge_point"] == 100.0  # 100 TFLOP/s over 1 TB/s
+    assert total["arithmetic_intensity"] == pytest.approx(47.4219, abs=1e-4)
+    # 2.36 + 3.2 + 3.2 + 2 + 9.24 + 3.2 + 1.5 + 2 + 0.4 + 1 + 4.102 µs
+    assert total["bound_time_s"] == pytest.approx(32.202e-6)
+    assert total["attainable_flop_per_s"] == pytest.approx(47.4219e12, rel=1e-5)
+    assert total["coverage"] == pytest.approx(14 / 15)  # 12 ops and 3 free ones, one unmodelled
+
+
+def test_infinite_intensity_is_a_text_and_unknown_is_null() -> None:
+    ops = {op["name"]: op for op in json.loads(render(samples.tiny(), "json"))["ops"]}
+    assert ops["layer2.0.on_chip"]["arithmetic_intensity"] == "Infinity"
+    assert ops["layer2.0.cat"]["arithmetic_intensity"] == 0
+    assert ops["conv1"]["expected_time_s"] is None
+    bare = json.loads(render(samples.unknown(), "json"))["total"]
+    assert bare["bound"] is bare["bound_time_s"] is bare["ridge_point"] is None
+
+
+def test_every_number_has_a_unit() -> None:
+    plain = {"schema_version", "year", "value", "low", "high"}
+    found = set(_numbers(json.loads(render(samples.estimated(), "json"))))
+    found -= {"batch", "image", *samples.tiny().unmodelled, "compute", "memory"}
+    assert found - ALL_UNITS.keys() <= plain
+    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= {"bound"}
+
+
+def _numbers(data: Any, key: str = "") -> Any:
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from _numbers(value, name)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _numbers(value, key)
+    elif isinstance(data, (int, float)) and not isinstance(data, bool):
+        yield key
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    golden("analysis.json", str(render(samples.tiny(), "json")))
+
+
+def test_several_are_a_list() -> None:
+    batches = [samples.build(batch=b) for b in (1, 8)]
+    text = str(render_many(batches, "json"))
+    assert load_analyses(text.encode()) == tuple(batches)
+    with pytest.raises(FileFormatError, match="a list of 2 analyses; read it with load_analyses"):
+        load_analysis(text.encode())
+    assert load_analyses(str(render(batches[0], "json")).encode()) == (batches[0],)
+
+
+def test_not_finite_is_refused_rather_than_written_as_unknown() -> None:
+    broken = msgspec.structs.replace(samples.tiny(), ideal_bound_time_s=math.inf)
+    with pytest.raises(ValueError, match=r"analysis\.ideal_bound_time_s is inf"):
+        render(broken, "json")
+
+
+def _changed(**change: Any) -> bytes:
+    return json.dumps(to_data(samples.tiny()) | change, default=str).encode()
+
+
+def _without(key: str) -> bytes:
+    data = to_data(samples.tiny())
+    del data["total"][key]
+    return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "no valid JSON"),
+        (b"\xff\xfe\x00", "no valid JSON"),
+        (b"[" * 100_000, "no valid JSON"),
+        (b"{}", '"type" is not "gambrel/analysis"'),
+        (b"3", '"type" is not'),
+        (b'{"schema_version": 1}', '"type" is not'),
+        (_changed(schema_version=99), "schema version 99; this gambrel reads version 1"),
+        (_changed(ops=7), "not a complete analysis"),
+        (_changed(ops=["x"]), "not a complete analysis"),
+        (_changed(total=None), "not a complete analysis"),
+        (_changed(coverage=0, hardware={"id": "x"}), "`name`"),
+        (_changed(model="resnet50"), "Expected `object`, got `str`"),
+        (_without("matrix_flops"), "field 'matrix_flops' is missing"),
+        (_without("coverage"), "field 'coverage' is missing"),
+    ],
+)
+def test_broken_data_is_refused(raw: bytes, message: str) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        load_analysis(raw)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 40_000))
+def test_truncated_is_refused(length: int) -> None:
+    raw = str(render(samples.tiny(), "json")).rstrip().encode()
+    with pytest.raises(FileFormatError):
+        load_analysis(raw[: min(length, len(raw) - 1)])
+
+
+def test_files(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"cannot read .*absent.json: No such file"):
+        load_analysis(tmp_path / "absent.json")
+    with pytest.raises(FileFormatError, match=r"cannot read .*: Is a directory"):
+        load_analysis(tmp_path)
+    path = tmp_path / "a.json"
+    path.write_text(str(render(samples.tiny(), "json")), encoding="utf-8")
+    assert load_analysis(str(path)) == samples.tiny()
+    huge = tmp_path / "huge.json"
+    with huge.open("wb") as file:
+        file.truncate((1 << 29) + 1)  # sparse: occupies no disk
+    with pytest.raises(FileFormatError, match="larger than"):
+        load_analysis(huge)

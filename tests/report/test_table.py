@@ -1,0 +1,135 @@
+"""The terminal table and the Markdown: what is shown at which width, and what is never hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gambrel.analysis.result import Analysis
+from gambrel.report import Options, render, render_many
+from gambrel.report.text import display_width, strip_color
+from tests.report import samples
+
+Golden = Callable[[str, str], None]
+ALL = (samples.tiny, samples.hostile, samples.empty, samples.unknown, samples.estimated)
+
+
+def text(analysis: Analysis, **options: object) -> str:
+    return str(render(analysis, "table", Options(**options)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_golden(width: int, golden: Golden) -> None:
+    golden(f"table_{width}.txt", text(samples.tiny(), width=width))
+
+
+def test_golden_hostile(golden: Golden) -> None:
+    golden("table_hostile.txt", text(samples.hostile(), width=80))
+
+
+def test_golden_unknown(golden: Golden) -> None:
+    golden("table_unknown.txt", text(samples.unknown(), width=80))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 159, 160, 200, 300])
+@pytest.mark.parametrize("build", ALL)
+def test_no_line_is_wider_than_the_terminal(build: Callable[[], Analysis], width: int) -> None:
+    lines = text(build(), width=width).splitlines()
+    # Below 60 columns the figures that always stay may need a little more.
+    assert max(map(display_width, lines)) <= max(width, 60)
+
+
+@pytest.mark.parametrize("build", ALL)
+def test_colour_changes_nothing_but_colour(build: Callable[[], Analysis]) -> None:
+    analysis = build()
+    plain, colored = text(analysis), text(analysis, color=True)
+    assert "\x1b" not in plain
+    assert colored != plain
+    assert "\n".join(map(strip_color, colored.split("\n"))) == plain
+
+
+def test_wider_terminals_show_more() -> None:
+    narrow, wide = text(samples.tiny(), width=80), text(samples.tiny(), width=200)
+    assert "1x3x224x224, 64x3x7x7 -> 1x64x112x112" in wide
+    assert "1x3x224x224, 64x3x7x7" not in narrow
+
+
+def test_unmodelled_ops_have_no_figures() -> None:
+    line = next(x for x in text(samples.tiny()).splitlines() if "layer2.0.mystery" in x)
+    assert line.split() == ["layer2.0.mystery", "1", "?", "?", "?", "?", "?", "?"]
+    assert "no formula for: mystery_op ×1" in text(samples.tiny(), width=200)
+
+
+def test_coverage_is_always_printed() -> None:
+    for build in ALL:
+        assert "% of ops" in text(build())
+
+
+def test_unknown_is_said() -> None:
+    shown = text(samples.unknown(), width=120)
+    assert "bound unknown" in shown
+    assert "ridge point unknown" in shown
+    assert "Bound time   unknown" in shown
+    assert "capacity unknown" in shown
+    assert "0 s" not in shown
+
+
+def test_estimate_with_range_and_confidence() -> None:
+    assert "20 µs (16 µs to 26 µs), medium confidence: calibrated on a sibling" in text(
+        samples.estimated(), width=200
+    )
+
+
+def test_top_ops_first_and_the_rest_is_summed() -> None:
+    lines = text(samples.tiny(), top=2).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("op "))
+    assert lines[at + 2].startswith("layer1.*.conv2")
+    assert lines[at + 3].startswith("fc")
+    # 32.202 µs in all; 9.24 + 4.102 shown; 18.86 / 32.202 = 58.6 %
+    assert lines[at + 4] == "10 more ops take 58.6% of the bound time"
+
+
+def test_top_zero_lists_all() -> None:
+    shown = text(samples.large(300), top=0, width=200)
+    assert "more ops take" not in shown
+    assert shown.count("model.layers.") == 300
+
+
+def test_no_ops() -> None:
+    assert "The model has no ops that cost anything." in text(samples.empty())
+
+
+def test_does_not_fit() -> None:
+    import msgspec
+
+    analysis = samples.tiny()
+    tight = msgspec.structs.replace(analysis.footprint, capacity_bytes=2**20, fits=False)
+    shown = text(msgspec.structs.replace(analysis, footprint=tight), width=120)
+    assert "does NOT fit in 1 MiB" in shown
+
+
+def test_several(golden: Golden) -> None:
+    batches = [samples.build(batch=b) for b in (1, 8, 64)]
+    golden("compare_80.txt", str(render_many(batches, "table", Options(width=80))))
+    assert "tinynet" in str(render_many(batches, "table", Options(width=200)))
+
+
+def test_markdown_golden(golden: Golden) -> None:
+    golden("report.md", str(render(samples.tiny(), "markdown")))
+
+
+def test_markdown_escapes() -> None:
+    shown = str(render(samples.hostile(), "markdown"))
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "\x1b" not in shown
+    # A "|" in a name opens no further cell: every line of the table of ops has 9 of them unescaped.
+    rows = [x for x in shown.splitlines() if "HYPERLINK" in x]
+    assert [x.replace("\\|", "").count("|") for x in rows] == [10]
+
+
+def test_markdown_of_several_and_of_none() -> None:
+    shown = str(render_many([samples.tiny(), samples.unknown()], "markdown"))
+    assert "| tinynet | batch 1, image 224 | Bare Metal | fp16 | unknown | unknown |" in shown
+    assert "## Ops" not in str(render(samples.empty(), "markdown"))
