@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 import msgspec
 
+from gambrel._version import __version__
 from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_of, share_of
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
@@ -108,7 +109,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         assumptions=_assumptions(workload, precision, roofs, settings),
         warnings=_warnings(table, memory, device),
         workload=workload,
-        gambrel_version=_version(),
+        gambrel_version=__version__,
         engine=settings.engine or "",
     )
 
@@ -280,9 +281,3 @@ def _warnings(table: _Table, memory: Footprint, device: Device) -> tuple[str, ..
             f"{format_capacity(memory.capacity_bytes)}: it does not fit."
         )
     return tuple(warnings)
-
-
-def _version() -> str:
-    from gambrel import __version__
-
-    return __version__
