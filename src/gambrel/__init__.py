@@ -41,7 +41,36 @@ _HOMES = {
     "sweep": "gambrel.api",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = [
+    "Analysis",
+    "Bound",
+    "CaptureError",
+    "Ceiling",
+    "Device",
+    "DeviceError",
+    "Estimate",
+    "FileFormatError",
+    "GambrelError",
+    "InputError",
+    "Link",
+    "Measures",
+    "MemoryLevel",
+    "MissingExtraError",
+    "Op",
+    "OpResult",
+    "Source",
+    "Symbol",
+    "Tensor",
+    "UnifiedAnalyzer",
+    "UnknownNameError",
+    "Workload",
+    "WorkloadError",
+    "__version__",
+    "analyze",
+    "load",
+    "load_model",
+    "sweep",
+]
 
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
