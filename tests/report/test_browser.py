@@ -1,0 +1,135 @@
+"""The page in a real browser: hovering, selecting, filtering, sorting, zooming. Needs chromium."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gambrel.analysis.result import Analysis
+from gambrel.report import render, render_many
+from tests.report import samples
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+]
+
+#: Acts on the page as a reader would and reports what it shows.
+ACT = """
+<script>
+const out = {};
+const click = (e) => e.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+const pointer = (type, x, y) => chart.svg.dispatchEvent(
+  new PointerEvent(type, { clientX: x, clientY: y, bubbles: true, pointerId: 1 }));
+const shownRows = () => [...document.querySelectorAll("#table tbody tr")]
+  .map((r) => r.cells[0].textContent);
+const shownDots = () => chart.dots.filter((d) => d.style.visibility !== "hidden").length;
+const found = () => document.getElementById("found").textContent;
+try {
+  out.rows = shownRows();
+  out.dots = chart.dots.length;
+  const [x, y] = chart.place(chart.data.points[0]), r = chart.svg.getBoundingClientRect();
+  pointer("pointermove", r.left + x, r.top + y);
+  out.tip = document.getElementById("tip").innerText;
+  pointer("pointerdown", r.left + x, r.top + y);
+  pointer("pointerup", r.left + x, r.top + y);
+  out.rowOfDot = document.querySelector("#table tr.on").cells[0].textContent;
+  click(document.querySelectorAll("#table tbody tr")[1]);
+  out.dotOfRow = chart.data.points[chart.dots.findIndex((d) => d.classList.contains("on"))].name;
+  const search = document.getElementById("search");
+  search.value = "LAYER2";
+  search.dispatchEvent(new Event("input"));
+  out.searched = shownRows();
+  out.searchedDots = shownDots();
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  click(document.querySelectorAll("#legend .group")[1].querySelector(".toggle"));
+  out.withoutKind = [found(), shownDots()];
+  click(document.querySelectorAll("#legend .group")[1].querySelector(".toggle"));
+  click(document.querySelectorAll("#table thead button")[0]);
+  out.byName = shownRows();
+  const before = chart.view.x[1] - chart.view.x[0];
+  chart.svg.dispatchEvent(new KeyboardEvent("keydown", { key: "+" }));
+  out.zoomed = (chart.view.x[1] - chart.view.x[0]) / before;
+  chart.svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
+  out.reset = chart.view.x[1] - chart.view.x[0] === before;
+  const others = document.querySelectorAll("#compare button");
+  if (others.length) click(others[1]);
+  out.opened = document.getElementById("subtitle").textContent;
+  out.injected = document.querySelectorAll("main img, main script, main b b").length;
+} catch (error) { out.error = `${error} ${error.stack}`; }
+document.title = "RESULT " + JSON.stringify(out);
+</script></body>
+"""
+
+
+def act(text: str, folder: Path) -> dict[str, Any]:
+    """What the page shows when acted upon."""
+    # The policy would refuse the added script, as it should.
+    text = re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", ACT)
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
+    command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    command += [
+        "--disable-sync",
+        f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1300,1200",
+    ]
+    command += ["--dump-dom", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    result = re.search(r"<title>RESULT (.*?)</title>", done.stdout, re.DOTALL)
+    assert result, done.stderr[-500:]
+    shown: dict[str, Any] = json.loads(html.unescape(result.group(1)))
+    assert "error" not in shown, shown["error"]
+    return shown
+
+
+def test_a_reader_explores(tmp_path: Path) -> None:
+    shown = act(str(render(samples.tiny(), "html")), tmp_path)
+    assert shown["dots"] == len(shown["rows"]) == 12
+    assert shown["rows"][:2] == ["layer1.*.conv2", "fc"]
+    for part in ("layer1.*.conv2", "924 MFLOP", "231 FLOP/byte (ridge 100)", "9.24 µs (28.7%)"):
+        assert part in shown["tip"]
+    assert shown["rowOfDot"] == "layer1.*.conv2"
+    assert shown["dotOfRow"] == "fc"
+    assert sorted(shown["searched"]) == [
+        "layer2.0.cat",
+        "layer2.0.downsample",
+        "layer2.0.mystery",
+        "layer2.0.on_chip",
+        "layer2.0.softmax",
+    ]
+    assert shown["searchedDots"] == 5
+    # The three convolutions take 2.36 + 9.24 + 1.5 of 32.202 µs: 40.7 %.
+    assert shown["withoutKind"] == ["9 of 12 rows, 59.3% of the bound time", 9]
+    assert shown["byName"] == sorted(shown["rows"])
+    assert shown["zoomed"] == pytest.approx(0.6)
+    assert shown["reset"] is True
+
+
+def test_several_analyses(tmp_path: Path) -> None:
+    batches: list[Analysis] = [samples.build(batch=b) for b in (1, 8)]
+    shown = act(str(render_many(batches, "html")), tmp_path)
+    assert shown["opened"] == "memory-bound · tinynet, batch 8, image 224, fp16 on Round 100"
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    shown = act(str(render(samples.hostile(), "html")), tmp_path)
+    assert shown["injected"] == 0
+    assert "<script>alert(1)</script>" in shown["rows"]
+    assert any("\\u202e" in name for name in shown["rows"])
+
+
+def test_two_thousand_ops(tmp_path: Path) -> None:
+    shown = act(str(render(samples.large(), "html")), tmp_path)
+    assert shown["dots"] == 2000
+    assert len(shown["rows"]) == 200  # the rest is made when scrolled to
