@@ -157,7 +157,7 @@ class MetaExecutor:
         ]
 
 
-def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+def _grouped_mm(a: Any, b: Any, offs: Any = None, out_dtype: Any = None, **_: Any) -> Any:
     """Groups along the rows, the columns or the summed dimension; any dtype."""
     if a.dim() == b.dim() == 2:
         shape: tuple[int, ...] = (offs.shape[0], a.shape[0], b.shape[1])

@@ -30,10 +30,23 @@ def replacements(session: Session) -> Iterator[None]:
             _replace_everywhere(stack, name, make, session)
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
+        _one_suppression(stack)
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
         yield
+
+
+def _one_suppression(stack: ExitStack) -> None:
+    """Makes torchvision suppress the boxes of all classes at once, with shifted coordinates.
+
+    Above a number of boxes it loops over the classes that occur, which depends on data; both give
+    the same boxes.
+    """
+    boxes = sys.modules.get("torchvision.ops.boxes")
+    at_once = getattr(boxes, "_batched_nms_coordinate_trick", None)
+    if at_once is not None and hasattr(boxes, "_batched_nms_vanilla"):
+        put(stack, boxes, "_batched_nms_vanilla", at_once)
 
 
 def put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:

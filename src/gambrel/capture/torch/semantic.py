@@ -69,7 +69,7 @@ class Node:
         """Makes and records the gradients of the operands that want one."""
         with muted(self.session):
             pairs = zip(operands, wanted, strict=True)
-            found = [torch.empty_like(t) if w else None for t, w in pairs]
+            found: list[Any] = [torch.empty_like(t) if w else None for t, w in pairs]
             if self.session.options.execute:
                 values = _real_gradients(self.compute, grads, operands, wanted)
                 for gradient, value in zip(found, values, strict=True):
