@@ -10,7 +10,7 @@ from gambrel.ops.base import Cost, OpView, formula, work
 #: Update rules with p parameter, g gradient, m and v moving averages; factors that depend on the
 #: step only are known. A moving average b * m + (1 - b) * x is 3, of a square 4. Rules as stated
 #: in the documentation of torch.optim.
-_RULES: Final[Mapping[str, tuple[int, int]]] = {
+RULES: Final[Mapping[str, tuple[int, int]]] = {
     "sgd": (2, 0),  # p - lr * g
     "sgd_momentum": (4, 0),  # m = b * m + g; p - lr * m
     "sgd_nesterov": (6, 0),  # and g + b * m
@@ -38,7 +38,7 @@ def optimizer(op: OpView) -> Cost | None:
     Sizes: elements (parameters). Attrs: function, weight_decay. Inputs: parameters, gradients,
     state. Outputs: parameters, state.
     """
-    rule = _RULES.get(str(op.attrs.get("function")))
+    rule = RULES.get(str(op.attrs.get("function")))
     if rule is None:
         return None
     vector, special = rule[0] + 2 * bool(op.attrs.get("weight_decay")), rule[1]
