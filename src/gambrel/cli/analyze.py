@@ -121,7 +121,7 @@ def analyze(
         trust=trust,
     )
     files = [*([html] if html else []), *(output or [])]
-    check_outputs(files)
+    check_outputs(files, len(question.batches))
     analyses = answer(question)
     if json_:
         print_json(analyses, files)

@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis
 
 
-def check_outputs(files: Sequence[Path]) -> None:
+def check_outputs(files: Sequence[Path], count: int) -> None:
     """Refuses, before any work, a file that could not be written.
+
+    Args:
+        files: To be written.
+        count: How many analyses they are to show.
 
     Raises:
         UnknownNameError: No format has that suffix.
-        InputError: The folder does not exist.
+        InputError: The folder does not exist, or the format shows one analysis only.
     """
     from gambrel.report import format_of
 
     for path in files:
+        if count > 1 and not format_of(path).several:
+            raise InputError(f"{path}: this format shows one analysis, not {count}; use .html.")
         format_of(path)
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
