@@ -57,7 +57,7 @@ def test_wider_terminals_show_more() -> None:
 
 def test_unmodelled_ops_have_no_figures() -> None:
     line = next(x for x in text(samples.tiny()).splitlines() if "layer2.0.mystery" in x)
-    assert line.split() == ["layer2.0.mystery", "1", "?", "?", "?", "?", "?", "?"]
+    assert line.split() == ["layer2.0.mystery", "?", "?", "?", "?", "?", "?"]
     assert "no formula for: mystery_op ×1" in text(samples.tiny(), width=200)
 
 

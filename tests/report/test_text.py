@@ -15,6 +15,7 @@ from gambrel.report.text import (
     fit,
     paint,
     shorten,
+    shorten_path,
     strip_color,
     table,
 )
@@ -107,3 +108,23 @@ def test_beside_ignores_colour_codes() -> None:
     left = [paint("ab", "bold", True), "c"]
     lines = beside(left, ["x", "y", "z"], 4)
     assert [strip_color(line) for line in lines] == ["ab  x", "c   y", "    z"]
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "expected"),
+    [
+        ("encoder.layer.0.output", 22, "encoder.layer.0.output"),
+        ("encoder.layer.0.output", 20, "e.layer.0.output"),
+        ("encoder.layer.10.output", 15, "e.l.10.output"),
+        ("model.layers.*.mlp.gate_proj", 20, "m.l.*.mlp.gate_proj"),
+        ("model.layers.3.mlp.gate_proj", 12, "m.l…ate_proj"),
+        ("", 5, ""),
+    ],
+)
+def test_shorten_path_keeps_numbers_and_the_end(path: str, width: int, expected: str) -> None:
+    assert shorten_path(path, width) == expected
+
+
+@given(st.text(alphabet="ab.0*卷", max_size=50), st.integers(1, 30))
+def test_shorten_path_never_exceeds(path: str, width: int) -> None:
+    assert display_width(shorten_path(path, width)) <= width

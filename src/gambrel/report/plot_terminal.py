@@ -7,12 +7,12 @@ on two logarithmic axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Chart, Point, describe
+from gambrel.report.chart import Chart, MemoryRoof, Point, Roof, describe
 from gambrel.report.options import Options
 from gambrel.report.text import clean, display_width, pad, paint, shorten, wrap
 from gambrel.units import format_number, format_si
@@ -118,14 +118,17 @@ def draw(chart: Chart, options: Options) -> str:
     _draw_roofs(canvas, axes)
     for point in (*reversed(chart.points), chart.total):
         _draw_point(canvas, axes, point)
-    _draw_labels(canvas, axes)
+    left_out = _draw_labels(canvas, axes)
     ticks = _rate_labels(axes)
     lines = [
         f"{pad(ticks.get(row, ''), _LEFT - 2, '>')} │{canvas.line(row, options.color)}"
         for row in range(rows)
     ]
     heading = paint(shorten(clean(chart.title), options.columns), "title", options.color)
-    return "\n".join([heading, "  FLOP/s", *lines, *_bottom(axes), *_legend(chart, options)]) + "\n"
+    return (
+        "\n".join([heading, "  FLOP/s", *lines, *_bottom(axes), *_legend(chart, left_out, options)])
+        + "\n"
+    )
 
 
 def _draw_roofs(canvas: _Canvas, axes: _Axes) -> None:
@@ -175,32 +178,38 @@ def _style(bound: str) -> str:
     return "dim" if bound == "unknown" else bound
 
 
-def _draw_labels(canvas: _Canvas, axes: _Axes) -> None:
-    """Names the roofs above their lines, right-aligned, and the memory roofs beside theirs."""
+def _draw_labels(canvas: _Canvas, axes: _Axes) -> list[str]:
+    """Names the roofs on their lines; returns the labels for which there was no room."""
     chart = axes.chart
-    for roof in chart.roofs:
-        text = shorten(clean(roof.label), canvas.columns * 2 // 3)
-        column = canvas.columns - _MARGIN - 1 - display_width(text)
-        row = int(axes.y(roof.peak_flop_per_s)) // 4
-        _write_near(canvas, column, (row - 1, row + 1), text, "" if roof.used else "dim")
-    for memory in chart.memory_roofs:
-        text = clean(memory.label)
-        for row in range(canvas.rows // 2, 0, -1):
-            low, high = chart.y_range
-            rate = high * (low / high) ** ((row * 4 + 2) / (canvas.rows * 4 - 1))
-            column = int(axes.x(rate / memory.byte_per_s)) // 2
-            if canvas.write(column - len(text) - 2, row, text, "" if memory.used else "dim"):
-                break
     for ridge in chart.ridges:
         if ridge.main:
             column = int(axes.x(ridge.arithmetic_intensity)) // 2
             canvas.put(column, int(axes.y(ridge.flop_per_s)) // 4, "┬", "roof")
+    # Used roofs come first: where two are close, the one that matters has its name.
+    roofs = sorted(chart.roofs, key=lambda r: not r.used)
+    memories = sorted(chart.memory_roofs, key=lambda m: not m.used)
+    left_out = [r.label for r in roofs if not _label_roof(canvas, axes, r)]
+    return left_out + [m.label for m in memories if not _label_memory(canvas, axes, m)]
 
 
-def _write_near(canvas: _Canvas, column: int, rows: Iterable[int], text: str, style: str) -> None:
-    for row in rows:
-        if canvas.write(column, row, text, style):
-            return
+def _label_roof(canvas: _Canvas, axes: _Axes, roof: Roof) -> bool:
+    """Writes above the line, at the right."""
+    text = shorten(clean(roof.label), canvas.columns * 2 // 3)
+    column = canvas.columns - _MARGIN - 1 - display_width(text)
+    row = int(axes.y(roof.peak_flop_per_s)) // 4 - 1
+    return canvas.write(column, row, text, "" if roof.used else "dim")
+
+
+def _label_memory(canvas: _Canvas, axes: _Axes, memory: MemoryRoof) -> bool:
+    """Writes left of the line, from the middle upwards."""
+    text = clean(memory.label)
+    low, high = axes.chart.y_range
+    for row in range(canvas.rows // 2, 0, -1):
+        rate = high * (low / high) ** ((row * 4 + 2) / (canvas.rows * 4 - 1))
+        column = int(axes.x(rate / memory.byte_per_s)) // 2 - len(text) - 2
+        if canvas.write(column, row, text, "" if memory.used else "dim"):
+            return True
+    return False
 
 
 def _rate_labels(axes: _Axes) -> dict[int, str]:
@@ -237,7 +246,7 @@ def _bottom(axes: _Axes) -> list[str]:
     return [f"{zero} └{''.join(rule)}", "".join(labels).rstrip()]
 
 
-def _legend(chart: Chart, options: Options) -> list[str]:
+def _legend(chart: Chart, left_out: Sequence[str], options: Options) -> list[str]:
     """Explains the symbols in use; leaves out what does not occur."""
     bounds = dict.fromkeys(p.bound for p in chart.points)
     parts = [f"{_SYMBOL[b]} {b}-bound" if b != "unknown" else "? bound unknown" for b in bounds]
@@ -251,4 +260,6 @@ def _legend(chart: Chart, options: Options) -> list[str]:
         parts.append("bottom: time unknown")
     # A no-break space keeps each entry whole.
     lines = wrap("  ".join(part.replace(" ", "\u00a0") for part in parts), options.columns)
+    if left_out:
+        lines += wrap(f"not labelled: {', '.join(map(clean, left_out))}", options.columns)
     return [line.replace("\u00a0", " ") for line in lines]

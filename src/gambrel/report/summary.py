@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gambrel.analysis.result import Analysis, Estimate, Measures
+from gambrel.analysis.result import Analysis, Bound, Estimate, Measures
 from gambrel.report.terms import rate_at_bound, sizes, throughput
 from gambrel.units import format_capacity, format_number, format_percent, format_si
 
@@ -109,10 +109,14 @@ def _rate(total: Measures) -> str:
 
 
 def _utilization(total: Measures) -> str:
-    return (
-        f"compute {format_percent(total.compute_utilization)}"
-        f"{DOT}memory {format_percent(total.memory_utilization)} (at the bound)"
-    )
+    parts = [
+        f"compute {format_percent(total.compute_utilization)}",
+        f"memory {format_percent(total.memory_utilization)}",
+    ]
+    if total.bound_time_s:
+        links = [t for t in total.times if t.bound is Bound.NETWORK]
+        parts += [f"{t.resource} {format_percent(t.time_s / total.bound_time_s)}" for t in links]
+    return f"{DOT.join(parts)} (at the bound)"
 
 
 def _memory(analysis: Analysis) -> str:

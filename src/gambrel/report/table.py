@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gambrel.analysis.result import Analysis, Group, Measures, OpResult, State
+from gambrel.analysis.result import Analysis, Measures, OpResult, State
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, summary, verdict
 from gambrel.report.terms import sizes, throughput
@@ -17,6 +17,7 @@ from gambrel.report.text import (
     pad,
     paint,
     shorten,
+    shorten_path,
     table,
     wrap,
 )
@@ -90,7 +91,8 @@ def _kinds(analysis: Analysis, width: int, options: Options) -> list[str]:
         title="by kind", cells=tuple(clean(g.name) for g in groups), align="<", minimum=12
     )
     states = [State.UNMODELLED if g.name in analysis.unmodelled else State.COUNTED for g in groups]
-    columns = [names, _counts(groups, 5), *_figures([g.measures for g in groups], states)]
+    counts = Column(title="count", cells=tuple(f"{g.count:,}" for g in groups), priority=5)
+    columns = [names, counts, *_figures([g.measures for g in groups], states)]
     return table(columns, width, options.color)
 
 
@@ -109,9 +111,9 @@ def _ops(analysis: Analysis, options: Options) -> list[str]:
 
 
 def _op_columns(ops: Sequence[OpResult]) -> list[Column]:
-    names = tuple(clean(op.name) for op in ops)
+    names = tuple(clean(op.name) + (f" ×{op.count:,}" if op.count > 1 else "") for op in ops)
     return [
-        Column(title="op", cells=names, align="<", minimum=18),
+        Column(title="op", cells=names, align="<", minimum=24, shorten=shorten_path),
         Column(
             title="kind",
             cells=tuple(clean(op.kind) for op in ops),
@@ -119,7 +121,6 @@ def _op_columns(ops: Sequence[OpResult]) -> list[Column]:
             priority=6,
             styles=tuple("warning" if op.state is State.UNMODELLED else "" for op in ops),
         ),
-        _counts(ops, 5),
         Column(
             title="shapes",
             cells=tuple(clean(op.shapes) for op in ops),
@@ -129,10 +130,6 @@ def _op_columns(ops: Sequence[OpResult]) -> list[Column]:
         ),
         *_figures([op.measures for op in ops], [op.state for op in ops]),
     ]
-
-
-def _counts(rows: Sequence[OpResult] | Sequence[Group], priority: int) -> Column:
-    return Column(title="count", cells=tuple(f"{r.count:,}" for r in rows), priority=priority)
 
 
 def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
@@ -158,11 +155,16 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("byte", 4, [format_si(m.traffic_bytes, "") for m in rows]),
         column("FLOP/byte", 2, [format_number(m.arithmetic_intensity) for m in rows]),
         column("bound", 1, [b or "unknown" for b in bounds], "<", tuple(bounds)),
-        column("FLOP/s max", 7, [format_si(m.attainable_flop_per_s, "") for m in rows]),
+        column("FLOP/s max", 7, [_attainable(m) for m in rows]),
         column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),
         column("", 8, [bar((m.time_share or 0.0) / longest, 10) for m in rows], "<", tuple(bounds)),
     ]
+
+
+def _attainable(measures: Measures) -> str:
+    # Without work there is no roof to be unknown: nothing is attained.
+    return format_si(measures.attainable_flop_per_s if measures.flops else 0, "")
 
 
 def _remarks(analysis: Analysis, options: Options) -> list[str]:

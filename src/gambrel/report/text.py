@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,6 +80,21 @@ def shorten(text: str, width: int) -> str:
     return f"{head}{ELLIPSIS}{tail}"
 
 
+def shorten_path(path: str, width: int) -> str:
+    """Returns a module path in at most ``width`` columns, its leading parts cut to one letter.
+
+    Numbers stay: of ``encoder.layer.0.output`` and ``encoder.layer.1.output`` both remain apart.
+    What is still too long loses its middle.
+    """
+    parts = path.split(".")
+    for i, part in enumerate(parts[:-1]):
+        if display_width(".".join(parts)) <= width:
+            break
+        if not part.isdigit():
+            parts[i] = part[:1]
+    return shorten(".".join(parts), width)
+
+
 def _take(text: str, width: int) -> str:
     used = 0
     for i, char in enumerate(text):
@@ -123,6 +138,7 @@ class Column:
         priority: 0 stays at every width; of the others the largest is dropped first.
         align: ``<`` or ``>``.
         minimum: Columns to which the texts may be shortened; 0 when they may not.
+        shorten: How they are shortened.
         styles: A style a row; empty for plain.
     """
 
@@ -131,6 +147,7 @@ class Column:
     priority: int = 0
     align: str = ">"
     minimum: int = 0
+    shorten: Callable[[str, int], str] = shorten
     styles: tuple[str, ...] = ()
 
     @property
@@ -180,7 +197,7 @@ def table(columns: Sequence[Column], width: int, color: bool = False) -> list[st
 def _cells(column: Column, width: int, color: bool) -> Iterable[str]:
     styles = column.styles or ("",) * len(column.cells)
     for cell, style in zip(column.cells, styles, strict=True):
-        yield _painted(shorten(cell, width), width, column.align, style, color)
+        yield _painted(column.shorten(cell, width), width, column.align, style, color)
 
 
 def _painted(text: str, width: int, align: str, style: str, color: bool) -> str:
