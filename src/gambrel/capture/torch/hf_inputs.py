@@ -1,0 +1,210 @@
+"""Example inputs of a transformers model at given sizes, and a key-value cache for decoding."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gambrel.capture.torch.hf_config import Architecture, Task
+from gambrel.errors import CaptureError, InputError
+from gambrel.workload import Symbol
+
+#: Sizes when the user says nothing, and what they are.
+_SYMBOLS: Final[dict[str, Symbol]] = {
+    "batch": Symbol(name="batch", default=1, about="sequences or images at once"),
+    "seq": Symbol(name="seq", default=2048, about="tokens of the prompt or input"),
+    "context": Symbol(
+        name="context", default=2048, about="tokens that the new one attends to, itself included"
+    ),
+    "target": Symbol(name="target", default=128, about="tokens on the decoder's side"),
+}
+
+PREFILL: Final = "prefill"
+DECODE: Final = "decode"
+
+
+def phases_of(architecture: Architecture) -> tuple[str, ...]:
+    """The phases that can be captured, the default first; empty when there is one pass only."""
+    if architecture.task is not Task.GENERATE:
+        return ()
+    return (PREFILL, DECODE) if _takes_cache(architecture) else (PREFILL,)
+
+
+def symbols_of(architecture: Architecture, phase: str | None) -> tuple[Symbol, ...]:
+    """The sizes that an architecture has in a phase, with defaults and upper limits."""
+    names = ["batch"]
+    if phase == DECODE:
+        names.append("context")
+    elif _main_input(architecture) == "input_ids":
+        names.append("seq")
+    if architecture.task is Task.TRANSLATE:
+        names.append("target")
+    return tuple(_limited(_SYMBOLS[n], architecture) for n in names)
+
+
+def inputs_at(
+    architecture: Architecture, model: Any, phase: str | None, sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """Keyword arguments for one call of ``model`` at these sizes.
+
+    Raises:
+        CaptureError: The model takes inputs of a kind that is not known here.
+    """
+    accepted = inspect.signature(architecture.model_class.forward).parameters  # type: ignore[attr-defined]
+    if phase == DECODE:
+        return _decode_inputs(model, sizes)
+    found = _main_inputs(architecture, sizes)
+    if architecture.task is Task.TRANSLATE:
+        found["decoder_input_ids"] = _ids(sizes["batch"], sizes["target"])
+    if phase == PREFILL and "logits_to_keep" in accepted:
+        found["logits_to_keep"] = 1
+    if "use_cache" in accepted:
+        found["use_cache"] = False
+    return found
+
+
+def _main_inputs(architecture: Architecture, sizes: Mapping[str, int]) -> dict[str, Any]:
+    kind = _main_input(architecture)
+    batch = sizes["batch"]
+    config = architecture.config
+    if kind == "input_ids":
+        found = {"input_ids": _ids(batch, sizes["seq"])}
+        if hasattr(config, "vision_config") and "pixel_values" in _parameters(architecture):
+            found["pixel_values"] = _image(config.vision_config, batch)
+        return found
+    if kind == "pixel_values":
+        return {"pixel_values": _image(config, batch)}
+    if kind == "input_features" and hasattr(config, "num_mel_bins"):
+        frames = 2 * config.max_source_positions  # the encoder's second convolution has stride 2
+        return {"input_features": _zeros((batch, config.num_mel_bins, frames))}
+    raise CaptureError(
+        f"{architecture.model_class.__name__} takes {kind!r}, for which no example inputs are "
+        "known. Give the model with inputs: gambrel.analyze(model, ..., kwargs={...})."
+    )
+
+
+def _image(config: Any, batch: int) -> Any:
+    side = getattr(config, "image_size", None)
+    if side is None:
+        raise CaptureError(f"the configuration of {config.model_type!r} has no 'image_size'.")
+    height, width = side if isinstance(side, (list, tuple)) else (side, side)
+    return _zeros((batch, getattr(config, "num_channels", 3), height, width))
+
+
+def _decode_inputs(model: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
+    import torch
+
+    context = sizes["context"]
+    return {
+        "input_ids": _ids(sizes["batch"], 1),
+        "position_ids": torch.full((sizes["batch"], 1), context - 1),
+        "past_key_values": allocated_cache(model, sizes["batch"], context),
+        "use_cache": True,
+    }
+
+
+def allocated_cache(model: Any, batch: int, length: int) -> Any:
+    """A cache of ``length`` tokens, all but the last of them there, as a server keeps it.
+
+    Each layer holds keys and values of the whole length. A step writes the new token's row in
+    place and hands the whole to attention; nothing is copied. The shapes are learned from a step
+    over the meta device, so that every kind of attention gets what it asks for (a multi-head
+    latent attention stores its latent, a grouped one its few heads).
+    """
+    import torch
+    from transformers.cache_utils import Cache, CacheLayerMixin
+
+    class Layer(CacheLayerMixin):  # type: ignore[misc]
+        is_sliding = False
+        is_compileable = False
+
+        def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
+            self.keys, self.values = (
+                torch.empty((*t.shape[:-2], length, t.shape[-1]), dtype=t.dtype, device="meta")
+                for t in (key_states, value_states)
+            )
+            self.is_initialized = True
+
+        def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
+            self.keys[..., length - 1 :, :] = key_states
+            self.values[..., length - 1 :, :] = value_states
+            return self.keys, self.values
+
+        def get_mask_sizes(self, _: int) -> tuple[int, int]:
+            return length, 0
+
+        def get_seq_length(self) -> int:
+            return length - 1
+
+        def get_max_length(self) -> int:
+            return length
+
+    config = model.config.get_text_config(decoder=True)
+    cache = Cache(layers=[Layer() for _ in range(config.num_hidden_layers)])
+    with torch.no_grad(), torch.device("meta"):
+        model(
+            input_ids=torch.zeros((batch, 1), dtype=torch.long, device="meta"),
+            position_ids=torch.zeros((batch, 1), dtype=torch.long, device="meta"),
+            past_key_values=cache,
+            use_cache=True,
+        )
+    return cache
+
+
+def check_sizes(symbols: tuple[Symbol, ...], chosen: Mapping[str, int]) -> dict[str, int]:
+    """All sizes: those chosen, checked, and defaults.
+
+    Raises:
+        InputError: A size that the model does not have.
+        WorkloadError: A size that is out of the model's range.
+    """
+    known = {s.name: s for s in symbols}
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"this model has no size {name!r}; it has {', '.join(known)}.")
+        known[name].check(chosen[name])
+    return {s.name: chosen.get(s.name, s.default) for s in symbols}
+
+
+def _limited(symbol: Symbol, architecture: Architecture) -> Symbol:
+    """A symbol with the limit of learned position tables (rotary positions have none)."""
+    from msgspec.structs import replace
+
+    config = architecture.config
+    if symbol.name == "target":
+        limit = getattr(config, "max_target_positions", None)
+    else:
+        text = getattr(config, "text_config", config)
+        limit = getattr(text, "max_position_embeddings", None)
+        rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_theta", None)
+        limit = None if rotary else limit
+    if symbol.name == "batch" or not isinstance(limit, int) or limit < 1:
+        return symbol
+    return replace(symbol, maximum=limit, default=min(symbol.default, limit))
+
+
+def _takes_cache(architecture: Architecture) -> bool:
+    return "past_key_values" in _parameters(architecture)
+
+
+def _main_input(architecture: Architecture) -> str:
+    return str(getattr(architecture.model_class, "main_input_name", "input_ids"))
+
+
+def _parameters(architecture: Architecture) -> Mapping[str, Any]:
+    return inspect.signature(architecture.model_class.forward).parameters  # type: ignore[attr-defined]
+
+
+def _ids(batch: int, tokens: int) -> Any:
+    import torch
+
+    return torch.zeros((batch, tokens), dtype=torch.long)
+
+
+def _zeros(shape: tuple[int, ...]) -> Any:
+    import torch
+
+    return torch.empty(shape, device="meta", dtype=torch.get_default_dtype())
