@@ -86,14 +86,27 @@ def test_top_ops_first_and_the_rest_is_summed() -> None:
     at = next(i for i, line in enumerate(lines) if line.startswith("op "))
     assert lines[at + 2].startswith("layer1.*.conv2")
     assert lines[at + 3].startswith("fc")
-    # 32.202 µs in all; 9.24 + 4.102 shown; 18.86 / 32.202 = 58.6 %
-    assert lines[at + 4] == "10 more ops take 58.6% of the bound time"
+    # 32.202 µs in all; 9.24 + 4.102 shown; 18.86 / 32.202 = 58.6 %. Ten rows are left, one of
+    # them four executions.
+    assert lines[at + 4] == "13 more ops take 58.6% of the bound time"
 
 
 def test_top_zero_lists_all() -> None:
     shown = text(samples.large(300), top=0, width=200)
     assert "more ops take" not in shown
     assert shown.count("model.layers.") == 300
+
+
+def test_identical_ops_of_repeated_layers_are_one_row() -> None:
+    rows = tuple(
+        samples.Row(name=f"layers.{i}.mlp", kind="matmul", matrix=10**9, read=10**6)
+        for i in range(32)
+    )
+    shown = text(samples.build((*rows, samples.Row(name="head", kind="matmul", matrix=10**6))))
+    # 32 × 10 µs of 320.01 µs
+    line = next(x for x in shown.splitlines() if x.startswith("layers.*.mlp ×32"))
+    assert line.split()[2:] == ["matmul", "32", "G", "32", "M", "1000", "compute", "320", "µs", "100.0%"]
+    assert "more ops take" not in shown
 
 
 def test_no_ops() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gambrel.analysis.result import Analysis, Measures, OpResult, State
 from gambrel.report.options import Options
-from gambrel.report.summary import format_count, summary, verdict
+from gambrel.report.summary import format_count, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput, title
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
@@ -20,14 +20,14 @@ _SPECIAL: Final = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]|#~"} | {"<": "&
 def render(analysis: Analysis, options: Options | None = None) -> str:
     """Returns headings, lists and tables; text from models and devices is escaped."""
     options = options or Options()
-    ranked = sorted(analysis.ops, key=lambda op: -(op.measures.bound_time_s or 0.0))
+    ranked = slowest(analysis)
     shown = ranked[: options.top or None]
     parts = [
         f"# {_escape(options.title or title(analysis))}: {verdict(analysis)}",
         _table(("figure", "value"), "ll", summary(analysis)),
     ]
     if shown:
-        parts += [f"## Ops that take longest ({len(shown)} of {len(ranked)})", _ops(shown)]
+        parts += [f"## Ops that take longest ({len(shown)} of {len(ranked)} rows)", _ops(shown)]
         parts += ["## By kind", _kinds(analysis)]
     parts += _list("Warnings", analysis.warnings) + _list("Assumptions", analysis.assumptions)
     return "\n\n".join(parts) + "\n"

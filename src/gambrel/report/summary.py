@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gambrel.analysis.result import Analysis, Bound, Estimate, Measures
+from gambrel.analysis.fold import fold
+from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
 from gambrel.report.terms import rate_at_bound, sizes, throughput
 from gambrel.units import format_capacity, format_number, format_percent, format_si
 
@@ -27,6 +28,11 @@ def summary(analysis: Analysis) -> list[tuple[str, str]]:
         ("Memory", _memory(analysis)),
         ("Coverage", _coverage(analysis)),
     ]
+
+
+def slowest(analysis: Analysis) -> list[OpResult]:
+    """The ops by bound time, longest first; identical ops of repeated layers are one row."""
+    return sorted(fold(analysis.ops), key=lambda op: -(op.measures.bound_time_s or 0.0))
 
 
 def verdict(analysis: Analysis) -> str:

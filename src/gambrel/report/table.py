@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gambrel.analysis.result import Analysis, Measures, OpResult, State
 from gambrel.report.options import Options
-from gambrel.report.summary import format_count, summary, verdict
+from gambrel.report.summary import format_count, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput
 from gambrel.report.text import (
     Column,
@@ -99,13 +99,14 @@ def _kinds(analysis: Analysis, width: int, options: Options) -> list[str]:
 def _ops(analysis: Analysis, options: Options) -> list[str]:
     if not analysis.ops:
         return ["The model has no ops that cost anything."]
-    ranked = sorted(analysis.ops, key=lambda op: -(op.measures.bound_time_s or 0.0))
+    ranked = slowest(analysis)
     shown = ranked[: options.top or None]
     lines = table(_op_columns(shown), options.columns, options.color)
     left_out = ranked[len(shown) :]
     if left_out:
         share = sum(op.measures.time_share or 0.0 for op in left_out)
-        note = f"{len(left_out):,} more ops take {format_percent(share)} of the bound time"
+        count = sum(op.count for op in left_out)
+        note = f"{count:,} more ops take {format_percent(share)} of the bound time"
         lines.append(paint(note, "dim", options.color))
     return lines
 
