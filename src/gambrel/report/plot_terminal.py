@@ -193,11 +193,19 @@ def _draw_labels(canvas: _Canvas, axes: _Axes) -> list[str]:
 
 
 def _label_roof(canvas: _Canvas, axes: _Axes, roof: Roof) -> bool:
-    """Writes above the line, at the right."""
-    text = shorten(clean(roof.label), canvas.columns * 2 // 3)
-    column = canvas.columns - _MARGIN - 1 - display_width(text)
-    row = int(axes.y(roof.peak_flop_per_s)) // 4 - 1
-    return canvas.write(column, row, text, "" if roof.used else "dim")
+    """Writes above the line at the right, or into the line where another roof runs just above.
+
+    Where ops are in the way the unit is left out: the axis has it.
+    """
+    rows = {int(axes.y(r.peak_flop_per_s)) // 4 for r in axes.chart.roofs}
+    row = int(axes.y(roof.peak_flop_per_s)) // 4
+    places = (row, row - 1) if row - 1 in rows else (row - 1, row)
+    for label in (roof.label, roof.label.removesuffix("FLOP/s")):
+        text = shorten(clean(label), canvas.columns * 2 // 3)
+        column = canvas.columns - _MARGIN - 1 - display_width(text)
+        if any(canvas.write(column, at, text, "" if roof.used else "dim") for at in places):
+            return True
+    return False
 
 
 def _label_memory(canvas: _Canvas, axes: _Axes, memory: MemoryRoof) -> bool:
