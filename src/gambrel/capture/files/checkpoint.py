@@ -1,0 +1,147 @@
+"""From a checkpoint to a workload: by what it says of its architecture, never by running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Final
+
+from gambrel.capture import zoo
+from gambrel.capture.files.archive import read_head
+from gambrel.capture.files.checkpoint_file import read_checkpoint
+from gambrel.capture.files.fingerprint import Fingerprint, Shapes, fingerprint, match
+from gambrel.capture.files.safetensors import read_safetensors
+from gambrel.errors import CaptureError, UnknownNameError
+from gambrel.workload import Role, Workload, WorkloadSummary
+
+#: A zoo entry whose parameters differ by more than this share is not even loaded.
+_NEAR: Final = 0.2
+
+#: What to do when a file's architecture is not known.
+WAYS_OUT: Final = (
+    "Give the architecture's name ('gambrel models list'), your code as file.py:function, a .pt2 "
+    "export (torch.export.save), or --trust if you trust the file to run code."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """The workload of a checkpoint.
+
+    Attributes:
+        workload: Of the architecture.
+        notes: How it was found and what differs, one sentence each.
+    """
+
+    workload: Workload
+    notes: tuple[str, ...] = ()
+
+
+def match_checkpoint(
+    path: str | Path, *, trust: bool = False, input_shapes: Sequence[tuple[int, ...]] = ()
+) -> Matched:
+    """Finds the architecture of a checkpoint or of a safetensors file.
+
+    A file in ultralytics' layout names its definition; others are compared, weight by weight, with
+    the models of the zoo.
+
+    Args:
+        path: The file.
+        trust: The user's explicit word that the file may run code; only then, and only when it is
+            not recognised without, a pickled module is loaded and captured.
+        input_shapes: Example inputs for that.
+
+    Raises:
+        FileFormatError: It is damaged or hostile.
+        CaptureError: Its architecture is not known; the message says the ways out.
+    """
+    path = Path(path)
+    found = read_fingerprint(path)
+    known = _by_definition(path, found) or _by_weights(path, found)
+    if known is not None:
+        return known
+    if trust:
+        from gambrel.capture.files.trusted import capture_trusted
+
+        return Matched(workload=capture_trusted(path, input_shapes), notes=(_ran(path),))
+    raise CaptureError(f"{path}: {_what(found)}. {WAYS_OUT}")
+
+
+def read_fingerprint(path: Path) -> Fingerprint:
+    """What a checkpoint or a safetensors file says of its architecture; nothing is run.
+
+    Raises:
+        FileFormatError: It is damaged or hostile.
+    """
+    head = read_head(path, 9)
+    if path.suffix.lower() == ".safetensors" or (head[8:9] == b"{" and head[6:8] == b"\0\0"):
+        return Fingerprint(tensors=read_safetensors(path))
+    return fingerprint(read_checkpoint(path))
+
+
+def zoo_candidates(
+    elements: int, entries: Sequence[WorkloadSummary] | None = None
+) -> Iterator[tuple[str, Callable[[], Shapes]]]:
+    """Zoo entries of about that many weights, nearest first, each loaded only when asked for."""
+    known = zoo.list_models() if entries is None else entries
+    near = [e for e in known if abs(e.parameters - elements) <= _NEAR * max(elements, 1)]
+    for entry in sorted(near, key=lambda e: abs(e.parameters - elements)):
+        yield entry.name, lambda name=entry.name: weight_shapes(zoo.load(name))  # type: ignore[misc]
+
+
+def weight_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a workload's weights."""
+    return {
+        t.name: tuple(d for d in t.shape if isinstance(d, int))
+        for t in workload.tensors
+        if t.role is Role.WEIGHT and t.name
+    }
+
+
+def _by_definition(path: Path, found: Fingerprint) -> Matched | None:
+    name = found.yaml_name
+    if not name:
+        return None
+    try:
+        entry, _ = zoo.find(name)
+    except UnknownNameError:
+        return None
+    notes = [f"{path.name} holds {entry.name} (by its own definition); the file was not run."]
+    if found.classes is not None and found.classes != 80:
+        notes.append(
+            f"It was trained for {found.classes} classes; the figures are those of the original "
+            "with 80, which differ in the last convolutions only."
+        )
+    return Matched(workload=zoo.load(entry.name), notes=tuple(notes))
+
+
+def _by_weights(path: Path, found: Fingerprint) -> Matched | None:
+    weights = found.weights
+    elements = sum(prod(s) for s in weights.values())
+    known = match(found, zoo_candidates(elements))
+    if known is None:
+        return None
+    notes = [f"{path.name} has the weights of {known.name}; the file was not run."]
+    if known.differs:
+        notes.append(
+            f"The figures are those of the original {known.name}; here {known.differs[0]}"
+            + (f", and {len(known.differs) - 1} more." if len(known.differs) > 1 else ".")
+        )
+    return Matched(workload=zoo.load(known.name), notes=tuple(notes))
+
+
+def _what(found: Fingerprint) -> str:
+    """What the file is, as far as it says."""
+    count = len(found.weights)
+    weights = f"{count} weights" if count else "no weights that could be read"
+    if found.yaml_name:
+        return f"a pickled {found.yaml_name}, whose definition is not built in"
+    if found.cls:
+        return f"a pickled {found.cls} ({weights}), which matches no built-in model"
+    return f"a checkpoint with {weights} and no graph, which match no built-in model"
+
+
+def _ran(path: Path) -> str:
+    return f"{path.name} was loaded with its own code, as --trust allows."

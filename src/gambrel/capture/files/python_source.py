@@ -1,0 +1,196 @@
+"""A model given as the user's own code: ``file.py:function`` or ``package.module:Class``.
+
+This code is run: whoever names it wants that. Nothing is left behind: no bytecode beside the file,
+no change of ``sys.path``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from gambrel.errors import CaptureError, FileFormatError, InputError, MissingExtraError
+
+_TARGET: Final = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model and what to call it with.
+
+    Attributes:
+        model: A ``torch.nn.Module``.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+    """
+
+    model: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def load_target(target: str, input_shapes: Sequence[tuple[int, ...]] = ()) -> Loaded:
+    """Runs the user's code and returns the model that it makes.
+
+    Args:
+        target: ``"path/file.py:name"`` or ``"package.module:name"``. The name is a function
+            without required arguments that returns a model, ``(model, inputs)`` or ``(model,
+            args, kwargs)``; a class that is built without arguments; or a model.
+        input_shapes: Shapes of the example inputs where the code gives none; they become tensors
+            of the model's floating format.
+
+    Raises:
+        InputError: The target has another form, or names nothing.
+        CaptureError: The code fails, or returns something else, or example inputs are missing.
+    """
+    found = _TARGET.fullmatch(target)
+    if found is None:
+        raise InputError(
+            f"{target!r} names no model in code; write file.py:function or package.module:Class."
+        )
+    place, name = found["place"], found["name"]
+    with _clean_import(Path(place).parent if place.endswith(".py") else Path()):
+        module = _import(place)
+        made = _call(module, name, target)
+    model, args, kwargs = _split(made, target)
+    if not args and not kwargs:
+        args = _examples(model, target, input_shapes)
+    return Loaded(model=model, args=args, kwargs=kwargs)
+
+
+@contextmanager
+def _clean_import(folder: Path) -> Iterator[None]:
+    """The file's own folder can be imported from, for the time being; no bytecode is written."""
+    path, bytecode = list(sys.path), sys.dont_write_bytecode
+    sys.path.insert(0, str(folder.resolve()))
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        sys.dont_write_bytecode = bytecode
+
+
+def _import(place: str) -> ModuleType:
+    try:
+        return (
+            _import_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        )
+    except FileFormatError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name == place.partition(".")[0] or error.name == place:
+            raise InputError(
+                f"no module {place!r}; give the path of a file, e.g. models/net.py:build."
+            ) from None
+        raise CaptureError(
+            f"{place} needs the module {error.name!r}, not installed here."
+        ) from None
+    except Exception as error:
+        raise CaptureError(f"{place} cannot be imported: {_why(error)}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileFormatError(f"no such file: {path}. Check the path before the colon.")
+    name = f"_gambrel_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FileFormatError(f"{path} cannot be read as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look their module up while it runs
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _call(module: ModuleType, name: str, target: str) -> Any:
+    if not hasattr(module, name):
+        public = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        here = [n for n in public if getattr(vars(module)[n], "__module__", "") == module.__name__]
+        raise InputError(
+            f"{target}: no {name!r} there; it defines {', '.join(here[:8]) or 'nothing callable'}."
+        )
+    value = getattr(module, name)
+    if _is_model(value) or not callable(value):
+        return value
+    try:
+        return value()
+    except TypeError as error:
+        if "argument" in str(error):
+            raise CaptureError(
+                f"{target} needs arguments ({error}); name a function without any that returns "
+                "(model, inputs)."
+            ) from error
+        raise CaptureError(f"{target} failed: {_why(error)}") from error
+    except Exception as error:
+        raise CaptureError(f"{target} failed: {_why(error)}") from error
+
+
+def _split(made: Any, target: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Model, args, kwargs from what the code returned."""
+    model, *rest = made if isinstance(made, tuple) and made else (made,)
+    if not _is_model(model):
+        raise CaptureError(
+            f"{target} returned {_a(model)}, not a torch.nn.Module; return the model, or "
+            "(model, inputs)."
+        )
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if rest:
+        args, kwargs = _arguments(rest[0], kwargs)
+    if len(rest) == 2 and isinstance(rest[1], dict):
+        kwargs = {**kwargs, **rest[1]}
+    elif len(rest) > 1:
+        raise CaptureError(
+            f"{target} returned {len(made)} values; return (model, inputs) or "
+            "(model, args, kwargs)."
+        )
+    return model, args, kwargs
+
+
+def _arguments(given: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(given, dict):
+        return (), dict(given)
+    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), kwargs
+
+
+def _examples(model: Any, target: str, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    if not shapes:
+        raise CaptureError(
+            f"{target}: the model needs example inputs; return (model, inputs), or say "
+            "--input 1x3x224x224."
+        )
+    import torch
+
+    floating = [p.dtype for p in model.parameters() if p.dtype.is_floating_point]
+    dtype = floating[0] if floating else torch.float32
+    return tuple(torch.empty(tuple(s), dtype=dtype, device="meta") for s in shapes)
+
+
+def _is_model(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None and importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("torch", "torch", "capturing a model from code")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def _why(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+
+
+def _a(value: Any) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
