@@ -53,6 +53,7 @@ def entries() -> Iterator[Entry]:
         held_out=({},),
         aliases=("faster-rcnn", "fasterrcnn_resnet50_fpn", "faster r-cnn"),
         source="torchvision fasterrcnn_resnet50_fpn",
+        assumptions=("Batch norms of the backbone are plain ones, folded at inference.",),
     )
 
 

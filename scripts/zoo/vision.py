@@ -19,7 +19,6 @@ CONVOLUTIONAL = (
     ("resnet152", "resnet152", "ResNet-152", ()),
     ("resnext50", "resnext50_32x4d", "ResNeXt-50 32x4d", ("resnext50_32x4d",)),
     ("wide-resnet50", "wide_resnet50_2", "Wide ResNet-50-2", ("wide_resnet50_2", "wrn50-2")),
-    ("vgg16", "vgg16", "VGG-16", ()),
     ("mobilenet-v2", "mobilenet_v2", "MobileNetV2 1.0", ()),
     (
         "mobilenet-v3-large",
@@ -38,7 +37,6 @@ CONVOLUTIONAL = (
     ("regnet-y-400mf", "regnet_y_400mf", "RegNetY-400MF", ()),
     ("regnet-y-8gf", "regnet_y_8gf", "RegNetY-8GF", ("regnet-y", "regnet")),
     ("densenet121", "densenet121", "DenseNet-121", ("densenet",)),
-    ("alexnet", "alexnet", "AlexNet", ()),
 )
 
 #: The side at which each was published, where not 224; the nearest multiple of 32.
@@ -49,7 +47,11 @@ SIDES = {
     "efficientnet-b4": 384,
 }
 
-TRANSFORMERS = (
+#: Models made for one side: name, package, builder, what it is, other names. (VGG and AlexNet pool
+#: to a fixed size in windows that follow no polynomial in the side.)
+ONE_SIDE = (
+    ("vgg16", "torchvision", "vgg16", "VGG-16", ()),
+    ("alexnet", "torchvision", "alexnet", "AlexNet", ()),
     (
         "vit-b-16",
         "timm",
@@ -104,7 +106,7 @@ def entries() -> Iterator[Entry]:
             source=f"torchvision {builder}",
             assumptions=_off_grid(name, side),
         )
-    for name, package, builder, about, aliases in TRANSFORMERS:
+    for name, package, builder, about, aliases in ONE_SIDE:
         yield Entry(
             name=name,
             family="image classification",
