@@ -64,6 +64,7 @@ try {
   const others = document.querySelectorAll("#compare button");
   if (others.length) click(others[1]);
   out.opened = document.getElementById("subtitle").textContent;
+  out.device = document.querySelector("#device table").innerText;
   out.injected = document.querySelectorAll("main img, main script, main b b").length;
 } catch (error) { out.error = `${error} ${error.stack}`; }
 document.title = "RESULT " + JSON.stringify(out);
@@ -114,6 +115,8 @@ def test_a_reader_explores(tmp_path: Path) -> None:
     assert shown["byName"] == sorted(shown["rows"])
     assert shown["zoomed"] == pytest.approx(0.6)
     assert shown["reset"] is True
+    assert "DRAM capacity\t16 GiB" in shown["device"]
+    assert "L1 bandwidth\tunknown" in shown["device"]
 
 
 def test_several_analyses(tmp_path: Path) -> None:

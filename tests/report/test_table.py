@@ -105,7 +105,18 @@ def test_identical_ops_of_repeated_layers_are_one_row() -> None:
     shown = text(samples.build((*rows, samples.Row(name="head", kind="matmul", matrix=10**6))))
     # 32 × 10 µs of 320.01 µs
     line = next(x for x in shown.splitlines() if x.startswith("layers.*.mlp ×32"))
-    assert line.split()[2:] == ["matmul", "32", "G", "32", "M", "1000", "compute", "320", "µs", "100.0%"]
+    assert line.split()[2:] == [
+        "matmul",
+        "32",
+        "G",
+        "32",
+        "M",
+        "1000",
+        "compute",
+        "320",
+        "µs",
+        "100.0%",
+    ]
     assert "more ops take" not in shown
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import BOUND_COLORS, Chart, Point, describe
+from gambrel.report.chart import BOUND_COLORS, Chart, Point, decades, describe
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
 
@@ -38,20 +38,25 @@ def plot(analysis: Analysis, heading: str | None = None) -> go.Figure:
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    def axis(title: str, limits: tuple[float, float]) -> dict[str, Any]:
+    def axis(
+        title: str, limits: tuple[float, float], tick: Callable[[float], str]
+    ) -> dict[str, Any]:
+        low, high = limits
+        # Some decades more than are shown, for zooming out; plotly's own SI ticks end at tera.
+        values = decades(low * 1e-6, high * 1e6)
         return {
             "type": "log",
             "title": {"text": title},
-            "range": [math.log10(limit) for limit in limits],
-            "exponentformat": "SI",
+            "range": [math.log10(low), math.log10(high)],
+            "tickvals": values,
+            "ticktext": [tick(v) for v in values],
             "gridcolor": "#e4e4e4",
-            "dtick": 1,
         }
 
     return {
         "title": {"text": _safe(chart.title, 90)},
-        "xaxis": axis(chart.x_label, chart.x_range),
-        "yaxis": axis(chart.y_label, chart.y_range),
+        "xaxis": axis(chart.x_label, chart.x_range, format_number),
+        "yaxis": axis(chart.y_label, chart.y_range, lambda v: format_si(v, "")),
         "hovermode": "closest",
         "template": "plotly_white",
         "legend": {"title": {"text": "kind"}, "groupclick": "togglegroup"},
@@ -65,6 +70,13 @@ def _annotations(chart: Chart) -> list[dict[str, Any]]:
         _note(_safe(r.label), right, math.log10(r.peak_flop_per_s), "right", r.used)
         for r in chart.roofs
     ]
+    # A memory roof is named left of its line, where it has risen a fifth of the height.
+    rise = floor + 0.2 * (math.log10(chart.y_range[1]) - floor)
+    left = math.log10(chart.x_range[0])
+    for memory in chart.memory_roofs:
+        x = rise - math.log10(memory.byte_per_s)
+        if x > left:
+            found.append(_note(f"{_safe(memory.label)} ", x, rise, "right", memory.used))
     found += [
         _note(_safe(r.label), math.log10(r.arithmetic_intensity), floor, "left", True)
         for r in chart.ridges

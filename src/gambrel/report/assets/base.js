@@ -34,6 +34,13 @@ function si(value, unit, digits = 4) {
   const step = steps.find(([scale]) => Number((Math.abs(value) / scale).toPrecision(digits)) >= 1) || steps.at(-1);
   return `${plain(value / step[0], digits)} ${step[1]}${unit}`.trim();
 }
+// A memory capacity, the one quantity in binary units.
+const BINARY = [[2 ** 40, "Ti"], [2 ** 30, "Gi"], [2 ** 20, "Mi"], [2 ** 10, "Ki"], [1, ""]];
+function capacity(value) {
+  if (value === null || value === undefined) return "unknown";
+  const [scale, prefix] = BINARY.find(([unit]) => value >= unit) || BINARY.at(-1);
+  return `${plain(value / scale, 4)} ${prefix}B`;
+}
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "unknown";
   return value === "Infinity" ? "∞" : plain(value, digits);

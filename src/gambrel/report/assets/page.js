@@ -149,7 +149,7 @@ function drawDevice(a) {
     ...(d.ceilings || []).map((c) => row([`${c.engine} ${c.dtype}${c.accumulate ? ` (accumulates in ${c.accumulate})` : ""}`, si(c.flop_per_s, "FLOP/s"),
       c.sparse_flop_per_s ? si(c.sparse_flop_per_s, "FLOP/s") : "", sourceOf(c.source), note(c.note)])),
     ...(d.memory || []).map((m) => row([`${m.name} ${m.technology || ""} bandwidth`, si(m.byte_per_s, "B/s"), "", sourceOf(m.bandwidth_source), note(m.note)])),
-    ...(d.memory || []).map((m) => row([`${m.name} capacity`, si(m.capacity_bytes, "B"), "", sourceOf(m.capacity_source), ""])),
+    ...(d.memory || []).map((m) => row([`${m.name} capacity`, capacity(m.capacity_bytes), "", sourceOf(m.capacity_source), ""])),
     ...(d.links || []).map((l) => row([`${l.name} (${l.direction})`, si(l.byte_per_s, "B/s"), "", sourceOf(l.source), note(l.note)])),
     row(["thermal design power", si(d.tdp_w, "W"), "", sourceOf(d.tdp_source), ""]),
   ];
