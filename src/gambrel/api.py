@@ -115,7 +115,7 @@ class Question:
 
 
 def answer(question: Question) -> tuple[Analysis, ...]:
-    """One analysis for each batch of the question; the model is captured once."""
+    """One analysis for each batch; the model is captured once where its sizes are symbolic."""
     from gambrel.analysis.analyze import Settings
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.capture.resolve import Request, resolve_model
@@ -126,29 +126,38 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         raise InputError(f"causal={q.causal!r}: use 'half' or 'full'.")
     device, device_notes = resolve_hardware(q.hardware)
     sizes = [_checked({**q.sizes, "batch": batch}) for batch in q.batches]
-    found = resolve_model(
-        q.model,
-        Request(
-            inputs=q.inputs,
-            kwargs=q.kwargs,
-            input_shapes=q.input_shapes,
-            phase=q.phase,
-            train=q.train,
-            trust=q.trust,
-            sizes=sizes[0],
-        ),
+    request = Request(
+        inputs=q.inputs,
+        kwargs=q.kwargs,
+        input_shapes=q.input_shapes,
+        phase=q.phase,
+        train=q.train,
+        trust=q.trust,
+        sizes=sizes[0],
     )
+    found = [resolve_model(q.model, request)]
+    for wanted in sizes[1:]:
+        known = _fits(found[0].workload, wanted)
+        found.append(found[0] if known else resolve_model(q.model, replace(request, sizes=wanted)))
     settings = Settings(
         precision=q.precision,
         sparsity=q.sparsity,
         engine=q.engine,
         conventions=Conventions(causal=q.causal),
     )
-    notes = (*found.notes, *device_notes)
     return tuple(
-        _with_notes(analyze_workload(found.workload, device, replace(settings, sizes=s)), notes)
-        for s in sizes
+        _with_notes(
+            analyze_workload(model.workload, device, replace(settings, sizes=wanted)),
+            (*model.notes, *device_notes),
+        )
+        for model, wanted in zip(found, sizes, strict=True)
     )
+
+
+def _fits(workload: Workload, sizes: Mapping[str, int | None]) -> bool:
+    """Whether a workload can be evaluated at other sizes, rather than captured again for them."""
+    fixed = {s.name: s.default for s in workload.symbols if s.minimum == s.maximum}
+    return all(sizes.get(name, value) == value for name, value in fixed.items())
 
 
 def _with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:

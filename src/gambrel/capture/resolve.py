@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gambrel.errors import CaptureError, InputError
+from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.workload import Workload
 
 _TARGET = re.compile(r"^(?P<place>.+?\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)$")
@@ -82,7 +82,7 @@ def _from_text(text: str, request: Request) -> Resolved:
     path = Path(text)
     if path.is_file() or path.is_dir():
         return _from_file(path, request)
-    if path.suffix.lower() in _FILE_SUFFIXES or "/" in text and _looks_like_path(path):
+    if path.suffix.lower() in _FILE_SUFFIXES or ("/" in text and _looks_like_path(path)):
         return _missing_file(path, request)
     return _from_zoo(text, request)
 
@@ -93,8 +93,6 @@ def _looks_like_path(path: Path) -> bool:
 
 def _missing_file(path: Path, request: Request) -> Resolved:
     """A file that is not there but is named after a zoo model stands for that architecture."""
-    from gambrel.errors import FileFormatError, UnknownNameError
-
     if path.suffix.lower() in {".pt", ".pth"} and path.parent == Path():
         try:
             known = _from_zoo(path.stem, request)
@@ -113,8 +111,8 @@ def _from_zoo(name: str, request: Request) -> Resolved:
 
     if request.train:
         raise CaptureError(
-            f"{name}: the built-in models are inference workloads; for a training step give the "
-            "module itself (API: analyze(module, ..., inputs=..., train=True)) or a file.py:function."
+            f"{name}: the built-in models are inference workloads; for a training step give a "
+            "file.py:function, or in Python the module itself with inputs and train=True."
         )
     summary, note = zoo.find(name, phase=request.phase)
     return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
@@ -131,12 +129,10 @@ def _from_code(target: str, request: Request) -> Resolved:
 def _from_file(path: Path, request: Request) -> Resolved:
     from gambrel.capture.files.identify import identify
 
-    kind = identify(path)
-    reader = _READERS.get(kind.value)
+    kind = identify(path).value
+    reader = _READERS.get(kind)
     if reader is None:
-        from gambrel.errors import FileFormatError
-
-        raise FileFormatError(f"{path}: {kind.value} files cannot be analyzed yet. {_WAYS_OUT}")
+        raise FileFormatError(f"{path}: {kind} files cannot be analyzed yet. {_WAYS_OUT}")
     return reader(path, request)
 
 
@@ -145,7 +141,7 @@ _WAYS_OUT = (
 )
 
 
-def _read_pt2(path: Path, request: Request) -> Resolved:
+def _read_pt2(path: Path, _: Request) -> Resolved:
     from gambrel.capture.files.pt2 import read_pt2
 
     return Resolved(workload=read_pt2(path))
@@ -158,28 +154,55 @@ def _read_config(path: Path, request: Request) -> Resolved:
 
     config = json.loads(path.read_text(encoding="utf-8"))
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
-    workload = workload_from_config(config, phase=request.phase, name=path.parent.name, **sizes)
-    return Resolved(workload=workload)
+    return Resolved(workload=workload_from_config(config, phase=request.phase, **sizes))
 
 
 def _read_checkpoint(path: Path, request: Request) -> Resolved:
     from gambrel.capture.files.checkpoint import match_checkpoint
 
-    matched = match_checkpoint(path, trust=request.trust)
+    matched = match_checkpoint(path, trust=request.trust, input_shapes=request.input_shapes)
     return Resolved(workload=matched.workload, notes=matched.notes)
 
 
-def _read_workload(path: Path, request: Request) -> Resolved:
+def _read_torchscript(path: Path, request: Request) -> Resolved:
+    if not request.trust:
+        raise CaptureError(
+            f"{path} is TorchScript, which runs code when it is loaded. If you trust the file, "
+            "say --trust; safer is a .pt2 export (torch.export.save)."
+        )
+    from gambrel.capture.files.trusted import capture_trusted
+
+    return Resolved(workload=capture_trusted(path, request.input_shapes))
+
+
+def _read_workload(path: Path, _: Request) -> Resolved:
     from gambrel.workload.serialize import load_workload
 
     return Resolved(workload=load_workload(path))
+
+
+def _read_analysis(path: Path, _: Request) -> Resolved:
+    from gambrel.report import load_analysis
+
+    workload = load_analysis(path).workload
+    if workload is None:
+        raise FileFormatError(f"{path}: this analysis carries no workload; analyze the model.")
+    return Resolved(workload=workload)
+
+
+def _read_python(path: Path, _: Request) -> Resolved:
+    raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
 
 
 _READERS: dict[str, Callable[[Path, Request], Resolved]] = {
     "pt2": _read_pt2,
     "config": _read_config,
     "checkpoint": _read_checkpoint,
+    "safetensors": _read_checkpoint,
+    "torchscript": _read_torchscript,
     "workload": _read_workload,
+    "analysis": _read_analysis,
+    "python": _read_python,
 }
 
 
