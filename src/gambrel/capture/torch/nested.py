@@ -77,7 +77,8 @@ def _copy(value: Any, name: str, memo: dict[int, Any], session: Session) -> Any:
 def _argument_names(model: Any, count: int) -> list[str]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     try:
-        names = list(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters.values()
+        names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     except (TypeError, ValueError):
         names = []
     return [names[i] if i < len(names) else f"input{i}" for i in range(count)]

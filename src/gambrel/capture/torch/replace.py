@@ -12,6 +12,7 @@ import torch
 from gambrel.capture.torch import attention, scans
 from gambrel.capture.torch.experts import grouped_experts
 from gambrel.capture.torch.layers import recurrent_layers
+from gambrel.capture.torch.semantic import muted
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
@@ -92,8 +93,9 @@ def _reads(session: Session) -> dict[str, Callable[..., Any]]:
 
     def reader(original: Any) -> Callable[..., Any]:
         def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-            value = twins.value(self.detach()) if self.is_meta else None
-            return original(self if value is None else value, *args, **kwargs)
+            with muted(session):
+                value = twins.value(self.detach()) if self.is_meta else None
+                return original(self if value is None else value, *args, **kwargs)
 
         return read
 

@@ -128,7 +128,7 @@ def _where(name: str, session: Session) -> str:
 
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}".rstrip(".")
     if isinstance(error, NotImplementedError) or "meta" in said.lower():
         return (
             f"{said}. The op has no shape function for torch's meta device: register one with "
@@ -136,7 +136,10 @@ def _reason(error: Exception) -> str:
         )
     if isinstance(error, TypeError):
         return f"{said}. Do the example inputs (args, kwargs) match the model's forward?"
-    return f"{said}. If it runs outside capture with the same inputs, please report the model"
+    return (
+        f"{said}. Does the model run outside capture with these inputs? "
+        "If it does, please report it"
+    )
 
 
 def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> Workload:

@@ -54,6 +54,7 @@ def train_step(model: Any, args: Any, kwargs: Any, session: Session) -> Any:
         loss.backward()
         recorder.phase = Phase.OPTIMIZER
         parameters = _trained(model, session)
+        _label_input_gradients((args, kwargs), session)
         if optimizer is not None:
             with torch.no_grad():
                 optimizer(parameters, session)
@@ -93,6 +94,12 @@ def _trained(model: Any, session: Session) -> list[tuple[str, Any]]:
             session.ledger.label(parameter.grad, Role.GRADIENT, f"{name}.grad")
             found.append((name, parameter))
     return found
+
+
+def _label_input_gradients(inputs: Any, session: Session) -> None:
+    for tensor, _ in tensors_of(inputs):
+        if tensor.is_leaf and tensor.grad is not None:
+            session.ledger.label(tensor.grad, Role.GRADIENT)
 
 
 def _chosen(optimizer: Any) -> Any:

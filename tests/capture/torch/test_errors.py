@@ -1,0 +1,98 @@
+"""Sentences that a user meets when a model cannot be captured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gambrel.capture.torch import capture
+from gambrel.errors import CaptureError
+
+pytestmark = pytest.mark.torch
+
+
+class Wrap(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.inner = Inner(function)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Inner(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_number_read_from_data_names_module_and_way_out():
+    # On meta the input has no values, so the slice has no length.
+    with pytest.raises(CaptureError) as caught:
+        capture(Wrap(lambda x: x[: int(x.sum())]), torch.empty(3, device="meta"))
+    message = str(caught.value)
+    assert message.startswith("cannot capture Wrap: it stopped in module 'inner' at or after")
+    assert "reads a number out of a tensor that depends on its input's data" in message
+    assert "\n" not in message
+
+
+def test_condition_on_data_is_assumed_false_and_said():
+    w = capture(
+        Wrap(lambda x: x.exp() if bool((x > 0).all()) else x.cos()), torch.empty(3, device="meta")
+    )
+    assert w.ops[-1].name == "aten.cos"
+    assert w.assumptions == (
+        "assumed that a condition on data that decides the control flow is false (in inner).",
+    )
+
+
+def test_op_without_a_shape_function():
+    library = torch.library.Library("gambrel_test", "DEF")
+    library.define("opaque(Tensor x) -> Tensor")
+    library.impl("opaque", lambda x: x.clone(), "CPU")
+    with pytest.raises(CaptureError, match=r"gambrel_test\.opaque.*torch\.library\.register_fake"):
+        capture(Wrap(torch.ops.gambrel_test.opaque), torch.randn(3))
+
+
+def test_wrong_inputs():
+    with pytest.raises(CaptureError, match="Do the example inputs"):
+        capture(nn.Linear(4, 4), (torch.randn(2, 4), torch.randn(2, 4)))
+    with pytest.raises(CaptureError, match=r"after aten\.addmm: RuntimeError.*with these inputs\?"):
+        capture(nn.Linear(4, 4), torch.randn(2, 5))
+
+
+def test_array_is_no_tensor():
+    with pytest.raises(
+        CaptureError, match=r"input 'input' is a numpy\.ndarray; pass a torch\.Tensor"
+    ):
+        capture(nn.Linear(4, 4), (np.zeros((2, 4)),))
+
+
+def test_sparse_input():
+    with pytest.raises(CaptureError, match=r"tensor 'input' is sparse_coo; capture takes dense"):
+        capture(nn.Linear(4, 4), torch.eye(4).to_sparse())
+
+
+def test_lazy_parameter():
+    with pytest.raises(CaptureError, match=r"parameter 'weight' is lazy and has no shape yet"):
+        capture(nn.LazyLinear(4), torch.randn(2, 4))
+
+
+def test_input_that_cannot_be_copied():
+    with pytest.raises(CaptureError, match=r"input 'x' \(generator\) cannot be copied"):
+        capture(Wrap(lambda x: x), ((i for i in range(3)),))
+
+
+def test_unknown_number_format():
+    with pytest.raises(CaptureError, match=r"bits16 has no counterpart"):
+        capture(Wrap(lambda x: x.clone()), torch.empty(3, dtype=torch.bits16))
+
+
+def test_callable_that_is_no_module():
+    w = capture(lambda x: x @ x, torch.randn(4, 4), name="square")
+    assert (w.name, [op.kind for op in w.ops]) == ("square", ["matmul"])
