@@ -157,3 +157,17 @@ def test_markdown_of_several_and_of_none() -> None:
     shown = str(render_many([samples.tiny(), samples.unknown()], "markdown"))
     assert "| tinynet | batch 1, image 224 | Bare Metal | fp16 | unknown | unknown |" in shown
     assert "## Ops" not in str(render(samples.empty(), "markdown"))
+
+
+def test_training_and_link_traffic_are_said() -> None:
+    import msgspec
+
+    analysis = samples.tiny()
+    step = msgspec.structs.replace(
+        analysis,
+        model=msgspec.structs.replace(analysis.model, training=True),
+        total=msgspec.structs.replace(analysis.total, link_bytes=3_000_000),
+    )
+    shown = text(step, width=120)
+    assert "training step" in shown
+    assert "3 MB over links" in shown
