@@ -53,8 +53,8 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
 
 
 def _page(data: Any, analyses: Sequence[Analysis], heading: str, options: Options) -> str:
-    style, script = _asset("page.css"), "\n".join(map(_asset, _SCRIPTS))
-    return Template(_asset("page.html")).substitute(
+    style, script = _template("page.css"), "\n".join(map(_template, _SCRIPTS))
+    return Template(_template("page.html")).substitute(
         title=html.escape(clean(options.title or heading)),
         version=html.escape(analyses[0].gambrel_version),
         style=style,
@@ -94,8 +94,8 @@ def _embed(data: object) -> str:
     return text
 
 
-def _asset(name: str) -> str:
-    return (resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
+def _template(name: str) -> str:
+    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
