@@ -30,7 +30,10 @@ from gambrel.workload.binding import bind
 from gambrel.workload.lift import lift
 from gambrel.workload.serialize import dumps, load_workload, save_workload
 from zoo import all_entries
+from zoo.docs import page
 from zoo.entry import Entry, Subject
+
+PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 
 
 def main() -> int:
@@ -168,12 +171,13 @@ def unmodelled(workload: Workload) -> list[str]:
 
 
 def write_index(entries: Iterable[Entry], parameters: dict[str, int]) -> None:
-    """Writes the index of all entries that have a file."""
+    """Writes the index of all entries that have a file, and the page that lists them."""
     rows = [
         summary(e, parameters[e.name]) for e in entries if (FOLDER / file_name(e.name)).is_file()
     ]
     text = msgspec.json.format(msgspec.json.encode(rows), indent=1)
     (FOLDER / INDEX).write_bytes(text + b"\n")
+    PAGE.write_text(page(rows), encoding="utf-8")
 
 
 def summary(entry: Entry, parameters: int) -> WorkloadSummary:

@@ -55,13 +55,15 @@ def find(name: str, phase: str | None = None) -> tuple[WorkloadSummary, str]:
     if phase is not None and phase not in PHASES:
         raise InputError(f"unknown phase {phase!r}; a model has {' or '.join(PHASES)}.")
     entries = _lookup()
-    key = _key(name)
-    if key in entries:
-        return _check_phase(entries[key], phase), ""
-    entry = entries.get(key + (phase or PHASES[0]))
-    if entry is None:
-        raise UnknownNameError("model", name, _closest(key), _LIST_HINT)
-    return entry, "" if phase else _note(entry)
+    # "ViT-B/16" is a name with a slash, "google/vit-base" one with an organization before it.
+    keys = (_key(name), _key(name.rpartition("/")[2]))
+    for key in keys:
+        if key in entries:
+            return _check_phase(entries[key], phase), ""
+        entry = entries.get(key + (phase or PHASES[0])) if key else None
+        if entry is not None:
+            return entry, "" if phase else _note(entry)
+    raise UnknownNameError("model", name, _closest(keys[1]), _LIST_HINT)
 
 
 def load(name: str, phase: str | None = None) -> Workload:
@@ -93,8 +95,8 @@ def _lookup() -> dict[str, WorkloadSummary]:
 
 
 def _key(name: str) -> str:
-    """Letters and digits only, lower case, without the organization before a slash."""
-    return re.sub(r"[^a-z0-9]", "", name.rsplit("/", 1)[-1].lower())
+    """Letters and digits only, lower case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _check_phase(entry: WorkloadSummary, phase: str | None) -> WorkloadSummary:
@@ -116,5 +118,5 @@ def _closest(key: str) -> list[str]:
     from rapidfuzz import fuzz, process
 
     names = {k: e.name for k, e in _lookup().items()}
-    ranked = process.extract(key, list(names), scorer=fuzz.ratio, limit=6, score_cutoff=60)
+    ranked = process.extract(key, list(names), scorer=fuzz.ratio, limit=6, score_cutoff=65)
     return list(dict.fromkeys(names[k] for k, _, _ in ranked))[:3]
