@@ -152,6 +152,13 @@ def gradient(call: Call) -> Described:
     return call.described("elementwise_backward", sizes, {"function": _GRADIENT_OF[call.op]})
 
 
+@rule("aten.diff")
+def difference(call: Call) -> Described:
+    """self, n, dim, ...: neighbours subtracted, n times over."""
+    sizes = {"elements": call.out.numel * call.arg(1, "n", 1)}
+    return call.described("elementwise", sizes, {"function": "add"})
+
+
 @rule("aten.gelu")
 def gelu(call: Call) -> Described:
     """self, *, approximate."""

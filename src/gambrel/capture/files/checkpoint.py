@@ -92,12 +92,14 @@ def zoo_candidates(
 
 
 def weight_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of a workload's weights."""
-    return {
-        t.name: tuple(d for d in t.shape if isinstance(d, int))
-        for t in workload.tensors
-        if t.role is Role.WEIGHT and t.name
-    }
+    """Names and shapes of a workload's weights; of several views of one, the largest."""
+    found: dict[str, tuple[int, ...]] = {}
+    for tensor in workload.tensors:
+        if tensor.role is Role.WEIGHT and tensor.name:
+            shape = tuple(d for d in tensor.shape if isinstance(d, int))
+            if prod(shape) > prod(found.get(tensor.name, (0,))):
+                found[tensor.name] = shape
+    return found
 
 
 def _by_definition(path: Path, found: Fingerprint) -> Matched | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeAlias
 
@@ -97,8 +98,8 @@ def match(
         candidates: Names of known models and functions that give their weights' names and shapes.
 
     Returns:
-        The model all of whose weights the checkpoint has, in the same shapes, and that has all of
-        the checkpoint's; else the one that differs in less than a tenth of them, in shape only;
+        The model all of whose weights the checkpoint has, in the same sizes, and that has all of
+        the checkpoint's; else the one that differs in less than a tenth of them, in size only;
         else None.
     """
     mine = found.weights
@@ -107,7 +108,8 @@ def match(
         theirs = _without_prefix({n: s for n, s in shapes_of().items() if not _BUFFER.search(n)})
         if not theirs or not _same_names(mine, theirs, found.tensors):
             continue
-        differs = [n for n, shape in theirs.items() if n in mine and mine[n] != shape]
+        # A workload sees a weight as its op does, maybe transposed: elements are compared.
+        differs = [n for n, shape in theirs.items() if prod(mine[n]) != prod(shape)]
         if not differs:
             return Match(name=name)
         if best is None and len(differs) <= (1 - _HEAD_SHARE) * len(theirs):
@@ -124,8 +126,9 @@ def _same_names(mine: Shapes, theirs: Shapes, tensors: Mapping[str, TensorInfo])
         return True
     if missing:
         return False
-    kept = {t.storage for n, t in _stripped(tensors).items() if n in theirs}
-    return all(t.storage in kept for n, t in _stripped(tensors).items() if n in extra and t.storage)
+    stripped = _stripped(tensors)
+    kept = {t.storage for n, t in stripped.items() if n in theirs and t.storage}
+    return all(n in stripped and stripped[n].storage in kept for n in extra)
 
 
 def _stripped(tensors: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import pickletools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
@@ -355,10 +356,20 @@ def _made(function: Any, args: Any) -> Any:
 
 def _rebuilt_tensor(args: tuple[Any, ...]) -> Any:
     """(storage, offset, size, stride, ...)."""
-    storage, offset, size = args[0], args[1], args[2]
+    storage, offset, size = _opened(args[0]), args[1], args[2]
     if not isinstance(storage, StorageRef) or not isinstance(offset, int):
         raise ValueError("a tensor without a storage")
     return TensorInfo(_shape(size), storage.dtype, storage.key, offset)
+
+
+def _opened(storage: Any) -> Any:
+    """A plain pickle holds each storage as a file of its own, of which only the type is taken."""
+    if isinstance(storage, Instance) and storage.cls == "torch.storage._load_from_bytes":
+        held = storage.args[0] if storage.args else None
+        kind = _STORAGE_TYPE.search(held[:4096]) if isinstance(held, bytes) else None
+        if kind is not None:
+            return StorageRef(_STORAGE_DTYPES.get(kind[1].decode(), "uint8"), str(id(storage)), 0)
+    return storage
 
 
 def _rebuilt_meta(args: tuple[Any, ...]) -> Any:
@@ -393,8 +404,10 @@ _REBUILT: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
 }
 
 
-def _storage(pid: Any) -> StorageRef | None:
-    """``("storage", type, key, location, numel, ...)``; anything else stays unknown."""
+def _storage(pid: Any) -> StorageRef | Name | None:
+    """``("storage", type, key, location, numel, ...)``, ``("module", class, ...)``, or unknown."""
+    if isinstance(pid, tuple) and len(pid) > 1 and pid[0] == "module":
+        return pid[1] if isinstance(pid[1], Name) else None
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
         return None
     kind = pid[1].text.rpartition(".")[2] if isinstance(pid[1], Name) else ""
@@ -421,6 +434,9 @@ _STORAGE_DTYPES: Final[dict[str, str]] = {
     "QUInt8Storage": "quint8",
     "QInt32Storage": "qint32",
 }
+
+
+_STORAGE_TYPE: Final = re.compile(rb"(?:^|[\n.])(\w+Storage)\b")
 
 
 def _extend(target: Any, items: list[Any]) -> None:
