@@ -2,7 +2,8 @@
 
 Compared are the counters that install beside torch: torch's FlopCounterMode, fvcore, calflops.
 Counts are multiply-accumulate work with FMA = 2 (fvcore counts MACs and is doubled). All run on
-the CPU; FlopCounterMode also on the meta device, where nothing is computed (as gambrel does). Times alternate within one run.
+the CPU; FlopCounterMode also on the meta device, where nothing is computed
+(as gambrel does). Times alternate within one run.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from gambrel.analysis.sweep import sweep
 from gambrel.capture import zoo
 from gambrel.device.lookup import find
 
-MODELS = ("resnet50", "mobilenet_v2", "vit_b_16", "bert-base", "llama-3-8b")
+MODELS = ("resnet50", "mobilenet-v2", "vit-b-16", "bert-base", "llama-3-8b")
 DEVICES = ("h100", "a100", "l4", "rtx-4090", "mi300x")
 PRECISIONS = ("fp16", "fp32", "int8")
 BATCHES = tuple(range(1, 1025))

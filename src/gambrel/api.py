@@ -125,7 +125,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
     if q.causal not in {"half", "full"}:
         raise InputError(f"causal={q.causal!r}: use 'half' or 'full'.")
     device, device_notes = resolve_hardware(q.hardware)
-    sizes = [_checked({**q.sizes, "batch": batch}) for batch in q.batches]
+    sizes = [_checked({"batch": batch}) | _checked(q.sizes) for batch in q.batches]
     request = Request(
         inputs=q.inputs,
         kwargs=q.kwargs,

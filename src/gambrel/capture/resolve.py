@@ -154,7 +154,7 @@ def _read_config(path: Path, request: Request) -> Resolved:
 
     config = json.loads(path.read_text(encoding="utf-8"))
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
-    return Resolved(workload=workload_from_config(config, phase=request.phase, **sizes))
+    return Resolved(workload=workload_from_config(config, phase=request.phase, name="", **sizes))
 
 
 def _read_checkpoint(path: Path, request: Request) -> Resolved:
