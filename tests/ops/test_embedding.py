@@ -63,6 +63,13 @@ def test_bags_are_counted_from_the_output():
     assert counts(view) == (0, (12 - 3) * 4, 0)
 
 
+def test_bags_are_added_in_the_format_of_the_table():
+    table, weights = tensor(100, 4, dtype="fp16"), tensor(12)  # weights of the rows, in fp32
+    sizes = {"rows": 12, "width": 4, "bags": 3}
+    view = op("embedding", sizes, inputs=(table, weights), mode="bag_sum")
+    assert costed(view).work == {("vector", "fp16"): 36}
+
+
 def test_dense_gradient_is_as_large_as_the_table():
     view = op(
         "embedding_backward",

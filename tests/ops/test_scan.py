@@ -168,6 +168,12 @@ def test_ssd_by_hand():
     assert counts(backward)[2] == counts(view)[2]
 
 
+def test_ssd_has_one_group_unless_said():
+    unsaid = {name: size for name, size in MAMBA2.items() if name != "groups"}
+    views = [op("ssd_scan", sizes | {"chunk": 256}) for sizes in (unsaid, MAMBA2)]
+    assert costed(views[0]) == costed(views[1])
+
+
 def test_ssd_skip():
     bare, skip = (op("ssd_scan", MAMBA2 | {"chunk": 256}, skip=s) for s in (False, True))
     assert vector(skip) - vector(bare) == 512 * 24 * 64 * 2
