@@ -129,13 +129,16 @@ def _lift_above_one(
     )
     lifted = lift([*others, *((p, subject.capture(p)) for p in fours)], above, entry.degrees)
     lifted = replace(lifted, symbols=entry.symbols)
-    extra = {_copies(bind(lifted, p)) - _copies(w) for p, w in ones}
     for point, workload in ones:
         if _without_copies(bind(lifted, point)) != _without_copies(workload):
             raise error
+    skipped = max(_copies(bind(lifted, p)) - _copies(w) for p, w in ones)
+    more = max(traffic_bytes(bind(lifted, p)) / traffic_bytes(w) - 1 for p, w in ones)
+    if not skipped and not more:
+        return lifted
     sentence = (
-        f"At batch 1, PyTorch skips {max(extra)} of the {_copies(lifted)} copies counted here, "
-        "because the tensors happen to be contiguous."
+        f"At batch 1, PyTorch skips {skipped} of the {_copies(lifted)} copies counted here (at "
+        f"most {more:.1%} of the traffic), because the tensors happen to be contiguous."
     )
     return replace(lifted, assumptions=(*lifted.assumptions, sentence))
 
@@ -161,6 +164,13 @@ def matrix_flops(workload: Workload) -> int:
             work = sum(n for (engine, _), n in cost.work.items() if engine is Engine.MATRIX)
             total += op.repeat * work
     return total
+
+
+def traffic_bytes(workload: Workload) -> int:
+    """Bytes that all ops read and write, each by itself, at the default sizes."""
+    values = workload.resolve_symbols({})
+    costs = [c for _, _, c in Evaluator(workload, values, {}, Conventions()).costs()]
+    return sum((c.read_bytes or 0) + (c.write_bytes or 0) for c in costs if c is not None)
 
 
 def unmodelled(workload: Workload) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -56,7 +57,8 @@ class HuggingFaceModel:
             GambrelError: As `architecture_of`; CaptureError when the model cannot be built.
         """
         self.architecture = architecture_of(config)
-        self.module = _build(self.architecture, dtype)
+        with _quiet():
+            self.module = _build(self.architecture, dtype)
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -86,10 +88,11 @@ class HuggingFaceModel:
         """
         phase = self._phase(phase)
         values = check_sizes(symbols_of(self.architecture, phase), sizes or {})
-        inputs = inputs_at(self.architecture, self.module, phase, values)
-        if not last_logits:
-            inputs.pop("logits_to_keep", None)
-        found = capture(self.module, (), inputs, **options)
+        with _quiet():
+            inputs = inputs_at(self.architecture, self.module, phase, values)
+            if not last_logits:
+                inputs.pop("logits_to_keep", None)
+            found = capture(self.module, (), inputs, **options)
         remarks = self._remarks(phase if last_logits else None)
         return replace(found, assumptions=(*found.assumptions, *remarks))
 
@@ -150,6 +153,19 @@ def origin_of(architecture: Architecture) -> str:
     from transformers import __version__
 
     return f"transformers {__version__} {architecture.model_class.__name__}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' advice on running the model, which nobody is going to."""
+    from transformers import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _implementations(model_class: Any) -> dict[str, str]:
