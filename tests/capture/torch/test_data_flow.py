@@ -213,3 +213,17 @@ def test_values_of_small_tensors_decide_as_in_a_real_run():
     assert shapes(w, tuple(op.outputs[0] for op in muls)) == [(3, 4)] * 3
     assert w.tensors[w.outputs[0]].shape == (2, 4)
     assert w.assumptions == ()
+
+
+def test_values_of_tensors_made_on_the_models_device_are_known():
+    def run(self, x):
+        sizes = torch.tensor([2, 3], device=x.device)
+        more = x.new_tensor([4], dtype=torch.int64)
+        starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0), torch.as_tensor([9]), more])
+        assert starts.tolist() == [0, 2, 5, 9, 4]
+        assert starts.numpy().sum() == 20
+        return x[: int(sizes.prod())]
+
+    w = capture(Lambda(run), torch.empty(8, device="meta"))
+    assert w.tensors[w.outputs[0]].shape == (6,)
+    assert w.assumptions == ()

@@ -41,14 +41,24 @@ def test_number_read_from_data_names_module_and_way_out():
     assert "\n" not in message
 
 
-def test_condition_on_data_is_assumed_false_and_said():
-    w = capture(
-        Wrap(lambda x: x.exp() if bool((x > 0).all()) else x.cos()), torch.empty(3, device="meta")
-    )
-    assert w.ops[-1].name == "aten.cos"
+def test_conditions_on_data_take_the_usual_way_and_say_so():
+    def usual(x):
+        if not bool((x > 0).all()) or bool(x.isnan().any()):
+            raise ValueError("unusual data")
+        return x.exp()
+
+    w = capture(Wrap(usual), torch.empty(3, device="meta"))
+    assert w.ops[-1].name == "aten.exp"
     assert w.assumptions == (
-        "assumed that a condition on data that decides the control flow is false (in inner).",
+        "assumed that where the control flow tests data, 'all' of the elements pass and 'any' "
+        "does not occur (in inner).",
     )
+
+
+@pytest.mark.parametrize("read", [lambda x: x.tolist(), lambda x: x.numpy(), list])
+def test_values_read_from_data(read):
+    with pytest.raises(CaptureError, match="reads a number out of a tensor"):
+        capture(Wrap(lambda x: x * len([float(v) for v in read(x)])), torch.empty(3, device="meta"))
 
 
 def test_op_without_a_shape_function():

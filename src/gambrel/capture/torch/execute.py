@@ -92,6 +92,11 @@ class MetaExecutor:
         shaped = _SHAPES.get(overload.name)
         return overload.func(*args, **kwargs) if shaped is None else shaped(*args, **kwargs)
 
+    def remember(self, overload: Overload, result: Any) -> None:
+        """Notes results that say whether all elements pass a test."""
+        if overload.name in _ALL_OF:
+            self.twins.ledger.storage(result).all_of = True
+
     def decide(
         self,
         overload: Overload,
@@ -114,7 +119,8 @@ class MetaExecutor:
             values = self.twins.on_values(overload.func, args, kwargs)
             return True, _mapped(values, self.twins.from_value)
         assume, sentence = found
-        result = assume(policy.Question(args, kwargs, policy.share_of(module[1])))
+        all_of = bool(operands.tensors) and self.twins.ledger.storage(operands.tensors[0]).all_of
+        result = assume(policy.Question(args, kwargs, policy.share_of(module[1]), all_of))
         self.assumptions.add(sentence, module[0])
         return True, result
 
@@ -170,6 +176,9 @@ def _grouped_mm(a: Any, b: Any, offs: Any = None, out_dtype: Any = None, **_: An
 
 #: Shapes of ops whose own shape function refuses what their kernels accept (here: float32).
 _SHAPES: Final[dict[str, Callable[..., Any]]] = {"aten._grouped_mm": _grouped_mm}
+
+#: Ops whose result says whether all elements pass a test.
+_ALL_OF: Final = frozenset({"aten.all"})
 
 _MASKS: Final = (torch.bool, torch.uint8)
 _INDEXED: Final = frozenset(

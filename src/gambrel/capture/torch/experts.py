@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.capture.torch.patching import put
+
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
 
@@ -24,8 +26,6 @@ def grouped_experts(stack: ExitStack, session: Session) -> None:
     module = sys.modules.get("transformers.integrations.moe")
     if module is None or not hasattr(module, "grouped_mm_experts_forward"):
         return
-    from gambrel.capture.torch.replace import put
-
     forward = _routed(module.grouped_mm_experts_forward, session)
     put(stack, module.ExpertsInterface, "get_interface", lambda *_, **__: forward)
 

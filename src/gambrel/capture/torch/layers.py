@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import Node
 from gambrel.workload import Sizes
 
@@ -19,8 +20,6 @@ _CELLS: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 def recurrent_layers(stack: ExitStack, session: Session) -> None:
     """Replaces the functions that ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` call."""
-    from gambrel.capture.torch.replace import put
-
     for cell in _CELLS:
         put(stack, torch._VF, cell, _make(cell, getattr(torch._VF, cell), session))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gambrel.capture.torch.signature import overload_of
+from gambrel.capture.torch.signature import overload_of, replace_tensors, tensors_in
 from gambrel.capture.torch.twins import KNOWN_ELEMENTS
 
 _META: Final = torch.device("meta")
@@ -26,7 +26,16 @@ class _LargeToMeta(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped
         kwargs = kwargs or {}
         if overload_of(func).takes_device and args and _is_large(args[0]):
             kwargs = {**kwargs, "device": _META, "pin_memory": False}
+        found = list(tensors_in([*args, *kwargs.values()]))
+        if len(found) > 1 and len({t.is_meta for t in found}) > 1:
+            # A constructor that runs a part of the model: that goes on where the weights are.
+            args = [replace_tensors(v, _on_meta) for v in args]
+            kwargs = {k: replace_tensors(v, _on_meta) for k, v in kwargs.items()}
         return func(*args, **kwargs)
+
+
+def _on_meta(tensor: Any) -> Any:
+    return tensor if tensor.is_meta or not tensor.dim() else tensor.to(_META)
 
 
 def _is_large(shape: Any) -> bool:

@@ -28,9 +28,10 @@ class Storage:
         role: What it is to the model.
         name: Parameter, buffer or argument name.
         value: A real copy of its bytes, where the values are known.
+        all_of: Whether it holds the answer to "do all elements pass?".
     """
 
-    __slots__ = ("id", "name", "ref", "role", "value", "version")
+    __slots__ = ("all_of", "id", "name", "ref", "role", "value", "version")
 
     def __init__(self, ref: StorageWeakRef) -> None:
         self.id = -1
@@ -38,6 +39,7 @@ class Storage:
         self.role = Role.ACTIVATION
         self.name = ""
         self.value: Any = None
+        self.all_of = False
         # A weak reference lets the memory go but keeps its address from being given out again.
         self.ref = ref
 

@@ -20,11 +20,13 @@ class Question:
         args: Its arguments, on the meta device.
         kwargs: Its keyword arguments.
         share: The share of elements that is assumed to pass a test.
+        all_of: Whether the argument says if all elements pass a test.
     """
 
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     share: float = 1.0
+    all_of: bool = False
 
     def passing(self, numel: int) -> int:
         """How many of ``numel`` elements are assumed to pass."""
@@ -41,6 +43,17 @@ _SHARES: Final[dict[str, Callable[[Any], float]]] = {
     # Every region of interest is pooled from exactly one pyramid level.
     "MultiScaleRoIAlign": lambda module: 1 / max(1, len(module.scales or ())),
 }
+
+
+CONDITION_SENTENCE: Final = (
+    "where the control flow tests data, 'all' of the elements pass and 'any' does not occur"
+)
+
+UNKNOWN_NUMBER: Final = (
+    "the model reads a number out of a tensor that depends on its input's data or on its "
+    "weights; pass real example inputs if it depends on integer inputs only, else take that "
+    "part of the model out of the forward pass"
+)
 
 
 def share_of(module: Any) -> float:
@@ -103,20 +116,11 @@ def _unique(asked: Question) -> Any:
     return asked.args[0].new_empty((numel,)), _indices(numel), _indices(numel)
 
 
-@_policy(
-    "a condition on data that decides the control flow is false",
-    "aten._local_scalar_dense",
-    "aten.equal",
-    "aten.is_nonzero",
-)
+@_policy(CONDITION_SENTENCE, "aten._local_scalar_dense", "aten.equal", "aten.is_nonzero")
 def _condition(asked: Question) -> Any:
     if len(asked.args) == 1 and asked.args[0].dtype is not torch.bool:
-        raise CaptureError(
-            "the model reads a number out of a tensor that depends on its input's data or on its "
-            "weights; pass real example inputs if it depends on integer inputs only, else take "
-            "that part of the model out of the forward pass"
-        )
-    return False
+        raise CaptureError(UNKNOWN_NUMBER)
+    return asked.all_of
 
 
 @_policy("a histogram of data has as many bins as its minimum length says", "aten.bincount")

@@ -21,7 +21,7 @@ from gambrel.capture.torch.signature import (
     replace_tensors,
     tensors_in,
 )
-from gambrel.workload import Attributes, Op, Phase, Sizes
+from gambrel.workload import Attributes, Op, Phase, Role, Sizes
 
 _FILL: Final = torch.ops.aten.fill_.Tensor
 
@@ -124,6 +124,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
     ) -> Any:
         if overload.views:
             result = overload.func(*args, **kwargs)
+            if overload.name == "aten.lift_fresh":  # a tensor made from Python numbers
+                self.ledger.label(result, Role.CONSTANT, only=Role.ACTIVATION)
             if self._views:
                 self._view(overload, operands, result)
             return result
@@ -150,6 +152,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         if executor is not None:
             written = [operands.tensors[i] for i in plan.mutated]
             executor.twins.follow(overload.func, args, kwargs, operands, written, result)
+            executor.remember(overload, result)
         self._note(overload, plan, operands, result)
         return result
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gambrel.capture.torch import attention, scans
+from gambrel.capture.torch import attention, policy, scans
+from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
 from gambrel.capture.torch.layers import recurrent_layers
+from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import muted
+from gambrel.errors import CaptureError
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
-
-_MISSING: Final = object()
 
 
 @contextmanager
@@ -31,37 +32,12 @@ def replacements(session: Session) -> Iterator[None]:
             _replace_everywhere(stack, name, make, session)
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
-        _one_suppression(stack)
+        detection(stack, session)
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
+            _keep_given_values(stack)
         yield
-
-
-def _one_suppression(stack: ExitStack) -> None:
-    """Makes torchvision suppress the boxes of all classes at once, with shifted coordinates.
-
-    Above a number of boxes it loops over the classes that occur, which depends on data; both give
-    the same boxes.
-    """
-    boxes = sys.modules.get("torchvision.ops.boxes")
-    at_once = getattr(boxes, "_batched_nms_coordinate_trick", None)
-    if at_once is not None and hasattr(boxes, "_batched_nms_vanilla"):
-        put(stack, boxes, "_batched_nms_vanilla", at_once)
-
-
-def put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Sets an attribute for as long as ``stack`` is open."""
-    before = owner.__dict__.get(name, _MISSING)
-    stack.callback(_put_back, owner, name, before)
-    setattr(owner, name, value)
-
-
-def _put_back(owner: Any, name: str, before: Any) -> None:
-    if before is _MISSING:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, before)
 
 
 def _everywhere() -> dict[str, Callable[[Any, Session], Any]]:
@@ -93,10 +69,38 @@ def _reads(session: Session) -> dict[str, Callable[..., Any]]:
 
     def reader(original: Any) -> Callable[..., Any]:
         def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.is_meta:
+                return original(self, *args, **kwargs)
             with muted(session):
-                value = twins.value(self.detach()) if self.is_meta else None
-                return original(self if value is None else value, *args, **kwargs)
+                value = twins.value(self.detach())
+                if value is None:
+                    raise CaptureError(policy.UNKNOWN_NUMBER)
+                return original(value, *args, **kwargs)
 
         return read
 
     return {n: reader(getattr(torch.Tensor, n)) for n in ("tolist", "numpy", "__array__")}
+
+
+def _keep_given_values(stack: ExitStack) -> None:
+    """Makes tensors from Python numbers on the CPU first: made on meta they would lose their values.
+
+    The recorder moves them to meta and remembers what they hold.
+    """
+    for name in ("tensor", "as_tensor", "asarray"):
+        put(stack, torch, name, _on_host(getattr(torch, name)))
+
+    def new_tensor(self: Any, data: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("dtype", self.dtype)
+        return torch.tensor(data, **kwargs)
+
+    put(stack, torch.Tensor, "new_tensor", new_tensor)
+
+
+def _on_host(original: Any) -> Callable[..., Any]:
+    def make(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(data, torch.Tensor) or str(kwargs.get("device")) != "meta":
+            return original(data, *args, **kwargs)
+        return original(data, *args, **{**kwargs, "device": "cpu"})
+
+    return make

@@ -129,7 +129,7 @@ def _where(name: str, session: Session) -> str:
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}".rstrip(".")
-    if isinstance(error, NotImplementedError) or "meta" in said.lower():
+    if isinstance(error, NotImplementedError) or "meta tensor" in said or "Meta backend" in said:
         return (
             f"{said}. The op has no shape function for torch's meta device: register one with "
             "torch.library.register_fake, or leave that op out of the forward pass"
