@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
@@ -10,7 +12,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from gambrel.capture.aten import is_known  # noqa: E402
+from gambrel.capture.aten import TensorArg, is_known  # noqa: E402
+from gambrel.capture.aten.views import can_view  # noqa: E402
 from gambrel.ops.base import Conventions, Engine  # noqa: E402
 from tests.capture.aten.dispatched import Recorder  # noqa: E402
 
@@ -267,6 +270,28 @@ def test_attention_backward_takes_five_products():
 
     # Two products forward, five backward, of 2 heads · 256 pairs · 8.
     assert record(run).work(Engine.MATRIX) == (2 + 5) * 2 * 2 * 256 * 8
+
+
+@given(st.data())
+def test_a_reshape_is_a_view_where_torch_says_so(data):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    order = data.draw(st.permutations(range(len(sizes))))
+    x = torch.empty(sizes, device="meta").permute(order)
+    if data.draw(st.booleans()):
+        x = x[::2]
+    if data.draw(st.booleans()):
+        x = x.unsqueeze(1).expand(-1, 3, *x.shape[1:])
+    rest, shape = x.numel(), []
+    while rest > 1 and data.draw(st.booleans()):
+        shape.append(data.draw(st.sampled_from([n for n in range(1, rest + 1) if rest % n == 0])))
+        rest //= shape[-1]
+    shape = tuple(data.draw(st.permutations([*shape, rest])))
+    try:
+        x.view(shape)
+        fits = True
+    except (RuntimeError, ValueError):
+        fits = False
+    assert can_view(TensorArg(0, tuple(x.shape), "fp32", x.stride()), shape) is fits
 
 
 def _core_ops() -> set[str]:

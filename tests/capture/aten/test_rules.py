@@ -308,6 +308,29 @@ def test_views_cost_nothing_and_copies_do():
     assert (cast.kind, cast.attrs) == ("copy", {"function": "cast"})
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "new", "fits"),
+    [
+        ((3, 4), (4, 1), (12,), True),
+        ((3, 4), (1, 3), (12,), False),
+        ((2, 3, 4), (12, 4, 1), (6, 4), True),
+        ((2, 3, 4), (4, 8, 1), (6, 4), False),  # batch and tokens exchanged
+        ((2, 3, 4), (4, 8, 1), (2, 3, 2, 2), True),  # only the innermost is split
+        ((2, 3, 4), (12, 4, 1), (2, 1, 12), True),
+        ((5, 3, 4), (0, 4, 1), (5, 12), True),  # expanded, the rest merges
+        ((5, 3, 4), (0, 4, 1), (15, 4), False),
+        ((5, 6), (0, 0), (30,), True),
+        ((1, 3), (99, 1), (3,), True),
+        ((4,), (1,), (2, 2, 1), True),
+        ((0, 3), (3, 1), (0,), True),
+    ],
+)
+def test_when_a_reshape_is_a_view(shape, strides, new, fits):
+    x = t(*shape, strides=strides)
+    found = describe("aten.reshape", "default", (x, list(new)), {}, t(*new))
+    assert found.kind == ("view" if fits else "copy")
+
+
 def test_what_is_overwritten_is_not_read():
     target, source = t(4), t(4)
     found = describe("aten.copy_", "default", (target, source), {}, target)

@@ -52,8 +52,8 @@ def sync(call: Call) -> Described:
 def maybe_copy(call: Call) -> Described:
     """A view when the memory order allows it, else a copy."""
     x = call.tensor(0)
-    same = call.out.shape == x.shape and call.name != "contiguous"
-    if same or x.strides is None or is_contiguous(x):
+    fits = is_contiguous(x) if call.name == "contiguous" else can_view(x, call.out.shape)
+    if x.strides is None or fits:
         return call.described("view")
     return call.described("copy", attrs={"function": "contiguous"}, inputs=[x])
 
@@ -69,12 +69,47 @@ def cast(call: Call) -> Described:
 
 def is_contiguous(tensor: TensorArg) -> bool:
     """Whether the elements lie in row-major order without gaps."""
+    if tensor.strides is None:
+        return False
     expected = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.strides or ()), strict=True):
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
         if size != 1 and stride != expected:
             return False
         expected *= size
     return True
+
+
+def can_view(tensor: TensorArg, shape: tuple[int, ...]) -> bool:
+    """Whether the same memory, in the same order, can be seen in another shape.
+
+    Dimensions that follow each other in memory form chunks; the new dimensions must fill every
+    chunk exactly.
+    """
+    if tensor.strides is None or not tensor.numel:
+        return tensor.strides is not None
+    wanted = [n for n in reversed(shape) if n != 1]
+    for size, _ in reversed(_chunks(tensor.shape, tensor.strides)):
+        filled = 1
+        while filled < size and wanted:
+            filled *= wanted.pop(0)
+        if filled != size:
+            return False
+    return not wanted
+
+
+def _chunks(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(elements, innermost stride) of maximal runs of dimensions that lie densely together."""
+    chunks: list[tuple[int, int]] = []
+    outer = 0
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if chunks and outer == size * stride:
+            chunks[-1] = (chunks[-1][0] * size, stride)
+        else:
+            chunks.append((size, stride))
+        outer = stride
+    return chunks
 
 
 for _op in (VIEWS + " " + ALLOCATIONS + " " + QUESTIONS).split():

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from gambrel.capture.aten import Described, TensorArg, describe, flatten
 from gambrel.capture.files.export_tensors import DTYPES, Tensors, Value, native_dtype
+from gambrel.capture.files.lowering import lower
 from gambrel.errors import FileFormatError
 from gambrel.workload import Op, Role, Workload
 
 #: What the signature calls an input → its role, and where its name stands.
 _ROLES: Final[dict[str, tuple[Role, str]]] = {
     "parameter": (Role.WEIGHT, "parameter_name"),
-    "buffer": (Role.WEIGHT, "buffer_name"),
+    "buffer": (Role.CONSTANT, "buffer_name"),
     "tensor_constant": (Role.CONSTANT, "tensor_constant_name"),
     "user_input": (Role.INPUT, ""),
 }
@@ -143,8 +144,11 @@ def _walk(scope: _Scope, node: Mapping[str, Any]) -> None:
     if read is not None and (in_place or _is_alias(op, described)):
         for result in results:
             result.memory = scope.tensors.of(read).memory
-    if described.kind not in _FREE:
-        _append(scope, node, op, described, in_place)
+    if described.kind in _FREE:
+        return
+    given = {id(scope.tensors.of(t).memory) for t in (*flatten(args), *flatten(kwargs))}
+    for step, meaning in lower(op, described, scope.tensors):
+        _append(scope, node, step, meaning, given)
 
 
 #: Ops that only run another graph: with gradients on or off, under autocast, checkpointed.
@@ -175,15 +179,17 @@ def _inline(scope: _Scope, node: Mapping[str, Any], graph: Mapping[str, Any]) ->
 
 
 def _append(
-    scope: _Scope, node: Mapping[str, Any], op: str, found: Described, in_place: bool
+    scope: _Scope, node: Mapping[str, Any], op: str, found: Described, given: set[int]
 ) -> None:
-    """Adds an op: inputs in their present version, then the writes, then the outputs."""
+    """Adds an op: inputs in their present version, then the writes, then the outputs.
+
+    Memory of an argument (``given``) that is written gets a new version.
+    """
     tensors = scope.tensors
     inputs = tuple(tensors.entry(tensors.of(t)) for t in found.inputs)
     written = [tensors.of(t) for t in found.outputs]
-    arguments = {id(tensors.of(t).memory) for t in flatten(_arguments(scope, node)[0])}
     for memory in {id(v.memory): v.memory for v in written}.values():
-        memory.version += in_place or id(memory) in arguments
+        memory.version += op.endswith("_") or id(memory) in given
     metadata = node.get("metadata") or {}
     scope.ops.append(
         Op(

@@ -99,6 +99,13 @@ class Tensors:
         self.values.append(value)
         return value
 
+    def temporary(self, shape: tuple[int, ...], dtype: str) -> Value:
+        """A contiguous value that the file does not name."""
+        strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+        value = Value(TensorArg(len(self.values), shape, dtype, strides), 0, Memory())
+        self.values.append(value)
+        return value
+
     def size(self, entry: Mapping[str, Any], names: Mapping[str, Any]) -> int:
         """A size as the file writes it: a number, a name, or an expression.
 
