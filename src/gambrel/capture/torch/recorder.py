@@ -94,6 +94,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self._source = source
         self._views = views
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keeps torch from importing its compiler (about two seconds) at the first op."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
@@ -104,6 +109,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self.last = overload.name
         if overload.name.startswith("prim."):
             return func(*args, **kwargs)
+        if overload.composite and torch.is_inference_mode_enabled():
+            # Elsewhere autograd takes composites apart before they come here.
+            with self:
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
         if self.executor is None:
             return self._run(overload, args, kwargs, Operands(func, args, kwargs), None)
         args, kwargs, operands = self.executor.prepare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,7 @@ def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Option
     name = options.name or getattr(model, "__name__", type(model).__name__)
     with ExitStack() as stack:
         stack.enter_context(_same_random_state())
+        stack.enter_context(_no_collection())
         if isinstance(model, torch.nn.Module):
             stack.enter_context(meta_module(model, session))
         positional, named = copy_inputs(model, positional, named, session)
@@ -92,6 +94,18 @@ def _as_call(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ..
     if isinstance(args, (tuple, list)) and not hasattr(args, "_fields"):
         return tuple(args), named
     return (args,), named
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Holds the cyclic garbage collector: a capture only adds objects, and its passes add up."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
@@ -134,6 +148,8 @@ def _reason(error: Exception) -> str:
             f"{said}. The op has no shape function for torch's meta device: register one with "
             "torch.library.register_fake, or leave that op out of the forward pass"
         )
+    if "CUDA" in said or "NVIDIA" in said:
+        return f"{said}. The model names a device; let it use the one of its inputs or weights"
     if isinstance(error, TypeError):
         return f"{said}. Do the example inputs (args, kwargs) match the model's forward?"
     return (
