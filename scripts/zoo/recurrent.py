@@ -72,12 +72,9 @@ def entries() -> Iterator[Entry]:
             family="recurrent",
             about=f"{name.capitalize()}, reading the prompt, head on the last token",
             build=partial(subject, _key(config), None),
-            symbols=(
-                batch("sequences at once"),
-                seq(default=2048, minimum=512, multiple_of=256),
-            ),
-            values={"batch": (1, 3), "seq": (512, 1024, 1280)},
-            held_out=({"batch": 2, "seq": 2048}, {"batch": 5, "seq": 768}),
+            symbols=(batch("sequences at once"), seq(default=2048, minimum=16)),
+            values={"batch": (1, 3), "seq": (16, 160, 350)},
+            held_out=({"batch": 2, "seq": 1000}, {"batch": 5, "seq": 77}),
             aliases=("mamba2", "mamba-2") if name == "mamba2-130m" else ("mamba-2-2.7b",),
             source="transformers Mamba2ForCausalLM",
         )

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,7 +23,8 @@ from gambrel.errors import (
 )
 from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
-from gambrel.workload import Role, Workload
+from gambrel.workload import Op, Role, Symbol, Workload
+from gambrel.workload.binding import bind
 
 pytestmark = pytest.mark.torch
 
@@ -31,6 +32,7 @@ if find_spec("torch") is None or find_spec("transformers") is None:
     pytest.skip("needs torch and transformers", allow_module_level=True)
 
 from gambrel.capture.torch import hf_config, huggingface  # noqa: E402
+from gambrel.capture.torch.hf_sizes import Capture, capture_open  # noqa: E402
 from gambrel.capture.torch.huggingface import HuggingFaceModel, workload_from_config  # noqa: E402
 
 SMALL_LLAMA = {
@@ -145,7 +147,7 @@ def test_mamba_130m_is_counted_in_full() -> None:
 
 
 def test_experts_are_grouped() -> None:
-    found = workload_from_config(TINY_MIXTRAL, seq=64)
+    found = workload_from_config(TINY_MIXTRAL, batch=1, seq=64)
     grouped = [o for o in found.ops if o.kind == "grouped_matmul"]
     assert len(grouped) == 2 * 2  # layers × (gate and up together, down)
     assert all(o.sizes["rows"] == 64 * 2 and o.sizes["experts"] == 8 for o in grouped)
@@ -188,6 +190,51 @@ def test_an_image_model_and_a_configuration_object() -> None:
     macs += 2 * tokens * tokens * 64
     pooler = 64 * 64
     assert matrix_flops(found) == 2 * 2 * (macs + pooler)
+
+
+def test_sizes_that_are_given_are_fixed_and_the_others_stay_open() -> None:
+    found = workload_from_config(SMALL_LLAMA, seq=128)
+    assert {s.name: (s.minimum, s.maximum) for s in found.symbols} == {
+        "batch": (1, None),
+        "seq": (128, 128),
+    }
+    both = workload_from_config(SMALL_LLAMA)
+    fresh = HuggingFaceModel(SMALL_LLAMA).capture("prefill", {"batch": 7, "seq": 55})
+    assert bind(both, {"batch": 7, "seq": 55}).ops == fresh.ops
+
+
+def stepped(limit: int, kind: str = "x") -> Capture:
+    """A model whose work has a step at ``limit`` tokens, and whose op changes with the batch."""
+
+    def capture(sizes: Mapping[str, int]) -> Workload:
+        name = kind if sizes["batch"] > 1 else "x"
+        op = Op(kind=name, sizes={"n": sizes["batch"] * max(sizes["seq"], limit)})
+        return Workload(name="stepped", dtype="fp32", tensors=(), ops=(op,))
+
+    return capture
+
+
+SYMBOLS = (Symbol(name="batch", default=1), Symbol(name="seq", default=64))
+
+
+@pytest.mark.parametrize(
+    ("capture", "given", "size", "remark"),
+    [
+        (stepped(0), {}, "batch*seq", None),
+        (stepped(0), {"seq": 10}, "10*batch", None),
+        (stepped(0, "copy"), {}, "seq", "Captured at batch=1: what"),
+        (stepped(100), {}, 100, "Captured at batch=1, seq=64: what"),
+        (stepped(100), {"batch": 2}, 200, "Captured at seq=64: what"),
+        (stepped(100), {"seq": 10}, "100*batch", None),
+    ],
+)
+def test_as_many_sizes_stay_open_as_polynomials_describe(
+    capture: Capture, given: dict[str, int], size: int | str, remark: str | None
+) -> None:
+    found = capture_open(capture, SYMBOLS, given)
+    assert found.ops[0].sizes == {"n": size}
+    assert {s.name for s in found.symbols} == {"batch", "seq"}
+    assert [a.startswith(remark or "") for a in found.assumptions] == [True] * bool(remark)
 
 
 # Refusals

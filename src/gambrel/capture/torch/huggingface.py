@@ -18,6 +18,7 @@ from gambrel.capture.torch.hf_inputs import (
     phases_of,
     symbols_of,
 )
+from gambrel.capture.torch.hf_sizes import capture_open
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Symbol, Workload
 
@@ -118,7 +119,7 @@ class HuggingFaceModel:
 def workload_from_config(
     config: Any, *, phase: str | None = None, name: str = "", **sizes: int
 ) -> Workload:
-    """The workload of a transformers configuration at fixed sizes.
+    """The workload of a transformers configuration.
 
     Args:
         config: The content of a ``config.json`` as a dict, or a configuration object. Code that
@@ -128,7 +129,8 @@ def workload_from_config(
         **sizes: ``batch``, ``seq``, ``context`` or ``target``, as the model has them.
 
     Returns:
-        A workload whose symbols are the sizes, each fixed to the value captured.
+        A workload with the given sizes fixed (one capture) and the others symbolic (a few
+        captures, lifted), as far as polynomials describe the model.
 
     Raises:
         MissingExtraError: transformers is not installed.
@@ -138,14 +140,15 @@ def workload_from_config(
     """
     model = HuggingFaceModel(config)
     symbols = model.symbols(phase)
-    values = check_sizes(symbols, sizes)
-    label = name or str(model.architecture.config.model_type)
-    found = model.capture(phase, values, name=label, origin=origin_of(model.architecture))
-    fixed = tuple(
-        replace(s, default=values[s.name], minimum=values[s.name], maximum=values[s.name])
-        for s in symbols
+    check_sizes(symbols, sizes)
+    own = model.architecture.config
+    found = capture_open(lambda at: model.capture(phase, at), symbols, sizes)
+    return replace(
+        found,
+        name=name or str(own.model_type),
+        origin=origin_of(model.architecture),
+        chosen_dtype=own.dtype is not None,
     )
-    return replace(found, symbols=fixed, chosen_dtype=model.architecture.config.dtype is not None)
 
 
 def origin_of(architecture: Architecture) -> str:
