@@ -106,3 +106,29 @@ def test_unknown_number_format():
 def test_callable_that_is_no_module():
     w = capture(lambda x: x @ x, torch.randn(4, 4), name="square")
     assert (w.name, [op.kind for op in w.ops]) == ("square", ["matmul"])
+
+
+def test_autocast_is_not_followed_and_said():
+    def mixed(x):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            return x @ x
+
+    w = capture(Wrap(mixed), torch.randn(4, 4))
+    assert {t.dtype for t in w.tensors} == {"fp32"}
+    assert w.assumptions == (
+        "assumed that ops run in the formats of their inputs, although the model asks for "
+        "autocast (in inner).",
+    )
+
+
+def test_inference_mode_inside_the_model_changes_nothing():
+    layer = nn.Linear(4, 4)
+    x = torch.randn(2, 3, 4)
+    plain = capture(Wrap(lambda x: layer(x).relu()), x, source=False)
+    inside = capture(Wrap(torch.inference_mode()(lambda x: layer(x).relu())), x, source=False)
+    assert [op.name for op in inside.ops] == [op.name for op in plain.ops]
+
+
+def test_hard_coded_device():
+    w = capture(Wrap(lambda x: x.cuda() * 2), torch.randn(3))
+    assert [op.name for op in w.ops] == ["aten.mul"]

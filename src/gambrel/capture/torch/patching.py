@@ -9,7 +9,7 @@ _MISSING: Final = object()
 
 
 def put(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Sets an attribute for as long as ``stack`` is open; one that was inherited stays inherited."""
+    """Sets an attribute for as long as ``stack`` is open; one that was inherited is so again."""
     before = owner.__dict__.get(name, _MISSING)
     stack.callback(_put_back, owner, name, before)
     setattr(owner, name, value)

@@ -123,6 +123,14 @@ def _condition(asked: Question) -> Any:
     return asked.all_of
 
 
+@_policy("repeats add up to the size that is given for them", "aten.repeat_interleave")
+def _repeat_interleave(asked: Question) -> Any:
+    size = asked.kwargs.get("output_size")
+    if size is None:
+        raise CaptureError(UNKNOWN_NUMBER)
+    return _indices(size)
+
+
 @_policy("a histogram of data has as many bins as its minimum length says", "aten.bincount")
 def _bincount(asked: Question) -> Any:
     length = asked.kwargs.get("minlength", asked.args[2] if len(asked.args) > 2 else 0)

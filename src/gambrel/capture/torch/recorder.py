@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gambrel.capture.aten import Described, describe
-from gambrel.capture.torch.execute import MetaExecutor, Pattern, pattern_of
+from gambrel.capture.torch.execute import MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
+from gambrel.capture.torch.plan import Plan, plan_of
 from gambrel.capture.torch.scopes import Scopes, source_line
-from gambrel.capture.torch.signature import (
-    Operands,
-    Overload,
-    as_argument,
-    overload_of,
-    plain,
-    replace_tensors,
-    tensors_in,
-)
+from gambrel.capture.torch.signature import Operands, Overload, overload_of, tensors_in
 from gambrel.workload import Attributes, Op, Phase, Role, Sizes
 
 _FILL: Final = torch.ops.aten.fill_.Tensor
 
 #: Kinds that neither compute nor move data; not recorded.
 _FREE: Final = frozenset({"view", "sync"})
-
-
-class Plan:
-    """What is known of all calls with the same key.
-
-    Attributes:
-        pattern: How to make the results without running the op, or None.
-        single: Whether the op returns one tensor rather than a tuple.
-        kind: Neutral kind.
-        sizes: For the formula.
-        attrs: For the formula.
-        reads: Positions of the inputs among the operands' tensors.
-        writes: Positions of outputs: of operands, or of results counted on from there.
-        mutated: Positions of the operands that are written.
-    """
-
-    __slots__ = ("attrs", "kind", "mutated", "pattern", "reads", "single", "sizes", "writes")
-
-    def __init__(
-        self, described: Described, mutated: tuple[int, ...], pattern: Pattern | None, single: bool
-    ) -> None:
-        self.kind = described.kind
-        self.sizes: Sizes = described.sizes
-        self.attrs: Attributes = described.attrs
-        self.reads = tuple(t.id for t in described.inputs)
-        self.writes = tuple(t.id for t in described.outputs)
-        self.mutated = mutated
-        self.pattern = pattern
-        self.single = single
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
@@ -144,7 +107,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             module = (self.scopes.path, self.scopes.module)
             decided, result = executor.decide(overload, args, kwargs, operands, module)
             if decided:
-                plan = self._plan(overload, args, kwargs, operands, result)
+                plan = plan_of(overload, args, kwargs, operands, result)
                 self._note(overload, plan, operands, result)
                 return result
         plan_or_none = self._plans.get(operands.key) if executor is not None else None
@@ -158,7 +121,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
                 if executor is None
                 else executor.run(overload, args, kwargs)
             )
-            plan = self._plan(overload, args, kwargs, operands, result)
+            plan = plan_of(overload, args, kwargs, operands, result)
             self._plans[operands.key] = plan
         if executor is not None:
             written = [operands.tensors[i] for i in plan.mutated]
@@ -166,51 +129,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             executor.remember(overload, result)
         self._note(overload, plan, operands, result)
         return result
-
-    def _plan(
-        self,
-        overload: Overload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        operands: Operands,
-        result: Any,
-    ) -> Plan:
-        """Describes a call: what it costs, what it reads and writes."""
-        results = list(tensors_in(result))
-        numbers = {id(t): i for i, t in reversed(list(enumerate(operands.tensors)))}
-        if not overload.written and results and self._only_aliases(results, operands):
-            return Plan(Described("view"), (), None, False)
-        arguments = [as_argument(t, i) for i, t in enumerate(operands.tensors)]
-        positions = iter(arguments)
-
-        def next_argument(_: Any) -> Any:
-            return next(positions)
-
-        given = [plain(replace_tensors(v, next_argument)) for v in args]
-        named = {k: plain(replace_tensors(v, next_argument)) for k, v in kwargs.items()}
-        outputs = tuple(
-            as_argument(t, numbers.get(id(t), len(arguments) + j)) for j, t in enumerate(results)
-        )
-        described = describe(overload.name, overload.overload, given, named, outputs)
-        if overload.name == "aten.scalar_tensor":
-            described = Described("sync")  # a number of the host on its way to a kernel
-        mutated = self._mutated(overload, args, kwargs, numbers)
-        pattern = pattern_of(overload, result, operands) if self.executor is not None else None
-        return Plan(described, mutated, pattern, isinstance(result, torch.Tensor))
-
-    def _only_aliases(self, results: Sequence[Any], operands: Operands) -> bool:
-        memory = {t.untyped_storage()._cdata for t in operands.tensors}
-        return all(t.untyped_storage()._cdata in memory for t in results)
-
-    @staticmethod
-    def _mutated(
-        overload: Overload, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: dict[int, int]
-    ) -> tuple[int, ...]:
-        if not overload.written:
-            return ()
-        values = [v for i, v in enumerate(args) if i in overload.written]
-        values += [v for k, v in kwargs.items() if k in overload.written]
-        return tuple(dict.fromkeys(numbers[id(t)] for t in tensors_in(values)))
 
     def _note(self, overload: Overload, plan: Plan, operands: Operands, result: Any) -> None:
         """Appends the op: inputs in their present version, then the writes, then the outputs."""

@@ -32,11 +32,13 @@ def replacements(session: Session) -> Iterator[None]:
             _replace_everywhere(stack, name, make, session)
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
+        _without_autocast(stack, session)
         detection(stack, session)
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
             _keep_given_values(stack)
+            put(stack, torch.Tensor, "cuda", lambda self, *_, **__: self)
         yield
 
 
@@ -63,6 +65,22 @@ def _replace_everywhere(
             put(stack, module, name, made[id(held)])
 
 
+def _without_autocast(stack: ExitStack, session: Session) -> None:
+    """Disables automatic mixed precision, which the meta device does not know, and says so."""
+    sentence = "ops run in the formats of their inputs, although the model asks for autocast"
+    if any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")):
+        session.assumptions.add(sentence)
+    original = torch.autocast.__init__
+
+    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
+        enabled = kwargs.get("enabled", args[2] if len(args) > 2 else True)
+        if enabled:
+            session.assumptions.add(sentence, session.scopes.path)
+        original(self, "cpu", dtype=torch.bfloat16, enabled=False)
+
+    put(stack, torch.autocast, "__init__", disabled)
+
+
 def _reads(session: Session) -> dict[str, Callable[..., Any]]:
     """Methods of tensors that hand out values: they answer from the known ones."""
     twins = session.twins
@@ -83,7 +101,7 @@ def _reads(session: Session) -> dict[str, Callable[..., Any]]:
 
 
 def _keep_given_values(stack: ExitStack) -> None:
-    """Makes tensors from Python numbers on the CPU first: made on meta they would lose their values.
+    """Makes tensors of Python numbers on the CPU first: made on meta they would lose their values.
 
     The recorder moves them to meta and remembers what they hold.
     """

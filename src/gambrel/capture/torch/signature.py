@@ -23,9 +23,10 @@ class Overload:
         written: Positions and names of the arguments that it writes to.
         views: Whether its results only alias its arguments.
         takes_device: Whether it has an argument ``device``.
+        composite: Whether torch composes it of other ops.
     """
 
-    __slots__ = ("func", "name", "overload", "takes_device", "views", "written")
+    __slots__ = ("composite", "func", "name", "overload", "takes_device", "views", "written")
 
     def __init__(self, func: Any) -> None:
         self.func = func
@@ -42,6 +43,9 @@ class Overload:
             r.alias_info is not None for r in func._schema.returns
         )
         self.takes_device = any(a.name == "device" for a in arguments)
+        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd"
+        )
 
 
 _OVERLOADS: Final[dict[Any, Overload]] = {}
