@@ -312,7 +312,9 @@ def test_the_code_of_a_repository_is_never_asked_for(tmp_path: Any) -> None:
 
 def test_without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hf_config, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"reading a config\.json needs torch"):
+    with pytest.raises(
+        MissingExtraError, match=r"reading a config\.json needs torch, .* 'gambrel\[huggingface\]'"
+    ):
         workload_from_config(SMALL_LLAMA)
 
 

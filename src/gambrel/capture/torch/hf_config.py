@@ -75,7 +75,7 @@ def require_transformers() -> None:
     """Raises MissingExtraError without transformers; makes a broken torchvision importable."""
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
-            raise MissingExtraError(package, "torch", "reading a config.json")
+            raise MissingExtraError(package, "huggingface", "reading a config.json")
     ensure_torchvision()
 
 

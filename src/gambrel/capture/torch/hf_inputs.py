@@ -142,6 +142,8 @@ def allocated_cache(model: Any, batch: int, length: int) -> Any:
         def get_max_length(self) -> int:
             return length
 
+        get_max_cache_shape = get_max_length  # its name before transformers 5
+
     config = model.config.get_text_config(decoder=True)
     cache = Cache(layers=[Layer() for _ in range(config.num_hidden_layers)])
     with torch.no_grad(), torch.device("meta"):
