@@ -63,6 +63,33 @@ MATRIX = {
         ),
         524_288,
     ),
+    "fp8": (
+        lambda: torch._scaled_mm(
+            meta(32, 128, dtype=torch.float8_e4m3fn),
+            meta(64, 128, dtype=torch.float8_e4m3fn).t(),
+            meta(),
+            meta(),
+            out_dtype=torch.bfloat16,
+        ),
+        524_288,
+    ),
+    "int8 weights": (
+        lambda: torch._weight_int8pack_mm(
+            torch.ones(32, 128, dtype=torch.bfloat16),
+            torch.ones(64, 128, dtype=torch.int8),
+            torch.ones(64, dtype=torch.bfloat16),
+        ),
+        524_288,
+    ),
+    "int4 weights": (
+        lambda: torch._weight_int4pack_mm_for_cpu(
+            torch.ones(32, 128, dtype=torch.bfloat16),
+            torch._convert_weight_to_int4pack_for_cpu(torch.ones(64, 128, dtype=torch.int32), 2),
+            32,
+            torch.ones(4, 64, 2, dtype=torch.bfloat16),
+        ),
+        524_288,
+    ),
     "conv1d": (lambda: F.conv1d(meta(2, 4, 10), meta(6, 4, 3)), 2 * 2 * 6 * 4 * 3 * 8),
     "conv2d grouped": (
         lambda: F.conv2d(meta(2, 8, 10, 10), meta(8, 2, 3, 3), groups=4),
@@ -162,6 +189,8 @@ def test_vector_work(name):
 
 #: No matrix work by hand here; what matters is that a formula answers.
 MODELLED = {
+    "embedding": lambda: F.embedding(meta(5, dtype=torch.int64), meta(10, 4)),
+    "scatter": lambda: meta(9).scatter_add(0, meta(3, dtype=torch.int64), meta(3)),
     "cdist": lambda: torch.cdist(meta(8, 3), meta(9, 3)),
     "fft": lambda: torch.fft.rfft(torch.zeros(4, 64)),
     "solve": lambda: torch.linalg.solve(torch.eye(4), torch.ones(4, 2)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,24 @@ def test_a_pickle_that_holds_its_weights_is_too_large(tmp_path, monkeypatch):
     path.write_bytes(pickle.dumps(b"\0" * 5000))
     with pytest.raises(FileFormatError, match="holds its weights inside"):
         read_checkpoint(path)
+
+
+def test_torchscript_is_run_on_the_user_s_word_only(tmp_path):
+    path = tmp_path / "script.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(nn.Sequential(nn.Linear(16, 4))).save(str(path))
+        with pytest.raises(CaptureError, match="TorchScript, which cannot be read without running"):
+            match_checkpoint(path)
+        found = match_checkpoint(path, trust=True, input_shapes=[(2, 16)])
+    assert [op.kind for op in found.workload.ops] == ["matmul"]
+
+
+def test_a_configuration_beside_the_weights_is_pointed_out(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    path = save(Block().state_dict(), tmp_path / "model.pth")
+    with pytest.raises(CaptureError, match=r"config\.json beside it describes a model: give that"):
+        match_checkpoint(path)
 
 
 def test_trust_runs_the_file(tmp_path):

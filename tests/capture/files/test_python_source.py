@@ -75,6 +75,14 @@ def test_neighbours_are_importable_and_nothing_is_left(code, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["neighbour_of_net.py", "net.py"]
 
 
+def test_what_the_code_prints_does_not_reach_stdout(code, capsys):
+    path = code("print('on import')\ndef build():\n    print('in build')\n    return nn.ReLU()")
+    load_target(f"{path}:build", [(1, 4)])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "on import\nin build\n"
+
+
 @pytest.mark.parametrize(
     ("text", "name", "error", "sentence"),
     [

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.capture import zoo
-from gambrel.capture.files.archive import read_head
 from gambrel.capture.files.checkpoint_file import read_checkpoint
 from gambrel.capture.files.fingerprint import Fingerprint, Shapes, fingerprint, match
+from gambrel.capture.files.identify import FileKind, identify
 from gambrel.capture.files.safetensors import read_safetensors
 from gambrel.errors import CaptureError, UnknownNameError
 from gambrel.workload import Role, Workload, WorkloadSummary
@@ -24,6 +24,9 @@ WAYS_OUT: Final = (
     "Give the architecture's name ('gambrel models list'), your code as file.py:function, a .pt2 "
     "export (torch.export.save), or --trust if you trust the file to run code."
 )
+
+
+_SCRIPT: Final = "TorchScript, which cannot be read without running it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,25 +61,27 @@ def match_checkpoint(
         CaptureError: Its architecture is not known; the message says the ways out.
     """
     path = Path(path)
-    found = read_fingerprint(path)
-    known = _by_definition(path, found) or _by_weights(path, found)
-    if known is not None:
-        return known
+    what = _SCRIPT
+    if identify(path) is not FileKind.TORCHSCRIPT:
+        found = read_fingerprint(path)
+        known = _by_definition(path, found) or _by_weights(path, found)
+        if known is not None:
+            return known
+        what = _what(found)
     if trust:
         from gambrel.capture.files.trusted import capture_trusted
 
         return Matched(workload=capture_trusted(path, input_shapes), notes=(_ran(path),))
-    raise CaptureError(f"{path}: {_what(found)}. {WAYS_OUT}")
+    raise CaptureError(f"{path}: {what}. {_beside(path)}{WAYS_OUT}")
 
 
 def read_fingerprint(path: Path) -> Fingerprint:
     """What a checkpoint or a safetensors file says of its architecture; nothing is run.
 
     Raises:
-        FileFormatError: It is damaged or hostile.
+        FileFormatError: It is damaged, hostile or neither of the two.
     """
-    head = read_head(path, 9)
-    if path.suffix.lower() == ".safetensors" or (head[8:9] == b"{" and head[6:8] == b"\0\0"):
+    if identify(path) is FileKind.SAFETENSORS:
         return Fingerprint(tensors=read_safetensors(path))
     return fingerprint(read_checkpoint(path))
 
@@ -143,6 +148,12 @@ def _what(found: Fingerprint) -> str:
     if found.cls:
         return f"a pickled {found.cls} ({weights}), which matches no built-in model"
     return f"a checkpoint with {weights} and no graph, which match no built-in model"
+
+
+def _beside(path: Path) -> str:
+    """Points to the configuration that Hugging Face's layout keeps beside the weights."""
+    config = path.parent / "config.json"
+    return f"{config} beside it describes a model: give that. " if config.is_file() else ""
 
 
 def _ran(path: Path) -> str:

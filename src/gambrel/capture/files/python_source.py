@@ -11,7 +11,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -68,12 +68,16 @@ def load_target(target: str, input_shapes: Sequence[tuple[int, ...]] = ()) -> Lo
 
 @contextmanager
 def _clean_import(folder: Path) -> Iterator[None]:
-    """The file's own folder can be imported from, for the time being; no bytecode is written."""
+    """The file's own folder can be imported from, for the time being; no bytecode is written.
+
+    What the code prints goes to stderr: stdout belongs to the answer, which may be JSON.
+    """
     path, bytecode = list(sys.path), sys.dont_write_bytecode
     sys.path.insert(0, str(folder.resolve()))
     sys.dont_write_bytecode = True
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         sys.path[:] = path
         sys.dont_write_bytecode = bytecode
