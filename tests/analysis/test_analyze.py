@@ -141,6 +141,7 @@ def test_a_device_without_dram_is_held_against_its_link():
     assert everything_resident.total.bound is Bound.NETWORK
     half = analyze(perceptron(), host_fed(48), Settings(precision="fp16", sizes={"batch": 2}))
     # half of 96 bytes of weights is streamed in
+    assert half.ideal_traffic_bytes == half.total.traffic_bytes
     assert half.total.traffic_bytes == 24 + 48
     assert half.total.network_utilization == pytest.approx(72 / 5 / half.total.bound_time_s)
 

@@ -80,7 +80,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     whole = total.bound_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
     total = share_of(total, whole)
-    ideal_bytes = round(table.ideal.total_bytes())
+    ideal_bytes = table.ideal_bytes(total, roofs)
     return Analysis(
         model=ModelInfo(
             name=workload.name,
@@ -146,6 +146,10 @@ class _Table:
     free: int = 0
     known_bytes: float = 0.0
     unknown_bytes: float = 0.0
+
+    def ideal_bytes(self, total: Measures, roofs: Roofs) -> int:
+        """Traffic of an ideal fusion; what crosses a host link is no more than that already."""
+        return total.traffic_bytes if roofs.off_chip_only else round(self.ideal.total_bytes())
 
     @property
     def coverage(self) -> float:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gambrel import roofline
 from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import cast_map
@@ -25,8 +26,6 @@ from gambrel.ops import Conventions, Cost, cost, is_free
 from gambrel.workload import Op, Workload
 
 Floats: TypeAlias = NDArray[np.float64]
-
-_BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.NETWORK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,33 +196,35 @@ def _signature(workload: Workload, op: Op) -> tuple[object, ...]:
 def _bound(
     demand: _Demand, roofs: Roofs, n: int
 ) -> tuple[Floats, Floats, Floats, NDArray[np.str_]]:
+    weight = demand.times
+    flops = _main_flops(demand, n)
+    traffic = (weight * demand.traffic).sum(axis=0)
+    busy = _busy(demand, roofs)
+    if not busy:
+        return flops, traffic, np.full(n, np.nan), np.full(n, "")
+    resources = sorted(busy, key=lambda key: key[1] is not Bound.COMPUTE)  # a tie is compute
+    times = np.stack([busy[key] for key in resources], axis=-1)  # (ops, n, resources)
+    total = (weight * roofline.bound_time(times)).sum(axis=0)
+    whole = (weight[..., np.newaxis] * times).sum(axis=0)  # (n, resources)
+    names = np.array([bound.value for _, bound in resources])
+    return flops, traffic, total, names[roofline.binding_resource(whole)]
+
+
+def _busy(demand: _Demand, roofs: Roofs) -> dict[tuple[str, Bound], Floats]:
+    """Seconds that each distinct op keeps each resource busy, shape (ops, n)."""
     busy: dict[tuple[str, Bound], Floats] = {}
     for (work_class, dtype), flops in demand.work.items():
         roof = roofs.engine_roof(work_class, dtype)
         if roof is not None:
             key = (roof.engine, Bound.COMPUTE)
-            busy[key] = busy.get(key, np.zeros_like(flops)) + flops / roof.flop_per_s
+            busy[key] = busy.get(key, 0.0) + roofline.resource_times(flops, roof.flop_per_s)
     if roofs.memory_byte_per_s is not None:
-        busy[(roofs.memory, roofs.memory_bound)] = demand.traffic / roofs.memory_byte_per_s
+        key = (roofs.memory, roofs.memory_bound)
+        busy[key] = roofline.resource_times(demand.traffic, roofs.memory_byte_per_s)
     if roofs.link_byte_per_s is not None:
-        busy[(roofs.link, Bound.NETWORK)] = demand.link / roofs.link_byte_per_s
-    weight = demand.times
-    flops = _main_flops(demand, n)
-    traffic = (weight * demand.traffic).sum(axis=0)
-    if not busy:
-        return flops, traffic, np.full(n, np.nan), np.full(n, "")
-    slowest = np.maximum.reduce(list(busy.values()))
-    total = (weight * slowest).sum(axis=0)
-    per_class = np.stack(
-        [
-            np.max([(weight * t).sum(axis=0) for (_, b), t in busy.items() if b is bound], axis=0)
-            if any(b is bound for _, b in busy)
-            else np.full(n, -1.0)
-            for bound in _BOUNDS
-        ]
-    )
-    names = np.array([b.value for b in _BOUNDS])[np.argmax(per_class, axis=0)]
-    return flops, traffic, total, names
+        key = (roofs.link, Bound.NETWORK)
+        busy[key] = roofline.resource_times(demand.link, roofs.link_byte_per_s)
+    return busy
 
 
 def _main_flops(demand: _Demand, n: int) -> Floats:
