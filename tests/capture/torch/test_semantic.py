@@ -202,3 +202,32 @@ def test_lean_init_keeps_weights_tied(transformers):
     with lean_init():
         model = transformers.GPT2LMHeadModel(config)
     assert model.lm_head.weight is model.transformer.wte.weight
+
+
+class _Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(4, 8, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
+        out, _ = self.layer(packed)
+        return nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+
+
+def test_packed_sequences_count_their_tokens_only():
+    w = capture(_Packed(), (torch.randn(2, 5, 4), torch.tensor([3, 5])))
+    layer = only(w, "recurrent")
+    # 3 + 5 tokens, not 2 · 5
+    assert layer.sizes["batch"] * layer.sizes["seq"] == 8
+    assert [w.tensors[i].shape for i in w.outputs] == [(2, 5, 8), (2,)]
+    assert w.assumptions == ()
+
+
+def test_packed_sequences_of_unknown_lengths_are_full():
+    lengths = torch.empty(2, device="meta", dtype=torch.int64)
+    w = capture(_Packed(), (torch.randn(2, 5, 4), lengths))
+    assert only(w, "recurrent").sizes["batch"] == 10
+    assert any("packed sequences have their full length" in s for s in w.assumptions)

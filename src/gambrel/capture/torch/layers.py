@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from gambrel.capture.torch.packing import packed_sequences
 from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import Node
 from gambrel.workload import Sizes
@@ -20,6 +22,7 @@ _CELLS: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 def recurrent_layers(stack: ExitStack, session: Session) -> None:
     """Replaces the functions that ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` call."""
+    packed_sequences(stack, session)
     for cell in _CELLS:
         put(stack, torch._VF, cell, _make(cell, getattr(torch._VF, cell), session))
 
@@ -27,28 +30,55 @@ def recurrent_layers(stack: ExitStack, session: Session) -> None:
 def _make(cell: str, original: Any, session: Session) -> Callable[..., Any]:
     def layers(*args: Any) -> Any:
         if isinstance(args[3], (list, tuple)):  # packed: data, batch_sizes, hx, params, ...
-            return original(*args)
-        return _run(cell, original, session, *args)
+            x, batch_sizes, *rest = args
+            # The rows of all steps stand one after the other: as many sequences of one step.
+            return _run(cell, session, _Call(original, (batch_sizes,), tuple(rest)), x, *rest)
+        x, *rest = args
+        *_, batch_first = rest
+        steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+        return _run(cell, session, _Call(original, (), tuple(rest), steps), x, *rest)
 
     return layers
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How to run the original.
+
+    Attributes:
+        original: The function that was replaced.
+        sizes: The batch sizes of packed data.
+        rest: Its arguments after these.
+        steps: Batch and steps of data that is not packed.
+    """
+
+    original: Any
+    sizes: tuple[Any, ...]
+    rest: tuple[Any, ...]
+    steps: tuple[int, int] | None = None
+
+    def __call__(self, cell: str, count: int, data: Any, operands: Sequence[Any]) -> Any:
+        given = list(operands[count:])
+        state = given if cell == "lstm" else given[0]
+        return self.original(data, *self.sizes, state, list(operands[:count]), *self.rest[2:])
+
+
 def _run(
     cell: str,
-    original: Any,
     session: Session,
+    call: _Call,
     x: Any,
     hx: Any,
     weights: Any,
     bias: bool,
     count: int,
-    dropout: float,
-    train: bool,
+    _dropout: float,
+    _train: bool,
     bidirectional: bool,
-    batch_first: bool,
+    _batch_first: bool = False,
 ) -> Any:
     states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-    batch, seq = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+    batch, seq = call.steps or (x.shape[0], 1)
     directions = 2 if bidirectional else 1
     width = states[0].shape[-1]
     hidden = states[1].shape[-1] if cell == "lstm" else width
@@ -63,14 +93,11 @@ def _run(
     }
 
     def empty(data: Any, *_: Any) -> tuple[Any, ...]:
-        out = data.new_empty((*data.shape[:2], directions * width))
+        out = data.new_empty((*data.shape[:-1], directions * width))
         return (out, *(torch.empty_like(s) for s in states))
 
     def compute(data: Any, *rest: Any) -> tuple[Any, ...]:
-        given = list(rest[len(weights) :])
-        state = given if cell == "lstm" else given[0]
-        flags = (bias, count, dropout, train, bidirectional, batch_first)
-        return tuple(original(data, state, list(rest[: len(weights)]), *flags))
+        return tuple(call(cell, len(weights), data, rest))
 
     return Node(
         session=session,

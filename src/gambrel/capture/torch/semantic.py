@@ -22,10 +22,11 @@ class Node:
     Attributes:
         session: The capture that it belongs to.
         name: Name of the op that it stands for.
-        kind: Neutral kind; the backward is ``kind + "_backward"``.
+        kind: Neutral kind.
         sizes: For the formulas of both.
         attrs: For the formulas of both.
         empty: Results without data, from the operands.
+        backward_kind: Neutral kind of the backward where it is not ``kind + "_backward"``.
         compute: Real results, from the operands; used when a capture executes.
             Their values go into the layout of ``empty``.
     """
@@ -37,6 +38,7 @@ class Node:
     attrs: Attributes
     empty: Callable[..., tuple[Any, ...]]
     compute: Callable[..., tuple[Any, ...]]
+    backward_kind: str = ""
 
     def __call__(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Runs and records the op; autograd sees one function.
@@ -75,7 +77,7 @@ class Node:
                 for gradient, value in zip(found, values, strict=True):
                     if value is not None:
                         gradient.copy_(value)
-        described = (f"{self.kind}_backward", self.sizes, self.attrs)
+        described = (self.backward_kind or f"{self.kind}_backward", self.sizes, self.attrs)
         reads = [*grads, *operands, *results]
         self.session.recorder.semantic(f"{self.name}_backward", described, reads, found)
         return found
