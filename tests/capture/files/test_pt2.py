@@ -204,16 +204,29 @@ def test_dynamic_dimensions_are_symbols(tmp_path):
     assert totals(at) == totals(live)
 
 
-def test_a_dimension_that_is_no_polynomial_stays_as_exported(tmp_path):
+def test_sides_of_images_are_symbols_at_multiples_of_the_strides(tmp_path):
     class Strided(nn.Module):
+        def forward(self, x):
+            return F.max_pool2d(F.max_pool2d(x, 2), 2)
+
+    side = torch.export.Dim("n", min=8, max=100)
+    args = (torch.zeros(1, 2, 32, 30),)
+    workload = read_pt2(export(Strided(), args, tmp_path / "s.pt2", {"x": {2: side}}))
+    (height,) = workload.symbols
+    assert (height.name, height.minimum, height.multiple_of) == ("height", 8, 4)
+    assert workload.tensors[workload.outputs[0]].shape == (1, 2, "1/4*height", 7)
+
+
+def test_a_dimension_that_is_no_polynomial_stays_as_exported(tmp_path):
+    class Thirds(nn.Module):
         def forward(self, x):
             return F.max_pool2d(x, 3)
 
     side = torch.export.Dim("n", min=8, max=100)
-    path = export(Strided(), (torch.zeros(1, 2, 30, 30),), tmp_path / "s.pt2", {"x": {2: side}})
+    path = export(Thirds(), (torch.zeros(1, 2, 30, 30),), tmp_path / "s.pt2", {"x": {2: side}})
     workload = read_pt2(path)
     assert workload.symbols == ()
-    assert "sizes are fixed as in the export" in workload.assumptions[0]
+    assert "sizes are fixed as in the export (height=30)" in workload.assumptions[0]
     assert workload.tensors[workload.outputs[0]].shape == (1, 2, 10, 10)
 
 

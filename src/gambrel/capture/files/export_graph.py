@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
@@ -97,6 +98,7 @@ def build_workload(
     )
 
 
+@lru_cache(maxsize=4096)
 def module_path(stack: str) -> str:
     """The innermost module of a stack ``key,path,type;key,path,type``.
 
@@ -108,6 +110,7 @@ def module_path(stack: str) -> str:
     return last[1].removeprefix("L['self']").removeprefix(".").split("@")[0]
 
 
+@lru_cache(maxsize=4096)
 def source_line(trace: str) -> str:
     """``file.py:line`` of the innermost frame that is not torch's own; empty when unknown."""
     frames = [(path, line) for path, line in _FRAME.findall(trace) if not _TORCH.search(path)]

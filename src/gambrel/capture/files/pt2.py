@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from gambrel.capture.files.archive import open_zip, read_member
 from gambrel.capture.files.export_graph import build_workload
-from gambrel.capture.files.sizes import symbols_in
+from gambrel.capture.files.sizes import evaluate_size, symbols_in
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.lift import lift
@@ -24,6 +24,8 @@ _NEW: Final = "/models/"
 _OLD: Final = "serialized_exported_program.json"
 #: Major versions of torch._export.serde.schema whose fields are those read here.
 _MAJOR_VERSIONS: Final = range(5, 10)
+#: Strides halve image sides, with rounding: at multiples of these the sizes are polynomials.
+_STEPS: Final = (1, 2, 4, 8, 16, 32)
 #: More symbols than these are fixed at the sizes of the export: captures grow as 3^symbols.
 _MAX_SYMBOLS: Final = 2
 
@@ -85,8 +87,8 @@ def _load(path: Path) -> dict[str, Any]:
             )
         text = read_member(archive, sorted(found)[0])
     try:
-        program = json.loads(text)
-    except (ValueError, RecursionError):
+        program = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise FileFormatError(f"{path}: the program inside is no JSON; export it again.") from None
     if not isinstance(program, dict) or "graph_module" not in program:
         raise FileFormatError(f"{path}: the JSON inside is no exported program.")
@@ -115,39 +117,97 @@ def _workload(program: Mapping[str, Any], path: Path) -> Workload:
         return drop_unused_outputs(built)
 
     hints = {d.name: d.hint for d in dynamic}
-    free = dynamic[:_MAX_SYMBOLS]
+    free, rest = dynamic[:_MAX_SYMBOLS], dynamic[_MAX_SYMBOLS:]
     if not free:
         return at(hints)
-    symbols = [Symbol(name=d.name, default=d.hint, minimum=d.minimum, maximum=d.maximum,
-                      about=d.about) for d in free]  # fmt: skip
-    try:
-        captures = [(point, at({**hints, **point})) for point in _points(free)]
-        lifted = lift(captures, symbols, {d.name: 2 for d in free})
-    except (WorkloadError, FileFormatError) as error:
-        fixed = ", ".join(f"{d.name}={d.hint}" for d in dynamic)
-        note = f"sizes are fixed as in the export ({fixed}): {str(error).rstrip('.')}."
-        return replace(at(hints), assumptions=(note,))
-    rest = ", ".join(f"{d.name}={d.hint}" for d in dynamic[_MAX_SYMBOLS:])
-    return replace(lifted, assumptions=(f"fixed as in the export: {rest}.",)) if rest else lifted
+    reason: Exception | None = None
+    for step in _STEPS:
+        try:
+            _check_polynomials(program, free, hints, step)
+            found = _lifted(free, hints, at, step)
+        except (WorkloadError, FileFormatError) as error:
+            reason = reason or error
+            continue
+        return replace(found, assumptions=(f"as in the export: {_at(rest)}.",)) if rest else found
+    note = f"sizes are fixed as in the export ({_at(dynamic)}): {str(reason).rstrip('.')}."
+    return replace(at(hints), assumptions=(note,))
 
 
-def _points(free: list[_Dynamic]) -> Iterator[dict[str, int]]:
-    """Three values of each symbol, all combinations, and two more points that verify."""
-    axes = [_values(d) for d in free]
-    for corner in itertools.product(*(axis[:3] for axis in axes)):
-        yield dict(zip((d.name for d in free), corner, strict=True))
-    for i in (3, 4):
-        yield {d.name: axis[i] for d, axis in zip(free, axes, strict=True)}
+def _lifted(
+    free: list[_Dynamic],
+    hints: Mapping[str, int],
+    at: Callable[[Mapping[str, int]], Workload],
+    step: int,
+) -> Workload:
+    """The workload over the free symbols; those of sequences and images at multiples of step."""
+    steps = [1 if d.name == "batch" else step for d in free]
+    symbols = [_symbol_of(d, s) for d, s in zip(free, steps, strict=True)]
+    axes = [_values(symbol) for symbol in symbols]
+    # d + 1 values determine a polynomial of degree d; two more points verify.
+    degrees = {d.name: 1 if d.name == "batch" else 2 for d in free}
+    taken = [axis[: n + 1] for axis, n in zip(axes, degrees.values(), strict=True)]
+    corners = [*itertools.product(*taken), *list(zip(*axes, strict=True))[3:]]
+    points = [dict(zip(degrees, corner, strict=True)) for corner in corners]
+    captures = [(point, at({**hints, **point})) for point in points]
+    return lift(captures, symbols, degrees)
 
 
-def _values(d: _Dynamic) -> list[int]:
+def _check_polynomials(
+    program: Mapping[str, Any], free: list[_Dynamic], hints: Mapping[str, int], step: int
+) -> None:
+    """Raises WorkloadError when some size is no polynomial of degree two at multiples of step.
+
+    Its third difference over four equal steps is then not zero. Much cheaper than building the
+    workload at each point to find that out.
+    """
+    keys = {d.name: d.key for d in free}
+    fixed = {d.key: hints[d.name] for d in free}
+    for d in free:
+        symbol = _symbol_of(d, 1 if d.name == "batch" else step)
+        line = [symbol.minimum + i * symbol.multiple_of for i in range(4)]
+        for text in _expressions(program):
+            if symbols_in(text) <= set(fixed):
+                a, b, c, e = (evaluate_size(text, {**fixed, keys[d.name]: v}) for v in line)
+                if e - 3 * c + 3 * b - a:
+                    raise WorkloadError(f"the size {text[:60]} is no polynomial in {d.name}")
+
+
+def _expressions(program: Mapping[str, Any]) -> set[str]:
+    """The different expressions among the sizes of all tensors."""
+    described = program["graph_module"]["graph"]["tensor_values"].values()
+    return {
+        str(size["as_expr"]["expr_str"])
+        for meta in described
+        for size in meta["sizes"]
+        if size.get("as_expr")
+    }
+
+
+def _symbol_of(d: _Dynamic, step: int) -> Symbol:
+    first = -(-d.minimum // step) * step
+    return Symbol(
+        name=d.name,
+        default=d.hint,
+        minimum=first,
+        maximum=d.maximum,
+        multiple_of=step,
+        about=d.about,
+    )
+
+
+def _values(symbol: Symbol) -> list[int]:
     """Five values within the range, the smallest first; WorkloadError when there are fewer."""
-    candidates = [d.minimum, d.minimum + 1, d.minimum + 2, d.minimum + 5, d.minimum + 9]
-    if d.maximum is not None and d.maximum < candidates[-1]:
-        candidates = list(range(d.minimum, min(d.maximum, d.minimum + 4) + 1))
-        if len(candidates) < 5:
-            raise WorkloadError(f"{d.name} has too few values to be a symbol")
-    return candidates
+    first, step = symbol.minimum, symbol.multiple_of
+    found = [first + i * step for i in (0, 1, 2, 5, 9)]
+    if symbol.maximum is not None and symbol.maximum < found[-1]:
+        found = [first + i * step for i in range(5)]
+        if symbol.maximum < found[-1]:
+            raise WorkloadError(f"{symbol.name} has too few values to be a symbol")
+    return found
+
+
+def _at(dynamic: list[_Dynamic]) -> str:
+    return ", ".join(f"{d.name}={d.hint}" for d in dynamic)
 
 
 def _dynamic_sizes(program: Mapping[str, Any]) -> list[_Dynamic]:
