@@ -99,6 +99,7 @@ DECODERS: tuple[tuple[str, str, Config, int | None, tuple[str, ...], tuple[str, 
         None,
         (
             "llama3-8b",
+            "llama-3",
             "Meta-Llama-3-8B",
             "Meta-Llama-3-8B-Instruct",
             "Llama-3.1-8B",

@@ -270,18 +270,21 @@ def _tensors(f: _File) -> Iterator[Tensor]:
 def _ops(f: _File, tensors: int) -> Iterator[Op]:
     attrs = [{k: _read_value(v) for k, v in t.attrs.items()} for t in f.op_templates]
     columns = (f.op_template, f.op_module, f.op_source, f.op_inputs, f.op_outputs)
-    met = 0
+    met = lowest = 0
     for template, module, source, inputs, outputs in _rows(columns):
         t = f.op_templates[template]
-        refers = [met + i for i in inputs], [met + i for i in outputs]
-        for indices in refers:
-            if indices:
-                _check_indices(indices, tensors, "tensor")
-                met = max(met, max(indices) + 1)
+        reads = tuple([met + i for i in inputs])
+        writes = tuple([met + i for i in outputs])
+        if reads or writes:
+            both = reads + writes
+            lowest = min(lowest, *both)
+            met = max(met, max(both) + 1)
+            if lowest < 0 or met > tensors:
+                raise _InconsistentError("it refers to a tensor that it does not have")
         yield Op(
             kind=t.kind,
-            inputs=tuple(refers[0]),
-            outputs=tuple(refers[1]),
+            inputs=reads,
+            outputs=writes,
             sizes=t.sizes,
             attrs=attrs[template],
             name=t.name,
