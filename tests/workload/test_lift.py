@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -65,6 +65,7 @@ def test_every_number_becomes_its_polynomial() -> None:
     assert lifted.symbols == (BATCH, SEQ)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 10**6), st.integers(1, 10**6))
 def test_binding_what_was_lifted_is_a_capture_there(batch: int, seq: int) -> None:
     lifted = lift(captures(), (BATCH, SEQ), {"seq": 2})
@@ -169,6 +170,7 @@ def test_lifting_twice_is_refused() -> None:
         lift([({"batch": 1, "seq": 1}, once)], (BATCH, SEQ))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=6, max_size=6))
 def test_any_polynomial_in_the_basis_is_found_again(coefficients: list[int]) -> None:
     def value(b: int, s: int) -> int:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Op, Role, Symbol, Tensor, Workload, serialize
@@ -42,6 +42,7 @@ def example() -> Workload:
     )
 
 
+@settings(deadline=None)
 @given(workloads())
 def test_a_round_trip_loses_nothing(workload: Workload) -> None:
     back = loads(dumps(workload))
@@ -52,6 +53,7 @@ def test_a_round_trip_loses_nothing(workload: Workload) -> None:
     ]
 
 
+@settings(deadline=None)
 @given(workloads())
 def test_the_same_workload_gives_the_same_bytes(workload: Workload) -> None:
     assert dumps(workload) == dumps(loads(dumps(workload)))
