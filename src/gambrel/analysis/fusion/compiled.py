@@ -1,0 +1,151 @@
+"""Kernels as a compiler without templates forms them: loops fuse, library calls stay apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+from gambrel.analysis.fusion.classes import Shape, iteration
+from gambrel.analysis.fusion.inline import Inlined, Value, inline
+from gambrel.analysis.fusion.merge import Groups
+from gambrel.analysis.fusion.program import Program, Step
+from gambrel.analysis.fusion.traffic import Members
+
+POINTWISE: Final = "fused pointwise"
+REDUCTION: Final = "fused reduction"
+
+#: A kernel holds at most this many stored results (``max_fusion_size`` of torch's compiler).
+LARGEST: Final = 64
+#: Of the kernels that read the same tensor, how many are tried.
+ATTEMPTS: Final = 8
+
+#: (rows, values per row); values per row 1 without a reduction.
+Loop = tuple[int, int]
+
+
+def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
+    """Groups the ops that run.
+
+    Args:
+        program: The dataflow; see `gambrel.analysis.fusion.program`.
+        recompute: Whether cheap results may be computed again instead of stored.
+
+    Returns:
+        Groups in an order in which they can run; dead code is in none of them.
+    """
+    steps = program.live()
+    inlined = inline(steps, share=recompute)
+    fuser = _Fuser(steps, inlined)
+    for node in inlined.bodies:
+        fuser.add(node)
+    return fuser.groups()
+
+
+class _Fuser:
+    """Takes the nodes in execution order and joins each to the kernel it shares most with."""
+
+    def __init__(self, steps: Mapping[int, Step], inlined: Inlined) -> None:
+        self._steps = steps
+        self._shapes = inlined.shapes
+        self._bodies = inlined.bodies
+        self._merger = Groups()
+        self._loop: dict[int, Loop] = {}  # by group; extern nodes have none
+        self._readers: dict[int, list[int]] = defaultdict(list)  # leaf → nodes
+        self._bytes: dict[int, int] = {}  # leaf → bytes
+
+    def add(self, node: int) -> None:
+        """Adds a node and joins it to one kernel, or leaves it alone."""
+        body = self._bodies[node]
+        self._merger.add(node, (leaf for leaf in body.leaves if leaf >= 0 and leaf != node))
+        self._note_bytes(body)
+        if self._shapes[node] is not Shape.EXTERN:
+            self._loop[node] = iteration(self._steps[node].view, self._shapes[node])
+            self._join_best(node, body)
+        for leaf in body.leaves:
+            self._readers[leaf].append(node)
+
+    def groups(self) -> list[Members]:
+        """What was formed."""
+        owners: set[int] = set()
+        result = []
+        for group in self._merger.in_order():
+            nodes = self._merger.members(group)
+            members = set(nodes)
+            for n in nodes:
+                members |= self._bodies[n].members
+            mine = {i for i in members if i in nodes or (i not in self._bodies and i not in owners)}
+            owners |= mine
+            result.append(
+                Members(
+                    ops=tuple(sorted(mine)),
+                    recomputed=tuple(sorted(members - mine)),
+                    kind=self._kind(nodes),
+                )
+            )
+        return result
+
+    def _kind(self, nodes: list[int]) -> str:
+        shapes = {self._shapes[n] for n in nodes}
+        if Shape.EXTERN in shapes:
+            return self._steps[nodes[0]].view.kind
+        return REDUCTION if Shape.REDUCTION in shapes else POINTWISE
+
+    def _note_bytes(self, body: Value) -> None:
+        for i in body.members:
+            for read in self._steps[i].reads:
+                for w in read.writers:
+                    leaf = w if w >= 0 else -1 - read.region[0]
+                    if read.nbytes > self._bytes.get(leaf, 0):
+                        self._bytes[leaf] = read.nbytes
+
+    def _join_best(self, node: int, body: Value) -> None:
+        shared: dict[int, int] = defaultdict(int)
+        for leaf in body.leaves:
+            weight = self._bytes.get(leaf, 0)
+            for other in self._sharing(leaf):
+                shared[other] += weight
+        group = node
+        for other in sorted(shared, key=lambda g: -shared[g])[:ATTEMPTS]:
+            if self._fits(group, other, body):
+                joined = self._merger.try_join(group, other)
+                if joined is not None:
+                    loops = self._loop.pop(group), self._loop.pop(other)
+                    self._loop[joined] = max(loops, key=lambda loop: loop[1])
+                    return
+
+    def _sharing(self, leaf: int) -> set[int]:
+        """Kernels that write or read a stored tensor, the latest readers only."""
+        found = {self._merger.find(n) for n in self._readers[leaf][-ATTEMPTS:]}
+        if leaf >= 0 and leaf in self._loop_of:
+            found.add(self._merger.find(leaf))
+        return {g for g in found if g in self._loop}
+
+    @property
+    def _loop_of(self) -> Mapping[int, Value]:
+        return self._bodies
+
+    def _fits(self, node: int, group: int, body: Value) -> bool:
+        """Whether the loops agree and what the node reads of the group is read in place."""
+        members = self._merger.members(group)
+        if len(members) >= LARGEST:
+            return False
+        if not _same_loop(self._loop[node], self._loop[group]):
+            return False
+        if self._steps[members[0]].repeat != self._steps[node].repeat:
+            return False
+        return all(
+            straight
+            for leaf, straight in body.leaves.items()
+            if leaf >= 0 and leaf != node and self._merger.find(leaf) == group
+        )
+
+
+def _same_loop(a: Loop, b: Loop) -> bool:
+    """Equal; or the loop over elements runs over the rows of the reduction, or over all values."""
+    if a == b:
+        return True
+    if a[1] != 1 and b[1] != 1:
+        return False
+    reduction, elements = (a, b[0]) if a[1] != 1 else (b, a[0])
+    return reduction[1] != 1 and elements in (reduction[0], reduction[0] * reduction[1])

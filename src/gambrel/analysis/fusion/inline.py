@@ -1,0 +1,168 @@
+"""Which results are kept in memory, and which are computed again wherever they are used.
+
+A compiler that fuses loops over elements has a choice for a result with several readers: store it,
+or repeat its arithmetic in each of them, reading what it was made of. The thresholds are those of
+torch's compiler (defaults of ``torch._inductor.config`` 2.13, read 2026-11: ``realize_reads_
+threshold`` 4, ``realize_acc_reads_threshold`` 8, ``realize_opcount_threshold`` 30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gambrel.analysis.fusion.classes import (
+    Shape,
+    has_tail,
+    reads_elsewhere,
+    realizes_inputs,
+    shape_of,
+    statistics,
+    uses,
+)
+from gambrel.analysis.fusion.program import WORLD, Step
+from gambrel.ops.elementwise import FUNCTIONS
+
+#: A result used more than once is stored if it depends on more stored tensors than this.
+SHARED_READS: Final = 4
+#: Any result is stored if it depends on more than this.
+READS: Final = 8
+#: Operations per element from which repeating them does not pay.
+OPERATIONS: Final = 30
+#: A concatenation of more parts than this is a copy of each.
+PARTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an op's result depends on when it is needed.
+
+    Attributes:
+        stored: Whether it lies in memory.
+        leaves: Stored values behind it, itself if stored: op index, or the negated storage - 1 for
+            what the model is given → whether element i depends on element i.
+        members: The ops that compute it from the leaves, itself included; none of a reduction.
+        operations: Per element, of the members.
+    """
+
+    stored: bool
+    leaves: Mapping[int, bool]
+    members: frozenset[int]
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """The outcome for all ops.
+
+    Attributes:
+        shapes: Class of each op.
+        values: The result of each op.
+        bodies: For each op that has a loop of its own: what that loop depends on.
+    """
+
+    shapes: dict[int, Shape]
+    values: dict[int, Value]
+    bodies: dict[int, Value]
+
+
+def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
+    """Decides op by op, in execution order, which results are stored.
+
+    Args:
+        steps: The ops that run.
+        share: Whether a result may be computed in several places; otherwise only a result with one
+            reader is computed where it is read.
+    """
+    shapes = {i: shape_of(step.view) for i, step in steps.items()}
+    values: dict[int, Value] = {}
+    bodies: dict[int, Value] = {}
+    for i, step in steps.items():
+        body = _body(i, steps, values)
+        if shapes[i] is Shape.EXTERN:
+            values[i] = _stored(i)
+            bodies[i] = body
+            continue
+        stored = _is_stored(i, step, shapes, body, steps) or not (share or _read_once(step))
+        values[i] = _stored(i) if stored else body
+        if not stored and shapes[i] is Shape.REDUCTION:  # its statistics are
+            if not share:
+                values[i] = _stored(i)
+                stored = True
+            else:
+                values[i] = Value(False, {**body.leaves, i: True}, body.members, body.operations)
+        if stored or shapes[i] is Shape.REDUCTION:
+            bodies[i] = body
+    return Inlined(shapes, values, bodies)
+
+
+def _stored(i: int) -> Value:
+    return Value(True, {i: True}, frozenset(), 0)
+
+
+def _read_once(step: Step) -> bool:
+    return len(set(step.users)) == 1
+
+
+def _body(i: int, steps: Mapping[int, Step], values: Mapping[int, Value]) -> Value:
+    step = steps[i]
+    leaves: dict[int, bool] = {}
+    members: set[int] = {i}
+    operations = _operations(step)
+    moved = reads_elsewhere(step.view)
+    for read in step.reads:
+        for w in read.writers:
+            if w == WORLD:
+                leaves[-1 - read.region[0]] = False
+                continue
+            value = values.get(w)
+            if value is None:
+                continue
+            whole = steps[w].writes.get(read.region) == read.nbytes
+            for leaf, straight in value.leaves.items():
+                leaves[leaf] = straight and whole and not moved and leaves.get(leaf, True)
+            members |= value.members
+            operations += value.operations
+    return Value(False, leaves, frozenset(members), operations)
+
+
+def _operations(step: Step) -> int:
+    vector, special = FUNCTIONS.get(str(step.view.attrs.get("function")), (1, 0))
+    return max(1, vector + special)
+
+
+def _is_stored(
+    i: int, step: Step, shapes: Mapping[int, Shape], body: Value, steps: Mapping[int, Step]
+) -> bool:
+    if shapes[i] is Shape.REDUCTION and not has_tail(step.view):
+        return True
+    if step.view.kind == "scatter" or not step.users:
+        return True
+    reads = len(body.leaves)
+    if shapes[i] is Shape.REDUCTION:
+        reads += statistics(step.view)
+    users = set(step.users)
+    for user in users:
+        if user == WORLD:
+            return True
+        if user in steps and _needs_stored(steps[user], shapes[user], reads):
+            return True
+    many = sum(uses(steps[u].view) for u in users if u in steps) > 1
+    large = body.operations > OPERATIONS
+    return large or reads > READS or (many and reads > SHARED_READS)
+
+
+def _needs_stored(user: Step, shape: Shape, reads: int) -> bool:
+    if shape is Shape.EXTERN:
+        return True
+    if realizes_inputs(user.view):
+        return reads > 1
+    return user.view.kind == "scatter" and reads > 1
+
+
+def parts(view: Any) -> int:
+    """How many buffers a concatenation joins; 1 for any other op."""
+    if view.kind != "copy" or view.attrs.get("function") not in ("cat", "stack"):
+        return 1
+    return len(view.inputs)

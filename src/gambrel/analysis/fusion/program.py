@@ -1,0 +1,229 @@
+"""The dataflow of a workload: who reads what, written by whom, and how many bytes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.ops import Cost, OpView, TensorView, is_free
+from gambrel.ops.base import distinct_bytes
+from gambrel.workload import Op, Role, Workload
+
+#: An op, its sizes and its cost (None: unmodelled), as `Evaluator.costs` yields them.
+Priced: TypeAlias = tuple[Op, OpView, Cost | None]
+
+#: A part of a storage: (storage, first element).
+Region: TypeAlias = tuple[int, Any]
+
+#: Stands for what lies outside the workload: the writer of weights, the reader of outputs.
+WORLD: Final = -1
+
+#: What outlives a run: a write to it is seen by the next one.
+PERSISTENT: Final = frozenset(
+    {
+        Role.WEIGHT,
+        Role.BUFFER,
+        Role.CONSTANT,
+        Role.KV_CACHE,
+        Role.STATE,
+        Role.GRADIENT,
+        Role.OPTIMIZER_STATE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One region that an op reads.
+
+    Attributes:
+        region: Which.
+        nbytes: How much of it.
+        writers: The ops whose results it sees; `WORLD` among them when it sees what was there
+            before.
+        elements: Numbers in the view that is read.
+    """
+
+    region: Region
+    nbytes: int
+    writers: tuple[int, ...]
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An op that moves data or computes.
+
+    Attributes:
+        view: Its sizes.
+        repeat: Executions.
+        reads: What it reads, one entry a region.
+        writes: Region → bytes.
+        users: Ops that read what it wrote; `WORLD` when it outlives the run. Filled as they come.
+    """
+
+    view: OpView
+    repeat: int
+    eager_bytes: tuple[int, int]
+    reads: tuple[Read, ...]
+    writes: dict[Region, int]
+    users: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps by op index, in execution order (free ops have none), and the size of each storage."""
+
+    steps: dict[int, Step]
+    storage_bytes: dict[int, int]
+
+    def live(self) -> dict[int, Step]:
+        """The steps without those whose results nobody reads."""
+        alive: set[int] = set()
+        for index in reversed(self.steps):
+            users = self.steps[index].users
+            if not self.steps[index].writes or any(u == WORLD or u in alive for u in users):
+                alive.add(index)
+        return {i: s for i, s in self.steps.items() if i in alive}
+
+
+def program(workload: Workload, evaluator: Evaluator, priced: Sequence[Priced]) -> Program:
+    """Reads the dataflow off a workload.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to integer sizes.
+        priced: Every op with its view and cost, free ones included, in order.
+    """
+    flow = _Flow(workload)
+    for index, (op, view, cost) in enumerate(priced):
+        if is_free(op.kind):
+            flow.observe(op)
+            continue
+        flow.step(index, op, view, cost)
+    flow.finish()
+    return Program(flow.steps, {s: int(n) for s, n in evaluator.storage_bytes().items()})
+
+
+class _Flow:
+    """Follows the last writers of every storage along the ops."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.steps: dict[int, Step] = {}
+        self._workload = workload
+        # Storage → (op, region, bytes) since it was last written as a whole, oldest first.
+        self._chains: dict[int, list[tuple[int, Region, int]]] = {}
+
+    def observe(self, op: Op) -> None:
+        """A host that waits for a value uses it; a view does not."""
+        if op.kind != "view":
+            for i in op.inputs:
+                self._mark_chain(self._workload.tensors[i].storage)
+
+    def step(self, index: int, op: Op, view: OpView, cost: Cost | None) -> None:
+        """Takes in one op that is not free."""
+        read, write = _bytes(view, cost)
+        reads = tuple(
+            Read(region, nbytes, self._writers(region, nbytes), elements)
+            for region, (nbytes, elements) in _read_regions(view, read).items()
+        )
+        step = Step(view, op.repeat, (read, write), reads, _write_regions(view, write))
+        self.steps[index] = step
+        for r in reads:
+            for w in r.writers:
+                if w != WORLD:
+                    self.steps[w].users.append(index)
+        for region, nbytes in step.writes.items():
+            self._write(index, region, nbytes)
+
+    def finish(self) -> None:
+        """What outlives the run is used by the world; so is, with outputs unknown, what is left."""
+        tensors = self._workload.tensors
+        kept = {t.storage for t in tensors if t.role in PERSISTENT}
+        kept.update(tensors[i].storage for i in self._workload.outputs)
+        for storage in kept:
+            self._mark_chain(storage)
+        if not self._workload.outputs:
+            for step in self.steps.values():
+                if not step.users:
+                    step.users.append(WORLD)
+
+    def _mark_chain(self, storage: int) -> None:
+        for writer, _, _ in self._chains.get(storage, ()):
+            self.steps[writer].users.append(WORLD)
+
+    def _write(self, index: int, region: Region, nbytes: int) -> None:
+        chain = self._chains.setdefault(region[0], [])
+        if chain and nbytes >= max(n for _, _, n in chain) and region[1] == 0:
+            chain.clear()  # overwritten as a whole
+        chain.append((index, region, nbytes))
+
+    def _writers(self, region: Region, nbytes: int) -> tuple[int, ...]:
+        """From the last write back to one that covers the region."""
+        found = []
+        chain = self._chains.get(region[0], ())
+        for position in range(len(chain) - 1, -1, -1):
+            writer, written, amount = chain[position]
+            found.append(writer)
+            if amount >= nbytes and (written == region or position == 0):
+                return tuple(found)
+        return (*found, WORLD)
+
+
+def _bytes(view: OpView, cost: Cost | None) -> tuple[int, int]:
+    if cost is None:
+        return int(distinct_bytes(view.inputs)), int(distinct_bytes(view.outputs))
+    return int(cost.read_bytes), int(cost.write_bytes)
+
+
+def _regions(tensors: tuple[TensorView, ...]) -> dict[Region, tuple[int, int]]:
+    """Region → (bytes, elements); of several views from the same element the largest."""
+    found: dict[Region, tuple[int, int]] = {}
+    for t in tensors:
+        key, nbytes = (t.storage, t.offset), t.nbytes
+        if key not in found or nbytes > found[key][0]:
+            found[key] = (nbytes, t.elements)
+    return found
+
+
+def _read_regions(view: OpView, read: int) -> dict[Region, tuple[int, int]]:
+    """The bytes that the cost formula counts, shared among the inputs.
+
+    Formulas that count less than all inputs touch a part of one of them: the rows of a table, the
+    chosen experts, the old values under a scatter. That one gets what the others leave.
+    """
+    found = _regions(view.inputs)
+    missing = read - sum(n for n, _ in found.values())
+    if not missing or not found:
+        return found
+    partial = _partial(view, found)
+    found[partial] = (found[partial][0] + missing, found[partial][1])
+    return _non_negative(found)
+
+
+def _partial(view: OpView, found: dict[Region, tuple[int, int]]) -> Region:
+    written = {t.storage for t in view.outputs}
+    targets = [region for region in found if region[0] in written]
+    return targets[0] if targets else max(found, key=lambda region: found[region][0])
+
+
+def _non_negative(found: dict[Region, tuple[int, int]]) -> dict[Region, tuple[int, int]]:
+    """Takes a deficit of one region from the others, largest first."""
+    deficit = -sum(n for n, _ in found.values() if n < 0)
+    result = {region: (max(n, 0), e) for region, (n, e) in found.items()}
+    for region in sorted(result, key=lambda r: -result[r][0]):
+        taken = min(deficit, result[region][0])
+        result[region] = (result[region][0] - taken, result[region][1])
+        deficit -= taken
+    return result
+
+
+def _write_regions(view: OpView, write: int) -> dict[Region, int]:
+    found = {region: n for region, (n, _) in _regions(view.outputs).items()}
+    missing = write - sum(found.values())
+    if missing and found:
+        first = next(iter(found))
+        found[first] = max(0, found[first] + missing)
+    return found
