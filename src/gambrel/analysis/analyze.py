@@ -11,6 +11,7 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_of, share_of
+from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.precision import cast_map, check_precision, describe
@@ -44,6 +45,9 @@ class Settings:
         sparsity: Use the structured-sparsity peaks.
         engine: Hold matrix work against this engine of the device only.
         conventions: How to count where the field disagrees.
+        stack: Framework whose kernels run, for the expected time: ``any`` (an average over
+            frameworks), ``vllm``, ``sglang`` or ``trtllm``.
+        calibration: Constants of the expected time; None for those that come with gambrel.
     """
 
     precision: str | None = None
@@ -51,6 +55,8 @@ class Settings:
     sparsity: bool = False
     engine: str | None = None
     conventions: Conventions = field(default_factory=Conventions)
+    stack: str = "any"
+    calibration: Calibration | None = None
 
 
 def analyze(workload: Workload, device: Device, settings: Settings | None = None) -> Analysis:
@@ -75,7 +81,8 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     casts = cast_map(workload.dtype, precision)
     evaluator = Evaluator(workload, values, casts, settings.conventions)
     memory = footprint(workload, evaluator, roofs.capacity_bytes)
-    table = _table(workload, evaluator, roofs, memory)
+    estimator = Estimator(roofs, settings.calibration, settings.stack)
+    table = _table(workload, evaluator, roofs, memory, estimator)
     total = add((row.measures for row in table.rows), roofs)
     whole = total.bound_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
@@ -111,6 +118,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         workload=workload,
         gambrel_version=__version__,
         engine=settings.engine or "",
+        expected_bound=_expected_bound(rows),
     )
 
 
@@ -163,7 +171,13 @@ class _Table:
         return self.known_bytes / whole if whole else 1.0
 
 
-def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footprint) -> _Table:
+def _table(
+    workload: Workload,
+    evaluator: Evaluator,
+    roofs: Roofs,
+    memory: Footprint,
+    estimator: Estimator,
+) -> _Table:
     table = _Table(rows=[], ideal=IdealTraffic(workload), unmodelled=Counter())
     alone = _alone_in_leaf(workload)
     off_chip = (
@@ -183,6 +197,8 @@ def _table(workload: Workload, evaluator: Evaluator, roofs: Roofs, memory: Footp
             table.known_bytes += cost.read_bytes + cost.write_bytes
             table.ideal.see(view, cost)
             measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, op.repeat)
+            expected = estimator.estimate(view, cost, measures.bound_time_s, op.repeat)
+            measures = msgspec.structs.replace(measures, expected_time_s=expected)
         state = State.UNMODELLED if cost is None else State.COUNTED
         unique = (op.module, op.phase) in alone
         table.rows.append(_row(op, unique, state, shapes_text(view), measures))
@@ -247,6 +263,17 @@ def _bound_shares(rows: tuple[OpResult, ...]) -> dict[str, float]:
         if found:
             shares[bound.value] = sum(found)
     return shares
+
+
+def _expected_bound(rows: tuple[OpResult, ...]) -> Bound | None:
+    """What takes most of the expected time: starting kernels, or ops of one bound."""
+    seconds: dict[Bound, float] = defaultdict(float)
+    for row in rows:
+        expected = row.measures.expected_time_s
+        if expected is not None and row.measures.bound is not None:
+            seconds[Bound.OVERHEAD] += expected.overhead_s
+            seconds[row.measures.bound] += expected.value - expected.overhead_s
+    return max(seconds, key=lambda bound: seconds[bound], default=None)
 
 
 def _assumptions(

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gambrel.analysis.result import Bound, EngineWork, Measures, ResourceTime
+import msgspec
+
+from gambrel.analysis.estimate.estimator import total as expected_total
+from gambrel.analysis.result import Bound, EngineWork, Estimate, Measures, ResourceTime
 from gambrel.device.model import Device
 from gambrel.device.roofs import Roof, host_link, main_memory, peer_link, resolve
 from gambrel.ops import Cost
@@ -144,7 +147,9 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
     seconds: dict[tuple[str, Bound], float] = defaultdict(float)
     read = write = link = 0
     bound_time, known = 0.0, False
+    estimates: list[tuple[Estimate | None, float | None]] = []
     for part in parts:
+        estimates.append((part.expected_time_s, part.bound_time_s))
         read, write, link = read + part.read_bytes, write + part.write_bytes, link + part.link_bytes
         if part.bound_time_s is not None:
             bound_time, known = bound_time + part.bound_time_s, True
@@ -156,13 +161,12 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
     result = _measures(
         tuple(merged.values()), read, write, link, seconds, bound_time if known else None, roofs
     )
+    result = msgspec.structs.replace(result, expected_time_s=expected_total(estimates))
     return result if total_time_s is None else share_of(result, total_time_s)
 
 
 def share_of(measures: Measures, total_time_s: float) -> Measures:
     """The same measures with their share of the whole's bound time."""
-    import msgspec
-
     if not total_time_s or measures.bound_time_s is None:
         return measures
     return msgspec.structs.replace(measures, time_share=measures.bound_time_s / total_time_s)
@@ -192,8 +196,6 @@ def _engine_work(work_class: str, dtype: str, flops: int, roofs: Roofs) -> Engin
 
 
 def _plus(a: EngineWork, b: EngineWork) -> EngineWork:
-    import msgspec
-
     time_s = None if a.time_s is None or b.time_s is None else a.time_s + b.time_s
     return msgspec.structs.replace(a, flops=a.flops + b.flops, time_s=time_s)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gambrel.analysis.result import EngineWork, Measures, OpResult, ResourceTime
+from gambrel.analysis.result import EngineWork, Estimate, Measures, OpResult, ResourceTime
 
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
@@ -71,7 +71,16 @@ def _times(m: Measures, n: int) -> Measures:
         work=tuple(_work_times(w, n) for w in m.work),
         times=tuple(_time_times(t, n) for t in m.times),
         bound_time_s=None if m.bound_time_s is None else m.bound_time_s * n,
+        expected_time_s=None
+        if m.expected_time_s is None
+        else _estimate_times(m.expected_time_s, n),
         time_share=None if m.time_share is None else m.time_share * n,
+    )
+
+
+def _estimate_times(e: Estimate, n: int) -> Estimate:
+    return msgspec.structs.replace(
+        e, value=e.value * n, low=e.low * n, high=e.high * n, overhead_s=e.overhead_s * n
     )
 
 

@@ -40,6 +40,7 @@ UNITS: dict[str, str] = {
     "bound_time_s": "s",
     "ideal_bound_time_s": "s",
     "expected_time_s": "s",
+    "overhead_s": "s",
     "time_share": "1",
     "compute_utilization": "1",
     "memory_utilization": "1",
@@ -78,6 +79,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end, s.
         confidence: ``high``, ``medium`` or ``low``.
         reason: Why that confidence.
+        overhead_s: Part of the value in which kernels start and end, s.
     """
 
     value: float
@@ -85,6 +87,12 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str
     reason: str
+    overhead_s: float = 0.0
+
+    @property
+    def overhead_share(self) -> float:
+        """Share of the value in which kernels start and end."""
+        return self.overhead_s / self.value if self.value else 0.0
 
 
 class EngineWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +152,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         bound: The resource class with the largest busy time; None for no work and no traffic.
         bound_time_s: No run is faster (data that stayed in cache apart); None when nothing that
             the scope needs has a known roof.
-        expected_time_s: A calibrated estimate; None when there is no calibration.
+        expected_time_s: What a stopwatch will show, never below the bound; None when nothing is
+            known that the device could borrow.
         peak_flop_per_s: Roof of the main engine; None when unknown.
         peak_byte_per_s: Roof of the memory; None when unknown.
         time_share: Share of the whole's bound time.
@@ -327,6 +336,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         hardware: The device, every ceiling with its source.
         sparsity: Whether the structured-sparsity peaks were used.
         engine: The one engine that matrix work was held against; empty for the device's best.
+        expected_bound: What takes most of the expected time: the start of kernels (overhead), or
+            ops of one bound; None without an expected time. ``total.bound`` is the roofline's.
         total: Measures of the whole. ``bound_time_s`` is the sum over ops (they run one after
             another); ``bound`` is the resource with the largest busy time overall.
         ops: One row an op (identical ops of repeated layers share a row).
@@ -370,6 +381,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     workload: Workload | None = None
     gambrel_version: str = ""
     engine: str = ""
+    expected_bound: Bound | None = None
     schema_version: int = SCHEMA_VERSION
 
     def folded(self) -> tuple[OpResult, ...]:

@@ -1,0 +1,518 @@
+"""Measured kernel times as arrays, and how each file's rows become arguments of a formula."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.kinship import kin_of
+from gambrel.analysis.estimate.machine import machine_of
+from gambrel.device import catalog
+
+#: Name in the files → device of the catalog.
+DEVICES = {
+    "h100-sxm5-80gb": "h100_sxm",
+    "a100-sxm4-80gb": "a100_sxm",
+    "l40s": "l40s",
+}
+_BACK = {v: k for k, v in DEVICES.items()}
+_MACHINES: dict[str, Any] = {}
+
+
+class Rows:
+    """Columns of equal length."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(self.columns["seconds"])
+
+    def take(self, mask: Any) -> Rows:
+        return Rows({k: v[mask] for k, v in self.columns.items()})
+
+    def stacks(self) -> list[str]:
+        return sorted(set(self["stack"]))
+
+    def weight(self) -> Any:
+        """Each stack counts alike; all rows together weigh as 1,000."""
+        stacks = self.stacks()
+        count = {s: (self["stack"] == s).sum() for s in stacks}
+        return np.sqrt([1000 / len(stacks) / count[s] for s in self["stack"]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats:
+    """Number formats that share a set of constants."""
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    initial: dict[str, float] = field(default_factory=dict)
+    fixed: dict[str, float] = field(default_factory=dict)
+
+    def mask(self, rows: Rows) -> Any:
+        return np.isin(rows["label"], self.labels)
+
+    def start(self, form: Form) -> dict[str, float]:
+        return {**form.start, **self.initial}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One formula: where its rows are and which constants it has.
+
+    Attributes:
+        own: Constants of one device.
+        shared: Constants of the library, one value for all devices of a fit.
+        fixed: Constants that are not fitted.
+        usable: Rows that describe the kernel at all; each exclusion is documented.
+        key: Columns that name a shape: rows of one shape are never split.
+    """
+
+    name: str
+    file: str
+    key: tuple[str, ...]
+    formats: tuple[Formats, ...]
+    start: dict[str, float]
+    own: tuple[str, ...]
+    prepare: Callable[[dict[str, Any]], dict[str, Any]]
+    seconds: Callable[[dict[str, float], Any, Rows], Any]
+    shared: tuple[str, ...] = ()
+    fixed: dict[str, float] = field(default_factory=dict)
+    least: int = 80
+
+    def predict(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
+        """Expected seconds, the launch included, never below the bound."""
+        return np.maximum(self.seconds(constants, machine(device), rows), rows["bound"])
+
+
+def machine(device: str) -> Any:
+    if device not in _MACHINES:
+        d = catalog.load(device)
+        kin = kin_of(d, packaged())
+        _MACHINES[device] = (d, machine_of(d, d.level("DRAM").byte_per_s, kin)[0])
+    return _MACHINES[device]
+
+
+def load(folder: Path, form: Form) -> Rows:
+    path = folder / form.file
+    with path.open(newline="") as file:
+        lines = (line for line in file if not line.startswith("#"))
+        raw = list(csv.DictReader(lines))
+    columns = {name: _column([r[name] for r in raw]) for name in raw[0]}
+    columns["device"] = np.array([_BACK[g] for g in columns["gpu"]])
+    columns["stack"] = np.array([f.split("/")[0] for f in columns["framework"]])
+    columns["seconds"] = columns["us"] * 1e-6
+    columns |= form.prepare(columns)
+    keys = ["|".join(str(columns[k][i]) for k in form.key) for i in range(len(raw))]
+    columns["half"] = np.array([zlib.crc32(k.encode()) % 2 for k in keys])
+    rows = Rows(columns)
+    return rows.take(columns["usable"])
+
+
+def half(rows: Rows) -> Any:
+    return rows["half"]
+
+
+def _column(texts: list[str]) -> Any:
+    try:
+        return np.array([float(t) if t else 0.0 for t in texts])
+    except ValueError:
+        return np.array(texts)
+
+
+def _peaks(devices: Any, dtypes: Any) -> Any:
+    from gambrel.device.roofs import resolve
+
+    table = {}
+    for pair in set(zip(devices, dtypes, strict=True)):
+        table[pair] = resolve(machine(pair[0])[0], "matrix", pair[1]).flop_per_s
+    return np.array([table[p] for p in zip(devices, dtypes, strict=True)])
+
+
+def _bandwidth(devices: Any) -> Any:
+    return np.array([machine(d)[1].byte_per_s for d in devices])
+
+
+# --- GEMM -----------------------------------------------------------------------------------
+
+_ENGINE = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+    "int4_wo": "bf16",
+    "int8_wo": "bf16",
+    "sq": "int8",
+}
+_WEIGHT = {"bfloat16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int4_wo": 0.5, "int8_wo": 1.0, "sq": 1.0}
+_ACTIVATION = {"fp8": 1.0, "fp8_block": 1.0, "sq": 1.0}
+
+
+def _gemm(c: dict[str, Any]) -> dict[str, Any]:
+    label = c["gemm_dtype"]
+    peak = _peaks(c["device"], [_ENGINE[x] for x in label])
+    weights = np.array([_WEIGHT[x] for x in label])
+    inputs = np.array([_ACTIVATION.get(x, 2.0) for x in label])
+    m, n, k = c["m"], c["n"], c["k"]
+    traffic = weights * n * k + inputs * m * k + 2 * m * n
+    bound = np.maximum(2 * m * n * k / peak, traffic / _bandwidth(c["device"]))
+    quantized = np.where(np.isin(label, ["fp8", "fp8_block", "sq"]), m * k * 2, 0.0)
+    return {
+        "label": label,
+        "peak": peak,
+        "traffic": traffic,
+        "bound": bound,
+        "quantized": quantized,
+        "usable": c["us"] > 0,
+    }
+
+
+def _gemm_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    return forms.launch(c, device[1]) + forms.matmul(
+        c,
+        device[1],
+        r["peak"],
+        m=r["m"],
+        n=r["n"],
+        k=r["k"],
+        traffic_bytes=r["traffic"],
+        quantized_bytes=r["quantized"],
+    )
+
+
+# --- attention ------------------------------------------------------------------------------
+
+
+def _attention_common(c: dict[str, Any], queries: Any, keys: Any) -> dict[str, Any]:
+    from gambrel.ops.attention import _cut_triangle
+
+    window = np.where(c["window_size"] > 0, np.minimum(c["window_size"], keys), keys)
+    pairs = _cut_triangle(keys, window) - _cut_triangle(keys - queries, window)
+    heads = c["batch_size"] * c["num_heads"]
+    dtype = np.where(c["attn_dtype"] == "fp8", "fp8", "bf16")
+    kv_width = np.where(c["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    kv_bytes = 2 * c["head_dim"] * kv_width
+    seen = np.minimum(keys, queries + window - 1)
+    traffic = 2 * heads * queries * c["head_dim"] * 2.0
+    traffic = traffic + c["batch_size"] * c["num_key_value_heads"] * seen * kv_bytes
+    peak = _peaks(c["device"], dtype)
+    pairs = pairs * heads
+    bound = np.maximum(4 * pairs * c["head_dim"] / peak, traffic / _bandwidth(c["device"]))
+    return {
+        "label": c["attn_dtype"],
+        "peak": peak,
+        "pairs": pairs,
+        "longest": window,
+        "seen": seen,
+        "kv_bytes": kv_bytes,
+        "traffic": traffic,
+        "bound": bound,
+    }
+
+
+def _flash(c: dict[str, Any]) -> Any:
+    """Not the fallback kernels: Triton attention, and heads wider than flash attention takes."""
+    triton = np.char.find(c["kernel_source"].astype(str), "triton") >= 0
+    return ~triton & (c["head_dim"] <= 256)
+
+
+def _context(c: dict[str, Any]) -> dict[str, Any]:
+    found = _attention_common(c, c["isl"], c["isl"])
+    return {**found, "usable": _flash(c)}
+
+
+def _context_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    return forms.launch(c, device[1]) + forms.attention(
+        c,
+        device[1],
+        r["peak"],
+        pairs=r["pairs"],
+        queries=r["isl"],
+        longest=r["longest"],
+        heads=r["num_heads"],
+        kv_heads=r["num_key_value_heads"],
+        batch=r["batch_size"],
+        head_dim=r["head_dim"],
+        traffic_bytes=r["traffic"],
+    )
+
+
+def _decode(c: dict[str, Any]) -> dict[str, Any]:
+    length = c["isl"] + c["step"]
+    found = _attention_common(c, np.ones_like(length), length)
+    trtllm = np.char.startswith(c["framework"].astype(str), "trtllm")
+    group = c["num_heads"] / c["num_key_value_heads"]
+    faster = (found["bound"] * 0.97 > c["seconds"]) & (c["device"] != "l40s")
+    # TensorRT-LLM falls back to a kernel 10 times slower above 32 query heads a key/value head, and
+    # does not split keys in fp8 on Ada.
+    fallback = trtllm & (
+        (group > 32) | ((c["device"] == "l40s") & (found["kv_bytes"] < 4 * c["head_dim"]))
+    )
+    # FlashAttention-2 splits no keys without grouped heads and packs no heads with a window.
+    fa2 = np.isin(c["kernel_source"], ["vllm_flash_attn", "vllm_flash_attn_fa2"])
+    return {
+        **found,
+        "label": np.full(len(length), "bfloat16"),
+        "usable": _flash(c) & ~faster & ~fallback,
+        "may_split": np.where(fa2 & (group == 1), 0.0, 1.0),
+        "packed": np.where(fa2 & (c["window_size"] > 0), 0.0, 1.0),
+        "length": length,
+    }
+
+
+def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    return forms.launch(c, device[1]) + forms.decode_attention(
+        c,
+        device[1],
+        r["peak"],
+        batch=r["batch_size"],
+        heads=r["num_heads"],
+        kv_heads=r["num_key_value_heads"],
+        head_dim=r["head_dim"],
+        keys=r["seen"],
+        kv_bytes=r["kv_bytes"],
+        may_split=r["may_split"],
+        packed=r["packed"],
+    )
+
+
+# --- mixture of experts ---------------------------------------------------------------------
+
+_MOE_WEIGHT = {"bfloat16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int4_wo": 0.53, "w4a16_mxfp4": 0.53}
+
+
+def _moe(c: dict[str, Any]) -> dict[str, Any]:
+    label = c["moe_dtype"]
+    # Nemotron experts have no gate: two matrices instead of three.
+    gated = ~((c["topk"] == 22) | (c["hidden_size"] == 2688))
+    gate = np.where(gated, 2.0, 1.0)
+    peak = _peaks(c["device"], np.where(np.isin(label, ["fp8", "fp8_block"]), "fp8", "bf16"))
+    experts = np.maximum(1.0, c["num_experts"] / c["moe_ep_size"])
+    return {
+        "label": label,
+        "gate": gate,
+        "peak": peak,
+        "experts": experts,
+        "inter": c["inter_size"] / c["moe_tp_size"],
+        "width": np.array([_MOE_WEIGHT[x] for x in label]),
+        "bound": np.zeros(len(label)),
+        # SGLang runs 22 of 512 experts on a path that takes 2.3 times as long as its usual one.
+        "usable": c["kernel_source"] != "sglang_flashinfer_cutlass_moe",
+        "skewed": c["distribution"] != "balanced",
+    }
+
+
+def _moe_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    """Two grouped products: gate and up together, and down."""
+    tokens, top_k, share = r["num_tokens"], r["topk"], r["topk"] / r["num_experts"]
+    # A skewed routing loads the busiest rank more (it is the one that is timed), and touches fewer
+    # experts.
+    load = np.where(r["skewed"], np.minimum(r["moe_ep_size"] ** c["skew_load"], 1 / share), 1.0)
+    hit = np.minimum(share * load * np.where(r["skewed"], c["skew_touch"], 1.0), 1 - 1e-9)
+    touched = r["experts"] * -np.expm1(tokens * np.log1p(-hit))
+    rows = tokens * np.minimum(top_k / r["moe_ep_size"] * load, np.minimum(top_k, r["experts"]))
+    rows = np.maximum(rows, 1e-3)
+    touched = np.minimum(np.maximum(touched, np.minimum(1.0, rows)), rows)
+    total = 0.0
+    for n, k in ((r["inter"] * r["gate"], r["hidden_size"]), (r["hidden_size"], r["inter"])):
+        total = total + forms.grouped_matmul(
+            c,
+            device[1],
+            r["peak"],
+            rows=rows,
+            touched=touched,
+            n=n,
+            k=k,
+            weight_bytes=touched * n * k * r["width"],
+            activation_bytes=rows * (n + k) * 2,
+        )
+    return 2 * forms.launch(c, device[1]) + total
+
+
+# --- collectives ----------------------------------------------------------------------------
+
+_COLLECTIVES = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
+
+
+def _nccl(c: dict[str, Any]) -> dict[str, Any]:
+    payload = c["message_size"] * np.where(c["nccl_dtype"] == "half", 2.0, 1.0)
+    d = c["num_gpus"]
+    twice = np.where(c["op_name"] == "all_reduce", 2.0, 1.0)
+    link = []
+    for name in c["device"]:
+        links = {x.name: x.byte_per_s_per_direction for x in machine(name)[0].links}
+        link.append(links.get("nvlink") or links["pcie"])
+    return {
+        "label": np.array(
+            [f"{_COLLECTIVES[o]}-{n:.0f}" for o, n in zip(c["op_name"], d, strict=True)]
+        ),
+        "sent": twice * payload * (d - 1) / d,
+        "link": np.array(link),
+        "bound": np.zeros(len(d)),
+        "usable": c["us"] > 0,
+    }
+
+
+def _nccl_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    return forms.collective(c, r["link"], link_bytes=r["sent"], devices=r["num_gpus"])
+
+
+#: Nothing is quantised on the way; or activations are, in a kernel of its own.
+_STATIC = {"quantize": 0.0}
+_DYNAMIC = {"launch": 9000.0}
+
+FORMS = (
+    Form(
+        name="matmul",
+        file="gemm.csv",
+        key=("n", "k"),
+        formats=(
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), fixed=_STATIC),
+            Formats(names=("fp8",), labels=("fp8",), initial=_DYNAMIC),
+            Formats(names=("fp8_block",), labels=("fp8_block",), initial=_DYNAMIC),
+            Formats(names=("int8",), labels=("sq",), initial=_DYNAMIC),
+            Formats(names=("int8_weight",), labels=("int8_wo",), fixed=_STATIC),
+            Formats(names=("int4_weight",), labels=("int4_wo",), fixed=_STATIC),
+        ),
+        start={
+            "launch": 4700,
+            "compute": 0.9,
+            "memory": 1.0,
+            "headroom": 0.95,
+            "k_fill": 115,
+            "wave": 0.35,
+            "k_split": 770,
+            "operand": 2.7,
+            "quantize": 1.5,
+            "unaligned": 0.05,
+        },
+        own=("launch", "compute", "memory", "headroom", "quantize", "unaligned"),
+        shared=("k_fill", "wave", "k_split", "operand"),
+        prepare=_gemm,
+        seconds=_gemm_seconds,
+    ),
+    Form(
+        name="attention",
+        file="attention_context.csv",
+        key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "isl"),
+        formats=(
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
+            Formats(names=("fp8",), labels=("fp8",)),
+        ),
+        start={
+            "launch": 15000,
+            "compute": 0.75,
+            "memory": 0.5,
+            "softmax": 100,
+            "padding": 40,
+            "tile": 3000,
+            "warm": 0.3,
+        },
+        own=("launch", "compute", "memory", "softmax", "padding", "tile", "warm"),
+        fixed={"headroom": 10.0},
+        prepare=_context,
+        seconds=_context_seconds,
+    ),
+    Form(
+        name="decode_attention",
+        file="attention_decode.csv",
+        key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "step"),
+        formats=(Formats(names=("bf16", "fp16", "fp8"), labels=("bfloat16",)),),
+        start={
+            "launch": 15000,
+            "memory": 1.1,
+            "compute": 0.4,
+            "tile": 5000,
+            "warm": 0.5,
+            "wave": 0.45,
+            "keys_split": 250,
+            "single": 3,
+            "group": 0.25,
+            "combine": 4000,
+            "serial": 0.5,
+        },
+        own=(
+            "launch",
+            "memory",
+            "compute",
+            "tile",
+            "warm",
+            "wave",
+            "keys_split",
+            "single",
+            "group",
+            "combine",
+            "serial",
+        ),
+        prepare=_decode,
+        seconds=_decode_seconds,
+    ),
+    Form(
+        name="grouped_matmul",
+        file="moe.csv",
+        key=("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"),
+        formats=(
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
+            Formats(names=("fp8",), labels=("fp8",)),
+            Formats(names=("fp8_block",), labels=("fp8_block",)),
+            Formats(names=("int4_weight",), labels=("int4_wo", "w4a16_mxfp4")),
+        ),
+        start={
+            "launch": 25000,
+            "compute": 0.6,
+            "memory": 1.0,
+            "rows_padded": 32,
+            "fill": 0.2,
+            "permute": 3,
+            "k_fill": 50,
+            "skew_load": 0.4,
+            "skew_touch": 0.6,
+        },
+        own=(
+            "launch",
+            "compute",
+            "memory",
+            "rows_padded",
+            "fill",
+            "permute",
+            "k_fill",
+            "skew_load",
+            "skew_touch",
+        ),
+        fixed={"headroom": 10.0},
+        prepare=_moe,
+        seconds=_moe_seconds,
+    ),
+    Form(
+        name="collective",
+        file="nccl.csv",
+        key=("op_name", "num_gpus", "message_size"),
+        formats=tuple(
+            Formats(names=(f"{op}-{d}",), labels=(f"{op}-{d}",))
+            for op in _COLLECTIVES.values()
+            for d in (2, 4, 8)
+        ),
+        start={"base_s": 1e-5, "share": 0.8, "middle": 0.5},
+        own=("base_s", "share", "middle"),
+        fixed={"step_s": 0.0},
+        least=20,
+        prepare=_nccl,
+        seconds=_nccl_seconds,
+    ),
+)

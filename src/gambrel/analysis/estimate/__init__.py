@@ -1,0 +1,6 @@
+"""Expected time: what a stopwatch will show, with a range, beside the bound."""
+
+from gambrel.analysis.estimate.constants import Calibration, Kin, Set, packaged
+from gambrel.analysis.estimate.estimator import Estimator, Expected, total
+
+__all__ = ["Calibration", "Estimator", "Expected", "Kin", "Set", "packaged", "total"]

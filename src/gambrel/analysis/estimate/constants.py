@@ -1,0 +1,118 @@
+"""Fitted constants: what a set holds, and reading the packaged file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+#: Edges of the bins of predicted time in which ranges are given, s.
+EDGES_S: Final = (2e-5, 2e-4, 2e-3)
+
+#: A set that is calibrated on the device itself but spreads wider than this is not called "high".
+WIDE: Final = 1.9
+
+
+class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How a set does on shapes that it was not fitted on.
+
+    Attributes:
+        points: Number of measurements.
+        mape: Mean of |predicted / measured - 1|.
+        median: Median of the same.
+        inside: Share of the measured times inside the range.
+        width: Median of high / low above 20 µs; None without such points.
+        by_stack: MAPE of each framework.
+    """
+
+    points: int
+    mape: float
+    median: float
+    inside: float
+    width: float | None
+    by_stack: dict[str, float]
+
+
+class Set(msgspec.Struct, frozen=True, kw_only=True):
+    """Constants of one formula for one group of number formats on one device.
+
+    Attributes:
+        stack: Framework whose kernels were measured; ``any``: all of them, each weighing alike.
+        form: Name of the formula.
+        formats: Number formats.
+        device: Id of the device measured.
+        constants: By name; see `forms`.
+        points: Number of measurements fitted.
+        low: Lower end of measured / predicted, one a bin of `EDGES_S`.
+        high: Upper end.
+        held_out: Errors on shapes not fitted; None for a user's own small calibration.
+        confidence: ``high``, or ``medium`` where too few points are behind it.
+    """
+
+    stack: str
+    form: str
+    formats: tuple[str, ...]
+    device: str
+    constants: dict[str, float]
+    points: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    held_out: HeldOut | None = None
+    confidence: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether the range is too wide to be called certain."""
+        width = self.held_out.width if self.held_out else None
+        return width is not None and width > WIDE
+
+
+class Kin(msgspec.Struct, frozen=True, kw_only=True):
+    """A class of devices and whose constants they borrow.
+
+    Attributes:
+        match: Texts, any of which the device's architecture, vendor or category must contain; an
+            empty tuple matches every device.
+        borrow: Id of the device whose constants are used.
+        confidence: Of what is borrowed: ``medium`` or ``low``.
+        why: The reason, for the reader.
+        factors: Constant → what to multiply it with.
+        low: Further factor on the lower end of ranges.
+        high: Further factor on the upper end.
+        units: Number of units where the device publishes none; None: do not use its own either,
+            because its units are not like those that were measured.
+        clock_hz: Clock where the device publishes none.
+    """
+
+    match: tuple[str, ...]
+    borrow: str
+    confidence: str
+    why: str
+    low: float
+    high: float
+    factors: dict[str, float] = {}
+    units: float | None = None
+    clock_hz: float = 1.7e9
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """All constants.
+
+    Attributes:
+        source: Where the measurements come from, with licence and date.
+        kin: Classes of devices, the first match counts.
+        sets: Fitted sets.
+    """
+
+    source: dict[str, str]
+    kin: tuple[Kin, ...]
+    sets: tuple[Set, ...]
+
+
+@lru_cache(maxsize=1)
+def packaged() -> Calibration:
+    """The constants that come with gambrel, read once."""
+    path = Path(__file__).parents[1] / "calibration" / "constants.json"
+    return msgspec.json.decode(path.read_bytes(), type=Calibration)

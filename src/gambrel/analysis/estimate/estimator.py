@@ -1,0 +1,232 @@
+"""The expected time of ops on one device: formula, constants, range and confidence together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.constants import Calibration, Kin, packaged
+from gambrel.analysis.estimate.features import Rule, Task, rule_of
+from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.kinship import LEVELS, Chosen, choose, kin_of
+from gambrel.analysis.estimate.machine import machine_of
+from gambrel.analysis.result import Estimate
+from gambrel.ops import Cost, OpView
+from gambrel.ops.base import Engine, Size, maximum, minimum
+
+if TYPE_CHECKING:
+    from gambrel.analysis.bounding import Roofs
+
+_ON_MATRIX: Final = frozenset({"matmul", "grouped_matmul", "attention", "decode_attention"})
+#: A total is called as certain as the part of its time that is at least this large.
+_SHARE: Final = 0.8
+#: Further factors on the range of op classes that were not measured, by confidence.
+_UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Seconds of one execution, for scalars or arrays.
+
+    Attributes:
+        seconds: Expected time, never below the bound.
+        launch: Share of it that is the start of the kernel.
+    """
+
+    seconds: Size
+    launch: Size
+
+
+class Estimator:
+    """Predicts the ops of one analysis. Equal ops are predicted once.
+
+    Args:
+        roofs: Of the device.
+        calibration: Constants; None for those that come with gambrel.
+        stack: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+    """
+
+    def __init__(
+        self, roofs: Roofs, calibration: Calibration | None = None, stack: str = "any"
+    ) -> None:
+        self._roofs = roofs
+        self._calibration = calibration or packaged()
+        self._stack = stack
+        self._kin = kin_of(roofs.device, self._calibration)
+        self._machine: Machine | None = None
+        self._missing: tuple[str, ...] = ()
+        if self._kin is not None and roofs.memory_byte_per_s and not roofs.off_chip_only:
+            self._machine, self._missing = machine_of(
+                roofs.device, roofs.memory_byte_per_s, self._kin
+            )
+        self._chosen: dict[tuple[str, str], Chosen | None] = {}
+        self._known: dict[tuple[Any, ...], Estimate | None] = {}
+
+    def estimate(
+        self, view: OpView, cost: Cost, bound_time_s: float | None, count: int = 1
+    ) -> Estimate | None:
+        """The expected time of ``count`` executions of an op; None when nothing is known.
+
+        Args:
+            view: The op.
+            cost: Of one execution.
+            bound_time_s: Of all ``count`` executions.
+            count: Executions.
+        """
+        if bound_time_s is None or self._machine is None:
+            return None
+        key = (*_key(view, cost), count, bound_time_s)
+        if key not in self._known:
+            self._known[key] = self._estimate(view, cost, bound_time_s, count)
+        return self._known[key]
+
+    def seconds(self, view: OpView, cost: Cost, bound_time_s: Size) -> Expected | None:
+        """The same for one execution, for arrays as well; without range."""
+        if self._machine is None:
+            return None
+        rule = rule_of(view)
+        chosen = self._constants(rule, view)
+        if chosen is None or self._lacks_peak(rule, cost):
+            return None
+        return self._expected(rule, chosen, view, cost, bound_time_s)
+
+    def _estimate(
+        self, view: OpView, cost: Cost, bound_time_s: float, count: int
+    ) -> Estimate | None:
+        rule = rule_of(view)
+        chosen = self._constants(rule, view)
+        if chosen is None or self._lacks_peak(rule, cost):
+            return None
+        one = self._expected(rule, chosen, view, cost, bound_time_s / count)
+        low, high = chosen.range_of(one.seconds)
+        wider = _UNMEASURED[rule.least]
+        value = one.seconds * count
+        return Estimate(
+            value=value,
+            low=max(bound_time_s, value * min(1.0, low * wider[0])),
+            high=value * max(1.0, high * wider[1]),
+            confidence=max(chosen.confidence, rule.least, key=LEVELS.index),
+            reason=self._reason(chosen),
+            overhead_s=one.launch * count,
+        )
+
+    def _expected(
+        self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, bound_time_s: Size
+    ) -> Expected:
+        machine = self._machine
+        assert machine is not None  # noqa: S101 - both callers have checked it
+        c = chosen.constants
+        task = Task(
+            view=view,
+            cost=cost,
+            matrix_peak=self._peak(cost, Engine.MATRIX),
+            vector_peak=self._peak(cost, Engine.VECTOR),
+            link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
+        )
+        launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
+        work = rule.seconds(c, machine, task)
+        seconds = maximum(work + (launch if "launch" in c else 0.0), bound_time_s)
+        return Expected(seconds=seconds, launch=minimum(launch, seconds))
+
+    def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
+        kin = self._kin
+        key = (rule.form, rule.scheme(view))
+        if key not in self._chosen and kin is not None:
+            self._chosen[key] = choose(
+                *key, self._roofs.device, kin, self._calibration, self._stack
+            )
+        return self._chosen.get(key)
+
+    def _lacks_peak(self, rule: Rule, cost: Cost) -> bool:
+        """Whether a formula of matrix work has no engine to run on."""
+        return rule.form in _ON_MATRIX and not self._peak(cost, Engine.MATRIX)
+
+    def _peak(self, cost: Cost, engine: Engine) -> float:
+        """The lowest peak among the formats of one class of work; 0 without any."""
+        peaks = [
+            roof.flop_per_s
+            for (e, dtype) in cost.work
+            if e is engine and (roof := self._roofs.engine_roof(e.value, dtype)) is not None
+        ]
+        return min(peaks, default=0.0)
+
+    def _reason(self, chosen: Chosen) -> str:
+        if not self._missing:
+            return chosen.reason
+        return f"{chosen.reason}; {' and '.join(self._missing)} assumed"
+
+
+def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | None:
+    """The estimate of ops that run one after another.
+
+    Values add. Lower and upper ends add too: errors of one model on one device are taken as fully
+    correlated, which is the widest that a sum of ranges can be. The confidence is the best one that
+    ops with 80 % of the time have at least; the reason is that of the largest part of the time
+    among the ops of that confidence. An op that has a bound and no estimate counts with its bound.
+
+    Args:
+        parts: Of each op, its estimate and its bound time, s.
+
+    Returns:
+        The sum; None where no op has an estimate.
+    """
+    pairs = list(parts)
+    found = [estimate for estimate, _ in pairs if estimate is not None]
+    if not found:
+        return None
+    bounds = [bound for estimate, bound in pairs if estimate is None and bound]
+    found += [_only_bound(bound) for bound in bounds]
+    value = sum(p.value for p in found)
+    confidence = _confidence(found, value)
+    reason = _main_reason([p for p in found if p.confidence == confidence] or found)
+    if bounds:
+        reason += f"; {len(bounds)} ops without constants count with their bound"
+    return Estimate(
+        value=value,
+        low=sum(p.low for p in found),
+        high=sum(p.high for p in found),
+        confidence=confidence,
+        reason=reason,
+        overhead_s=sum(p.overhead_s for p in found),
+    )
+
+
+def _only_bound(seconds: float) -> Estimate:
+    return Estimate(
+        value=seconds,
+        low=seconds,
+        high=seconds * _UNMEASURED["low"][1],
+        confidence="low",
+        reason="no constants: the bound",
+    )
+
+
+def _confidence(parts: list[Estimate], whole: float) -> str:
+    reached = 0.0
+    for level in LEVELS:
+        reached += sum(p.value for p in parts if p.confidence == level)
+        if reached >= _SHARE * whole:
+            return level
+    return LEVELS[-1]
+
+
+def _main_reason(parts: list[Estimate]) -> str:
+    weights: dict[str, float] = {}
+    for p in parts:
+        weights[p.reason] = weights.get(p.reason, 0.0) + p.value
+    return max(weights, key=lambda reason: weights[reason])
+
+
+def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
+    return (
+        view.kind,
+        tuple(view.sizes.items()),
+        view.attrs.get("function"),
+        view.attrs.get("transposed"),
+        tuple(t.dtype for t in view.inputs[:2]),
+        cost.read_bytes,
+        cost.write_bytes,
+        tuple(cost.work.items()),
+    )

@@ -1,0 +1,277 @@
+"""From an op with its cost to the arguments of a formula: one rule a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.dtypes import BITS, width_bytes
+from gambrel.ops import Cost, OpView
+from gambrel.ops.base import Engine, Size, maximum, minimum, product, total, where
+from gambrel.ops.matmul import touched_share
+
+#: Up to so many query tokens a sequence, the kernels of decoding run.
+DECODE_QUERIES: Final = 16
+#: Share of the vector peak that a direct (depthwise) convolution reaches.
+_DIRECT: Final = 0.3
+#: Share of the matrix peak that small products inside another kernel (scans) reach.
+_INNER: Final = 0.3
+_INT8: Final = frozenset({"int8", "uint8"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One execution of an op as the formulas see it.
+
+    Attributes:
+        view: The op.
+        cost: Its work and traffic.
+        matrix_peak: FLOP/s of the engine that serves its matrix work; 0 without.
+        vector_peak: FLOP/s of the engine that serves its vector work; 0 without.
+        link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
+    """
+
+    view: OpView
+    cost: Cost
+    matrix_peak: float
+    vector_peak: float
+    link_byte_per_s: float
+
+    @property
+    def traffic_bytes(self) -> Size:
+        """Read and written."""
+        return self.cost.read_bytes + self.cost.write_bytes
+
+    @property
+    def matrix_flops(self) -> Size:
+        """Over all formats."""
+        return total(n for (engine, _), n in self.cost.work.items() if engine is Engine.MATRIX)
+
+    @property
+    def vector_flops(self) -> Size:
+        """Over all formats."""
+        return total(n for (engine, _), n in self.cost.work.items() if engine is Engine.VECTOR)
+
+
+Seconds: TypeAlias = Callable[[Constants, Machine, Task], Size]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How one kind of op is predicted.
+
+    Attributes:
+        form: Name of the formula, under which constants are stored.
+        seconds: Its work, without the launch.
+        scheme: Number format or scheme of the constants.
+        least: Confidence that it never exceeds: ``medium`` for transferred classes.
+    """
+
+    form: str
+    seconds: Seconds
+    scheme: Callable[[OpView], str]
+    least: str = "high"
+
+
+def rule_of(view: OpView) -> Rule:
+    """The rule for an op."""
+    if view.kind == "attention" and _decodes(view):
+        return _DECODE
+    return RULES.get(view.kind, _STREAM_LOW)
+
+
+def _decodes(view: OpView) -> bool:
+    queries = view.size("q_len")
+    return isinstance(queries, int | float) and queries <= DECODE_QUERIES
+
+
+def _scheme(view: OpView) -> str:
+    """The number format, or how narrower weights are multiplied."""
+    dtype = view.operand_dtype(2)
+    if len(view.inputs) > 1 and view.inputs[1].role == "weight":
+        bits = BITS[view.inputs[1].dtype]
+        if bits < BITS[dtype] and BITS[dtype] == 16:
+            return "int4_weight" if bits <= 6 else "int8_weight"
+    return "int8" if dtype in _INT8 else dtype
+
+
+def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
+    width = width_bytes(view.operand_dtype(2))
+    return forms.matmul(
+        c,
+        machine,
+        task.matrix_peak,
+        m=m,
+        n=n,
+        k=k,
+        b=b,
+        traffic_bytes=task.traffic_bytes,
+        quantized_bytes=b * m * k * 2 if width <= 1 else 0.0,
+    )
+
+
+def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    rows, n, k, experts = view.size("rows"), view.size("n"), view.size("k"), view.size("experts")
+    share = touched_share(experts, view.size("top_k"), view.size("tokens"))
+    touched = minimum(experts * share, rows)
+    weights = view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype
+    return forms.grouped_matmul(
+        c,
+        machine,
+        task.matrix_peak,
+        rows=rows,
+        touched=touched,
+        n=n,
+        k=k,
+        weight_bytes=touched * n * k * width_bytes(weights),
+        activation_bytes=rows * (n + k) * 2,
+    )
+
+
+def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
+    """As an implicit matrix product; few channels a group as well directly, on vector units."""
+    view = task.view
+    groups, kernel = view.size("groups", 1), product(view.size("kernel"))
+    outputs, inputs = view.size("out_channels") / groups, view.size("in_channels") / groups
+    m = view.size("batch") * product(view.size("spatial"))
+    transposed = bool(view.attrs.get("transposed"))
+    n, k = (outputs * kernel, inputs) if transposed else (outputs, inputs * kernel)
+    one_pass = forms.matmul(
+        c, machine, task.matrix_peak, m=m, n=n, k=k, b=groups, traffic_bytes=task.traffic_bytes
+    )
+    passes = task.matrix_flops / (2 * m * n * k * groups)
+    seconds = one_pass * maximum(passes, 1.0)
+    if not task.vector_peak:
+        return seconds
+    flops = task.matrix_flops / (task.vector_peak * _DIRECT)
+    streamed = task.traffic_bytes / machine.streaming(c["memory"])
+    return minimum(seconds, forms.overlap(flops, streamed))
+
+
+def _attention(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
+    queries, keys = view.size("q_len"), view.size("kv_len")
+    return forms.attention(
+        c,
+        machine,
+        task.matrix_peak,
+        pairs=task.matrix_flops / (2 * (d + dv)),
+        queries=queries,
+        longest=minimum(view.size("window", keys), keys),
+        heads=view.size("heads"),
+        kv_heads=view.size("kv_heads", view.size("heads")),
+        batch=view.size("batch"),
+        head_dim=(d + dv) / 2,
+        traffic_bytes=task.traffic_bytes,
+    )
+
+
+def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
+    keys = view.size("kv_len")
+    width = width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype)
+    return forms.decode_attention(
+        c,
+        machine,
+        task.matrix_peak,
+        batch=view.size("batch"),
+        heads=view.size("heads") * view.size("q_len"),
+        kv_heads=view.size("kv_heads", view.size("heads")),
+        head_dim=(d + dv) / 2,
+        keys=minimum(view.size("window", keys), keys),
+        kv_bytes=(d + dv) * width,
+    )
+
+
+def _stream(c: Constants, machine: Machine, task: Task) -> Size:
+    seconds = forms.stream(
+        c,
+        machine,
+        task.vector_peak,
+        traffic_bytes=task.traffic_bytes,
+        flops=task.vector_flops,
+    )
+    if not task.matrix_peak:
+        return seconds
+    return forms.overlap(seconds, task.matrix_flops / (task.matrix_peak * _INNER))
+
+
+def _collective(c: Constants, _machine: Machine, task: Task) -> Size:
+    if not task.link_byte_per_s:
+        return 0.0
+    devices = task.view.size("devices")
+    seconds = forms.collective(
+        c, task.link_byte_per_s, link_bytes=task.cost.link_bytes, devices=devices
+    )
+    return where(devices > 1, seconds, 0.0)
+
+
+#: Collectives that were measured; others use the nearest of them in bytes and steps.
+_LIKE: Final = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "all_to_all",
+}
+
+
+def _collective_scheme(view: OpView) -> str:
+    devices = view.size("devices")
+    count = int(devices) if isinstance(devices, int | float) else 8
+    near = next((d for d in (2, 4) if count <= d), 8)
+    return f"{_LIKE.get(str(view.attrs.get('function')), 'all_gather')}-{near}"
+
+
+def _any(_view: OpView) -> str:
+    return "any"
+
+
+_DECODE: Final = Rule(form="decode_attention", seconds=_decode_attention, scheme=_scheme)
+_STREAM: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="medium")
+#: Kinds whose kernels are unlike anything measured: sorting, recurrences, decompositions.
+_STREAM_LOW: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="low")
+_CONVOLUTION: Final = Rule(form="matmul", seconds=_convolution, scheme=_scheme, least="medium")
+
+_STREAMED: Final = (
+    "normalization",
+    "normalization_backward",
+    "softmax",
+    "softmax_backward",
+    "elementwise",
+    "elementwise_backward",
+    "reduction",
+    "cumulative",
+    "pooling",
+    "pooling_backward",
+    "interpolation",
+    "embedding",
+    "embedding_backward",
+    "gather",
+    "scatter",
+    "copy",
+    "fill",
+    "random",
+    "optimizer",
+    "loss",
+)
+
+RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(_STREAMED, _STREAM),
+    "matmul": Rule(form="matmul", seconds=_matmul, scheme=_scheme),
+    "grouped_matmul": Rule(form="grouped_matmul", seconds=_grouped, scheme=_scheme),
+    "convolution": _CONVOLUTION,
+    "convolution_backward": _CONVOLUTION,
+    "attention": Rule(form="attention", seconds=_attention, scheme=_scheme),
+    "attention_backward": Rule(
+        form="attention", seconds=_attention, scheme=_scheme, least="medium"
+    ),
+    "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
+}

@@ -1,0 +1,139 @@
+"""Whose constants serve a device: its own, those of its kin, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Kin, Set
+from gambrel.device.model import Device
+
+LEVELS: Final = ("high", "medium", "low")
+
+#: Number format (or scheme) → formats whose constants are tried, in order. The first is its own.
+FORMATS: Final[dict[str, tuple[str, ...]]] = {
+    "bf16": ("bf16", "fp8"),
+    "fp16": ("fp16", "fp8"),
+    "fp8": ("fp8", "fp8_block", "bf16"),
+    "int8": ("int8", "fp8", "bf16"),
+    "int8_weight": ("int8_weight", "int4_weight", "bf16"),
+    "int4_weight": ("int4_weight", "int8_weight", "bf16"),
+}
+_NARROW: Final = ("fp8", "fp8_block", "bf16")
+_STACKS: Final = ("any", "vllm", "trtllm", "sglang")
+#: How much further a range reaches when constants come from another number format.
+_OTHER_FORMAT: Final = (0.85, 1.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Constants for one formula on one device.
+
+    Attributes:
+        constants: By name, factors of the kin applied.
+        low: Lower end of measured / predicted, one a bin.
+        high: Upper end.
+        confidence: ``high``, ``medium`` or ``low``.
+        reason: Why.
+    """
+
+    constants: dict[str, float]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    confidence: str
+    reason: str
+
+    def range_of(self, seconds: float) -> tuple[float, float]:
+        """Factors on ``seconds`` between which the measured time is expected."""
+        index = sum(seconds > edge for edge in EDGES_S)
+        return self.low[index], self.high[index]
+
+
+def kin_of(device: Device, calibration: Calibration) -> Kin | None:
+    """The class of a device; None when nothing is known that it may borrow from."""
+    text = f"{device.architecture} | {device.vendor} | {device.category}".lower()
+    return next(
+        (k for k in calibration.kin if not k.match or any(m.lower() in text for m in k.match)), None
+    )
+
+
+def choose(
+    form: str, precision: str, device: Device, kin: Kin, calibration: Calibration, stack: str
+) -> Chosen | None:
+    """The best set for a formula in a number format on a device.
+
+    Own measurements come first, then those of the kin's reference device, then those of any other;
+    on each, the own format first. Confidence and range follow from how far the set was carried.
+
+    Args:
+        form: Name of the formula.
+        precision: Number format or scheme.
+        device: The device.
+        kin: Its class.
+        calibration: All sets.
+        stack: Framework whose kernels run; ``any`` when not known.
+    """
+    wanted = _wanted(form, precision)
+    stacks = (stack, *(s for s in _STACKS if s != stack))
+    devices = dict.fromkeys((device.id, kin.borrow, *(s.device for s in calibration.sets)))
+    sets = [s for s in calibration.sets if s.form == form]
+    for source in devices:
+        for name in wanted:
+            for candidate in stacks:
+                found = _first(s for s in sets if _is(s, source, name, candidate))
+                if found is not None:
+                    own_format = name == precision or form in _ANY_FORMAT
+                    return _carried(found, device, kin, own_format, stack)
+    return None
+
+
+_NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "nvfp4", "int4"})
+#: Formulas whose constants do not depend on the number format.
+_ANY_FORMAT: Final = frozenset({"stream", "collective", "decode_attention"})
+
+
+def _wanted(form: str, precision: str) -> tuple[str, ...]:
+    if form in ("stream", "collective"):
+        return (precision,)
+    return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
+
+
+def _is(s: Set, device: str, name: str, stack: str) -> bool:
+    return s.device == device and name in s.formats and s.stack == stack
+
+
+def _first(sets: Iterable[Set]) -> Set | None:
+    return next(iter(sets), None)
+
+
+def _carried(s: Set, device: Device, kin: Kin, own_format: bool, stack: str) -> Chosen:
+    own_device = s.device == device.id
+    constants, low, high = s.constants, s.low, s.high
+    name = s.stack if s.stack != "any" else "several frameworks"
+    confidence = s.confidence or ("medium" if s.wide else "high")
+    reason = f"{s.points:,} kernels of {name} measured on this device"
+    if s.form == "stream":
+        reason = "bandwidth and launch of measured matrix products, no kernels of this kind"
+    if s.stack == "own":
+        reason = f"{s.points} measurements of your own"
+    if not own_device:
+        constants = {k: v * kin.factors.get(k, 1.0) for k, v in constants.items()}
+        low, high = _wider(low, kin.low), _wider(high, kin.high)
+        confidence = _lower(confidence, kin.confidence)
+        reason = f"{'own constants' if s.stack == 'own' else 'constants'} of {s.device}, {kin.why}"
+    if not own_format:
+        low, high = _wider(low, _OTHER_FORMAT[0]), _wider(high, _OTHER_FORMAT[1])
+        confidence = _lower(confidence, "medium")
+        reason += f", measured in {s.formats[0]}"
+    if s.stack not in (stack, "any", "own"):
+        confidence = _lower(confidence, "medium")
+    return Chosen(constants=constants, low=low, high=high, confidence=confidence, reason=reason)
+
+
+def _wider(ends: tuple[float, ...], factor: float) -> tuple[float, ...]:
+    return tuple(end * factor for end in ends)
+
+
+def _lower(a: str, b: str) -> str:
+    return max(a, b, key=LEVELS.index)

@@ -1,0 +1,51 @@
+"""From a device of the catalog to the few numbers that the formulas of `forms` need."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.analysis.estimate.constants import Kin
+from gambrel.analysis.estimate.forms import Machine
+from gambrel.device.model import Device
+
+#: peak · clock² / TDP of the H100 SXM, FLOP·Hz²/(s·W): the unit of `Machine.power`.
+_REFERENCE_POWER: Final = 989.4e12 * 1.83e9**2 / 700
+#: Units of a device whose own are not like those measured: of the order of current GPUs.
+_USUAL_UNITS: Final = 120.0
+#: Which level counts as the last cache, the outermost first.
+_CACHES: Final = ("LLC", "L2")
+
+
+def machine_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Machine, tuple[str, ...]]:
+    """What the formulas need, and the names of what had to be assumed.
+
+    Args:
+        device: Of the catalog, or the user's.
+        byte_per_s: Bandwidth of its memory roof.
+        kin: Its class.
+    """
+    units, clock = device.fact("num_units"), device.fact("boost_clock")
+    alike = kin.units is not None
+    count = units.value if units and alike else kin.units or _USUAL_UNITS
+    hz = clock.value if clock and alike else kin.clock_hz
+    missing = [name for name, fact in (("number of units", units), ("clock", clock)) if not fact]
+    machine = Machine(
+        units=count,
+        clock_hz=hz,
+        byte_per_s=byte_per_s,
+        cache_bytes=_last_cache(device),
+        power=_power(device, hz) if clock and alike else 0.0,
+    )
+    return machine, tuple(missing) if alike else ()
+
+
+def _last_cache(device: Device) -> float:
+    levels = (device.level(name) for name in _CACHES)
+    return float(next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0))
+
+
+def _power(device: Device, clock_hz: float) -> float:
+    roof = device.ceiling("matrix", "bf16") or device.ceiling("matrix", "fp16")
+    if roof is None or not device.tdp_w:
+        return 0.0
+    return roof.flop_per_s * clock_hz**2 / device.tdp_w / _REFERENCE_POWER
