@@ -167,6 +167,8 @@ def test_key_value_cache_has_its_role(transformers):
     assert roles == [Role.ACTIVATION, Role.KV_CACHE, Role.KV_CACHE]
     assert attention.sizes["kv_len"] == 6
     assert cache.get_seq_length() == 5  # the user's cache did not grow
+    assert len(w.assumptions) == 1
+    assert "the key-value cache is copied at every step" in w.assumptions[0]
 
 
 def test_constants_that_are_no_buffers():

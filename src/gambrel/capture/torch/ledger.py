@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -97,17 +98,22 @@ class Ledger:
         dtype: str,
     ) -> Tensor:
         owner = self._used[storage]
-        distinct = distinct_elements(shape, strides)
         return Tensor(
             shape=shape,
             dtype=dtype,
             storage=storage,
             offset=offset,
-            elements=None if distinct == prod(shape) else distinct,
+            elements=_fewer_elements(shape, strides),
             version=version,
             role=owner.role,
             name=owner.name,
         )
+
+
+@lru_cache(maxsize=4096)
+def _fewer_elements(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    distinct = distinct_elements(shape, strides)
+    return None if distinct == prod(shape) else distinct
 
 
 def distinct_elements(shape: Iterable[int], strides: Iterable[int]) -> int:

@@ -63,6 +63,11 @@ class Session:
 
 def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
     """See `gambrel.capture.torch.capture`."""
+    with _without_collections():
+        return _run(model, args, kwargs, options)
+
+
+def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
     session = Session(options)
     positional, named = _as_call(args, kwargs)
     name = options.name or getattr(model, "__name__", type(model).__name__)
@@ -77,7 +82,22 @@ def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Option
         outputs = _call(model, positional, named, session)
     returned = list(returned_tensors(outputs))
     label_tensors(session.ledger, (positional, named, outputs), returned)
+    _mention_copied_caches(session)
     return _workload(model, name, session, returned)
+
+
+def _mention_copied_caches(session: Session) -> None:
+    """Says so where the library's way to keep a cache is not the one that servers use."""
+    roles = [t.role for t in session.ledger.tensors()]
+    for op in session.recorder.ops:
+        if op.name != "aten.cat" or roles[op.outputs[0]] is not Role.KV_CACHE:
+            continue
+        if any(roles[i] is Role.KV_CACHE for i in op.inputs):
+            session.assumptions.add(
+                "the key-value cache is copied at every step, as the library's growing cache does; "
+                "a static or paged cache is written in place"
+            )
+            return
 
 
 def _call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session) -> Any:
@@ -105,6 +125,18 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Holds off the cyclic garbage collector, whose passes grow with what was recorded so far."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
             gc.enable()
 
 

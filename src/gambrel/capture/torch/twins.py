@@ -57,11 +57,18 @@ class Twins:
         memory = real.untyped_storage()
         base = self._memory.get(memory._cdata)
         if base is None:
-            base = torch.empty(memory.nbytes(), dtype=torch.uint8, device=_META)
+            whole = real.is_contiguous() and real.nbytes == memory.nbytes()
+            base = (
+                torch.empty(real.shape, dtype=real.dtype, device=_META)
+                if whole
+                else torch.empty(memory.nbytes(), dtype=torch.uint8, device=_META)
+            )
             self._memory[memory._cdata] = base
             self.ledger.label(base, role, name)
             if known and not real.is_meta and memory.nbytes() <= KNOWN_ELEMENTS * real.itemsize:
                 self.ledger.storage(base).value = memory.cpu().clone()
+            if whole:
+                return base
         twin = torch.empty(0, dtype=real.dtype, device=_META)
         return twin.set_(base.untyped_storage(), real.storage_offset(), real.shape, real.stride())
 
