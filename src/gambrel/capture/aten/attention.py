@@ -14,6 +14,8 @@ from gambrel.workload import Attributes, Sizes
 )
 def flash(call: Call) -> Described:
     """q, k, v, dropout_p, is_causal, ...; the CPU kernel takes a mask by name."""
+    if call.overload.startswith("quantized"):  # three scales stand before dropout_p
+        return _forward(call, mask=None, dropout=6, causal=7)
     return _forward(call, mask=call.named("attn_mask"), dropout=3, causal=4)
 
 
@@ -26,11 +28,16 @@ def composite(call: Call) -> Described:
 @rule(
     "aten._scaled_dot_product_attention_math",
     "aten._scaled_dot_product_attention_math_for_mps",
-    "aten._scaled_dot_product_fused_attention_overrideable",
 )
 def math(call: Call) -> Described:
     """q, k, v, attn_mask, dropout_p, is_causal, ...: several results, the first is the answer."""
     return _forward(call, mask=call.optional(3, "attn_mask"), dropout=4, causal=5)
+
+
+@rule("aten._scaled_dot_product_fused_attention_overrideable")
+def overrideable(call: Call) -> Described:
+    """q, k, v, attn_bias, dropout_p, is_causal, ..."""
+    return _forward(call, mask=call.optional(3, "attn_bias"), dropout=4, causal=5)
 
 
 @rule("aten._scaled_dot_product_efficient_attention", "aten._scaled_dot_product_cudnn_attention")
@@ -128,6 +135,10 @@ def _backward(
 
 def _attrs(call: Call, mask: TensorArg | None, causal: int) -> Attributes:
     """With fewer queries than keys, torch lets the first query see the first key only."""
-    is_causal = bool(call.arg(causal, "is_causal", False))
-    attrs: Attributes = {"causal": is_causal, "mask": mask is not None}
-    return {**attrs, "causal_alignment": "upper_left"} if is_causal else attrs
+    typed = call.name.startswith("_efficient_attention")
+    # custom_mask_type: 0 none, 1 causal from the upper left, 2 from the lower right.
+    kind = int(call.arg(causal, "custom_mask_type" if typed else "is_causal", 0))
+    attrs: Attributes = {"causal": kind > 0, "mask": mask is not None}
+    if kind:
+        attrs["causal_alignment"] = "lower_right" if typed and kind == 2 else "upper_left"
+    return attrs

@@ -37,7 +37,9 @@ def collective(call: Call) -> Described:
     """The payload is the whole vector: what is gathered, reduced or sent around."""
     plain = call.op.rstrip("_")
     function = _FUNCTION_OF[plain]
-    devices = call.arg(_SIZE_AT.get(plain, len(call.args)), "group_size")
+    devices = call.kwargs.get("group_size")
+    if plain in _SIZE_AT:
+        devices = call.arg(_SIZE_AT[plain], "group_size")
     if not isinstance(devices, int) or isinstance(devices, bool):
         raise ValueError("the number of devices is not known")
     read, written = _ends(call, function)

@@ -30,15 +30,17 @@ def conv_transpose(call: Call) -> Described:
 @rule("aten.cudnn_convolution", "aten.miopen_convolution")
 def cudnn(call: Call) -> Described:
     """input, weight, padding, stride, dilation, groups, ...; miopen has a bias third."""
-    position = 5 if call.op == "aten.cudnn_convolution" else 6
-    return _forward(call, False, call.arg(position, "groups", 1))
+    if call.op == "aten.cudnn_convolution":
+        return _forward(call, False, call.arg(5, "groups", 1), None)
+    return _forward(call, False, call.arg(6, "groups", 1))
 
 
 @rule("aten.cudnn_convolution_transpose", "aten.miopen_convolution_transpose")
 def cudnn_transpose(call: Call) -> Described:
     """input, weight, padding, output_padding, stride, dilation, groups; miopen: bias third."""
-    position = 6 if call.op == "aten.cudnn_convolution_transpose" else 7
-    return _forward(call, True, call.arg(position, "groups", 1))
+    if call.op == "aten.cudnn_convolution_transpose":
+        return _forward(call, True, call.arg(6, "groups", 1), None)
+    return _forward(call, True, call.arg(7, "groups", 1))
 
 
 @rule("aten.cudnn_convolution_relu")
@@ -70,12 +72,6 @@ def ungrouped_transpose(call: Call) -> Described:
 def depthwise(call: Call) -> Described:
     """input, weight, kernel_size, bias, ...: one group a channel."""
     return _forward(call, False, call.tensor(0).shape[1], call.optional(3, "bias"))
-
-
-@rule("mkldnn._convolution_pointwise")
-def mkldnn_pointwise(call: Call) -> Described:
-    """input, weight, bias, padding, stride, dilation, groups, then the fused activation."""
-    return _forward(call, False, call.arg(6, "groups", 1))
 
 
 @rule("torchvision.deform_conv2d")

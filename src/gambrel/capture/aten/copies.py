@@ -41,7 +41,7 @@ def to_copy(call: Call) -> Described:
     """A copy, maybe into another number format; ``copy_`` does not read what it overwrites."""
     source = call.tensor(0)
     if call.name == "copy":
-        source = call.tensor(1, "src")
+        source = call.tensor(1, "src" if call.overload in ("", "default", "out") else "other")
     function = "copy" if source.dtype == call.out.dtype else "cast"
     return call.described("copy", attrs={"function": function}, inputs=[source])
 

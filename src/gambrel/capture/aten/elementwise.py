@@ -188,7 +188,7 @@ def glu_backward(call: Call) -> Described:
 @rule("aten.native_dropout", "aten._fused_dropout")
 def native_dropout(call: Call) -> Described:
     """input, p, train: a random mask and a scaled product."""
-    if call.arg(2, "train", True) is False:
+    if call.name == "native_dropout" and call.arg(2, "train", True) is False:
         return call.described("copy", attrs={"function": "clone"})
     sizes = {"elements": call.tensor(0, "input").numel}
     return call.described("elementwise", sizes, {"function": "native_dropout"})
@@ -287,8 +287,8 @@ def _listed_function(call: Call) -> str:
     plain = call.name.removeprefix("_foreach_")
     if plain in ("add", "sub"):
         return _sum(call.kwargs.get("alpha", 1))
-    if plain == "addcmul":
-        return "fma" if call.arg(3, "value", call.arg(3, "scalars", 1)) == 1 else "addcmul"
+    if plain == "addcmul":  # value, or a list or tensor of scalars
+        return "fma" if call.kwargs.get("value", call.arg(3, "", 1)) == 1 else "addcmul"
     return _power(call) if plain == "pow" else _FUNCTION_OF[f"aten.{plain}"]
 
 

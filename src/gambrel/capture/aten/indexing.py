@@ -35,7 +35,8 @@ def embedding_bag(call: Call) -> Described:
 @rule("aten.embedding_dense_backward", "aten.embedding_backward")
 def embedding_backward(call: Call) -> Described:
     """grad_output, indices, num_weights, ...: rows added into a zeroed table."""
-    grad, indices = call.tensor(0, "grad_output"), call.tensor(1, "indices")
+    name = "grad" if call.name == "embedding_backward" else "grad_output"
+    grad, indices = call.tensor(0, name), call.tensor(1, "indices")
     sizes: Sizes = {
         "rows": indices.numel,
         "width": grad.shape[-1],

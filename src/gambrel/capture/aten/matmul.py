@@ -60,7 +60,7 @@ def outer(call: Call) -> Described:
     return call.described("elementwise", {"elements": call.out.numel}, {"function": "mul"})
 
 
-@rule("aten.linear", "mkldnn._linear_pointwise", "aten.mkldnn_linear")
+@rule("aten.linear", "aten.mkldnn_linear")
 def linear(call: Call) -> Described:
     """Of x Wᵀ + bias with W (n, k)."""
     x, weight = call.tensor(0, "input"), call.tensor(1, "weight")
@@ -149,6 +149,8 @@ def bilinear(call: Call) -> Described:
 @rule("aten.einsum")
 def einsum(call: Call) -> Described:
     """One contraction of two operands; more operands are left to the caller (unmodelled)."""
+    if call.overload == "sublist":
+        raise ValueError("labels as lists")
     equation, operands = call.arg(0, "equation"), call.arg(1, "tensors")
     if len(operands) != 2 or "." in equation:
         raise ValueError("an einsum of another form than one contraction")

@@ -55,7 +55,7 @@ def instance_norm(call: Call) -> Described:
 )
 def batch_norm(call: Call) -> Described:
     """input, weight, bias, running_mean, running_var, training, ..."""
-    position = 3 if call.overload == "no_stats" else 5
+    position = 3 if call.overload.startswith("no_stats") else 5
     return _batch_norm(call, bool(call.arg(position, "training", False)))
 
 
@@ -157,7 +157,7 @@ def _batch_norm(call: Call, training: bool) -> Described:
     found = _forward(
         call, "batch_norm", call.tensor(0).shape[1], call.optional(1, "weight"), training
     )
-    if not training or "functional" in call.op or call.overload == "no_stats":
+    if not training or "functional" in call.op or call.overload.startswith("no_stats"):
         return found
     updated = [call.optional(3, "running_mean"), call.optional(4, "running_var")]
     attrs = {**found.attrs, "running": updated[0] is not None}

@@ -88,12 +88,17 @@ def interpolation_backward(call: Call) -> Described:
     return call.described("interpolation_backward", sizes, _mode(call.name))
 
 
-@rule(
-    "aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten.grid_sampler", "aten.cudnn_grid_sampler"
-)
+@rule("aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten.grid_sampler")
 def grid_sampler(call: Call) -> Described:
     """input, grid, interpolation_mode, ...: interpolation at given places."""
     attrs = _grid_mode(call, 2, len(call.tensor(0, "input").shape) - 2)
+    return call.described("interpolation", {"outputs": call.out.numel}, attrs)
+
+
+@rule("aten.cudnn_grid_sampler")
+def cudnn_grid_sampler(call: Call) -> Described:
+    """self, grid: always bilinear."""
+    attrs: Attributes = {"mode": "bilinear", "antialias": False}
     return call.described("interpolation", {"outputs": call.out.numel}, attrs)
 
 

@@ -27,7 +27,7 @@ def layers(call: Call) -> Described:
     weights = tuple(flatten(call.arg(2 + shift, "params")))
     directions = 2 if call.arg(7 + shift, "bidirectional", False) else 1
     sizes: Sizes = {
-        **_steps(x, bool(call.arg(8, "batch_first", False)), packed),
+        **_steps(x, not packed and bool(call.arg(8, "batch_first", False)), packed),
         **_widths(cell, weights, x.shape[-1]),
         "directions": directions,
         "layers": call.arg(4 + shift, "num_layers", 1),

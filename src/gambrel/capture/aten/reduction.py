@@ -72,15 +72,22 @@ def listed(call: Call) -> Described:
     "aten.cummax",
     "aten.cummin",
     "aten.logcumsumexp",
-    "aten._cummax_helper",
-    "aten._cummin_helper",
 )
 def cumulative(call: Call) -> Described:
     """self, dim: a running result along every line."""
     x = call.tensor(0)
     sizes = {"elements": x.numel, "rows": rows_along(x, call.arg(1, "dim"))}
+    return call.described("cumulative", sizes, {"function": call.name})
+
+
+@rule("aten._cummax_helper", "aten._cummin_helper")
+def cumulative_into(call: Call) -> Described:
+    """self, values, indices, dim: the results are handed in."""
+    x = call.tensor(0)
+    sizes = {"elements": x.numel, "rows": rows_along(x, call.arg(3, "dim"))}
     function = call.name.removeprefix("_").removesuffix("_helper")
-    return call.described("cumulative", sizes, {"function": function})
+    outputs = [call.tensor(1, "values"), call.tensor(2, "indices")]
+    return call.described("cumulative", sizes, {"function": function}, inputs=[x], outputs=outputs)
 
 
 @rule("aten.sort", "aten.argsort", "aten.msort")
@@ -107,7 +114,7 @@ def order_statistic(call: Call) -> Described:
     """One element of each line by its rank."""
     x = call.tensor(0)
     position = 2 if call.name in ("kthvalue", "quantile") else 1
-    whole = call.name in ("median", "nanmedian") and call.overload in ("", "default")
+    whole = call.name in ("median", "nanmedian") and call.overload in ("", "default", "out")
     sizes = {"elements": x.numel, "rows": 1 if whole else rows_along(x, call.arg(position, "dim"))}
     return call.described("sort", sizes, {"function": "kthvalue"})
 
