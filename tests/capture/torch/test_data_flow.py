@@ -166,6 +166,8 @@ def test_key_value_cache_has_its_role(transformers):
     roles = [w.tensors[i].role for i in attention.inputs]
     assert roles == [Role.ACTIVATION, Role.KV_CACHE, Role.KV_CACHE]
     assert attention.sizes["kv_len"] == 6
+    grown = [op for op in w.ops if op.name == "aten.cat" and op.outputs[0] in attention.inputs]
+    assert [w.tensors[op.inputs[0]].role for op in grown] == [Role.KV_CACHE] * 2
     assert cache.get_seq_length() == 5  # the user's cache did not grow
     assert len(w.assumptions) == 1
     assert "the key-value cache is copied at every step" in w.assumptions[0]

@@ -56,7 +56,10 @@ def copy_inputs(
     memo: dict[int, Any] = {}
     names = _argument_names(model, len(args))
     copied = tuple(_copy(v, n, memo, session) for n, v in zip(names, args, strict=True))
-    return copied, {n: _copy(v, n, memo, session) for n, v in kwargs.items()}
+    named = {n: _copy(v, n, memo, session) for n, v in kwargs.items()}
+    # A cache that grows lets go of the tensors it came with: they get their role now.
+    label_tensors(session.ledger, (copied, named), [])
+    return copied, named
 
 
 def _copy(value: Any, name: str, memo: dict[int, Any], session: Session) -> Any:
@@ -119,8 +122,8 @@ def returned_tensors(outputs: Any) -> Iterator[Any]:
         yield tensor
 
 
-def label_tensors(ledger: Ledger, nests: tuple[Any, Any, Any], returned: list[Any]) -> None:
-    """Gives key-value caches and outputs their roles, once the model has run."""
+def label_tensors(ledger: Ledger, nests: tuple[Any, ...], returned: list[Any]) -> None:
+    """Gives key-value caches and outputs their roles."""
     for tensor, in_cache in tensors_of(nests):
         if in_cache and ledger.storage(tensor).role in _UNNAMED:
             ledger.label(tensor, Role.KV_CACHE)
