@@ -21,8 +21,8 @@ from gambrel.capture.files.checkpoint import (  # noqa: E402
 )
 from gambrel.capture.files.checkpoint_file import read_checkpoint  # noqa: E402
 from gambrel.capture.files.fingerprint import Fingerprint, match  # noqa: E402
-from gambrel.capture.files.inert import TensorInfo  # noqa: E402
 from gambrel.capture.files.modules import find_module, state_dict, walk_modules  # noqa: E402
+from gambrel.capture.files.records import TensorInfo  # noqa: E402
 from gambrel.errors import CaptureError, FileFormatError  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -89,6 +89,13 @@ def test_every_dtype_has_a_name(tmp_path):
     assert {f"torch.{t.dtype}" for n, t in found.items() if n == f"torch.{t.dtype}"} >= {
         str(d) for d in dtypes[:4]
     }
+
+
+def test_a_parameter_with_attributes_of_its_own(tmp_path):
+    weight = nn.Parameter(torch.zeros(3, 2))
+    weight.origin = "quantizer"
+    found = state_dict(read_checkpoint(save({"w": weight}, tmp_path / "w.pt")))
+    assert found["w"].shape == (3, 2)
 
 
 def test_nothing_runs(tmp_path):

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.capture.files.inert import Instance, Name, TensorInfo, read_pickle
+from gambrel.capture.files.inert import read_pickle
+from gambrel.capture.files.records import Instance, Name, TensorInfo
 from gambrel.errors import FileFormatError
 
 plain = st.recursive(

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from gambrel.capture.files.inert import TensorInfo
+from gambrel.capture.files.records import TensorInfo
 from gambrel.capture.files.safetensors import read_safetensors
 from gambrel.errors import FileFormatError
 

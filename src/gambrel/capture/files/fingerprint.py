@@ -9,8 +9,8 @@ from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeAlias
 
-from gambrel.capture.files.inert import Instance, TensorInfo
 from gambrel.capture.files.modules import find_module, state_dict
+from gambrel.capture.files.records import Instance, TensorInfo
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gambrel.capture.files.inert import Instance, Name, TensorInfo
+from gambrel.capture.files.records import Instance, Name, TensorInfo
 
 #: Deepest nest of modules, and of dicts in which a state dict may hide.
 MAX_DEPTH: Final = 64

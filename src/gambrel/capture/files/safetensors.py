@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.capture.files.archive import check_file, read_head
-from gambrel.capture.files.inert import TensorInfo
+from gambrel.capture.files.records import TensorInfo
 from gambrel.errors import FileFormatError
 
 #: The limit of the reference implementation.
