@@ -143,6 +143,14 @@ def test_a_deep_tuple_as_a_key_does_not_overflow_the_stack():
     assert list(found.values()) == [None]
 
 
+def test_a_nest_of_rebuilt_tensors_does_not_overflow_the_stack():
+    # Each level says: rebuild with this same function, of the arguments one level in.
+    function = b"ctorch._tensor\n_rebuild_from_type_v2\n"
+    deep = (b"(" + function + b"N") * 5000 + b")" + b"t" * 5000
+    with pytest.raises(FileFormatError, match="damaged"):
+        read_pickle(function + deep + b"R.", "x")
+
+
 def test_too_many_instructions(monkeypatch):
     monkeypatch.setattr("gambrel.capture.files.inert.MAX_INSTRUCTIONS", 1000)
     with pytest.raises(FileFormatError, match="more instructions than any checkpoint"):

@@ -22,6 +22,18 @@ MAX_INSTRUCTIONS: Final = 5_000_000
 MAX_VALUES: Final = 5_000_000
 
 
+#: What a pickle that contradicts itself leads to.
+_DAMAGE: Final = (
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    AttributeError,
+    RecursionError,
+)
+
+
 class _Mark:
     """Where a group of values begins on the stack."""
 
@@ -65,7 +77,7 @@ def read_pickle(data: bytes | Stream, source: str) -> Any:
             if action is None:
                 raise FileFormatError(f"{source}: the pickle uses {opcode.name}; refused.")
             action(machine, argument)
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, AttributeError) as error:
+    except _DAMAGE as error:
         raise FileFormatError(
             f"{source}: the pickle inside is damaged or truncated ({str(error)[:100]})."
         ) from None
