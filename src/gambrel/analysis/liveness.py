@@ -1,0 +1,161 @@
+"""When each piece of memory is needed: from an op order to live bytes at every op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.workload import Op, Role, Workload
+
+#: Parts of the memory, in the order of the fields of `Footprint`.
+PARTS: Final = ("weights", "activations", "kv_cache", "gradients", "optimizer")
+
+#: Role → part. Everything else is an activation.
+_PART_OF: Final[dict[Role, str]] = {
+    Role.WEIGHT: "weights",
+    Role.BUFFER: "weights",
+    Role.CONSTANT: "weights",
+    Role.KV_CACHE: "kv_cache",
+    Role.STATE: "kv_cache",
+    Role.GRADIENT: "gradients",
+    Role.OPTIMIZER_STATE: "optimizer",
+}
+
+#: There before the first op, and after the last: the model's own, and what the caller holds.
+_THROUGHOUT: Final = frozenset(
+    {Role.WEIGHT, Role.BUFFER, Role.CONSTANT, Role.OPTIMIZER_STATE, Role.INPUT}
+)
+#: Once there, they outlive the run: caches serve the next token, and eager frameworks free
+#: gradients when the next step begins.
+_STAYING: Final = frozenset({Role.KV_CACHE, Role.STATE, Role.GRADIENT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """How long one storage is in memory.
+
+    Attributes:
+        storage: Its id in the workload.
+        part: One of `PARTS`.
+        nbytes: Its size; views and versions of it share this memory.
+        first: Index of the op that brings it; -1 when it is there before the first.
+        last: Index of the last op that touches it; the number of ops when it stays.
+        tensor: Index of the largest tensor seen in it.
+    """
+
+    storage: int
+    part: str
+    nbytes: int
+    first: int
+    last: int
+    tensor: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one pass over the tensors and ops finds out about a storage."""
+
+    role: Role
+    tensor: int
+    first: int = -2  # not touched by any op
+    last: int = -2
+    existed: bool = False
+
+
+def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
+    """The lifetime of every storage, by the order of the ops.
+
+    An activation lives from the op that first writes it to the last op that touches it or a view
+    of it: a skip connection stays across its block, a tensor that backward reads stays until
+    then, an op in place needs no new memory. Weights, buffers, optimizer states and the model's
+    inputs are there throughout, its outputs once they are written. A cache that the run extends
+    is there throughout at its full length; gradients appear where backward writes them and stay.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to the sizes and precision in question.
+    """
+    sizes = evaluator.storage_bytes()
+    end = len(workload.ops)
+    kept = {workload.tensors[i].storage for i in workload.outputs}
+    return [
+        Lifetime(
+            storage=storage,
+            part=_PART_OF.get(seen.role, "activations"),
+            nbytes=math.ceil(sizes[storage]),
+            first=-1 if seen.role in _THROUGHOUT or seen.existed else seen.first,
+            last=end if seen.role in _THROUGHOUT | _STAYING or storage in kept else seen.last,
+            tensor=seen.tensor,
+        )
+        for storage, seen in _survey(workload, evaluator).items()
+        if seen.first >= 0 or seen.role in _THROUGHOUT
+    ]
+
+
+def _survey(workload: Workload, evaluator: Evaluator) -> dict[int, _Seen]:
+    found: dict[int, _Seen] = {}
+    largest: dict[int, int] = {}
+    for index, t in enumerate(workload.tensors):
+        elements = evaluator.tensor(index).elements
+        seen = found.get(t.storage)
+        if seen is None:
+            found[t.storage] = _Seen(role=t.role, tensor=index)
+            largest[t.storage] = elements
+            continue
+        if t.role in _PART_OF or t.role in _THROUGHOUT:
+            seen.role = t.role
+        if elements > largest[t.storage]:
+            seen.tensor, largest[t.storage] = index, elements
+    for position, op in enumerate(workload.ops):
+        _touch(workload, found, op, position)
+    return found
+
+
+def _touch(workload: Workload, found: dict[int, _Seen], op: Op, position: int) -> None:
+    for indices, reads in ((op.inputs, True), (op.outputs, False)):
+        for index in indices:
+            t = workload.tensors[index]
+            seen = found[t.storage]
+            if seen.first < 0:
+                seen.first = position
+                # A later version that no op here has made was made before the run.
+                older = reads or t.version > 0
+                seen.existed = older and seen.role in (Role.KV_CACHE, Role.STATE)
+            seen.last = position
+
+
+def live_bytes(found: Iterable[Lifetime], ops: int) -> dict[str, list[int]]:
+    """Bytes alive while each op runs, by part.
+
+    Args:
+        found: Lifetimes.
+        ops: Number of ops.
+
+    Returns:
+        Part → one number an op, in order. While an op runs, all it reads and writes is alive.
+        Without ops there is one number: what is there anyway.
+    """
+    steps = max(ops, 1)
+    change = {part: [0] * (steps + 1) for part in PARTS}
+    for life in found:
+        row = change[life.part]
+        row[max(life.first, 0)] += life.nbytes
+        row[min(life.last, steps - 1) + 1] -= life.nbytes
+    return {part: _running(row[:-1]) for part, row in change.items()}
+
+
+def _running(changes: list[int]) -> list[int]:
+    total, sums = 0, []
+    for change in changes:
+        total += change
+        sums.append(total)
+    return sums
+
+
+def peak_index(live: dict[str, list[int]]) -> int:
+    """Index of the first op at which the sum of all parts is largest."""
+    totals = [sum(step) for step in zip(*live.values(), strict=True)]
+    return max(range(len(totals)), key=totals.__getitem__)
