@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from gambrel.analysis.fusion.classes import Shape, iteration
-from gambrel.analysis.fusion.inline import Inlined, Value, inline
+from gambrel.analysis.fusion.inline import Inlined, Leaf, Value, inline
+from gambrel.analysis.fusion.kernel import POINTWISE, REDUCTION
 from gambrel.analysis.fusion.merge import Groups
-from gambrel.analysis.fusion.program import Program, Step
+from gambrel.analysis.fusion.program import WORLD, Program, Step
 from gambrel.analysis.fusion.traffic import Members
-
-POINTWISE: Final = "fused pointwise"
-REDUCTION: Final = "fused reduction"
 
 #: A kernel holds at most this many stored results (``max_fusion_size`` of torch's compiler).
 LARGEST: Final = 64
@@ -51,13 +49,13 @@ class _Fuser:
         self._bodies = inlined.bodies
         self._merger = Groups()
         self._loop: dict[int, Loop] = {}  # by group; extern nodes have none
-        self._readers: dict[int, list[int]] = defaultdict(list)  # leaf → nodes
-        self._bytes: dict[int, int] = {}  # leaf → bytes
+        self._readers: dict[Leaf, list[int]] = defaultdict(list)
+        self._bytes: dict[Leaf, int] = {}
 
     def add(self, node: int) -> None:
         """Adds a node and joins it to one kernel, or leaves it alone."""
         body = self._bodies[node]
-        self._merger.add(node, (leaf for leaf in body.leaves if leaf >= 0 and leaf != node))
+        self._merger.add(node, (op for op, _ in body.leaves if op >= 0 and op != node))
         self._note_bytes(body)
         if self._shapes[node] is not Shape.EXTERN:
             self._loop[node] = iteration(self._steps[node].view, self._shapes[node])
@@ -81,6 +79,7 @@ class _Fuser:
                     ops=tuple(sorted(mine)),
                     recomputed=tuple(sorted(members - mine)),
                     kind=self._kind(nodes),
+                    launches=self._pieces(nodes),
                 )
             )
         return result
@@ -91,11 +90,32 @@ class _Fuser:
             return self._steps[nodes[0]].view.kind
         return REDUCTION if Shape.REDUCTION in shapes else POINTWISE
 
+    def _pieces(self, nodes: list[int]) -> int:
+        """How many kernels one loop becomes: one for each slice that others read of its result.
+
+        A result of which everyone reads a slice (q, k and v of one tensor) is never formed as a
+        whole; every slice is computed by itself.
+        """
+        if len(nodes) > 1 or self._shapes[nodes[0]] is not Shape.POINTWISE:
+            return 1
+        step = self._steps[nodes[0]]
+        if WORLD in step.users or len(step.writes) != 1:
+            return 1
+        ((written, whole),) = step.writes.items()
+        slices = {
+            read.region: read.nbytes
+            for user in step.users
+            if user in self._steps
+            for read in self._steps[user].reads
+            if read.region[0] == written[0]
+        }
+        return max(1, len(slices)) if all(n < whole for n in slices.values()) else 1
+
     def _note_bytes(self, body: Value) -> None:
         for i in body.members:
             for read in self._steps[i].reads:
                 for w in read.writers:
-                    leaf = w if w >= 0 else -1 - read.region[0]
+                    leaf = (w if w >= 0 else -1 - read.region[0], read.region[1])
                     if read.nbytes > self._bytes.get(leaf, 0):
                         self._bytes[leaf] = read.nbytes
 
@@ -114,16 +134,12 @@ class _Fuser:
                     self._loop[joined] = max(loops, key=lambda loop: loop[1])
                     return
 
-    def _sharing(self, leaf: int) -> set[int]:
+    def _sharing(self, leaf: Leaf) -> set[int]:
         """Kernels that write or read a stored tensor, the latest readers only."""
         found = {self._merger.find(n) for n in self._readers[leaf][-ATTEMPTS:]}
-        if leaf >= 0 and leaf in self._loop_of:
-            found.add(self._merger.find(leaf))
+        if leaf[0] >= 0:
+            found.add(self._merger.find(leaf[0]))
         return {g for g in found if g in self._loop}
-
-    @property
-    def _loop_of(self) -> Mapping[int, Value]:
-        return self._bodies
 
     def _fits(self, node: int, group: int, body: Value) -> bool:
         """Whether the loops agree and what the node reads of the group is read in place."""
@@ -136,8 +152,8 @@ class _Fuser:
             return False
         return all(
             straight
-            for leaf, straight in body.leaves.items()
-            if leaf >= 0 and leaf != node and self._merger.find(leaf) == group
+            for (op, _), straight in body.leaves.items()
+            if op >= 0 and op != node and self._merger.find(op) == group
         )
 
 

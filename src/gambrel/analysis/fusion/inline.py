@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gambrel.analysis.fusion.classes import (
     Shape,
@@ -34,20 +34,24 @@ OPERATIONS: Final = 30
 PARTS: Final = 8
 
 
+#: A part of a stored value: (op that wrote it, or the negated storage - 1 of what the model is
+#: given; first element).
+Leaf: TypeAlias = tuple[int, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """What an op's result depends on when it is needed.
 
     Attributes:
         stored: Whether it lies in memory.
-        leaves: Stored values behind it, itself if stored: op index, or the negated storage - 1 for
-            what the model is given → whether element i depends on element i.
+        leaves: What it reads of stored values → whether element i depends on element i.
         members: The ops that compute it from the leaves, itself included; none of a reduction.
         operations: Per element, of the members.
     """
 
     stored: bool
-    leaves: Mapping[int, bool]
+    leaves: Mapping[Leaf, bool]
     members: frozenset[int]
     operations: int
 
@@ -81,24 +85,23 @@ def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
     for i, step in steps.items():
         body = _body(i, steps, values)
         if shapes[i] is Shape.EXTERN:
-            values[i] = _stored(i)
+            values[i] = _STORED
             bodies[i] = body
             continue
         stored = _is_stored(i, step, shapes, body, steps) or not (share or _read_once(step))
-        values[i] = _stored(i) if stored else body
+        values[i] = _STORED if stored else body
         if not stored and shapes[i] is Shape.REDUCTION:  # its statistics are
             if not share:
-                values[i] = _stored(i)
+                values[i] = _STORED
                 stored = True
             else:
-                values[i] = Value(False, {**body.leaves, i: True}, body.members, body.operations)
+                values[i] = Value(False, {**body.leaves, (i, 0): True}, body.members, body.operations)
         if stored or shapes[i] is Shape.REDUCTION:
             bodies[i] = body
     return Inlined(shapes, values, bodies)
 
 
-def _stored(i: int) -> Value:
-    return Value(True, {i: True}, frozenset(), 0)
+_STORED: Final = Value(True, {}, frozenset(), 0)
 
 
 def _read_once(step: Step) -> bool:
@@ -107,19 +110,23 @@ def _read_once(step: Step) -> bool:
 
 def _body(i: int, steps: Mapping[int, Step], values: Mapping[int, Value]) -> Value:
     step = steps[i]
-    leaves: dict[int, bool] = {}
+    leaves: dict[Leaf, bool] = {}
     members: set[int] = {i}
     operations = _operations(step)
     moved = reads_elsewhere(step.view)
     for read in step.reads:
         for w in read.writers:
             if w == WORLD:
-                leaves[-1 - read.region[0]] = False
+                leaves[-1 - read.region[0], read.region[1]] = False
                 continue
             value = values.get(w)
             if value is None:
                 continue
             whole = steps[w].writes.get(read.region) == read.nbytes
+            if value.stored:
+                leaf = (w, read.region[1])
+                leaves[leaf] = whole and not moved and leaves.get(leaf, True)
+                continue
             for leaf, straight in value.leaves.items():
                 leaves[leaf] = straight and whole and not moved and leaves.get(leaf, True)
             members |= value.members
@@ -139,7 +146,7 @@ def _is_stored(
         return True
     if step.view.kind == "scatter" or not step.users:
         return True
-    reads = len(body.leaves)
+    reads = len({leaf for leaf, _ in body.leaves})
     if shapes[i] is Shape.REDUCTION:
         reads += statistics(step.view)
     users = set(step.users)

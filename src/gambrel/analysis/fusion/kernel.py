@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gambrel.errors import InputError
 
@@ -16,6 +17,12 @@ class Stack(StrEnum):
     COMPILED = "compiled"  # pointwise chains and reductions fuse; matmul, convolution ... apart
     EPILOGUE = "epilogue"  # and what follows a matmul or convolution runs inside it
     IDEAL = "ideal"  # nothing but weights, inputs and outputs leaves the chip
+
+
+#: Kinds of kernels that no library provides.
+POINTWISE: Final = "fused pointwise"
+REDUCTION: Final = "fused reduction"
+WHOLE: Final = "whole model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,8 @@ class Step:
     Attributes:
         view: Its sizes.
         repeat: Executions.
+        counted: Whether its cost is known; the bytes of other ops appear in no sum.
+        eager_bytes: Read and written when it runs as a kernel of its own, one execution.
         reads: What it reads, one entry a region.
         writes: Region → bytes.
         users: Ops that read what it wrote; `WORLD` when it outlives the run. Filled as they come.
@@ -66,6 +68,7 @@ class Step:
 
     view: OpView
     repeat: int
+    counted: bool
     eager_bytes: tuple[int, int]
     reads: tuple[Read, ...]
     writes: dict[Region, int]
@@ -129,7 +132,10 @@ class _Flow:
             Read(region, nbytes, self._writers(region, nbytes), elements)
             for region, (nbytes, elements) in _read_regions(view, read).items()
         )
-        step = Step(view, op.repeat, (read, write), reads, _write_regions(view, write))
+        eager = (read, write) if cost is not None else (0, 0)
+        step = Step(
+            view, op.repeat, cost is not None, eager, reads, _write_regions(view, write)
+        )
         self.steps[index] = step
         for r in reads:
             for w in r.writers:

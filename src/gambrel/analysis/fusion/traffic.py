@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gambrel.analysis.fusion.kernel import Kernel
+from gambrel.analysis.fusion.kernel import WHOLE, Kernel
 from gambrel.analysis.fusion.program import WORLD, Program, Read, Region
 
 
@@ -64,7 +64,7 @@ class _Inside:
 
 
 def _kernel(position: int, group: Members, program: Program, inside: _Inside) -> Kernel:
-    repeat = program.steps[group.ops[0]].repeat
+    repeat = 1 if group.kind == WHOLE else program.steps[group.ops[0]].repeat
     if len(group.ops) == 1 and not group.recomputed:
         only = group.ops[0]
         read, write = program.steps[only].eager_bytes
@@ -90,7 +90,7 @@ def _reads(position: int, group: Members, program: Program, inside: _Inside) -> 
     found: dict[int, int] = defaultdict(int)
     for i in sorted((*group.ops, *group.recomputed)):
         reader = i if i in owned else group.ops[0]
-        for read in program.steps[i].reads:
+        for read in program.steps[i].reads if program.steps[i].counted else ():
             if not _internal(read, position, inside):
                 found[reader] += budget.take(read.region, read.nbytes)
     return found
@@ -106,7 +106,7 @@ def _writes(group: Members, program: Program, inside: _Inside) -> dict[int, int]
     found: dict[int, int] = {}
     for i in reversed(group.ops):
         step = program.steps[i]
-        if inside.needed_outside(i, step.users):
+        if step.counted and inside.needed_outside(i, step.users):
             found[i] = sum(budget.take(region, n) for region, n in step.writes.items())
     return found
 
