@@ -21,6 +21,8 @@ def test_every_point_equals_its_own_analysis():
         assert found.traffic_bytes[i] == single.traffic_bytes
         assert found.bound_time_s[i] == pytest.approx(single.bound_time_s, rel=1e-12)
         assert found.bound[i] == single.bound.value
+        expected = single.expected_time_s.value
+        assert found.expected_time_s[i] == pytest.approx(expected, rel=1e-9)
 
 
 def test_columns():
@@ -33,6 +35,7 @@ def test_columns():
         "traffic_bytes",
         "bound_time_s",
         "bound",
+        "expected_time_s",
     ]
     assert found.device.tolist() == ["toy", "other"]
 

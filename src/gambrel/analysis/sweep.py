@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from gambrel import roofline
 from gambrel.analysis.bounding import Roofs, roofs_of
+from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import cast_map
 from gambrel.analysis.result import Bound
 from gambrel.device.model import Device
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError
-from gambrel.ops import Conventions, Cost, cost, is_free
+from gambrel.ops import Conventions, Cost, OpView, cost, is_free
 from gambrel.workload import Op, Workload
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -41,6 +42,7 @@ class Sweep:
         traffic_bytes: Eager traffic, byte.
         bound_time_s: Bound, s; NaN where no roof is known.
         bound: ``"compute"``, ``"memory"`` or ``"network"``; empty where unknown.
+        expected_time_s: Expected time, s; NaN where unknown or not asked for.
     """
 
     model: str
@@ -51,6 +53,7 @@ class Sweep:
     traffic_bytes: Floats
     bound_time_s: Floats
     bound: NDArray[np.str_]
+    expected_time_s: Floats
 
     def __len__(self) -> int:
         return len(self.flops)
@@ -65,6 +68,7 @@ class Sweep:
             "traffic_bytes": self.traffic_bytes,
             "bound_time_s": self.bound_time_s,
             "bound": self.bound,
+            "expected_time_s": self.expected_time_s,
         }
 
 
@@ -74,6 +78,8 @@ def sweep(
     precisions: Sequence[str],
     sizes: Mapping[str, Sequence[int]],
     conventions: Conventions | None = None,
+    expected: bool = True,
+    calibration: Calibration | None = None,
 ) -> Sweep:
     """Analyzes every combination of device, precision and sizes.
 
@@ -84,6 +90,8 @@ def sweep(
         sizes: Symbol → values; combinations of several symbols are all taken. A symbol that is
             not named keeps its default.
         conventions: How to count.
+        expected: Whether to predict the expected time as well, which takes longer than the bound.
+        calibration: Constants of the expected time; None for those that come with gambrel.
 
     Returns:
         ``len(devices) * len(precisions) * product(len(v) for v in sizes.values())`` points.
@@ -100,12 +108,14 @@ def sweep(
     for precision in map(parse_dtype, precisions):
         demand = _demand(workload, precision, grid, n, conventions or Conventions())
         for device in devices:
-            if roofs_of(device).off_chip_only:
+            roofs = roofs_of(device)
+            if roofs.off_chip_only:
                 raise InputError(
                     f"{device.id} lives off its host link; sweep devices with a memory roof, "
                     "or analyze it point by point."
                 )
-            blocks.append((device.id, precision, *_bound(demand, roofs_of(device), n)))
+            estimator = Estimator(roofs, calibration) if expected else None
+            blocks.append((device.id, precision, *_bound(demand, roofs, n, estimator)))
     return Sweep(
         model=workload.name,
         device=np.repeat(np.array([b[0] for b in blocks]), n),
@@ -115,6 +125,7 @@ def sweep(
         traffic_bytes=np.concatenate([b[3] for b in blocks]),
         bound_time_s=np.concatenate([b[4] for b in blocks]),
         bound=np.concatenate([b[5] for b in blocks]),
+        expected_time_s=np.concatenate([b[6] for b in blocks]),
     )
 
 
@@ -123,12 +134,14 @@ class _Demand:
     """What the distinct ops ask for over n points; arrays of shape (ops, n).
 
     Attributes:
+        ops: The distinct ops with their costs.
         times: How often each distinct op occurs, shape (ops, 1).
         work: (class of work, number format) → FLOP.
         traffic: Bytes.
         link: Bytes over the link.
     """
 
+    ops: list[tuple[OpView, Cost]]
     times: Floats
     work: dict[tuple[str, str], Floats]
     traffic: Floats
@@ -157,12 +170,16 @@ def _demand(
         representative.setdefault(key, op)
         times[key] += op.repeat
     found: list[tuple[int, Cost]] = []
+    ops: list[tuple[OpView, Cost]] = []
     for key, op in representative.items():
-        priced = cost(evaluator.op(op))
+        view = evaluator.op(op)
+        priced = cost(view)
         if priced is not None and not is_free(op.kind):
             found.append((times[key], priced))
+            ops.append((view, priced))
     keys = dict.fromkeys((k for _, c in found for k in c.work))
     return _Demand(
+        ops=ops,
         times=np.array([[t] for t, _ in found], dtype=float).reshape(-1, 1),
         work={(e.value, d): _stack((c.work.get((e, d), 0) for _, c in found), n) for e, d in keys},
         traffic=_stack((c.read_bytes + c.write_bytes for _, c in found), n),
@@ -194,20 +211,35 @@ def _signature(workload: Workload, op: Op) -> tuple[object, ...]:
 
 
 def _bound(
-    demand: _Demand, roofs: Roofs, n: int
-) -> tuple[Floats, Floats, Floats, NDArray[np.str_]]:
+    demand: _Demand, roofs: Roofs, n: int, estimator: Estimator | None
+) -> tuple[Floats, Floats, Floats, NDArray[np.str_], Floats]:
     weight = demand.times
     flops = _main_flops(demand, n)
     traffic = (weight * demand.traffic).sum(axis=0)
     busy = _busy(demand, roofs)
     if not busy:
-        return flops, traffic, np.full(n, np.nan), np.full(n, "")
+        return flops, traffic, np.full(n, np.nan), np.full(n, ""), np.full(n, np.nan)
     resources = sorted(busy, key=lambda key: key[1] is not Bound.COMPUTE)  # a tie is compute
     times = np.stack([busy[key] for key in resources], axis=-1)  # (ops, n, resources)
-    total = (weight * roofline.bound_time(times)).sum(axis=0)
+    slowest = roofline.bound_time(times)  # (ops, n)
+    total = (weight * slowest).sum(axis=0)
     whole = (weight[..., np.newaxis] * times).sum(axis=0)  # (n, resources)
     names = np.array([bound.value for _, bound in resources])
-    return flops, traffic, total, names[roofline.binding_resource(whole)]
+    expected = _expected(demand, estimator, slowest)
+    return flops, traffic, total, names[roofline.binding_resource(whole)], expected
+
+
+def _expected(demand: _Demand, estimator: Estimator | None, slowest: Floats) -> Floats:
+    """The expected time of each point; an op without constants counts with its bound."""
+    unknown = np.full(slowest.shape[-1], np.nan)
+    if estimator is None:
+        return unknown
+    ops = zip(demand.ops, slowest, strict=True)
+    found = [estimator.seconds(view, priced, bound) for (view, priced), bound in ops]
+    if all(one is None for one in found):
+        return unknown
+    times = (b if one is None else one.seconds for one, b in zip(found, slowest, strict=True))
+    return np.asarray(sum(w * t for w, t in zip(demand.times, times, strict=True)))
 
 
 def _busy(demand: _Demand, roofs: Roofs) -> dict[tuple[str, Bound], Floats]:

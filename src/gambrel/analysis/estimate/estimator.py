@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.estimate import forms
-from gambrel.analysis.estimate.constants import Calibration, Kin, packaged
+from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import LEVELS, Chosen, choose, kin_of
@@ -77,10 +77,12 @@ class Estimator:
         """
         if bound_time_s is None or self._machine is None:
             return None
-        key = (*_key(view, cost), count, bound_time_s)
-        if key not in self._known:
-            self._known[key] = self._estimate(view, cost, bound_time_s, count)
-        return self._known[key]
+        key = (count, bound_time_s, *_key(view, cost))
+        try:
+            return self._known[key]
+        except KeyError:
+            found = self._known[key] = self._estimate(view, cost, bound_time_s, count)
+            return found
 
     def seconds(self, view: OpView, cost: Cost, bound_time_s: Size) -> Expected | None:
         """The same for one execution, for arrays as well; without range."""
@@ -116,7 +118,7 @@ class Estimator:
         self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, bound_time_s: Size
     ) -> Expected:
         machine = self._machine
-        assert machine is not None  # noqa: S101 - both callers have checked it
+        assert machine is not None  # both callers have checked it
         c = chosen.constants
         task = Task(
             view=view,
@@ -220,13 +222,15 @@ def _main_reason(parts: list[Estimate]) -> str:
 
 
 def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
+    """Equal for executions that are predicted alike."""
+    get = view.attrs.get
     return (
         view.kind,
-        tuple(view.sizes.items()),
-        view.attrs.get("function"),
-        view.attrs.get("transposed"),
-        tuple(t.dtype for t in view.inputs[:2]),
         cost.read_bytes,
         cost.write_bytes,
-        tuple(cost.work.items()),
+        get("function"),
+        get("transposed"),
+        *view.sizes.values(),
+        *cost.work.values(),
+        *[t.dtype for t in view.inputs[:2]],
     )

@@ -114,7 +114,7 @@ def matmul(
         best = seconds if best is None else minimum(best, seconds)
     rate = machine.streaming(c["memory"])
     quantized = c["quantize"] * quantized_bytes / rate
-    odd = 1 + c["unaligned"] * minimum(m % 16, 1)
+    odd = 1 + c["unaligned"] * minimum(m - 16 * _floor(m / 16), 1)
     return sustained(c, machine, overlap(best * odd, traffic_bytes / rate)) + quantized
 
 
@@ -273,8 +273,16 @@ def _warm(c: Constants, machine: Machine, traffic_bytes: Size) -> Size:
 
 
 def _ceil(value: Size) -> Size:
-    return math.ceil(value) if isinstance(value, (int, float)) else -(-value // 1)
+    if isinstance(value, (int, float)):
+        return math.ceil(value)
+    import numpy as np
+
+    return np.ceil(value)
 
 
 def _floor(value: Size) -> Size:
-    return math.floor(value) if isinstance(value, (int, float)) else value // 1
+    if isinstance(value, (int, float)):
+        return math.floor(value)
+    import numpy as np
+
+    return np.floor(value)
