@@ -177,6 +177,71 @@ def test_an_encoder_and_an_encoder_with_decoder() -> None:
     }
 
 
+def test_decode_of_a_mixture_in_any_format() -> None:
+    found = workload_from_config(
+        {**TINY_MIXTRAL, "torch_dtype": "float32"}, phase="decode", batch=4, context=9
+    )
+    grouped = [o for o in found.ops if o.kind == "grouped_matmul"]
+    assert [o.sizes["rows"] for o in grouped] == [4 * 2] * 4
+    assert found.dtype == "fp32"
+
+
+def test_an_encoder_with_decoder_is_both_where_no_architecture_is_named() -> None:
+    bart = {
+        "model_type": "bart",
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "num_hidden_layers": 1,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "vocab_size": 100,
+        "max_position_embeddings": 64,
+    }
+    model = HuggingFaceModel(bart)
+    assert model.architecture.model_class.__name__ == "BartForConditionalGeneration"
+    assert model.phases == ()
+    assert [(s.name, s.maximum) for s in model.symbols()] == [
+        ("batch", None),
+        ("seq", 64),
+        ("target", 64),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "remark"),
+    [
+        ("resnet", "The configuration has no image size: taken as 224 x 224 pixels."),
+        ("wav2vec2", "The input is 10 seconds of audio at 16 kHz."),
+    ],
+)
+def test_what_a_configuration_does_not_say_is_a_remark(model_type: str, remark: str) -> None:
+    from transformers import CONFIG_MAPPING
+
+    found = workload_from_config(CONFIG_MAPPING[model_type](), batch=1)
+    assert remark in found.assumptions
+    assert matrix_flops(found) > 1e9
+
+
+def test_decode_of_a_model_with_recurrent_layers_is_refused() -> None:
+    jamba = {
+        "model_type": "jamba",
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "mamba_d_state": 8,
+        "vocab_size": 100,
+    }
+    with pytest.raises(CaptureError, match="Jamba"):
+        workload_from_config(jamba, phase="decode", batch=1, context=8)
+
+
 def test_an_image_model_and_a_configuration_object() -> None:
     from transformers import ViTConfig
 

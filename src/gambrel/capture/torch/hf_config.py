@@ -154,15 +154,16 @@ def _named_class(config: Any, names: Any) -> type | None:
 def _default_class(config: Any) -> type:
     from transformers.models.auto import modeling_auto as auto
 
-    if type(config) in auto.MODEL_FOR_MASKED_LM_MAPPING:
-        order = [auto.MODEL_MAPPING]
-    else:
+    if getattr(config, "is_encoder_decoder", False):
         order = [
-            auto.MODEL_FOR_CAUSAL_LM_MAPPING,
             auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
             auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
             auto.MODEL_MAPPING,
         ]
+    elif type(config) in auto.MODEL_FOR_MASKED_LM_MAPPING:
+        order = [auto.MODEL_MAPPING]
+    else:
+        order = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_MAPPING]
     for mapping in order:
         if type(config) in mapping:
             found = mapping[type(config)]

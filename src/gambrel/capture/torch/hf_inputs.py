@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from gambrel.capture.torch.hf_config import Architecture, Task
 from gambrel.errors import CaptureError, InputError
@@ -19,6 +20,10 @@ _SYMBOLS: Final[dict[str, Symbol]] = {
     ),
     "target": Symbol(name="target", default=128, about="tokens on the decoder's side"),
 }
+
+#: Image side where a configuration has none (convolutional networks take any), and audio samples.
+DEFAULT_SIDE: Final = 224
+AUDIO_SAMPLES: Final = 160_000  # 10 s at 16 kHz
 
 PREFILL: Final = "prefill"
 DECODE: Final = "decode"
@@ -53,7 +58,7 @@ def inputs_at(
     """
     accepted = inspect.signature(architecture.model_class.forward).parameters  # type: ignore[attr-defined]
     if phase == DECODE:
-        return _decode_inputs(model, sizes)
+        return _decode_inputs(architecture, model, sizes)
     found = _main_inputs(architecture, sizes)
     if architecture.task is Task.TRANSLATE:
         found["decoder_input_ids"] = _ids(sizes["batch"], sizes["target"])
@@ -78,6 +83,8 @@ def _main_inputs(architecture: Architecture, sizes: Mapping[str, int]) -> dict[s
     if kind == "input_features" and hasattr(config, "num_mel_bins"):
         frames = 2 * config.max_source_positions  # the encoder's second convolution has stride 2
         return {"input_features": _zeros((batch, config.num_mel_bins, frames))}
+    if kind == "input_values":
+        return {"input_values": _zeros((batch, AUDIO_SAMPLES))}
     raise CaptureError(
         f"{architecture.model_class.__name__} takes {kind!r}, for which no example inputs are "
         "known. Give the model with inputs: gambrel.analyze(model, ..., kwargs={...})."
@@ -85,75 +92,49 @@ def _main_inputs(architecture: Architecture, sizes: Mapping[str, int]) -> dict[s
 
 
 def _image(config: Any, batch: int) -> Any:
-    side = getattr(config, "image_size", None)
-    if side is None:
-        raise CaptureError(f"the configuration of {config.model_type!r} has no 'image_size'.")
+    side = getattr(config, "image_size", None) or DEFAULT_SIDE
     height, width = side if isinstance(side, (list, tuple)) else (side, side)
     return _zeros((batch, getattr(config, "num_channels", 3), height, width))
 
 
-def _decode_inputs(model: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
+def _decode_inputs(
+    architecture: Architecture, model: Any, sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """One step: a token, its position, and the cache that it goes to."""
+    from gambrel.capture.torch.hf_cache import allocated_cache, cached_rows
+
+    rows = _ROWS.get(model)
+    if rows is None:
+        rows = _ROWS[model] = cached_rows(model, _step(architecture, 1, 0))
+    found = _step(architecture, sizes["batch"], sizes["context"] - 1)
+    found["past_key_values"] = allocated_cache(rows, sizes["batch"], sizes["context"])
+    return found
+
+
+#: What the layers of a model cache; learned once per model.
+_ROWS: Final[WeakKeyDictionary[Any, tuple[Any, ...]]] = WeakKeyDictionary()
+
+
+def _step(architecture: Architecture, batch: int, position: int) -> dict[str, Any]:
     import torch
 
-    context = sizes["context"]
-    return {
-        "input_ids": _ids(sizes["batch"], 1),
-        "position_ids": torch.full((sizes["batch"], 1), context - 1),
-        "past_key_values": allocated_cache(model, sizes["batch"], context),
-        "use_cache": True,
-    }
+    found = {"input_ids": _ids(batch, 1), "use_cache": True}
+    if "position_ids" in _parameters(architecture):
+        found["position_ids"] = torch.full((batch, 1), position)
+    return found
 
 
-def allocated_cache(model: Any, batch: int, length: int) -> Any:
-    """A cache of ``length`` tokens, all but the last of them there, as a server keeps it.
-
-    Each layer holds keys and values of the whole length. A step writes the new token's row in
-    place and hands the whole to attention; nothing is copied. The shapes are learned from a step
-    over the meta device, so that every kind of attention gets what it asks for (a multi-head
-    latent attention stores its latent, a grouped one its few heads).
-    """
-    import torch
-    from transformers.cache_utils import Cache, CacheLayerMixin
-
-    class Layer(CacheLayerMixin):  # type: ignore[misc]
-        is_sliding = False
-        is_compileable = False
-
-        def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
-            self.keys, self.values = (
-                torch.empty((*t.shape[:-2], length, t.shape[-1]), dtype=t.dtype, device="meta")
-                for t in (key_states, value_states)
-            )
-            self.is_initialized = True
-
-        def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
-            if not self.is_initialized:
-                self.lazy_initialization(key_states, value_states)
-            self.keys[..., length - 1 :, :] = key_states
-            self.values[..., length - 1 :, :] = value_states
-            return self.keys, self.values
-
-        def get_mask_sizes(self, _: int) -> tuple[int, int]:
-            return length, 0
-
-        def get_seq_length(self) -> int:
-            return length - 1
-
-        def get_max_length(self) -> int:
-            return length
-
-        get_max_cache_shape = get_max_length  # its name before transformers 5
-
-    config = model.config.get_text_config(decoder=True)
-    cache = Cache(layers=[Layer() for _ in range(config.num_hidden_layers)])
-    with torch.no_grad(), torch.device("meta"):
-        model(
-            input_ids=torch.zeros((batch, 1), dtype=torch.long, device="meta"),
-            position_ids=torch.zeros((batch, 1), dtype=torch.long, device="meta"),
-            past_key_values=cache,
-            use_cache=True,
-        )
-    return cache
+def remarks_on_inputs(architecture: Architecture) -> list[str]:
+    """What was chosen because the configuration does not say it."""
+    config = architecture.config
+    vision = getattr(config, "vision_config", config)
+    kind = _main_input(architecture)
+    if kind == "input_values":
+        return ["The input is 10 seconds of audio at 16 kHz."]
+    if kind == "pixel_values" and not getattr(vision, "image_size", None):
+        side = DEFAULT_SIDE
+        return [f"The configuration has no image size: taken as {side} x {side} pixels."]
+    return []
 
 
 def check_sizes(symbols: tuple[Symbol, ...], chosen: Mapping[str, int]) -> dict[str, int]:

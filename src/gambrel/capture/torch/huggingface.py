@@ -16,6 +16,7 @@ from gambrel.capture.torch.hf_inputs import (
     check_sizes,
     inputs_at,
     phases_of,
+    remarks_on_inputs,
     symbols_of,
 )
 from gambrel.capture.torch.hf_sizes import capture_open
@@ -108,7 +109,8 @@ class HuggingFaceModel:
 
     def _remarks(self, phase: str | None) -> tuple[str, ...]:
         config = self.architecture.config
-        remarks = [*self.architecture.assumptions, *_REMARKS.get(phase or "", ())]
+        remarks = [*self.architecture.assumptions, *remarks_on_inputs(self.architecture)]
+        remarks.extend(_REMARKS.get(phase or "", ()))
         if any(getattr(config, n, None) for n in ("num_local_experts", "n_routed_experts")):
             remarks.append(_MIXTURE)
         if phase == DECODE and getattr(config, "kv_lora_rank", None):
