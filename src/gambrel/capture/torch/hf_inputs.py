@@ -157,13 +157,11 @@ def _limited(symbol: Symbol, architecture: Architecture) -> Symbol:
     from msgspec.structs import replace
 
     config = architecture.config
+    text = getattr(config, "text_config", config)
+    rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_theta", None)
+    limit = None if rotary else getattr(text, "max_position_embeddings", None)
     if symbol.name == "target":
-        limit = getattr(config, "max_target_positions", None)
-    else:
-        text = getattr(config, "text_config", config)
-        limit = getattr(text, "max_position_embeddings", None)
-        rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_theta", None)
-        limit = None if rotary else limit
+        limit = getattr(config, "max_target_positions", limit)
     if symbol.name == "batch" or not isinstance(limit, int) or limit < 1:
         return symbol
     return replace(symbol, maximum=limit, default=min(symbol.default, limit))
