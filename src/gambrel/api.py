@@ -15,6 +15,7 @@ from gambrel.device.model import Device
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
+    from gambrel.analysis.estimate import Set
     from gambrel.analysis.sweep import Sweep
     from gambrel.workload import Workload
 
@@ -39,6 +40,7 @@ def analyze(
     causal: str = "half",
     trust: bool = False,
     sizes: Mapping[str, int] | None = None,
+    stack: str = "any",
 ) -> Analysis:
     """Analyzes a model on a device.
 
@@ -61,6 +63,8 @@ def analyze(
         causal: ``"half"`` counts S(S+1)/2 pairs of causal attention, ``"full"`` all S².
         trust: Allow a file to run code (TorchScript, pickled modules).
         sizes: Further sizes by symbol name.
+        stack: Framework whose kernels the expected time describes: ``"any"`` (an average),
+            ``"vllm"``, ``"sglang"`` or ``"trtllm"``.
 
     Returns:
         The analysis.
@@ -82,6 +86,7 @@ def analyze(
         engine=engine,
         causal=causal,
         trust=trust,
+        stack=stack,
     )
     return answer(question)[0]
 
@@ -112,12 +117,14 @@ class Question:
     engine: str | None = None
     causal: str = "half"
     trust: bool = False
+    stack: str = "any"
 
 
 def answer(question: Question) -> tuple[Analysis, ...]:
     """One analysis for each batch; the model is captured once where its sizes are symbolic."""
     from gambrel.analysis.analyze import Settings
     from gambrel.analysis.analyze import analyze as analyze_workload
+    from gambrel.analysis.estimate.store import load as load_calibration
     from gambrel.capture.resolve import Request, resolve_model
     from gambrel.ops import Conventions
 
@@ -144,6 +151,8 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         sparsity=q.sparsity,
         engine=q.engine,
         conventions=Conventions(causal=q.causal),
+        stack=q.stack,
+        calibration=load_calibration(),
     )
     return tuple(
         _with_notes(
@@ -198,6 +207,31 @@ def sweep(
         [precision] if isinstance(precision, str) else list(precision),
         {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()},
     )
+
+
+def calibrate(
+    file: str | PathLike[str], hardware: Hardware | None = None, name: str = "own"
+) -> tuple[tuple[Set, ...], Path]:
+    """Fits expected times to measured kernels of a device and stores the constants.
+
+    From then on every analysis on this machine uses them for that device.
+
+    Args:
+        file: A CSV; its columns are described in docs/estimates.md.
+        hardware: The device; None takes the one that the file names.
+        name: To store under; replaces one of that name.
+
+    Returns:
+        The constants, and where they are stored.
+
+    Raises:
+        FileFormatError: The file cannot be used; nothing is stored.
+    """
+    from gambrel.analysis.estimate import packaged, store, user
+
+    device = resolve_hardware(user.device_name(Path(file)) if hardware is None else hardware)[0]
+    sets = user.fit(Path(file), user.read(Path(file), device), device, packaged())
+    return sets, store.save(name, sets)
 
 
 def load(path: str | PathLike[str]) -> Analysis:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gambrel.cli import analyze, hardware, models
+from gambrel.cli import analyze, calibrate, hardware, models
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
 USAGE_ERRORS: tuple[Any, ...] = tuple(
@@ -33,6 +33,7 @@ def build() -> Any:
     )
     app.callback()(_root)
     app.command("analyze", epilog=analyze.EXAMPLES)(analyze.analyze)
+    app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
     app.add_typer(hardware.app, name="hardware")
     app.add_typer(models.app, name="models")
     return typer.main.get_command(app)

@@ -10,9 +10,10 @@ from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
-from gambrel.analysis.estimate.kinship import LEVELS, Chosen, choose, kin_of
+from gambrel.analysis.estimate.kinship import LEVELS, STACKS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.result import Estimate
+from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, maximum, minimum
 
@@ -46,11 +47,16 @@ class Estimator:
         roofs: Of the device.
         calibration: Constants; None for those that come with gambrel.
         stack: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+
+    Raises:
+        UnknownNameError: No such stack.
     """
 
     def __init__(
         self, roofs: Roofs, calibration: Calibration | None = None, stack: str = "any"
     ) -> None:
+        if stack not in STACKS:
+            raise UnknownNameError("stack", stack, STACKS)
         self._roofs = roofs
         self._calibration = calibration or packaged()
         self._stack = stack

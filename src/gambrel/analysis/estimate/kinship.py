@@ -21,7 +21,8 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "int4_weight": ("int4_weight", "int8_weight", "bf16"),
 }
 _NARROW: Final = ("fp8", "fp8_block", "bf16")
-_STACKS: Final = ("any", "vllm", "trtllm", "sglang")
+#: Frameworks whose kernels were measured; ``any`` averages over them.
+STACKS: Final = ("any", "vllm", "trtllm", "sglang")
 #: How much further a range reaches when constants come from another number format.
 _OTHER_FORMAT: Final = (0.85, 1.3)
 
@@ -75,7 +76,7 @@ def choose(
         stack: Framework whose kernels run; ``any`` when not known.
     """
     wanted = _wanted(form, precision)
-    stacks = (stack, *(s for s in _STACKS if s != stack))
+    stacks = ("own", stack, *(s for s in STACKS if s != stack))
     devices = dict.fromkeys((device.id, kin.borrow, *(s.device for s in calibration.sets)))
     sets = [s for s in calibration.sets if s.form == form]
     for source in devices:

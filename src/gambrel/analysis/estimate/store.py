@@ -1,0 +1,56 @@
+"""Where a user's own constants are kept: one small JSON file a calibration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from gambrel.analysis.estimate.constants import Calibration, Set, packaged
+from gambrel.errors import FileFormatError, InputError
+
+
+def folder() -> Path:
+    """The usual place on this machine: ``gambrel/calibration`` of the user's data."""
+    from platformdirs import user_data_path
+
+    return user_data_path("gambrel", appauthor=False) / "calibration"
+
+
+def save(name: str, sets: tuple[Set, ...], where: Path | None = None) -> Path:
+    """Stores sets under a name, replacing what had it.
+
+    Raises:
+        InputError: The name is no plain word.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise InputError(f"{name!r} is no name for a calibration; use letters, digits, . _ -")
+    place = folder() if where is None else where
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{name}.json"
+    draft = path.with_suffix(".tmp")
+    draft.write_bytes(msgspec.json.encode(sets))
+    draft.replace(path)
+    return path
+
+
+def load(where: Path | None = None) -> Calibration | None:
+    """The constants of gambrel with the user's own before them; None where there are no own.
+
+    Raises:
+        FileFormatError: A stored file cannot be read.
+    """
+    place = folder() if where is None else where
+    if not place.is_dir():
+        return None
+    own: list[Set] = []
+    for path in sorted(place.glob("*.json")):
+        try:
+            own += msgspec.json.decode(path.read_bytes(), type=tuple[Set, ...])
+        except (OSError, msgspec.MsgspecError) as error:
+            raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
+    if not own:
+        return None
+    base = packaged()
+    return msgspec.structs.replace(base, sets=(*own, *base.sets))

@@ -1,0 +1,323 @@
+"""A user's own calibration: reading measurements, checking them, fitting, keeping the result.
+
+A file of measurements is a CSV with a header and one kernel a row:
+
+====================  ===========================================================================
+column                meaning
+====================  ===========================================================================
+device                name of the device, the same in every row
+op                    ``matmul`` (y[m, n] = x[m, k] · w[k, n]) or ``copy`` (read, then write)
+dtype                 number format
+m, n, k               sizes of a matmul; empty for a copy
+bytes                 bytes read and written together by a copy; empty for a matmul
+us, ms or s           time of one execution, in the unit that the column is named after
+====================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Set
+from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.kinship import choose, kin_of
+from gambrel.analysis.estimate.machine import machine_of
+from gambrel.device.model import Device
+from gambrel.device.lookup import find
+from gambrel.device.names import name_key
+from gambrel.device.roofs import main_memory, resolve
+from gambrel.dtypes import parse_dtype, width_bytes
+from gambrel.errors import DeviceError, FileFormatError, GambrelError
+
+#: Fewer points of one op than this are no calibration; from `MANY` on they are a certain one.
+FEW: Final = 5
+MANY: Final = 30
+#: No honest time is further below the bound, nor further above what is expected.
+BELOW: Final = 2.0
+ABOVE: Final = 300.0
+#: A file of measurements is small; more than this is another file.
+MAX_BYTES: Final = 16 << 20
+
+_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SIZES: Final = {"matmul": ("m", "n", "k"), "copy": ("bytes",)}
+_COLUMNS: Final = ("device", "op", "dtype", "m", "n", "k", "bytes")
+_FITTED: Final = {
+    "matmul": ("launch", "compute", "memory"),
+    "copy": ("launch", "memory"),
+}
+_FORM: Final = {"matmul": "matmul", "copy": "stream"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement.
+
+    Attributes:
+        row: Line of the file, the header being line 1.
+        op: ``matmul`` or ``copy``.
+        dtype: Canonical number format.
+        sizes: By name.
+        seconds: Measured.
+    """
+
+    row: int
+    op: str
+    dtype: str
+    sizes: Mapping[str, float]
+    seconds: float
+
+
+def device_name(path: Path) -> str:
+    """The device that the first row of a file names.
+
+    Raises:
+        FileFormatError: The file cannot be used, or has no rows.
+    """
+    reader = csv.DictReader(io.StringIO(_text(path)), restval="")
+    _header(path, reader.fieldnames or ())
+    first = next(iter(reader), None)
+    if first is None:
+        raise FileFormatError(f"{path} holds no measurements.")
+    return first["device"]
+
+
+def read(path: Path, device: Device) -> tuple[Point, ...]:
+    """Reads measurements of one device.
+
+    Args:
+        path: The file.
+        device: That it must be about.
+
+    Raises:
+        FileFormatError: The file cannot be used; the message names the row and the reason.
+    """
+    text = _text(path)
+    reader = csv.DictReader(io.StringIO(text), restkey="(more)", restval="")
+    unit = _header(path, reader.fieldnames or ())
+    points = []
+    for row in reader:
+        where = f"{path}, row {reader.line_num}"
+        _same_device(where, row["device"], device)
+        points.append(_point(where, reader.line_num, row, unit))
+    return tuple(points)
+
+
+def fit(path: Path, points: Sequence[Point], device: Device, base: Calibration) -> tuple[Set, ...]:
+    """Constants for a device from measurements of it.
+
+    Launch, compute and memory constants are fitted by op and number format; everything else is
+    borrowed. Nothing is returned unless every point is plausible.
+
+    Args:
+        path: The file, for messages.
+        points: As `read` gives them.
+        device: That they are about.
+        base: Constants to start from.
+
+    Raises:
+        FileFormatError: Too few points, or a time that cannot be right; with the row.
+        DeviceError: The device lacks a roof that a point needs.
+    """
+    groups: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.op, "any" if point.op == "copy" else point.dtype), []).append(
+            point
+        )
+    if not groups:
+        raise FileFormatError(f"{path} holds no measurements.")
+    for (op, dtype), group in groups.items():
+        if len(group) < FEW:
+            what = op if op == "copy" else f"{op} in {dtype}"
+            raise FileFormatError(
+                f"{path}, row {group[0].row}: {len(group)} point(s) of {what} are too few; "
+                f"{FEW} are needed, {MANY} make the result certain."
+            )
+    return tuple(_fit_group(path, key, group, device, base) for key, group in groups.items())
+
+
+def _fit_group(
+    path: Path, key: tuple[str, str], points: Sequence[Point], device: Device, base: Calibration
+) -> Set:
+    op, dtype = key
+    kin = kin_of(device, base)
+    memory = main_memory(device)
+    if kin is None or memory is None or not memory.byte_per_s:
+        raise DeviceError(
+            f"{device.id} has no known memory bandwidth; nothing to calibrate against."
+        )
+    machine, _ = machine_of(device, memory.byte_per_s, kin)
+    chosen = choose(_FORM[op], dtype, device, kin, base, "any")
+    if chosen is None:
+        raise DeviceError(f"no constants to start from for {op} in {dtype}.")
+    predict = [_predictor(p, machine, device) for p in points]
+    for point, one in zip(points, predict, strict=True):
+        _check_plausible(path, point, *one(chosen.constants))
+    start = {k: v for k, v in chosen.constants.items() if k != "headroom"} | {"headroom": 1e9}
+    constants = _minimize(start, _FITTED[op], predict, points)
+    ratios = sorted(p.seconds / one(constants)[1] for p, one in zip(points, predict, strict=True))
+    low, high = ratios[int(0.05 * len(ratios))], ratios[-1 - int(0.05 * len(ratios))]
+    slack = 1 + 1 / math.sqrt(len(points))
+    bins = len(EDGES_S) + 1
+    return Set(
+        stack="own",
+        form=_FORM[op],
+        formats=(dtype,),
+        device=device.id,
+        constants=constants,
+        points=len(points),
+        low=(low / slack,) * bins,
+        high=(high * slack,) * bins,
+        confidence="high" if len(points) >= MANY else "medium",
+    )
+
+
+#: Constants → the bound and the expected time, s.
+_Predict = Callable[[Mapping[str, float]], tuple[float, float]]
+
+
+def _predictor(point: Point, machine: Machine, device: Device) -> _Predict:
+    s = point.sizes
+    if point.op == "copy":
+        bound = s["bytes"] / machine.byte_per_s
+
+        def stream(c: Mapping[str, float]) -> tuple[float, float]:
+            work = forms.stream(c, machine, 0.0, traffic_bytes=s["bytes"], flops=0.0)
+            return bound, max(bound, float(forms.launch(c, machine) + work))
+
+        return stream
+    roof = resolve(device, "matrix", point.dtype)
+    if roof is None:
+        raise DeviceError(f"{device.id} has no known roof for matrix work in {point.dtype}.")
+    peak, width = roof.flop_per_s, width_bytes(point.dtype)
+    m, n, k = s["m"], s["n"], s["k"]
+    traffic = width * (m * k + k * n + m * n)
+    least = max(2 * m * n * k / peak, traffic / machine.byte_per_s)
+
+    def matmul(c: Mapping[str, float]) -> tuple[float, float]:
+        work = forms.matmul(c, machine, peak, m=m, n=n, k=k, traffic_bytes=traffic)
+        return least, max(least, float(forms.launch(c, machine) + work))
+
+    return matmul
+
+
+def _check_plausible(path: Path, point: Point, bound: float, expected: float) -> None:
+    where = f"{path}, row {point.row}"
+    if point.seconds * BELOW < bound:
+        raise FileFormatError(
+            f"{where}: {point.seconds:.3g} s is {bound / point.seconds:,.0f} times less than the "
+            f"bound of {bound:.3g} s, which no run beats; is the column in another unit?"
+        )
+    if point.seconds > expected * ABOVE:
+        raise FileFormatError(
+            f"{where}: {point.seconds:.3g} s is {point.seconds / expected:,.0f} times what is "
+            f"expected ({expected:.3g} s); is the column in another unit?"
+        )
+
+
+def _minimize(
+    start: Mapping[str, float],
+    names: Sequence[str],
+    predict: Sequence[_Predict],
+    points: Sequence[Point],
+) -> dict[str, float]:
+    """Coordinate search on logarithms: halve the step when no constant improves.
+
+    The sum of absolute logarithmic errors is robust against a few disturbed measurements.
+    """
+    constants = dict(start)
+
+    def loss(c: Mapping[str, float]) -> float:
+        errors = (
+            abs(math.log(one(c)[1] / p.seconds)) for one, p in zip(predict, points, strict=True)
+        )
+        # A weak pull keeps what the points do not determine where it was.
+        pull = sum(abs(math.log(c[n] / start[n])) for n in names)
+        return sum(errors) + 0.02 * pull
+
+    best, step = loss(constants), 0.5
+    while step > 0.002:
+        improved = False
+        for name in names:
+            for factor in (math.exp(step), math.exp(-step)):
+                trial = {**constants, name: constants[name] * factor}
+                value = loss(trial)
+                if value < best - 1e-12:
+                    best, constants, improved = value, trial, True
+        step = step if improved else step / 2
+    return constants
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileFormatError(f"{path} is no file of measurements: over {MAX_BYTES:,} bytes.")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path} is no CSV file: it is not text.") from None
+
+
+def _header(path: Path, names: Sequence[str]) -> float:
+    missing = [name for name in _COLUMNS if name not in names]
+    if missing:
+        raise FileFormatError(
+            f"{path}, row 1: missing column(s) {', '.join(missing)}; needed are "
+            f"{', '.join(_COLUMNS)} and one of us, ms, s."
+        )
+    units = [name for name in names if name in _UNITS]
+    if len(units) != 1:
+        raise FileFormatError(
+            f"{path}, row 1: one column of times is needed, named us, ms or s; "
+            f"found {', '.join(units) or 'none'}."
+        )
+    return _UNITS[units[0]]
+
+
+def _same_device(where: str, name: str, device: Device) -> None:
+    known = {k for n in (device.id, device.name, *device.aliases) for k in name_key(n).keys}
+    if known.intersection(name_key(name).keys):
+        return
+    try:
+        found = find(name).device.id
+    except GambrelError:
+        found = ""
+    if found != device.id:
+        raise FileFormatError(
+            f"{where}: measured on {name!r}, not on {device.id}; choose with --device."
+        )
+
+
+def _point(where: str, line: int, row: Mapping[str, str], unit: float) -> Point:
+    op = row["op"]
+    if op not in _SIZES:
+        raise FileFormatError(f"{where}: op {op!r} is unknown; use {' or '.join(_SIZES)}.")
+    try:
+        dtype = parse_dtype(row["dtype"])
+    except GambrelError as error:
+        raise FileFormatError(f"{where}: {error}") from None
+    column = next(name for name in _UNITS if name in row)
+    return Point(
+        row=line,
+        op=op,
+        dtype=dtype,
+        sizes={name: _number(where, name, row[name]) for name in _SIZES[op]},
+        seconds=_number(where, column, row[column]) * unit,
+    )
+
+
+def _number(where: str, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise FileFormatError(f"{where}: {name} is {text!r}, not a positive number.")
+    return value
