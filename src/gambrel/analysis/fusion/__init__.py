@@ -1,0 +1,15 @@
+"""Ops grouped into kernels as software stacks do it, and what that leaves of the traffic."""
+
+from gambrel.analysis.fusion.costs import fused_costs, kernel_costs, launches
+from gambrel.analysis.fusion.kernel import Kernel, Stack, parse_stack
+from gambrel.analysis.fusion.stacks import group
+
+__all__ = [
+    "Kernel",
+    "Stack",
+    "fused_costs",
+    "group",
+    "kernel_costs",
+    "launches",
+    "parse_stack",
+]

@@ -23,7 +23,7 @@ LARGEST_WINDOW: Final = 25
 
 #: These compute with one of their inputs twice.
 _USES_TWICE: Final = frozenset(
-    "gelu gelu_tanh silu quick_gelu mish hardswish softplus logsigmoid elu selu".split()
+    {"gelu", "gelu_tanh", "silu", "quick_gelu", "mish", "hardswish", "softplus", "logsigmoid"}
 )
 
 
@@ -52,6 +52,15 @@ def has_tail(view: OpView) -> bool:
 def statistics(view: OpView) -> int:
     """How many values a row a reduction with a tail keeps: mean and deviation, maximum and sum."""
     return 1 if view.attrs.get("function") == "rms_norm" else 2
+
+
+def applies_apart(view: OpView) -> bool:
+    """Whether a norm finds its statistics in one loop and applies them in another kernel.
+
+    Group norm and batch norm scale by channel, but average over several channels or over the
+    batch: the two loops are cut in different ways.
+    """
+    return view.attrs.get("function") in ("group_norm", "batch_norm")
 
 
 def reads_elsewhere(view: OpView) -> bool:

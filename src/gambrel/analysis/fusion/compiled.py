@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from gambrel.analysis.fusion.classes import Shape, iteration
+from gambrel.analysis.fusion.classes import Shape, applies_apart, iteration
 from gambrel.analysis.fusion.inline import Inlined, Leaf, Value, inline
 from gambrel.analysis.fusion.kernel import POINTWISE, REDUCTION
 from gambrel.analysis.fusion.merge import Groups
@@ -15,6 +15,8 @@ from gambrel.analysis.fusion.traffic import Members
 
 #: A kernel holds at most this many stored results (``max_fusion_size`` of torch's compiler).
 LARGEST: Final = 64
+#: Kernels that only read the same tensor are joined if no more loops than this lie between them.
+NEAR: Final = 64
 #: Of the kernels that read the same tensor, how many are tried.
 ATTEMPTS: Final = 8
 
@@ -34,7 +36,7 @@ def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
     """
     steps = program.live()
     inlined = inline(steps, share=recompute)
-    fuser = _Fuser(steps, inlined)
+    fuser = _Fuser(steps, inlined, recompute)
     for node in inlined.bodies:
         fuser.add(node)
     return fuser.groups()
@@ -43,10 +45,13 @@ def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
 class _Fuser:
     """Takes the nodes in execution order and joins each to the kernel it shares most with."""
 
-    def __init__(self, steps: Mapping[int, Step], inlined: Inlined) -> None:
+    def __init__(self, steps: Mapping[int, Step], inlined: Inlined, recompute: bool) -> None:
         self._steps = steps
+        self._recompute = recompute
         self._shapes = inlined.shapes
         self._bodies = inlined.bodies
+        self._stored = {n: inlined.values[n].stored for n in inlined.bodies}
+        self._position: dict[int, int] = {}
         self._merger = Groups()
         self._loop: dict[int, Loop] = {}  # by group; extern nodes have none
         self._readers: dict[Leaf, list[int]] = defaultdict(list)
@@ -55,6 +60,7 @@ class _Fuser:
     def add(self, node: int) -> None:
         """Adds a node and joins it to one kernel, or leaves it alone."""
         body = self._bodies[node]
+        self._position[node] = len(self._position)
         self._merger.add(node, (op for op, _ in body.leaves if op >= 0 and op != node))
         self._note_bytes(body)
         if self._shapes[node] is not Shape.EXTERN:
@@ -74,12 +80,14 @@ class _Fuser:
                 members |= self._bodies[n].members
             mine = {i for i in members if i in nodes or (i not in self._bodies and i not in owners)}
             owners |= mine
+            apart = tuple(self._loop_before(n) for n in nodes if self._applied_apart(n))
             result.append(
                 Members(
                     ops=tuple(sorted(mine)),
                     recomputed=tuple(sorted(members - mine)),
                     kind=self._kind(nodes),
-                    launches=self._pieces(nodes),
+                    launches=self._pieces(nodes) + len(apart),
+                    twice=apart,
                 )
             )
         return result
@@ -91,7 +99,7 @@ class _Fuser:
         return REDUCTION if Shape.REDUCTION in shapes else POINTWISE
 
     def _pieces(self, nodes: list[int]) -> int:
-        """How many kernels one loop becomes: one for each slice that others read of its result.
+        """How many kernels a loop becomes: one for each slice that others read of its result.
 
         A result of which everyone reads a slice (q, k and v of one tensor) is never formed as a
         whole; every slice is computed by itself.
@@ -110,6 +118,14 @@ class _Fuser:
             if read.region[0] == written[0]
         }
         return max(1, len(slices)) if all(n < whole for n in slices.values()) else 1
+
+    def _applied_apart(self, node: int) -> bool:
+        view = self._steps[node].view
+        reduces = self._shapes[node] is Shape.REDUCTION
+        return reduces and self._stored[node] and self._recompute and applies_apart(view)
+
+    def _loop_before(self, node: int) -> tuple[int, ...]:
+        return (*sorted(self._bodies[node].members - {node}), node)
 
     def _note_bytes(self, body: Value) -> None:
         for i in body.members:
@@ -136,7 +152,9 @@ class _Fuser:
 
     def _sharing(self, leaf: Leaf) -> set[int]:
         """Kernels that write or read a stored tensor, the latest readers only."""
-        found = {self._merger.find(n) for n in self._readers[leaf][-ATTEMPTS:]}
+        here = len(self._position)
+        near = (n for n in self._readers[leaf][-ATTEMPTS:] if here - self._position[n] <= NEAR)
+        found = {self._merger.find(n) for n in near}
         if leaf[0] >= 0:
             found.add(self._merger.find(leaf[0]))
         return {g for g in found if g in self._loop}

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from gambrel.analysis.fusion.classes import (
     Shape,
+    applies_apart,
     has_tail,
     reads_elsewhere,
     realizes_inputs,
@@ -95,7 +96,8 @@ def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
                 values[i] = _STORED
                 stored = True
             else:
-                values[i] = Value(False, {**body.leaves, (i, 0): True}, body.members, body.operations)
+                own = {(i, 0): not applies_apart(step.view)}
+                values[i] = Value(False, {**body.leaves, **own}, body.members, body.operations)
         if stored or shapes[i] is Shape.REDUCTION:
             bodies[i] = body
     return Inlined(shapes, values, bodies)

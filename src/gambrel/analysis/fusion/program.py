@@ -133,9 +133,7 @@ class _Flow:
             for region, (nbytes, elements) in _read_regions(view, read).items()
         )
         eager = (read, write) if cost is not None else (0, 0)
-        step = Step(
-            view, op.repeat, cost is not None, eager, reads, _write_regions(view, write)
-        )
+        step = Step(view, op.repeat, cost is not None, eager, reads, _write_regions(view, write))
         self.steps[index] = step
         for r in reads:
             for w in r.writers:

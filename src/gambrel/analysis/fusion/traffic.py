@@ -12,12 +12,18 @@ from gambrel.analysis.fusion.program import WORLD, Program, Read, Region
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """A group of ops before its bytes are counted; see `Kernel` for the fields."""
+    """A group of ops before its bytes are counted; see `Kernel` for the fields.
+
+    Attributes:
+        twice: Loops that run in a launch of their own before the rest, each with the op that needs
+            it last: what they read is read once more.
+    """
 
     ops: tuple[int, ...]
     kind: str
     recomputed: tuple[int, ...] = ()
     launches: int = 1
+    twice: tuple[tuple[int, ...], ...] = ()
 
 
 def with_traffic(groups: Sequence[Members], program: Program) -> tuple[Kernel, ...]:
@@ -51,7 +57,9 @@ class _Inside:
         return self._home.get(op) == group or group in self._also.get(op, ())
 
     def needed_outside(self, op: int, users: Sequence[int]) -> bool:
-        """Whether a group that does not compute ``op`` reads its result."""
+        """Whether a group that does not compute ``op`` reads its result, or nobody does."""
+        if not users:
+            return True
         for user in users:
             if user == WORLD:
                 return True
@@ -65,10 +73,12 @@ class _Inside:
 
 def _kernel(position: int, group: Members, program: Program, inside: _Inside) -> Kernel:
     repeat = 1 if group.kind == WHOLE else program.steps[group.ops[0]].repeat
-    if len(group.ops) == 1 and not group.recomputed:
+    if len(group.ops) == 1 and not group.recomputed and not group.twice:
         only = group.ops[0]
-        read, write = program.steps[only].eager_bytes
-        reads, writes = {only: read}, {only: write}
+        step = program.steps[only]
+        read, write = step.eager_bytes
+        # A norm whose users all apply it themselves only finds its statistics.
+        reads, writes = {only: read}, {only: write * inside.needed_outside(only, step.users)}
     else:
         reads = _reads(position, group, program, inside)
         writes = _writes(group, program, inside)
@@ -93,7 +103,23 @@ def _reads(position: int, group: Members, program: Program, inside: _Inside) -> 
         for read in program.steps[i].reads if program.steps[i].counted else ():
             if not _internal(read, position, inside):
                 found[reader] += budget.take(read.region, read.nbytes)
+    for loop in group.twice:
+        found[loop[-1]] += _loop_reads(loop, position, program, inside)
     return found
+
+
+def _loop_reads(loop: tuple[int, ...], position: int, program: Program, inside: _Inside) -> int:
+    """What a loop reads from outside its kernel, or what was stored for it within."""
+    budget = _Budget(program)
+    outside = [
+        budget.take(read.region, read.nbytes)
+        for i in loop
+        for read in program.steps[i].reads
+        if not _internal(read, position, inside)
+    ]
+    last = program.steps[loop[-1]].reads
+    stored = sum(read.nbytes for read in last if _internal(read, position, inside))
+    return sum(outside) if len(loop) > 1 else sum(outside) + stored
 
 
 def _internal(read: Read, position: int, inside: _Inside) -> bool:
