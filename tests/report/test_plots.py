@@ -8,13 +8,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import pytest
+from rich.cells import cell_len
+from rich.text import Text
 
 from gambrel.analysis.result import Analysis
 from gambrel.report import Options, render
 from gambrel.report.chart import describe
 from gambrel.report.plot_interactive import plot
 from gambrel.report.plot_static import figure
-from gambrel.report.text import display_width, strip_color
 from tests.report import samples
 
 ALL = (samples.tiny, samples.hostile, samples.empty, samples.unknown, samples.large)
@@ -34,7 +35,7 @@ def test_terminal_golden(width: int, golden: Callable[[str, str], None]) -> None
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_terminal_fits(build: Callable[[], Analysis], width: int) -> None:
     shown = terminal(build(), width=width, height=20)
-    assert max(map(display_width, shown.splitlines())) <= width
+    assert max(map(cell_len, shown.splitlines())) <= width
     assert "★ whole model" in shown
 
 
@@ -42,7 +43,7 @@ def test_terminal_without_colour_says_the_same() -> None:
     plain, colored = terminal(samples.tiny()), terminal(samples.tiny(), color=True)
     assert "\x1b" not in plain
     assert "\x1b" in colored
-    assert [strip_color(x) for x in colored.splitlines()] == plain.splitlines()
+    assert [Text.from_ansi(x).plain for x in colored.splitlines()] == plain.splitlines()
 
 
 def test_terminal_labels() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from rich.cells import cell_len
 
 import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.report import FORMATS, Options, load_analysis, render
 from gambrel.report.chart import describe
-from gambrel.report.text import display_width
 
 
 @pytest.fixture(scope="module", params=[("resnet50", "a100"), ("resnet50", "h100")])
@@ -34,7 +34,7 @@ def test_renders(analysis: Analysis, name: str) -> None:
 @pytest.mark.parametrize("width", [80, 200])
 def test_fits(analysis: Analysis, name: str, width: int) -> None:
     shown = str(render(analysis, name, Options(width=width)))
-    assert max(map(display_width, shown.splitlines())) <= width
+    assert max(map(cell_len, shown.splitlines())) <= width
 
 
 def test_the_whole_lies_under_the_roof(analysis: Analysis) -> None:

@@ -1,4 +1,4 @@
-"""Text cells: widths, shortening, columns that give way."""
+"""Names as text: widths, shortening, control characters, bars."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.report.text import (
-    Column,
-    bar,
-    beside,
-    clean,
-    display_width,
-    fit,
-    paint,
-    shorten,
-    shorten_path,
-    strip_color,
-    table,
-)
+from gambrel.report.text import bar, clean, display_width, shorten, shorten_path
 
 
 @pytest.mark.parametrize(
@@ -37,6 +25,8 @@ def test_display_width(text: str, width: int) -> None:
         ("abc", 1, "…"),
         ("abc", 0, ""),
         ("卷积层归一", 5, "…归一"),
+        # The mark at the end belongs to the letter before it and takes no column.
+        ("abcdefghije\u0301", 7, "ab…hije\u0301"),
     ],
 )
 def test_shorten_keeps_both_ends(text: str, width: int, expected: str) -> None:
@@ -62,52 +52,12 @@ def test_clean_shows_what_was_there() -> None:
     assert clean("conv1 × 2") == "conv1 × 2"
 
 
-def test_paint_is_undone_by_strip_color() -> None:
-    painted = paint("memory", "memory", True)
-    assert painted != "memory"
-    assert strip_color(painted) == "memory"
-    assert paint("memory", "memory", False) == "memory"
-
-
 @pytest.mark.parametrize(
     ("share", "expected"),
     [(1.0, "████"), (0.5, "██"), (0.125, "▌"), (0.0, ""), (None, ""), (1e-9, "▏"), (7.0, "████")],
 )
 def test_bar(share: float | None, expected: str) -> None:
     assert bar(share, 4) == expected
-
-
-def _columns() -> list[Column]:
-    return [
-        Column(title="name", cells=("a" * 30, "b"), align="<", minimum=10),
-        Column(title="kind", cells=("conv", "relu"), align="<", priority=2),
-        Column(title="time", cells=("1 s", "12 s"), priority=1),
-    ]
-
-
-def test_columns_appear_by_priority() -> None:
-    # name needs at least 10; + 2 + 4 for time = 16; + 2 + 4 for kind = 22.
-    assert [c.title for c, _ in fit(_columns(), 15)] == ["name"]
-    assert [(c.title, w) for c, w in fit(_columns(), 16)] == [("name", 10), ("time", 4)]
-    assert [c.title for c, _ in fit(_columns(), 22)] == ["name", "kind", "time"]
-    # 42 = 30 + 2 + 4 + 2 + 4: nothing is shortened any more, and nothing grows beyond.
-    assert [w for _, w in fit(_columns(), 42)] == [30, 4, 4]
-    assert [w for _, w in fit(_columns(), 99)] == [30, 4, 4]
-
-
-def test_table_lines() -> None:
-    assert table(_columns(), 16) == [
-        "name        time",
-        "────────────────",
-        "aaa…aaaaaa   1 s",
-        "b           12 s",
-    ]
-
-
-def test_beside_ignores_colour_codes() -> None:
-    left = [paint("ab", "bold", True), "c"]
-    lines = beside(left, ["x", "y", "z"], 4)
-    assert [strip_color(line) for line in lines] == ["ab  x", "c   y", "    z"]
 
 
 @pytest.mark.parametrize(

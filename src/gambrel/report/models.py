@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gambrel.report.layout import Column, line, show, table
 from gambrel.report.options import Options
-from gambrel.report.text import Column, clean, table, wrap
 from gambrel.units import format_si
 from gambrel.workload import WorkloadSummary
 
@@ -16,38 +16,37 @@ def render_list(rows: Sequence[WorkloadSummary], options: Options | None = None)
     if not rows:
         return "No model matches. Run 'gambrel models list' to see all.\n"
     columns = [
-        Column(title="model", cells=tuple(clean(m.name) for m in rows), align="<", minimum=16),
-        Column(title="family", cells=tuple(clean(m.family) for m in rows), align="<", priority=4),
+        Column(title="model", cells=tuple(m.name for m in rows), align="left", minimum=16),
+        Column(title="family", cells=tuple(m.family for m in rows), align="left", priority=4),
         _right("parameters", 1, [format_si(m.parameters, "") for m in rows]),
         _right("FLOP", 0, [format_si(m.flops, "") for m in rows]),
         Column(
             title="at, and may be chosen",
             cells=tuple(_sizes(m) for m in rows),
-            align="<",
+            align="left",
             priority=2,
             minimum=16,
         ),
         Column(
             title="about",
-            cells=tuple(clean(m.about) for m in rows),
-            align="<",
+            cells=tuple(m.about for m in rows),
+            align="left",
             priority=6,
             minimum=20,
         ),
         Column(
             title="origin",
-            cells=tuple(clean(m.origin) for m in rows),
-            align="<",
+            cells=tuple(m.origin for m in rows),
+            align="left",
             priority=8,
             minimum=20,
         ),
     ]
-    lines = table(columns, options.columns, options.color)
     foot = (
         f"{len(rows)} models. FLOP: multiply-accumulate work (FMA = 2) at the sizes shown; choose "
         "others with --batch, --seq, --context, --image or --size NAME=NUMBER."
     )
-    return "\n".join([*lines, "", *wrap(foot, options.columns)]) + "\n"
+    return show([[table(columns, options.columns)], [line(foot)]], options)
 
 
 def _sizes(model: WorkloadSummary) -> str:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.report.layout import Align, Column, beside, hanging, line, listed, show, table
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput
-from gambrel.report.text import (
-    Column,
-    bar,
-    beside,
-    clean,
-    display_width,
-    pad,
-    paint,
-    shorten,
-    shorten_path,
-    table,
-    wrap,
-)
+from gambrel.report.text import bar, clean, display_width, shorten, shorten_path
 from gambrel.units import format_number, format_percent, format_si
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
 
 _LABEL = 13
 #: From here on the summary and the sums by kind stand next to each other.
@@ -35,97 +29,78 @@ def render(analysis: Analysis, options: Options | None = None) -> str:
     middle. Colour only where ``options.color`` says so; the text says the same without it.
     """
     options = options or Options()
-    blocks = [_header(analysis, options), *_overview(analysis, options)]
-    blocks.append(_ops(analysis, options))
-    blocks.append(_remarks(analysis, options))
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    width = options.columns
+    blocks = [_header(analysis, options), *_overview(analysis, width)]
+    return show([*blocks, _ops(analysis, options), _remarks(analysis)], options)
 
 
 def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
     """Returns one line an analysis, e.g. one model at several batch sizes."""
     options = options or Options()
-    width = options.columns
-    lines = table(_comparison(analyses), width, options.color)
     remarks = _unique(text for a in analyses for text in a.warnings)
-    notes = _listed("Warnings", remarks, options)
-    return "\n\n".join("\n".join(block) for block in (lines, notes) if block) + "\n"
+    rows = table(_comparison(analyses), options.columns)
+    return show([[rows], listed("Warnings", remarks, "warning")], options)
 
 
-def _header(analysis: Analysis, options: Options) -> list[str]:
+def _header(analysis: Analysis, options: Options) -> list[RenderableType]:
     width = options.columns
     right = verdict(analysis)
     what = options.title or f"{analysis.model.name} on {analysis.hardware.name}"
     left = shorten(clean(what), width - len(right) - 2)
     bound = analysis.total.bound
-    style = bound.value if bound else "dim"
     gap = " " * (width - display_width(left) - len(right))
-    return [
-        f"{paint(left, 'title', options.color)}{gap}{paint(right, style, options.color)}",
-        paint("═" * width, "dim", options.color),
-    ]
+    heading = line((left, "title"), gap, (right, bound.value if bound else "dim"))
+    return [heading, line(("═" * width, "dim"))]
 
 
-def _overview(analysis: Analysis, options: Options) -> list[list[str]]:
-    width = options.columns
+def _overview(analysis: Analysis, width: int) -> list[list[RenderableType]]:
+    whole = hanging(summary(analysis), _LABEL, "dim")
+    if not analysis.by_kind:
+        return [[whole]]
     if width < _WIDE:
-        return [_summary(analysis, width, options), _kinds(analysis, width, options)]
+        return [[whole], [_kinds(analysis, width)]]
     left = width // 2
-    whole = _summary(analysis, left - 4, options)
-    return [beside(whole, _kinds(analysis, width - left, options), left)]
+    return [[beside(whole, _kinds(analysis, width - left), left)]]
 
 
-def _summary(analysis: Analysis, width: int, options: Options) -> list[str]:
-    lines: list[str] = []
-    for label, text in summary(analysis):
-        first, *rest = wrap(clean(text), width - _LABEL)
-        lines.append(f"{paint(pad(label, _LABEL), 'dim', options.color)}{first}")
-        lines += [" " * _LABEL + line for line in rest]
-    return lines
-
-
-def _kinds(analysis: Analysis, width: int, options: Options) -> list[str]:
+def _kinds(analysis: Analysis, width: int) -> Table:
     groups = analysis.by_kind
-    if not groups:
-        return []
-    names = Column(
-        title="by kind", cells=tuple(clean(g.name) for g in groups), align="<", minimum=12
-    )
+    names = Column(title="by kind", cells=tuple(g.name for g in groups), align="left", minimum=12)
     states = [State.UNMODELLED if g.name in analysis.unmodelled else State.COUNTED for g in groups]
     counts = Column(title="count", cells=tuple(f"{g.count:,}" for g in groups), priority=5)
-    columns = [names, counts, *_figures([g.measures for g in groups], states)]
-    return table(columns, width, options.color)
+    return table([names, counts, *_figures([g.measures for g in groups], states)], width)
 
 
-def _ops(analysis: Analysis, options: Options) -> list[str]:
+def _ops(analysis: Analysis, options: Options) -> list[RenderableType]:
     if not analysis.ops:
-        return ["The model has no ops that cost anything."]
+        return [line("The model has no ops that cost anything.")]
     ranked = slowest(analysis)
     shown = ranked[: options.top or None]
-    lines = table(_op_columns(shown), options.columns, options.color)
+    rows = table(_op_columns(shown), options.columns)
     left_out = ranked[len(shown) :]
-    if left_out:
-        share = sum(op.measures.time_share or 0.0 for op in left_out)
-        count = sum(op.count for op in left_out)
-        note = f"{count:,} more ops take {format_percent(share)} of the bound time"
-        lines.append(paint(note, "dim", options.color))
-    return lines
+    if not left_out:
+        return [rows]
+    share = sum(op.measures.time_share or 0.0 for op in left_out)
+    count = sum(op.count for op in left_out)
+    note = f"{count:,} more ops take {format_percent(share)} of the bound time"
+    return [rows, line((note, "dim"))]
 
 
 def _op_columns(ops: Sequence[OpResult]) -> list[Column]:
-    names = tuple(clean(op.name) + (f" ×{op.count:,}" if op.count > 1 else "") for op in ops)
+    names = tuple(op.name + (f" ×{op.count:,}" if op.count > 1 else "") for op in ops)
     return [
-        Column(title="op", cells=names, align="<", minimum=24, shorten=shorten_path),
+        Column(title="op", cells=names, align="left", minimum=24, shorten=shorten_path),
         Column(
             title="kind",
-            cells=tuple(clean(op.kind) for op in ops),
-            align="<",
+            cells=tuple(op.kind for op in ops),
+            align="left",
             priority=6,
             styles=tuple("warning" if op.state is State.UNMODELLED else "" for op in ops),
         ),
         Column(
             title="shapes",
-            cells=tuple(clean(op.shapes) for op in ops),
-            align="<",
+            cells=tuple(op.shapes for op in ops),
+            align="left",
             priority=9,
             minimum=24,
         ),
@@ -142,7 +117,7 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         title: str,
         priority: int,
         cells: Sequence[str],
-        align: str = ">",
+        align: Align = "right",
         styles: tuple[str, ...] = (),
     ) -> Column:
         shown = (cell if k else "?" for cell, k in zip(cells, known, strict=True))
@@ -155,11 +130,13 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("FLOP", 3, [format_si(m.flops, "") for m in rows]),
         column("byte", 4, [format_si(m.traffic_bytes, "") for m in rows]),
         column("FLOP/byte", 2, [format_number(m.arithmetic_intensity) for m in rows]),
-        column("bound", 1, [b or "unknown" for b in bounds], "<", tuple(bounds)),
+        column("bound", 1, [b or "unknown" for b in bounds], "left", tuple(bounds)),
         column("FLOP/s max", 7, [_attainable(m) for m in rows]),
         column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),
-        column("", 8, [bar((m.time_share or 0.0) / longest, 10) for m in rows], "<", tuple(bounds)),
+        column(
+            "", 8, [bar((m.time_share or 0.0) / longest, 10) for m in rows], "left", tuple(bounds)
+        ),
     ]
 
 
@@ -168,23 +145,13 @@ def _attainable(measures: Measures) -> str:
     return format_si(measures.attainable_flop_per_s if measures.flops else 0, "")
 
 
-def _remarks(analysis: Analysis, options: Options) -> list[str]:
-    parts = [
-        _listed("Warnings", analysis.warnings, options),
-        _listed("Assumptions", analysis.assumptions, options),
-        _listed("Counting", [f"{k}: {v}" for k, v in analysis.conventions.items()], options),
+def _remarks(analysis: Analysis) -> list[RenderableType]:
+    counting = [f"{k}: {v}" for k, v in analysis.conventions.items()]
+    return [
+        *listed("Warnings", analysis.warnings, "warning"),
+        *listed("Assumptions", analysis.assumptions),
+        *listed("Counting", counting),
     ]
-    return [line for part in parts for line in part]
-
-
-def _listed(heading: str, items: Sequence[str], options: Options) -> list[str]:
-    if not items:
-        return []
-    style = "warning" if heading == "Warnings" else "bold"
-    lines = [paint(heading, style, options.color)]
-    for item in items:
-        lines += wrap(f"• {clean(item)}", options.columns, "  ")
-    return lines
 
 
 def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
@@ -192,29 +159,29 @@ def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
     bounds = [t.bound.value if t.bound else "" for t in totals]
     rates = [throughput(a) for a in analyses]
 
-    def column(title: str, priority: int, cells: Sequence[str], align: str = ">") -> Column:
+    def column(title: str, priority: int, cells: Sequence[str], align: Align = "right") -> Column:
         return Column(title=title, cells=tuple(cells), priority=priority, align=align)
 
     return [
         Column(
-            title="model", cells=tuple(clean(a.model.name) for a in analyses), align="<", minimum=10
+            title="model", cells=tuple(a.model.name for a in analyses), align="left", minimum=10
         ),
-        column("sizes", 0, [", ".join(sizes(a)) or "fixed" for a in analyses], "<"),
+        column("sizes", 0, [", ".join(sizes(a)) or "fixed" for a in analyses], "left"),
         Column(
             title="device",
-            cells=tuple(clean(a.hardware.name) for a in analyses),
-            align="<",
+            cells=tuple(a.hardware.name for a in analyses),
+            align="left",
             priority=6,
             minimum=12,
         ),
-        column("precision", 5, [a.model.precision for a in analyses], "<"),
+        column("precision", 5, [a.model.precision for a in analyses], "left"),
         column("time", 0, [format_si(t.bound_time_s, "s", 4) for t in totals]),
         column("per s", 1, ["unknown" if r is None else format_count(r) for r in rates]),
         column("FLOP/byte", 2, [format_number(t.arithmetic_intensity) for t in totals]),
         Column(
             title="bound",
             cells=tuple(b or "unknown" for b in bounds),
-            align="<",
+            align="left",
             priority=1,
             styles=tuple(bounds),
         ),
@@ -226,7 +193,7 @@ def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
             "fits",
             4,
             [{True: "yes", False: "NO", None: "unknown"}[a.footprint.fits] for a in analyses],
-            "<",
+            "left",
         ),
         column("coverage", 8, [format_percent(a.coverage) for a in analyses]),
     ]
