@@ -105,7 +105,8 @@ def machine(device: str) -> Any:
     return _MACHINES[device]
 
 
-def load(folder: Path, form: Form) -> Rows:
+def load(folder: Path, form: Form, *, everything: bool = False) -> Rows:
+    """The rows of a form; unless ``everything``, only those that its formula describes."""
     path = folder / form.file
     with path.open(newline="") as file:
         lines = (line for line in file if not line.startswith("#"))
@@ -118,7 +119,7 @@ def load(folder: Path, form: Form) -> Rows:
     keys = ["|".join(str(columns[k][i]) for k in form.key) for i in range(len(raw))]
     columns["half"] = np.array([zlib.crc32(k.encode()) % 2 for k in keys])
     rows = Rows(columns)
-    return rows.take(columns["usable"])
+    return rows if everything else rows.take(columns["usable"])
 
 
 def half(rows: Rows) -> Any:
@@ -369,7 +370,7 @@ def _nccl(c: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _nccl_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+def _nccl_seconds(c: dict[str, float], _device: Any, r: Rows) -> Any:
     return forms.collective(c, r["link"], link_bytes=r["sent"], devices=r["num_gpus"])
 
 

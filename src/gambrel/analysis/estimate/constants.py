@@ -12,7 +12,7 @@ import msgspec
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 
 #: A set that is calibrated on the device itself but spreads wider than this is not called "high".
-WIDE: Final = 1.9
+WIDE: Final = 1.55
 
 
 class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
