@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.workload import Op, Role, Workload
+from gambrel.workload import Op, Phase, Role, Workload
 
 #: Parts of the memory, in the order of the fields of `Footprint`.
 PARTS: Final = ("weights", "activations", "kv_cache", "gradients", "optimizer")
@@ -24,6 +24,10 @@ _PART_OF: Final[dict[Role, str]] = {
     Role.OPTIMIZER_STATE: "optimizer",
 }
 
+#: Ops that write an output nobody asked for, which captures leave out where it is not used: its
+#: bytes an element of the first output. ``aten::max_pool2d_with_indices`` writes int64 indices.
+_UNASKED: Final = {"aten.max_pool2d_with_indices": 8, "aten.max_pool3d_with_indices": 8}
+
 #: There before the first op, and after the last: the model's own, and what the caller holds.
 _THROUGHOUT: Final = frozenset(
     {Role.WEIGHT, Role.BUFFER, Role.CONSTANT, Role.OPTIMIZER_STATE, Role.INPUT}
@@ -38,7 +42,7 @@ class Lifetime:
     """How long one storage is in memory.
 
     Attributes:
-        storage: Its id in the workload.
+        storage: Its id in the workload; -1 for an output that the workload leaves out.
         part: One of `PARTS`.
         nbytes: Its size; views and versions of it share this memory.
         first: Index of the op that brings it; -1 when it is there before the first.
@@ -70,9 +74,11 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
 
     An activation lives from the op that first writes it to the last op that touches it or a view
     of it: a skip connection stays across its block, a tensor that backward reads stays until
-    then, an op in place needs no new memory. Weights, buffers, optimizer states and the model's
-    inputs are there throughout, its outputs once they are written. A cache that the run extends
-    is there throughout at its full length; gradients appear where backward writes them and stay.
+    then, an op in place needs no new memory. What a module is called with stays until the call
+    returns, because eager Python's caller holds it (`_hold_arguments`). Weights, buffers,
+    optimizer states and the model's inputs are there throughout, its outputs once they are
+    written. A cache that the run extends is there throughout at its full length; gradients appear
+    where backward writes them and stay.
 
     Args:
         workload: The model.
@@ -81,7 +87,10 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
     sizes = evaluator.storage_bytes()
     end = len(workload.ops)
     kept = {workload.tensors[i].storage for i in workload.outputs}
-    return [
+    surveyed = _survey(workload, evaluator)
+    _hold_arguments(workload, surveyed)
+    unasked = _unasked(workload, evaluator)
+    return unasked + [
         Lifetime(
             storage=storage,
             part=_PART_OF.get(seen.role, "activations"),
@@ -90,8 +99,23 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
             last=end if seen.role in _THROUGHOUT | _STAYING or storage in kept else seen.last,
             tensor=seen.tensor,
         )
-        for storage, seen in _survey(workload, evaluator).items()
+        for storage, seen in surveyed.items()
         if seen.first >= 0 or seen.role in _THROUGHOUT
+    ]
+
+
+def _unasked(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
+    return [
+        Lifetime(
+            storage=-1,
+            part="activations",
+            nbytes=_UNASKED[op.name] * evaluator.tensor(op.outputs[0]).elements,
+            first=position,
+            last=position,
+            tensor=op.outputs[0],
+        )
+        for position, op in enumerate(workload.ops)
+        if op.name in _UNASKED and len(op.outputs) == 1
     ]
 
 
@@ -125,6 +149,47 @@ def _touch(workload: Workload, found: dict[int, _Seen], op: Op, position: int) -
                 older = reads or t.version > 0
                 seen.existed = older and seen.role in (Role.KV_CACHE, Role.STATE)
             seen.last = position
+
+
+def _hold_arguments(workload: Workload, found: dict[int, _Seen]) -> None:
+    """Prolongs what a module call reads from outside to the end of that call.
+
+    In CPython the frame that calls ``module(x)`` owns a reference to ``x`` until the call returns;
+    so in ``x = self.mlp(self.norm(x))`` neither the old ``x`` nor the output of ``norm`` goes
+    before ``mlp`` has returned, however early ``mlp`` is done with it. A call is a run of
+    consecutive forward ops below one module path.
+    """
+    calls = _calls(workload.ops)
+    for position, op in enumerate(workload.ops):
+        for index in op.inputs:
+            seen = found[workload.tensors[index].storage]
+            for start, stop in calls[position]:
+                if seen.first < start:  # the outermost call that did not make it
+                    seen.last = max(seen.last, stop)
+                    break
+
+
+def _calls(ops: tuple[Op, ...]) -> list[list[tuple[int, int]]]:
+    """For each op the module calls around it, outermost first, as (first op, last op)."""
+    found: list[list[tuple[int, int]]] = [[] for _ in ops]
+    open_calls: list[tuple[str, int]] = []
+
+    def close(depth: int, stop: int) -> None:
+        for level in range(len(open_calls) - 1, depth - 1, -1):
+            start = open_calls[level][1]
+            for position in range(start, stop):
+                found[position].insert(0, (start, stop - 1))
+        del open_calls[depth:]
+
+    for position, op in enumerate(ops):
+        names = op.module.split(".") if op.module and op.phase is Phase.FORWARD else []
+        same = 0
+        while same < min(len(names), len(open_calls)) and names[same] == open_calls[same][0]:
+            same += 1
+        close(same, position)
+        open_calls.extend((name, position) for name in names[same:])
+    close(0, len(ops))
+    return found
 
 
 def live_bytes(found: Iterable[Lifetime], ops: int) -> dict[str, list[int]]:
