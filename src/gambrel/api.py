@@ -40,7 +40,8 @@ def analyze(
     causal: str = "half",
     trust: bool = False,
     sizes: Mapping[str, int] | None = None,
-    stack: str = "any",
+    stack: str = "eager",
+    framework: str = "any",
 ) -> Analysis:
     """Analyzes a model on a device.
 
@@ -63,8 +64,11 @@ def analyze(
         causal: ``"half"`` counts S(S+1)/2 pairs of causal attention, ``"full"`` all S².
         trust: Allow a file to run code (TorchScript, pickled modules).
         sizes: Further sizes by symbol name.
-        stack: Framework whose kernels the expected time describes: ``"any"`` (an average),
-            ``"vllm"``, ``"sglang"`` or ``"trtllm"``.
+        stack: How ops become kernels: ``"eager"`` (one each), ``"compiled"`` (element-wise chains
+            and reductions fuse), ``"epilogue"`` (and run inside matmuls and convolutions) or
+            ``"ideal"`` (one kernel for all).
+        framework: Whose kernels the expected time describes: ``"any"`` (an average), ``"vllm"``,
+            ``"sglang"`` or ``"trtllm"``.
 
     Returns:
         The analysis.
@@ -87,6 +91,7 @@ def analyze(
         causal=causal,
         trust=trust,
         stack=stack,
+        framework=framework,
     )
     return answer(question)[0]
 
@@ -117,7 +122,8 @@ class Question:
     engine: str | None = None
     causal: str = "half"
     trust: bool = False
-    stack: str = "any"
+    stack: str = "eager"
+    framework: str = "any"
 
 
 def answer(question: Question) -> tuple[Analysis, ...]:
@@ -152,6 +158,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         engine=q.engine,
         conventions=Conventions(causal=q.causal),
         stack=q.stack,
+        framework=q.framework,
         calibration=load_calibration(),
     )
     return tuple(

@@ -14,6 +14,7 @@ from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_o
 from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
+from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
 from gambrel.analysis.precision import cast_map, check_precision, describe
 from gambrel.analysis.result import (
     Analysis,
@@ -29,7 +30,7 @@ from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision
 from gambrel.dtypes import parse_dtype
-from gambrel.ops import Conventions, is_free
+from gambrel.ops import Conventions, Cost, OpView, is_free
 from gambrel.ops.base import distinct_bytes
 from gambrel.units import format_capacity
 from gambrel.workload import Op, Phase, Workload
@@ -45,7 +46,9 @@ class Settings:
         sparsity: Use the structured-sparsity peaks.
         engine: Hold matrix work against this engine of the device only.
         conventions: How to count where the field disagrees.
-        stack: Framework whose kernels run, for the expected time: ``any`` (an average over
+        stack: How ops become kernels: ``eager``, ``compiled``, ``epilogue`` or ``ideal``; see
+            `gambrel.analysis.fusion`.
+        framework: Whose kernels run, for the expected time: ``any`` (an average over
             frameworks), ``vllm``, ``sglang`` or ``trtllm``.
         calibration: Constants of the expected time; None for those that come with gambrel.
     """
@@ -55,7 +58,8 @@ class Settings:
     sparsity: bool = False
     engine: str | None = None
     conventions: Conventions = field(default_factory=Conventions)
-    stack: str = "any"
+    stack: str = "eager"
+    framework: str = "any"
     calibration: Calibration | None = None
 
 
@@ -81,8 +85,8 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     casts = cast_map(workload.dtype, precision)
     evaluator = Evaluator(workload, values, casts, settings.conventions)
     memory = footprint(workload, evaluator, roofs.capacity_bytes)
-    estimator = Estimator(roofs, settings.calibration, settings.stack)
-    table = _table(workload, evaluator, roofs, memory, estimator)
+    estimator = Estimator(roofs, settings.calibration, settings.framework)
+    table = _table(workload, evaluator, roofs, memory, estimator, settings.stack)
     total = add((row.measures for row in table.rows), roofs)
     whole = total.bound_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
@@ -113,12 +117,17 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         ideal_bound_time_s=fused_bound(total, ideal_bytes, roofs),
         footprint=memory,
         conventions=asdict(settings.conventions),
-        assumptions=_assumptions(workload, precision, roofs, settings),
+        assumptions=(
+            *_assumptions(workload, precision, roofs, settings),
+            *table.notes,
+        ),
         warnings=_warnings(table, memory, device),
         workload=workload,
         gambrel_version=__version__,
         engine=settings.engine or "",
         expected_bound=_expected_bound(rows),
+        stack=parse_stack(settings.stack).value,
+        launches=sum(row.launches for row in rows),
     )
 
 
@@ -154,6 +163,7 @@ class _Table:
     free: int = 0
     known_bytes: float = 0.0
     unknown_bytes: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def ideal_bytes(self, total: Measures, roofs: Roofs) -> int:
         """Traffic of an ideal fusion; what crosses a host link is no more than that already."""
@@ -177,6 +187,7 @@ def _table(
     roofs: Roofs,
     memory: Footprint,
     estimator: Estimator,
+    stack: str,
 ) -> _Table:
     table = _Table(rows=[], ideal=IdealTraffic(workload), unmodelled=Counter())
     alone = _alone_in_leaf(workload)
@@ -185,7 +196,10 @@ def _table(
         if roofs.off_chip_only
         else None
     )
-    for op, view, cost in evaluator.costs():
+    priced = tuple(evaluator.costs())
+    fused = fuse(workload, evaluator, stack, priced, roofs, off_chip)
+    table.notes = describe_kernels(fused, stack)
+    for index, (op, view, cost) in enumerate(priced):
         if is_free(op.kind):
             table.free += 1
             continue
@@ -196,13 +210,25 @@ def _table(
         else:
             table.known_bytes += cost.read_bytes + cost.write_bytes
             table.ideal.see(view, cost)
-            measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, op.repeat)
-            expected = estimator.estimate(view, cost, measures.bound_time_s, op.repeat)
-            measures = msgspec.structs.replace(measures, expected_time_s=expected)
+            measures = (
+                fused.measured(index, view, estimator.estimate)
+                if fused
+                else _alone(view, cost, op.repeat, off_chip, roofs, estimator)
+            )
         state = State.UNMODELLED if cost is None else State.COUNTED
         unique = (op.module, op.phase) in alone
-        table.rows.append(_row(op, unique, state, shapes_text(view), measures))
+        starts = fused.launches.get(index, 0) if fused else op.repeat
+        table.rows.append(_row(op, unique, state, shapes_text(view), measures, starts))
     return table
+
+
+def _alone(
+    view: OpView, cost: Cost, count: int, off_chip: OffChip | None, roofs: Roofs, by: Estimator
+) -> Measures:
+    """The measures of an op that is a kernel of its own."""
+    measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, count)
+    expected = by.estimate(view, cost, measures.bound_time_s, count)
+    return msgspec.structs.replace(measures, expected_time_s=expected)
 
 
 def _alone_in_leaf(workload: Workload) -> set[tuple[str, Phase]]:
@@ -218,7 +244,9 @@ def _dots(path: str) -> list[int]:
     return [i for i, c in enumerate(path) if c == "."]
 
 
-def _row(op: Op, unique: bool, state: State, shapes: str, measures: Measures) -> OpResult:
+def _row(
+    op: Op, unique: bool, state: State, shapes: str, measures: Measures, launches: int
+) -> OpResult:
     short = (op.name or op.kind).removeprefix("aten.").removesuffix(".default")
     name = op.module if unique and op.module else f"{op.module} {short}".strip()
     return OpResult(
@@ -232,6 +260,7 @@ def _row(op: Op, unique: bool, state: State, shapes: str, measures: Measures) ->
         count=op.repeat,
         shapes=shapes,
         measures=measures,
+        launches=launches,
     )
 
 

@@ -33,6 +33,8 @@ def fold(ops: Iterable[OpResult]) -> tuple[OpResult, ...]:
             m.vector_flops,
             m.read_bytes,
             m.write_bytes,
+            m.bound_time_s,
+            op.launches,
         )
         groups[key].append(op)
     return tuple(_merge(members) for members in groups.values())
@@ -47,6 +49,7 @@ def _merge(members: list[OpResult]) -> OpResult:
         name=_common([m.name for m in members]),
         module=_common([m.module for m in members]),
         count=sum(m.count for m in members),
+        launches=sum(m.launches for m in members),
         measures=_times(first.measures, n),
     )
 

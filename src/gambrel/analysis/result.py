@@ -249,6 +249,8 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
         count: How many executions the row stands for; the measures are their sum.
         shapes: Shapes of inputs and outputs, for reading: ``"8x3x224x224, 64x3x7x7 -> ..."``.
         measures: All numbers.
+        launches: Kernel starts that the row pays; within a fused kernel the first op pays them and
+            the others none.
     """
 
     name: str
@@ -261,6 +263,7 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     shapes: str
     measures: Measures
+    launches: int = 1
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -357,6 +360,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         warnings: What the user should not overlook.
         workload: What was analyzed, so that a saved result can be analyzed again with changes.
         gambrel_version: Version that computed it.
+        stack: How ops became kernels: ``eager``, ``compiled``, ``epilogue`` or ``ideal``; traffic
+            and bounds are those of its kernels.
+        launches: Kernel starts of one run.
         schema_version: Of this record.
     """
 
@@ -382,6 +388,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     gambrel_version: str = ""
     engine: str = ""
     expected_bound: Bound | None = None
+    stack: str = "eager"
+    launches: int = 0
     schema_version: int = SCHEMA_VERSION
 
     def folded(self) -> tuple[OpResult, ...]:

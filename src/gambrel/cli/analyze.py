@@ -72,6 +72,9 @@ def analyze(
     causal: Annotated[
         str, typer.Option(help="Causal attention: half counts S(S+1)/2 pairs, full S^2.")
     ] = "half",
+    stack: Annotated[
+        str, typer.Option(help="How ops become kernels: eager, compiled, epilogue or ideal.")
+    ] = "eager",
     shape: Annotated[
         list[str] | None,
         typer.Option("--input", help="Shape of an example input, e.g. 1x3x224x224; repeatable."),
@@ -119,6 +122,7 @@ def analyze(
         engine=engine,
         causal=causal,
         trust=trust,
+        stack=stack,
     )
     files = [*([html] if html else []), *(output or [])]
     check_outputs(files, len(question.batches))
