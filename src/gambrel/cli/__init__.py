@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,6 +24,15 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    try:
+        return _run(argv)
+    except (KeyboardInterrupt, EOFError):
+        return _interrupted()
+
+
+def _run(argv: Sequence[str]) -> int:
+    import typer
+
     from gambrel.cli.app import USAGE_ERRORS, build
     from gambrel.errors import GambrelError
 
@@ -31,22 +41,25 @@ def run(argv: Sequence[str]) -> int:
     except GambrelError as error:
         return _fail(str(error))
     except USAGE_ERRORS as error:
-        return _fail(error.format_message())
-    except (KeyboardInterrupt, EOFError):
+        return _fail(_usage(error))
+    except typer.Abort:
         return _interrupted()
-    except BrokenPipeError:
-        # The reader went away (`gambrel ... | head`): not an error of ours.
-        sys.stderr.close()
-        return 0
-    except Exception as error:
-        if type(error).__name__ == "Abort":
-            return _interrupted()
-        raise
     return code if isinstance(code, int) else 0
 
 
+def _usage(error: Any) -> str:
+    """What was wrong with the words, and the command that lists the right ones."""
+    said = error.format_message() or "no command given"
+    end = "" if said.endswith((".", "?")) else "."
+    context = getattr(error, "ctx", None)
+    hint = f" Run '{context.command_path} --help'." if context else ""
+    return f"{said}{end}{hint}"
+
+
 def _fail(message: str) -> int:
-    print(f"gambrel: {' '.join(message.split())}", file=sys.stderr)
+    from gambrel.report.text import clean
+
+    print(f"gambrel: {clean(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 

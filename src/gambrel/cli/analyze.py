@@ -112,7 +112,7 @@ def analyze(
     question = Question(
         model=model,
         hardware=_device(hardware, peak, bandwidth),
-        batches=parse_batches(batch) if batch else (None,),
+        batches=parse_batches(batch) if batch is not None else (None,),
         precision=precision,
         sizes={"seq": seq, "context": context, "image": image, **parse_sizes(size or [])},
         input_shapes=tuple(parse_shape(text) for text in shape or []),
@@ -125,7 +125,7 @@ def analyze(
         stack=stack,
     )
     files = [*([html] if html else []), *(output or [])]
-    check_outputs(files, len(question.batches))
+    check_outputs(files, len(question.batches), page=html)
     analyses = answer(question)
     if json_:
         print_json(analyses, files)
@@ -138,7 +138,7 @@ def _device(hardware: str | None, peak: str | None, bandwidth: str | None) -> st
     from gambrel.units import parse_quantity
 
     if hardware is not None:
-        if peak or bandwidth:
+        if peak is not None or bandwidth is not None:
             raise InputError("give either --hardware or --peak and --bandwidth, not both.")
         return hardware
     if peak is None or bandwidth is None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from gambrel.cli import analyze, calibrate, hardware, models
+from gambrel.cli.output import write_text
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
 USAGE_ERRORS: tuple[Any, ...] = tuple(
@@ -39,13 +40,23 @@ def build() -> Any:
     return typer.main.get_command(app)
 
 
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
-    ] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from gambrel import __version__
 
-        typer.echo(f"gambrel {__version__}")
+        write_text(f"gambrel {__version__}")
         raise typer.Exit(0)
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and leave.",
+            is_eager=True,
+            callback=_print_version,
+        ),
+    ] = False,
+) -> None:
+    """Carries the options of the program itself; the version is printed by its callback."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,25 +15,28 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis
 
 
-def check_outputs(files: Sequence[Path], count: int) -> None:
+def check_outputs(files: Sequence[Path], count: int, page: Path | None = None) -> None:
     """Refuses, before any work, a file that could not be written.
 
     Args:
         files: To be written.
         count: How many analyses they are to show.
+        page: The one among them that is to be an HTML page.
 
     Raises:
         UnknownNameError: No format has that suffix.
-        InputError: The folder does not exist, or the format shows one analysis only.
+        InputError: It is a folder or its folder does not exist, or the format shows one analysis
+            only, or the page has the suffix of another format.
     """
-    from gambrel.report import format_of
+    from gambrel.report import check_target, format_of
 
     for path in files:
-        if count > 1 and not format_of(path).several:
+        chosen = format_of(path)
+        if path == page and chosen.name != "html":
+            raise InputError(f"--html {path}: name a .html file; --output {path} is {chosen.name}.")
+        if count > 1 and not chosen.several:
             raise InputError(f"{path}: this format shows one analysis, not {count}; use .html.")
-        format_of(path)
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+        check_target(path)
 
 
 def print_json(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
@@ -80,8 +84,28 @@ def save_all(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
 
 
 def write_text(text: str) -> None:
-    """Writes text to stdout with one final newline."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """Writes text to stdout with one final newline; what its encoding lacks becomes ``?``.
+
+    Raises:
+        InputError: It cannot be written, e.g. because the disk is full.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding).rstrip("\n") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`gambrel ... | head`); files that were asked for are still written.
+        _discard_stdout()
+    except OSError as error:
+        _discard_stdout()
+        raise InputError(f"cannot write to standard output: {error.strerror}.") from None
+
+
+def _discard_stdout() -> None:
+    """What is left to write goes nowhere; Python would complain about it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def json_text(value: object) -> str:

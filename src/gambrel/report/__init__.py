@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from gambrel.report.json_ import load_analyses, load_analysis
 from gambrel.report.options import Options, terminal_options, wants_color
-from gambrel.report.registry import FORMATS, Format, format_of, render, render_many, write
+from gambrel.report.registry import (
+    FORMATS,
+    Format,
+    check_target,
+    format_of,
+    render,
+    render_many,
+    write,
+)
 
 __all__ = [
     "FORMATS",
     "Format",
     "Options",
+    "check_target",
     "format_of",
     "load_analyses",
     "load_analysis",

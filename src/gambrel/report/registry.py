@@ -161,7 +161,7 @@ def write(
     """
     target = Path(path)
     chosen = format_of(target).name if name is None else _by_name(name).name
-    _check_target(target)
+    check_target(target)
     if isinstance(analyses, Analysis):
         content = render(analyses, chosen, options)
     else:
@@ -182,7 +182,12 @@ def _function(found: Format, name: str) -> Callable[..., Rendered]:
     return function
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Refuses a path that cannot become a file.
+
+    Raises:
+        InputError: It is a folder, or its folder does not exist.
+    """
     if not target.parent.is_dir():
         raise InputError(f"cannot write {target}: there is no folder {target.parent}.")
     if target.is_dir():
