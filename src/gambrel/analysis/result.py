@@ -46,6 +46,7 @@ UNITS: dict[str, str] = {
     "memory_utilization": "1",
     "coverage": "1",
     "parameters": "1",
+    "launches": "1",
     "tdp_w": "W",
     "capacity_bytes": "byte",
     "byte_per_s": "byte/s",
