@@ -166,7 +166,7 @@ def write(
         content = render(analyses, chosen, options)
     else:
         content = render_many(analyses, chosen, options)
-    _replace(target, content.encode() if isinstance(content, str) else content)
+    replace_file(target, content.encode() if isinstance(content, str) else content)
     return target
 
 
@@ -194,7 +194,7 @@ def check_target(target: Path) -> None:
         raise InputError(f"cannot write {target}: it is a folder.")
 
 
-def _replace(target: Path, content: bytes) -> None:
+def replace_file(target: Path, content: bytes) -> None:
     """Writes beside the target and renames, so that an interrupted run leaves no half file."""
     try:
         if target.exists() and not target.is_file():
