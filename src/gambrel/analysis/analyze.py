@@ -15,6 +15,7 @@ from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
+from gambrel.analysis.levels import Step, cached_bound, describe_caches, with_levels
 from gambrel.analysis.precision import cast_map, check_precision, describe
 from gambrel.analysis.result import (
     Analysis,
@@ -51,6 +52,7 @@ class Settings:
         framework: Whose kernels run, for the expected time: ``any`` (an average over
             frameworks), ``vllm``, ``sglang`` or ``trtllm``.
         calibration: Constants of the expected time; None for those that come with gambrel.
+        warm: The caches hold what an earlier run of the same model left; else they are empty.
     """
 
     precision: str | None = None
@@ -61,6 +63,7 @@ class Settings:
     stack: str = "eager"
     framework: str = "any"
     calibration: Calibration | None = None
+    warm: bool = False
 
 
 def analyze(workload: Workload, device: Device, settings: Settings | None = None) -> Analysis:
@@ -87,6 +90,8 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     memory = footprint(workload, evaluator, roofs.capacity_bytes)
     estimator = Estimator(roofs, settings.calibration, settings.framework)
     table = _table(workload, evaluator, roofs, memory, estimator, settings.stack)
+    if not roofs.off_chip_only:
+        table.rows = with_levels(table.rows, workload, table.steps, device, warm=settings.warm)
     total = add((row.measures for row in table.rows), roofs)
     whole = total.bound_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
@@ -120,6 +125,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         assumptions=(
             *_assumptions(workload, precision, roofs, settings),
             *table.notes,
+            *describe_caches(total, cached_bound(row.measures for row in rows), settings.warm),
         ),
         warnings=_warnings(table, memory, device),
         workload=workload,
@@ -128,6 +134,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         expected_bound=_expected_bound(rows),
         stack=parse_stack(settings.stack).value,
         launches=sum(row.launches for row in rows),
+        cached_bound_time_s=cached_bound(row.measures for row in rows),
     )
 
 
@@ -158,6 +165,7 @@ class _Table:
     """What one pass over the ops yields."""
 
     rows: list[OpResult]
+    steps: list[Step]
     ideal: IdealTraffic
     unmodelled: Counter[str]
     free: int = 0
@@ -189,7 +197,7 @@ def _table(
     estimator: Estimator,
     stack: str,
 ) -> _Table:
-    table = _Table(rows=[], ideal=IdealTraffic(workload), unmodelled=Counter())
+    table = _Table(rows=[], steps=[], ideal=IdealTraffic(workload), unmodelled=Counter())
     alone = _alone_in_leaf(workload)
     off_chip = (
         OffChip(workload, memory.weights_bytes, roofs.capacity_bytes)
@@ -217,6 +225,10 @@ def _table(
             )
         state = State.UNMODELLED if cost is None else State.COUNTED
         unique = (op.module, op.phase) in alone
+        if fused:
+            table.steps.append((view, fused.costs.get(index), 1))
+        else:
+            table.steps.append((view, cost, op.repeat))
         starts = fused.launches.get(index, 0) if fused else op.repeat
         table.rows.append(_row(op, unique, state, shapes_text(view), measures, starts))
     return table

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gambrel.analysis.estimate.estimator import total as expected_total
+from gambrel.analysis.levels import add_levels
 from gambrel.analysis.result import Bound, EngineWork, Estimate, Measures, ResourceTime
 from gambrel.device.model import Device
 from gambrel.device.roofs import Roof, host_link, main_memory, peer_link, resolve
@@ -148,6 +149,7 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
     read = write = link = 0
     bound_time, known = 0.0, False
     estimates: list[tuple[Estimate | None, float | None]] = []
+    parts = tuple(parts)
     for part in parts:
         estimates.append((part.expected_time_s, part.bound_time_s))
         read, write, link = read + part.read_bytes, write + part.write_bytes, link + part.link_bytes
@@ -161,7 +163,11 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
     result = _measures(
         tuple(merged.values()), read, write, link, seconds, bound_time if known else None, roofs
     )
-    result = msgspec.structs.replace(result, expected_time_s=expected_total(estimates))
+    result = msgspec.structs.replace(
+        result,
+        expected_time_s=expected_total(estimates),
+        levels=add_levels(parts, result.flops),
+    )
     return result if total_time_s is None else share_of(result, total_time_s)
 
 

@@ -8,7 +8,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gambrel.analysis.result import EngineWork, Estimate, Measures, OpResult, ResourceTime
+from gambrel.analysis.result import (
+    EngineWork,
+    Estimate,
+    LevelTraffic,
+    Measures,
+    OpResult,
+    ResourceTime,
+)
 
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
@@ -78,12 +85,22 @@ def _times(m: Measures, n: int) -> Measures:
         if m.expected_time_s is None
         else _estimate_times(m.expected_time_s, n),
         time_share=None if m.time_share is None else m.time_share * n,
+        levels=tuple(_level_times(level, n) for level in m.levels),
     )
 
 
 def _estimate_times(e: Estimate, n: int) -> Estimate:
     return msgspec.structs.replace(
         e, value=e.value * n, low=e.low * n, high=e.high * n, overhead_s=e.overhead_s * n
+    )
+
+
+def _level_times(level: LevelTraffic, n: int) -> LevelTraffic:
+    return msgspec.structs.replace(
+        level,
+        traffic_bytes=level.traffic_bytes * n,
+        flops=level.flops * n,
+        time_s=None if level.time_s is None else level.time_s * n,
     )
 
 

@@ -18,6 +18,7 @@ from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
     from gambrel.analysis.recommend import Recommendation
+    from gambrel.analysis.timeline import Timeline
 
 SCHEMA_VERSION = 1
 
@@ -39,6 +40,8 @@ UNITS: dict[str, str] = {
     "attainable_flop_per_s": "FLOP/s",
     "bound_time_s": "s",
     "ideal_bound_time_s": "s",
+    "cached_traffic_bytes": "byte",
+    "cached_bound_time_s": "s",
     "expected_time_s": "s",
     "overhead_s": "s",
     "time_share": "1",
@@ -134,6 +137,31 @@ class ResourceTime(msgspec.Struct, frozen=True, kw_only=True):
     utilization: float
 
 
+class LevelTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scope asks of one memory level; see docs/levels.md.
+
+    Attributes:
+        name: ``DRAM``, ``LLC``, ``L2`` or ``L1``.
+        traffic_bytes: Bytes that the level supplies or takes, on the way to the arithmetic.
+        flops: Work of the scope, as `Measures.flops`.
+        peak_byte_per_s: Bandwidth of the level; None when unknown.
+        time_s: ``traffic_bytes / peak_byte_per_s``; None when the bandwidth is unknown.
+    """
+
+    name: str
+    traffic_bytes: int
+    flops: int
+    peak_byte_per_s: float | None = None
+    time_s: float | None = None
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte at this level; 0 without work, infinite without traffic."""
+        if self.flops == 0:
+            return 0.0
+        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+
+
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one scope: an op, a module, a kind, or the whole.
 
@@ -158,6 +186,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         peak_flop_per_s: Roof of the main engine; None when unknown.
         peak_byte_per_s: Roof of the memory; None when unknown.
         time_share: Share of the whole's bound time.
+        levels: Predicted traffic of each memory level, outermost first: reuse inside an op and
+            between ops counted; empty when the scope is unmodelled or has no known memory.
     """
 
     matrix_flops: int = 0
@@ -174,6 +204,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     peak_flop_per_s: float | None = None
     peak_byte_per_s: float | None = None
     time_share: float | None = None
+    levels: tuple[LevelTraffic, ...] = ()
 
     @property
     def flops(self) -> int:
@@ -268,15 +299,15 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that the model needs at once.
+    """Bytes that the model needs at once: what is alive at the op where most is.
 
     Attributes:
         weights_bytes: Parameters and buffers.
-        activations_bytes: Peak of live intermediates, inputs and outputs, by liveness.
+        activations_bytes: Intermediates, inputs and outputs alive then.
         kv_cache_bytes: Key/value cache and recurrent state.
-        gradients_bytes: Gradients, when training.
+        gradients_bytes: Gradients alive then, when training.
         optimizer_bytes: Optimizer state, when training.
-        peak_op: Name of the op at which the peak occurs.
+        peak_op: Name of that op.
         capacity_bytes: Of the device; None when unknown.
         fits: Whether it fits; None when unknown.
     """
@@ -355,6 +386,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         ideal_traffic_bytes: Traffic if everything but weights and model inputs/outputs stayed on
             chip.
         ideal_bound_time_s: Bound of the whole as one perfectly fused kernel.
+        cached_bound_time_s: Bound with the traffic of ``total.levels`` in place of the compulsory
+            one; None when no level is known.
         footprint: Memory needed.
         conventions: How causal attention etc. were counted.
         assumptions: What was assumed: about the model, the precision, the device.
@@ -389,6 +422,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     gambrel_version: str = ""
     engine: str = ""
     expected_bound: Bound | None = None
+    cached_bound_time_s: float | None = None
     stack: str = "eager"
     launches: int = 0
     schema_version: int = SCHEMA_VERSION
@@ -413,6 +447,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     def traffic_bytes(self) -> int:
         """Compulsory bytes of eager execution."""
         return self.total.traffic_bytes
+
+    @property
+    def cached_traffic_bytes(self) -> int | None:
+        """Bytes of the main memory after what caches keep; None when no level is known."""
+        return self.total.levels[0].traffic_bytes if self.total.levels else None
 
     @property
     def arithmetic_intensity(self) -> float:
@@ -463,6 +502,22 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         from gambrel.report.plot_interactive import plot
 
         return plot(self, title)
+
+    def memory_timeline(self, checkpoint: bool | str = False) -> Timeline:
+        """Live memory at every op, and what is alive at the peak; computed on request.
+
+        Args:
+            checkpoint: Recompute activations in backward, block by block; a text names the blocks.
+        """
+        from gambrel.analysis.timeline import memory_timeline
+
+        return memory_timeline(self, checkpoint)
+
+    def plot_memory(self, checkpoint: bool | str = False) -> Any:
+        """The memory over time as a plotly Figure."""
+        from gambrel.report.timeline import plot
+
+        return plot(self, checkpoint)
 
     def recommend(self) -> tuple[Recommendation, ...]:
         """Changes, each with its predicted gain, best first."""

@@ -26,6 +26,7 @@ _OF_TOTAL: Final = (
     "coverage_traffic",
     "ideal_traffic_bytes",
     "ideal_bound_time_s",
+    "cached_bound_time_s",
     "bound_shares",
 )
 _MEASURES: Final = frozenset(Measures.__struct_fields__)
@@ -54,6 +55,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
     stored: dict[str, Any] = msgspec.to_builtins(analysis)
     _refuse_non_finite(stored, "analysis")
     total = _measures(analysis.total, stored["total"])
+    total["cached_traffic_bytes"] = analysis.cached_traffic_bytes
     total |= {key: stored.pop(key) for key in _OF_TOTAL}
     head = {
         "type": TYPE,
@@ -108,6 +110,9 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
     values = {name: getattr(measures, name) for name in DERIVED}
     if math.isinf(values["arithmetic_intensity"]):
         values["arithmetic_intensity"] = "Infinity"
+    for level, data in zip(measures.levels, stored["levels"], strict=True):
+        intensity = level.arithmetic_intensity
+        data["arithmetic_intensity"] = "Infinity" if math.isinf(intensity) else intensity
     return values | stored
 
 

@@ -48,6 +48,10 @@ DEFINITIONS: Final[dict[str, str]] = {
     "every output written once by each op.",
     "ideal_traffic_bytes": "Bytes if only weights and the model's inputs and outputs moved and "
     "everything between stayed on chip.",
+    "cached_traffic_bytes": "Bytes of the main memory after what the caches keep within an op and "
+    "from one op to the next; null where no memory is known.",
+    "cached_bound_time_s": "The bound with the predicted traffic of each memory level in place of "
+    "the compulsory traffic of every op.",
     "arithmetic_intensity": "flops / traffic_bytes. 0 without work; infinite (written as the text "
     '"Infinity") for work without traffic.',
     "ridge_point": "peak_flop_per_s / peak_byte_per_s: the intensity at which the compute roof "
