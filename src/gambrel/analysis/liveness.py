@@ -159,37 +159,50 @@ def _hold_arguments(workload: Workload, found: dict[int, _Seen]) -> None:
     before ``mlp`` has returned, however early ``mlp`` is done with it. A call is a run of
     consecutive forward ops below one module path.
     """
-    calls = _calls(workload.ops)
-    for position, op in enumerate(workload.ops):
+    tensors = workload.tensors
+    for op, calls in zip(workload.ops, _calls(workload.ops), strict=True):
+        if not calls:
+            continue
         for index in op.inputs:
-            seen = found[workload.tensors[index].storage]
-            for start, stop in calls[position]:
-                if seen.first < start:  # the outermost call that did not make it
-                    seen.last = max(seen.last, stop)
+            seen = found[tensors[index].storage]
+            for call in calls:
+                if seen.first < call.start:  # the outermost call that did not make it
+                    seen.last = max(seen.last, call.stop)
                     break
 
 
-def _calls(ops: tuple[Op, ...]) -> list[list[tuple[int, int]]]:
-    """For each op the module calls around it, outermost first, as (first op, last op)."""
-    found: list[list[tuple[int, int]]] = [[] for _ in ops]
-    open_calls: list[tuple[str, int]] = []
+@dataclass(slots=True)
+class _Call:
+    """A module call: its name below its parent, and the first and last op of it."""
 
-    def close(depth: int, stop: int) -> None:
-        for level in range(len(open_calls) - 1, depth - 1, -1):
-            start = open_calls[level][1]
-            for position in range(start, stop):
-                found[position].insert(0, (start, stop - 1))
-        del open_calls[depth:]
+    name: str
+    start: int
+    stop: int
 
+
+def _calls(ops: tuple[Op, ...]) -> list[tuple[_Call, ...]]:
+    """For each op the module calls around it, outermost first; none outside forward."""
+    found: list[tuple[_Call, ...]] = []
+    current: tuple[_Call, ...] = ()
+    path = ""
     for position, op in enumerate(ops):
-        names = op.module.split(".") if op.module and op.phase is Phase.FORWARD else []
-        same = 0
-        while same < min(len(names), len(open_calls)) and names[same] == open_calls[same][0]:
-            same += 1
-        close(same, position)
-        open_calls.extend((name, position) for name in names[same:])
-    close(0, len(ops))
+        module = op.module if op.phase is Phase.FORWARD else ""
+        if module != path:
+            current = _enter(current, module, position)
+            path = module
+        for call in current:
+            call.stop = position
+        found.append(current)
     return found
+
+
+def _enter(current: tuple[_Call, ...], module: str, position: int) -> tuple[_Call, ...]:
+    names = module.split(".") if module else []
+    same = 0
+    while same < min(len(names), len(current)) and names[same] == current[same].name:
+        same += 1
+    new = (_Call(name, position, position) for name in names[same:])
+    return (*current[:same], *new)
 
 
 def live_bytes(found: Iterable[Lifetime], ops: int) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gambrel.cli.memory import MemoryView
 from gambrel.cli.output import check_outputs, emit, print_json
 from gambrel.cli.parse import parse_batches, parse_shape, parse_sizes
 from gambrel.errors import InputError
@@ -88,6 +89,21 @@ def analyze(
     roofline: Annotated[
         bool, typer.Option("--roofline", "-r", help="Draw the roofline in the terminal.")
     ] = False,
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="Draw the memory over the run, and what its peak holds."),
+    ] = False,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="With --train: memory when activations are computed again in backward; 'auto', or "
+            "module paths of the blocks, e.g. 'encoder.layer.*'."
+        ),
+    ] = None,
+    memory_plot: Annotated[
+        Path | None,
+        typer.Option(help="Write the memory plot: .svg .png .pdf .html.", dir_okay=False),
+    ] = None,
     recommend: Annotated[
         bool, typer.Option("--recommend", help="List changes with their predicted gain.")
     ] = False,
@@ -124,6 +140,8 @@ def analyze(
         trust=trust,
         stack=stack,
     )
+    memory_view = MemoryView(shown=memory, checkpoint=checkpoint, path=memory_plot)
+    memory_view.check(len(question.batches))
     files = [*([html] if html else []), *(output or [])]
     check_outputs(files, len(question.batches), page=html)
     analyses = answer(question)
@@ -131,6 +149,7 @@ def analyze(
         print_json(analyses, files)
     else:
         emit(analyses, files, top=top, roofline=roofline, recommend=recommend)
+    memory_view.show(analyses, quiet=json_)
 
 
 def _device(hardware: str | None, peak: str | None, bandwidth: str | None) -> str | Device:
