@@ -48,7 +48,11 @@ def _llama() -> Case:
         hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8,
         num_hidden_layers=4, vocab_size=128256, rms_norm_eps=1e-5,
     )  # fmt: skip
-    return LlamaForCausalLM(config).eval(), (_tokens(2048),), {"use_cache": False, "logits_to_keep": 1}
+    return (
+        LlamaForCausalLM(config).eval(),
+        (_tokens(2048),),
+        {"use_cache": False, "logits_to_keep": 1},
+    )
 
 
 def _t5() -> Case:

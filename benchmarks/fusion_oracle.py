@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ import gambrel.capture.torch as capture_torch
 capture_torch.ensure_torchvision()
 
 import torch  # noqa: E402
-from fusion_models import DTYPES, MODELS  # noqa: E402
 from torch._inductor import config, decomposition, ir, lowering  # noqa: E402
 from torch._inductor.compile_fx import compile_fx  # noqa: E402
 from torch._inductor.dependencies import MemoryDep, WeakDep  # noqa: E402
@@ -46,10 +45,15 @@ from torch._inductor.virtualized import V  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.utils._pytree import tree_map_only  # noqa: E402
 
+from fusion_models import DTYPES, MODELS  # noqa: E402
 from gambrel.workload.serialize import save_workload  # noqa: E402
 
 DATA = Path(__file__).resolve().parent / "data" / "fusion"
 FLAVOURS = ("gpu", "cpu")
+
+# Read before anything is registered again.
+_CAT = inspect.getsource(lowering.cat)
+_GROUP_NORM = inspect.getsource(torch._refs.native_group_norm)
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,11 +119,8 @@ def observe(model: str, flavour: str) -> tuple[Oracle, Any]:
     mode = FakeTensorMode()
     _make_fake(module, mode)
     args, kwargs = tree_map_only(torch.Tensor, partial(_fake, mode=mode), (args, kwargs))
-    with _flavour(flavour, stop), mode, torch.no_grad():
-        try:
-            torch.compile(module, backend=backend, fullgraph=True)(*args, **kwargs)
-        except _Fused:
-            pass
+    with _flavour(flavour, stop), mode, torch.no_grad(), suppress(_Fused):
+        torch.compile(module, backend=backend, fullgraph=True)(*args, **kwargs)
     graph, inputs = programs[0]
     return found[0], _captured(graph, inputs, model)
 
@@ -194,7 +195,10 @@ def _attention(
 
 @_attention.register_fake
 def _(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None
+    q: torch.Tensor,
+    k: torch.Tensor,  # noqa: ARG001
+    v: torch.Tensor,
+    mask: torch.Tensor | None,  # noqa: ARG001
 ) -> torch.Tensor:
     batch, heads, seq, _width = q.shape
     return q.new_empty(batch, seq, heads, v.shape[-1]).transpose(1, 2)
@@ -213,8 +217,7 @@ def _keep_attention(graph: torch.fx.GraphModule) -> None:
 def _fuse_group_norm() -> None:
     """Registers the decomposition of group norm again, without its special form for CPUs."""
     aten = torch.ops.aten.native_group_norm.default
-    source = inspect.getsource(torch._refs.native_group_norm)
-    source = source[source.index("def ") :]
+    source = _GROUP_NORM[_GROUP_NORM.index("def ") :]
     wanted = 'input.device.type == "cpu"'
     if wanted not in source:
         raise SystemExit("this version of torch has another group norm: revise the oracle")
@@ -225,7 +228,7 @@ def _fuse_group_norm() -> None:
 
 def _fuse_concatenations() -> None:
     """Registers the lowering of ``cat`` again, without its exit for CPU tensors."""
-    source = inspect.getsource(lowering.cat)
+    source = _CAT
     wanted = 'cpu_device = inputs[0].get_device().type == "cpu"'
     if wanted not in source:
         raise SystemExit("this version of torch lowers cat in another way: revise the oracle")

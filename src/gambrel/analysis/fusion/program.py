@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from gambrel.analysis.evaluate import Evaluator
 from gambrel.ops import Cost, OpView, TensorView, is_free
-from gambrel.ops.base import distinct_bytes
 from gambrel.workload import Op, Role, Workload
 
 #: An op, its sizes and its cost (None: unmodelled), as `Evaluator.costs` yields them.
@@ -33,6 +31,9 @@ PERSISTENT: Final = frozenset(
     }
 )
 
+#: What is there before the first op runs.
+_GIVEN: Final = PERSISTENT | {Role.INPUT}
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -43,13 +44,11 @@ class Read:
         nbytes: How much of it.
         writers: The ops whose results it sees; `WORLD` among them when it sees what was there
             before.
-        elements: Numbers in the view that is read.
     """
 
     region: Region
     nbytes: int
     writers: tuple[int, ...]
-    elements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps by op index, in execution order (free ops have none), and the size of each storage."""
+    """Steps by op index, in execution order (free ops have none), and the size of each storage.
+
+    The size of a storage is that of the largest tensor seen in it.
+    """
 
     steps: dict[int, Step]
     storage_bytes: dict[int, int]
@@ -92,12 +94,11 @@ class Program:
         return {i: s for i, s in self.steps.items() if i in alive}
 
 
-def program(workload: Workload, evaluator: Evaluator, priced: Sequence[Priced]) -> Program:
+def program(workload: Workload, priced: Sequence[Priced]) -> Program:
     """Reads the dataflow off a workload.
 
     Args:
         workload: The model.
-        evaluator: Bound to integer sizes.
         priced: Every op with its view and cost, free ones included, in order.
     """
     flow = _Flow(workload)
@@ -107,7 +108,7 @@ def program(workload: Workload, evaluator: Evaluator, priced: Sequence[Priced]) 
             continue
         flow.step(index, op, view, cost)
     flow.finish()
-    return Program(flow.steps, {s: int(n) for s, n in evaluator.storage_bytes().items()})
+    return Program(flow.steps, flow.sizes)
 
 
 class _Flow:
@@ -115,7 +116,10 @@ class _Flow:
 
     def __init__(self, workload: Workload) -> None:
         self.steps: dict[int, Step] = {}
+        self.sizes: dict[int, int] = {}
         self._workload = workload
+        self._nbytes: dict[int, int] = {}  # by tensor
+        self._given = {t.storage for t in workload.tensors if t.role in _GIVEN}
         # Storage → (op, region, bytes) since it was last written as a whole, oldest first.
         self._chains: dict[int, list[tuple[int, Region, int]]] = {}
 
@@ -127,13 +131,17 @@ class _Flow:
 
     def step(self, index: int, op: Op, view: OpView, cost: Cost | None) -> None:
         """Takes in one op that is not free."""
-        read, write = _bytes(view, cost)
-        reads = tuple(
-            Read(region, nbytes, self._writers(region, nbytes), elements)
-            for region, (nbytes, elements) in _read_regions(view, read).items()
+        read, written = (
+            self._regions(op.inputs, view.inputs),
+            self._regions(op.outputs, view.outputs),
         )
-        eager = (read, write) if cost is not None else (0, 0)
-        step = Step(view, op.repeat, cost is not None, eager, reads, _write_regions(view, write))
+        eager = (0, 0)
+        if cost is not None:
+            eager = (int(cost.read_bytes), int(cost.write_bytes))
+            read = _touched(read, eager[0], {t.storage for t in view.outputs})
+            written = _touched(written, eager[1], set())
+        reads = tuple(Read(r, n, self._writers(r, n)) for r, n in read.items())
+        step = Step(view, op.repeat, cost is not None, eager, reads, written)
         self.steps[index] = step
         for r in reads:
             for w in r.writers:
@@ -154,6 +162,21 @@ class _Flow:
                 if not step.users:
                     step.users.append(WORLD)
 
+    def _regions(
+        self, indices: tuple[int, ...], tensors: tuple[TensorView, ...]
+    ) -> dict[Region, int]:
+        """Region → bytes; of several views from the same element the largest."""
+        found: dict[Region, int] = {}
+        for i, t in zip(indices, tensors, strict=True):
+            nbytes = self._nbytes.get(i)
+            if nbytes is None:
+                nbytes = self._nbytes[i] = int(t.nbytes)
+                self.sizes[t.storage] = max(nbytes, self.sizes.get(t.storage, 0))
+            region = (t.storage, t.offset)
+            if nbytes >= found.get(region, 0):
+                found[region] = nbytes
+        return found
+
     def _mark_chain(self, storage: int) -> None:
         for writer, _, _ in self._chains.get(storage, ()):
             self.steps[writer].users.append(WORLD)
@@ -171,63 +194,37 @@ class _Flow:
         for position in range(len(chain) - 1, -1, -1):
             writer, written, amount = chain[position]
             found.append(writer)
-            if amount >= nbytes and (written == region or position == 0):
+            whole = position == 0 and region[0] not in self._given
+            if amount >= nbytes and (written == region or whole):
                 return tuple(found)
         return (*found, WORLD)
 
 
-def _bytes(view: OpView, cost: Cost | None) -> tuple[int, int]:
-    if cost is None:
-        return int(distinct_bytes(view.inputs)), int(distinct_bytes(view.outputs))
-    return int(cost.read_bytes), int(cost.write_bytes)
+def _touched(found: dict[Region, int], nbytes: int, targets: set[int]) -> dict[Region, int]:
+    """The bytes that the cost formula counts, shared among the regions.
 
+    Formulas that count less than all of them touch a part of one: the rows of a table, the chosen
+    experts, the places of a scatter. That one gets what the others leave.
 
-def _regions(tensors: tuple[TensorView, ...]) -> dict[Region, tuple[int, int]]:
-    """Region → (bytes, elements); of several views from the same element the largest."""
-    found: dict[Region, tuple[int, int]] = {}
-    for t in tensors:
-        key, nbytes = (t.storage, t.offset), t.nbytes
-        if key not in found or nbytes > found[key][0]:
-            found[key] = (nbytes, t.elements)
-    return found
-
-
-def _read_regions(view: OpView, read: int) -> dict[Region, tuple[int, int]]:
-    """The bytes that the cost formula counts, shared among the inputs.
-
-    Formulas that count less than all inputs touch a part of one of them: the rows of a table, the
-    chosen experts, the old values under a scatter. That one gets what the others leave.
+    Args:
+        found: Bytes of whole regions.
+        nbytes: What the formula says.
+        targets: Storages that the op writes to: of these, if any, only a part is read.
     """
-    found = _regions(view.inputs)
-    missing = read - sum(n for n, _ in found.values())
+    missing = nbytes - sum(found.values())
     if not missing or not found:
         return found
-    partial = _partial(view, found)
-    found[partial] = (found[partial][0] + missing, found[partial][1])
-    return _non_negative(found)
+    among = [region for region in found if region[0] in targets] or list(found)
+    partial = max(among, key=lambda region: found[region])
+    return _non_negative({**found, partial: found[partial] + missing})
 
 
-def _partial(view: OpView, found: dict[Region, tuple[int, int]]) -> Region:
-    written = {t.storage for t in view.outputs}
-    targets = [region for region in found if region[0] in written]
-    return targets[0] if targets else max(found, key=lambda region: found[region][0])
-
-
-def _non_negative(found: dict[Region, tuple[int, int]]) -> dict[Region, tuple[int, int]]:
+def _non_negative(found: dict[Region, int]) -> dict[Region, int]:
     """Takes a deficit of one region from the others, largest first."""
-    deficit = -sum(n for n, _ in found.values() if n < 0)
-    result = {region: (max(n, 0), e) for region, (n, e) in found.items()}
-    for region in sorted(result, key=lambda r: -result[r][0]):
-        taken = min(deficit, result[region][0])
-        result[region] = (result[region][0] - taken, result[region][1])
+    deficit = -sum(n for n in found.values() if n < 0)
+    result = {region: max(n, 0) for region, n in found.items()}
+    for region in sorted(result, key=lambda r: -result[r]):
+        taken = min(deficit, result[region])
+        result[region] -= taken
         deficit -= taken
     return result
-
-
-def _write_regions(view: OpView, write: int) -> dict[Region, int]:
-    found = {region: n for region, (n, _) in _regions(view.outputs).items()}
-    missing = write - sum(found.values())
-    if missing and found:
-        first = next(iter(found))
-        found[first] = max(0, found[first] + missing)
-    return found

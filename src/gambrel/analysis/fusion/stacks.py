@@ -39,7 +39,7 @@ def group(
         InputError: No such stack.
     """
     chosen = parse_stack(stack)
-    flow = program(workload, evaluator, tuple(evaluator.costs()) if priced is None else priced)
+    flow = program(workload, tuple(evaluator.costs()) if priced is None else priced)
     return _STACKS[chosen](flow) if flow.steps else ()
 
 
@@ -49,11 +49,11 @@ def _eager(flow: Program) -> tuple[Kernel, ...]:
 
 
 def _compiled(flow: Program) -> tuple[Kernel, ...]:
-    return with_traffic(_groups(flow), flow)
+    return _grouped(flow)[1]
 
 
 def _epilogue(flow: Program) -> tuple[Kernel, ...]:
-    return with_traffic(with_epilogues(_groups(flow), flow), flow)
+    return with_traffic(with_epilogues(_grouped(flow)[0], flow), flow)
 
 
 def _ideal(flow: Program) -> tuple[Kernel, ...]:
@@ -61,13 +61,15 @@ def _ideal(flow: Program) -> tuple[Kernel, ...]:
     return with_traffic([Members(ops=live, kind=WHOLE)], flow) if live else ()
 
 
-def _groups(flow: Program) -> list[Members]:
+def _grouped(flow: Program) -> tuple[list[Members], tuple[Kernel, ...]]:
     """As a compiler forms them; without recomputation where that moves more than eager does."""
     groups = compiled(flow)
+    kernels = with_traffic(groups, flow)
     eager = sum(step.repeat * sum(step.eager_bytes) for step in flow.steps.values())
-    if sum(k.traffic_bytes for k in with_traffic(groups, flow)) > eager:
-        return compiled(flow, recompute=False)
-    return groups
+    if sum(k.traffic_bytes for k in kernels) > eager:
+        groups = compiled(flow, recompute=False)
+        kernels = with_traffic(groups, flow)
+    return groups, kernels
 
 
 _STACKS: Final[dict[Stack, Callable[[Program], tuple[Kernel, ...]]]] = {
