@@ -173,8 +173,8 @@ def _entry(
         near = ratio[bins == i] if (bins == i).sum() >= 40 else ratio
         # A quantile of few points is itself uncertain, and new shapes do worse than fitted ones.
         slack = 1 + 0.35 / len(near) ** 0.5
-        low.append(float(f"{np.quantile(near, 0.045) / slack:.3g}"))
-        high.append(float(f"{np.quantile(near, 0.955) * slack:.3g}"))
+        low.append(min(1.0, float(f"{np.quantile(near, 0.045) / slack:.3g}")))
+        high.append(max(1.0, float(f"{np.quantile(near, 0.955) * slack:.3g}")))
     return {
         "form": form.name,
         "formats": list(formats.names),

@@ -15,6 +15,7 @@ import pytest
 
 from gambrel.analysis import Bound, State
 from gambrel.analysis.analyze import Settings, analyze, block_of
+from gambrel.device.model import MemoryLevel
 from gambrel.errors import UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
 from gambrel.workload import Op
@@ -228,3 +229,32 @@ def test_causal_convention_is_said_where_it_matters():
 )
 def test_blocks(module, block):
     assert block_of(module) == block
+
+
+def test_expected_time_sums_over_ops_groups_and_total():
+    analysis = analyze(perceptron(), device(), Settings(precision="fp16"))
+    total = analysis.expected_time_s
+    parts = [op.measures.expected_time_s for op in analysis.ops]
+    for groups in (parts, [g.measures.expected_time_s for g in analysis.by_kind]):
+        assert sum(p.value for p in groups) == pytest.approx(total.value)
+        assert sum(p.low for p in groups) == pytest.approx(total.low)
+        assert sum(p.high for p in groups) == pytest.approx(total.high)
+        assert sum(p.overhead_s for p in groups) == pytest.approx(total.overhead_s)
+    assert total.value >= analysis.bound_time_s
+    assert total.confidence == "low"  # nothing is known of the toy but its roofs
+    # 10 byte/s: no launch is felt, and the expected time is spent where the bound is.
+    assert analysis.expected_bound is Bound.MEMORY
+
+
+def test_launches_can_take_most_of_the_expected_time():
+    fast = device(
+        ceilings=tuple(
+            msgspec.structs.replace(c, flop_per_s=1e12, sparse_flop_per_s=None)
+            for c in device().ceilings
+        ),
+        memory=(MemoryLevel(name="DRAM", capacity_bytes=4000, byte_per_s=1e12),),
+    )
+    analysis = analyze(perceptron(), fast, Settings(precision="fp16"))
+    assert analysis.expected_time_s.overhead_share > 0.9
+    assert analysis.expected_bound is Bound.OVERHEAD
+    assert analysis.bound is Bound.MEMORY  # the roofline's verdict is another question

@@ -105,7 +105,7 @@ def matmul(
     best: Size = None
     for rows, columns in TILES:
         tiles = b * _ceil(m / rows) * _ceil(n / columns)
-        pieces = maximum(1.0, minimum(_floor(machine.units / tiles), _floor(k / c["k_split"])))
+        pieces = maximum(1.0, minimum(machine.units / tiles, k / c["k_split"]))
         filled = tiles * pieces / machine.units
         waves = maximum(1.0, filled + c["wave"] * (_ceil(filled) - filled))
         slow = 1 + c["operand"] * (1 / rows + 1 / columns)

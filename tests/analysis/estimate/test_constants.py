@@ -1,0 +1,63 @@
+"""The data file: every number can be traced."""
+
+from pathlib import Path
+
+import pytest
+
+import gambrel
+from gambrel.analysis.estimate import packaged
+from gambrel.analysis.estimate.constants import EDGES_S
+from gambrel.analysis.estimate.kinship import LEVELS, STACKS, kin_of
+from gambrel.device import catalog
+
+PATH = Path(gambrel.__file__).parent / "analysis/calibration/constants.json"
+SETS = packaged().sets
+
+
+def test_source_and_licence_are_named():
+    source = packaged().source
+    assert "Apache-2.0, Copyright (c) 2025-2026 NVIDIA CORPORATION" in source["licence"]
+    assert (source["commit"], source["date"]) == ("095f58a5", "2026-08-21")
+    assert source["url"].startswith("https://github.com/")
+    assert source["fit"].startswith("scripts/fit_calibration.py")
+
+
+def test_file_is_small():
+    assert PATH.stat().st_size < 120_000
+
+
+@pytest.mark.parametrize("s", SETS, ids=lambda s: f"{s.stack}-{s.form}-{s.formats[0]}-{s.device}")
+def test_sets_are_complete(s):
+    assert s.stack in STACKS
+    assert s.device in {"h100-sxm5-80gb", "a100-sxm4-80gb", "l40s"}
+    assert len(s.low) == len(s.high) == len(EDGES_S) + 1
+    assert all(0 < low <= 1 <= high for low, high in zip(s.low, s.high, strict=True))
+    assert all(value >= 0 for value in s.constants.values())
+    if s.form == "stream":  # transferred, not measured, and says so
+        assert (s.points, s.confidence, s.held_out) == (0, "medium", None)
+        return
+    assert s.points >= 10
+    assert s.held_out.points >= 10
+    assert s.held_out.mape <= 0.35
+    assert s.held_out.by_stack
+
+
+def test_no_two_sets_answer_one_question():
+    keys = [(s.stack, s.form, f, s.device) for s in SETS for f in s.formats]
+    assert len(keys) == len(set(keys))
+
+
+def test_efficiencies_of_products_are_shares():
+    for s in SETS:
+        if s.form == "matmul" and "bf16" in s.formats:
+            assert 0.6 < s.constants["compute"] < 1.0
+            assert 1e3 < s.constants["launch"] < 1e4
+
+
+def test_every_device_has_kin():
+    for name in set(catalog.index().names.values()):
+        kin = kin_of(catalog.load(name), packaged())
+        assert kin is not None
+        assert kin.confidence in LEVELS[1:]
+        assert kin.low < 1 < kin.high
+        assert kin.why

@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gambrel.analysis.bounding import bound_op, roofs_of
+from gambrel.analysis.estimate import Estimator, total
+from gambrel.analysis.estimate.features import RULES
+from gambrel.analysis.result import Estimate
+from gambrel.device import catalog
+from gambrel.errors import UnknownNameError
+from gambrel.ops import cost, is_free, kinds
+from gambrel.ops.attention import visible_pairs
+from tests.analysis.estimate import views
+from tests.analysis.small import device as toy
+
+DEVICES = sorted(set(catalog.index().names.values()))
+sizes = st.integers(min_value=1, max_value=20_000)
+few = st.integers(min_value=1, max_value=64)
+ops = st.one_of(
+    st.builds(views.matmul, sizes, sizes, sizes, st.sampled_from(["fp16", "fp32", "int8", "fp8"])),
+    st.builds(views.elementwise, st.integers(min_value=1, max_value=10**9)),
+    st.builds(views.convolution, few, few, few),
+    st.builds(lambda b, c, s: views.convolution(b, c, s, groups=c), few, few, few),
+    st.builds(
+        lambda b, kv, g, q, past: views.attention(b, kv * g, kv, q, q + past),
+        few,
+        few,
+        few,
+        sizes,
+        sizes,
+    ),
+    st.builds(views.grouped, st.integers(min_value=1, max_value=8192)),
+    st.builds(
+        views.collective,
+        st.sampled_from(["all_reduce", "all_gather", "all_to_all", "broadcast"]),
+        st.integers(min_value=2, max_value=10**9),
+        st.integers(min_value=1, max_value=16),
+    ),
+)
+
+
+def expect(view, device, count=1, stack="any"):
+    roofs = roofs_of(device)
+    priced = cost(view)
+    bound = bound_op(priced, roofs, count).bound_time_s
+    return bound, Estimator(roofs, stack=stack).estimate(view, priced, bound, count)
+
+
+def on(name, view, **more):
+    return expect(view, catalog.load(name), **more)[1]
+
+
+@given(
+    view=ops,
+    name=st.sampled_from(DEVICES),
+    count=st.integers(min_value=1, max_value=5),
+    stack=st.sampled_from(["any", "vllm", "sglang", "trtllm"]),
+)
+def test_never_below_the_bound_and_inside_its_range(view, name, count, stack):
+    bound, found = expect(view, catalog.load(name), count, stack)
+    if found is None:
+        return
+    assert bound <= found.low * (1 + 1e-9)
+    assert found.low <= found.value <= found.high
+    assert 0 <= found.overhead_s <= found.value
+    assert found.confidence in {"high", "medium", "low"}
+    assert found.reason
+
+
+@given(view=ops, name=st.sampled_from(["h100-sxm5-80gb", "b200-hgx-180gb", "xeon-8480+"]))
+def test_repeats_add(view, name):
+    once, thrice = on(name, view), on(name, view, count=3)
+    assert thrice.value == pytest.approx(3 * once.value)
+    assert thrice.overhead_s == pytest.approx(3 * once.overhead_s)
+
+
+def test_arrays_equal_scalars():
+    device = catalog.load("h100-sxm5-80gb")
+    roofs = roofs_of(device)
+    batches = [1, 7, 64, 1000]
+
+    def make(b):
+        return (
+            views.matmul(b, 4096, 4096),
+            views.attention(b, 32, 8, 1, 4096),
+            views.attention(b, 32, 8, 512, 512),
+            views.convolution(b, 64, 56),
+            views.grouped(b),
+            views.elementwise(b * 1000),
+        )
+
+    for i, view in enumerate(make(np.array(batches, dtype=float))):
+        estimator = Estimator(roofs)
+        many = estimator.seconds(view, cost(view), np.zeros(len(batches))).seconds
+        for j, batch in enumerate(batches):
+            single = make(batch)[i]
+            one = estimator.seconds(single, cost(single), 0.0).seconds
+            assert many[j] == pytest.approx(one, rel=1e-9), view.kind
+
+
+def test_confidence_says_how_far_constants_were_carried():
+    view = views.matmul(4096, 4096, 4096)
+    assert on("h100-sxm5-80gb", view).confidence == "high"
+    assert "measured on this device" in on("h100-sxm5-80gb", view).reason
+    for name in ("h200-sxm-141gb", "b200-hgx-180gb", "a100-pcie-40gb", "rtx-4090"):
+        assert on(name, view).confidence == "medium", name
+    for name in ("mi300x", "tpu-v5e", "xeon-8480+", "v100-sxm2-32gb"):
+        assert on(name, view).confidence == "low", name
+    assert "constants of h100-sxm5-80gb, the same generation" in on("h200-sxm-141gb", view).reason
+
+
+def test_ranges_widen_with_distance():
+    view = views.matmul(4096, 4096, 4096)
+
+    def width(name):
+        found = on(name, view)
+        return found.high / found.value
+
+    assert width("h100-sxm5-80gb") < width("h200-sxm-141gb") < width("b200-hgx-180gb")
+    assert width("b200-hgx-180gb") < width("mi300x")
+
+
+def test_classes_without_measurements_are_never_certain():
+    for view in (views.elementwise(10**8), views.convolution(8, 64, 56)):
+        assert on("h100-sxm5-80gb", view).confidence == "medium"
+    assert "no kernels of this kind" in on("h100-sxm5-80gb", views.elementwise(10**8)).reason
+
+
+def test_every_counted_kind_has_a_rule_or_is_uncertain():
+    counted = {kind for kind in kinds() if not is_free(kind)}
+    assert set(RULES) <= counted
+    assert {"matmul", "convolution", "attention", "softmax", "collective"} <= set(RULES)
+
+
+def test_nothing_to_borrow_is_unknown():
+    view = views.matmul(64, 64, 64)
+    assert on("coral-edge-tpu", view) is None  # lives off its host link
+    assert expect(view, toy(memory=()))[1] is None
+
+
+def test_small_kernels_take_their_launch():
+    found = on("h100-sxm5-80gb", views.elementwise(1000))
+    # About 4,700 cycles at 1.83 GHz.
+    assert found.value == pytest.approx(2.6e-6, rel=0.1)
+    assert found.overhead_share > 0.95
+
+
+def test_attention_grows_efficient_with_length():
+    def share(length):
+        view = views.attention(1, 32, 8, length, length)
+        found = on("h100-sxm5-80gb", view)
+        return 4 * 128 * 32 * visible_pairs(view) / 989.4e12 / found.value
+
+    assert share(512) < share(2048) < share(8192) < 0.8
+
+
+def test_decode_bandwidth_grows_with_the_cache():
+    def share(batch):
+        found = on("h100-sxm5-80gb", views.attention(batch, 32, 8, 1, 4096))
+        return batch * 8 * 4096 * 128 * 2 * 2 / 3.35e12 / found.value
+
+    assert share(1) < share(16) < share(256)
+    assert 0.8 < share(256) < 1
+
+
+def test_narrow_weights_have_constants_of_their_own():
+    narrow = on("a100-sxm4-80gb", views.matmul(16, 4096, 4096, weight="int4"))
+    wide = on("a100-sxm4-80gb", views.matmul(16, 4096, 4096))
+    assert "on this device" in narrow.reason
+    assert narrow.overhead_s > 2 * wide.overhead_s
+
+
+def test_unknown_stack_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown stack 'vlm'; closest: any, vllm"):
+        Estimator(roofs_of(catalog.load("l4")), stack="vlm")
+
+
+def test_unknown_peak_is_unknown_time():
+    # The toy has no fp64 engine at all.
+    assert expect(views.matmul(4, 4, 4, dtype="fp64"), toy())[1] is None
+
+
+def part(value, confidence="high", reason="measured", overhead_s=0.0):
+    return Estimate(
+        value=value,
+        low=value / 2,
+        high=value * 2,
+        confidence=confidence,
+        reason=reason,
+        overhead_s=overhead_s,
+    )
+
+
+def test_totals_add_values_and_ends():
+    found = total([(part(1.0, overhead_s=0.5), 0.2), (part(3.0), 1.0)])
+    assert (found.value, found.low, found.high, found.overhead_s) == (4.0, 2.0, 8.0, 0.5)
+    assert found.overhead_share == 0.125
+
+
+def test_total_is_as_certain_as_four_fifths_of_its_time():
+    low = part(1.0, "low", "guessed")
+    assert total([(part(4.0), None), (low, None)]).confidence == "high"
+    assert total([(part(3.9), None), (low, None)]).confidence == "low"
+    assert total([(part(3.9), None), (low, None)]).reason == "guessed"
+
+
+def test_ops_without_constants_count_with_their_bound():
+    found = total([(part(4.0), 1.0), (None, 1.0), (None, None)])
+    assert (found.value, found.low) == (5.0, 3.0)
+    assert found.reason.endswith("; 1 ops without constants count with their bound")
+    assert total([(None, 1.0)]) is None
+    assert total([]) is None

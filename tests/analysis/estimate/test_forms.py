@@ -1,0 +1,269 @@
+"""Each formula once by hand, and the laws that all of them obey."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.forms import Machine
+
+#: Four units at 1 GHz before a memory of 8 byte/s: so slow that no unit runs out of bytes in
+#: flight (8 / 4 / 120e9 is nothing beside 1).
+MACHINE = Machine(units=4, clock_hz=1e9, byte_per_s=8.0)
+
+MATMUL = {
+    "launch": 5000,
+    "compute": 0.5,
+    "memory": 1.0,
+    "headroom": 2.0,
+    "k_fill": 0.0,
+    "wave": 1.0,
+    "k_split": 1e9,
+    "operand": 0.0,
+    "quantize": 0.0,
+    "unaligned": 0.0,
+}
+
+
+def matmul(constants=MATMUL, machine=MACHINE, **sizes):
+    fields = {"m": 128, "n": 192, "k": 100, "traffic_bytes": 0.0} | sizes
+    return forms.matmul(constants, machine, 1e9, **fields)
+
+
+def test_launch_is_cycles_over_clock():
+    assert forms.launch(MATMUL, MACHINE) == pytest.approx(5e-6)
+
+
+def test_matmul_takes_the_better_tile():
+    # One tile of 128×192 leaves three of four units idle: 2·128·192·100 = 4,915,200 FLOP on one
+    # unit, which has 1e9·0.5/4 FLOP/s: 39.3 ms. Six tiles of 64×64 make two waves of 819,200 FLOP
+    # each: 2 · 819,200 · 4 / 5e8 = 13.1 ms.
+    assert matmul() == pytest.approx(2 * 819_200 * 4 / 5e8)
+
+
+def test_matmul_splits_k_when_tiles_are_few():
+    # The large tile in four pieces of 25 steps: 1,228,800 FLOP a unit, 9.8 ms.
+    assert matmul({**MATMUL, "k_split": 10}) == pytest.approx(1_228_800 * 4 / 5e8)
+
+
+def test_matmul_balances_the_last_wave():
+    # 6 tiles on 4 units fill 1.5 waves; with half of the naive quantisation, 1.75.
+    assert matmul({**MATMUL, "wave": 0.5}) == pytest.approx(1.75 * 819_200 * 4 / 5e8)
+
+
+def test_matmul_pays_for_pipelines_operands_and_odd_rows():
+    fill = matmul({**MATMUL, "k_fill": 50})
+    assert fill == pytest.approx(1.5 * matmul())
+    # 1/64 + 1/64 = 1/32: 16 of it is one half more.
+    assert matmul({**MATMUL, "operand": 16}) == pytest.approx(1.5 * matmul())
+    odd = matmul({**MATMUL, "unaligned": 0.25}, m=127)
+    assert odd == pytest.approx(1.25 * matmul(m=127))
+
+
+def test_matmul_overlaps_memory_imperfectly():
+    # 3 parts of computing and 4 of streaming take 5.
+    seconds = matmul()
+    streamed = matmul(traffic_bytes=seconds * 4 / 3 * 8.0)
+    assert streamed == pytest.approx(seconds * 5 / 3)
+
+
+def test_matmul_quantises_activations_in_passes():
+    # Two passes over 16 bytes at 8 byte/s.
+    done = matmul({**MATMUL, "quantize": 2.0}, quantized_bytes=16.0)
+    assert done == pytest.approx(matmul() + 4.0)
+
+
+def test_long_kernels_run_at_the_sustained_clock():
+    hot = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=3.0)
+    # 3 over a headroom of 2 is one half too much; at 2 ms half of it is felt.
+    assert forms.sustained(MATMUL, hot, 2e-3) == pytest.approx(2.5e-3)
+    assert forms.sustained(MATMUL, MACHINE, 2e-3) == 2e-3
+    cool = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=1.0)
+    assert forms.sustained(MATMUL, cool, 2e-3) == 2e-3
+
+
+def test_bytes_in_flight_limit_wide_memories():
+    # 120 GB/s a unit: exactly half of the bandwidth is reached.
+    wide = Machine(units=10, clock_hz=1e9, byte_per_s=1.2e12)
+    assert wide.streaming(1.0) == pytest.approx(0.6e12)
+
+
+def test_grouped_matmul_by_hand():
+    c = {
+        "compute": 0.5,
+        "memory": 1.0,
+        "headroom": 2.0,
+        "rows_padded": 4.0,
+        "fill": 0.0,
+        "permute": 3.0,
+        "k_fill": 10.0,
+    }
+    # 6 rows on 2 experts are 3 each, padded to sqrt(3² + 4²) = 5: 10 rows. 2·10·8·10 = 1,600 FLOP,
+    # twice because of 10 further steps along k = 10, at 1,000·0.5 FLOP/s: 6.4 s. Weights: 64 bytes
+    # at 8 byte/s: 8 s; together sqrt(6.4² + 8²). Activations: 3 times 16 bytes: 6 s.
+    seconds = forms.grouped_matmul(
+        c,
+        MACHINE,
+        1000.0,
+        rows=6,
+        touched=2,
+        n=8,
+        k=10,
+        weight_bytes=64.0,
+        activation_bytes=16.0,
+    )
+    assert seconds == pytest.approx((6.4**2 + 8**2) ** 0.5 + 6)
+
+
+ATTENTION = {
+    "compute": 0.5,
+    "memory": 1.0,
+    "headroom": 2.0,
+    "softmax": 4.0,
+    "padding": 0.0,
+    "tile": 0.0,
+    "warm": 1.0,
+}
+
+
+def attention(constants=ATTENTION, machine=MACHINE, **changes):
+    fields = {
+        "pairs": 800.0,
+        "queries": 10,
+        "longest": 10,
+        "heads": 4,
+        "kv_heads": 4,
+        "batch": 2,
+        "head_dim": 9,
+        "traffic_bytes": 0.0,
+    } | changes
+    return forms.attention(constants, machine, 400.0, **fields)
+
+
+def test_attention_by_hand():
+    # A pair: 4·9 FLOP and a softmax of 4: 40, on a unit of 400·0.5/4 = 50 FLOP/s: 0.8 s.
+    # 800 pairs on 4 units: 160 s. The longest tile has 10 queries × 10 keys: 80 s.
+    assert attention() == pytest.approx((160**2 + 80**2) ** 0.5)
+    # 5 padded keys for 10 queries of 8 heads: 400 more pairs, 80 s more; the tile 120 s.
+    padded = attention({**ATTENTION, "padding": 5.0})
+    assert padded == pytest.approx((240**2 + 120**2) ** 0.5)
+
+
+def test_attention_reads_warm_bytes_faster():
+    cached = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=4e6)
+    computed = attention()
+    # As many bytes as the cache holds: 1 + 1/(1 + 1) = 1.5 times the bandwidth.
+    streamed = 4e6 / (8.0 * 1.5)
+    found = attention(machine=cached, traffic_bytes=4e6)
+    assert found == pytest.approx((computed**2 + streamed**2) ** 0.5)
+    cold = attention(traffic_bytes=4e6)
+    assert cold == pytest.approx((computed**2 + (4e6 / 8) ** 2) ** 0.5)
+
+
+DECODE = {
+    "memory": 1.0,
+    "compute": 1e12,
+    "tile": 0.0,
+    "warm": 0.0,
+    "wave": 0.0,
+    "keys_split": 1e9,
+    "single": 1.0,
+    "group": 0.0,
+    "combine": 0.0,
+    "serial": 1.0,
+}
+
+
+def decode(constants=DECODE, **changes):
+    fields = {
+        "batch": 4,
+        "heads": 8,
+        "kv_heads": 2,
+        "head_dim": 128,
+        "keys": 100,
+        "kv_bytes": 2.0,
+    } | changes
+    return forms.decode_attention(constants, MACHINE, 1e9, **fields)
+
+
+def test_decode_attention_streams_the_cache():
+    # 4·2 tiles of 100 keys · 2 bytes = 1,600 bytes at 8 byte/s.
+    assert decode() == pytest.approx(200)
+    # A start of 10 s a tile; two waves.
+    assert decode({**DECODE, "tile": 10e9}) == pytest.approx(200 + 2 * 10)
+
+
+def test_decode_attention_splits_keys_and_combines():
+    # One tile uses a quarter of the bandwidth: 200 bytes at 2 byte/s.
+    alone = decode(batch=1, kv_heads=1, heads=4)
+    assert alone == pytest.approx(100)
+    # In four pieces all units stream: 25 s, then 3 s to combine.
+    split = decode({**DECODE, "keys_split": 10, "combine": 3e9}, batch=1, kv_heads=1, heads=4)
+    assert split == pytest.approx(25 + 3)
+
+
+def test_stream_by_hand():
+    # 24 bytes at 8 byte/s and 8 FLOP at half of 4 FLOP/s: 3 and 4 take 5.
+    c = {"memory": 1.0, "vector": 0.5}
+    assert forms.stream(c, MACHINE, 4.0, traffic_bytes=24.0, flops=8.0) == pytest.approx(5)
+    assert forms.stream(c, MACHINE, 0.0, traffic_bytes=24.0, flops=8.0) == pytest.approx(3)
+
+
+def test_collective_by_hand():
+    # Start 1 s and 1 s for each of two further devices; 8 bytes at half of 8 byte/s: 2 s; between
+    # them twice the geometric mean of 3 and 2.
+    c = {"base_s": 1.0, "step_s": 1.0, "share": 0.5, "middle": 2.0}
+    seconds = forms.collective(c, 8.0, link_bytes=8.0, devices=4)
+    assert seconds == pytest.approx(3 + 2 + 2 * 6**0.5)
+
+
+sizes = st.integers(min_value=1, max_value=4096)
+H100 = {**MATMUL, "k_fill": 115.0, "wave": 0.4, "k_split": 1000.0, "operand": 2.0}
+BIG = Machine(units=132, clock_hz=1.83e9, byte_per_s=3.35e12, cache_bytes=5e7, power=1.0)
+
+
+@given(m=sizes, n=sizes, k=sizes, more=st.integers(min_value=1, max_value=4096))
+def test_more_work_never_takes_less(m, n, k, more):
+    def seconds(m, n, k):
+        return forms.matmul(H100, BIG, 989e12, m=m, n=n, k=k, traffic_bytes=1e6)
+
+    least = seconds(m, n, k) * (1 - 1e-12)
+    assert seconds(m + more, n, k) >= least
+    assert seconds(m, n + more, k) >= least
+    assert seconds(m, n, k + more) >= least
+
+
+@given(a=st.floats(min_value=0, max_value=1e12), b=st.floats(min_value=0, max_value=1e12))
+def test_more_bytes_never_take_less(a, b):
+    low, high = sorted((a, b))
+    by_form = (
+        lambda x: forms.matmul(H100, BIG, 989e12, m=64, n=64, k=64, traffic_bytes=x),
+        lambda x: attention(machine=BIG, traffic_bytes=x),
+        lambda x: forms.stream(
+            {"memory": 1.0, "vector": 1.0}, BIG, 1e12, traffic_bytes=x, flops=1e6
+        ),
+        lambda x: forms.collective(
+            {"base_s": 1e-5, "step_s": 0.0, "share": 1.0, "middle": 1.0},
+            4e11,
+            link_bytes=x,
+            devices=8,
+        ),
+    )
+    for seconds in by_form:
+        assert seconds(low) <= seconds(high) * (1 + 1e-12)
+
+
+def test_arrays_give_what_scalars_give():
+    m = np.array([1, 17, 300, 8192], dtype=float)
+    many = forms.matmul(H100, BIG, 989e12, m=m, n=4096, k=m * 2, traffic_bytes=m * 1e5)
+    for i, one in enumerate(m.tolist()):
+        single = forms.matmul(
+            H100, BIG, 989e12, m=int(one), n=4096, k=int(2 * one), traffic_bytes=one * 1e5
+        )
+        assert many[i] == pytest.approx(single, rel=1e-12)
+    keys = np.array([1.0, 100.0, 5000.0])
+    streamed = decode({**DECODE, "keys_split": 10, "combine": 3e9}, keys=keys, batch=1)
+    for i, one in enumerate(keys.tolist()):
+        single = decode({**DECODE, "keys_split": 10, "combine": 3e9}, keys=int(one), batch=1)
+        assert streamed[i] == pytest.approx(single, rel=1e-12)
