@@ -43,6 +43,14 @@ def test_the_most_important_of_the_shortened_columns_widens_first() -> None:
     assert [(c.title, w) for c, w in fit(columns, 20)] == [("about", 5), ("name", 13)]
 
 
+def test_a_column_without_content_is_left_out() -> None:
+    note = Column(title="note", cells=("", ""), priority=1)
+    kept = Column(title="must", cells=("", ""))
+    assert [c.title for c, _ in fit([*_columns(), note, kept], 99)] == [
+        *("name", "kind", "time", "must")
+    ]
+
+
 def test_table_lines() -> None:
     assert shown(table(_columns(), 16)) == [
         "name        time",

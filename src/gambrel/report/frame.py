@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import MissingExtraError
+
+#: Columns, in order: attributes of the op, then of its measures.
+_OF_OP: Final = ("name", "kind", "op", "module", "phase", "state", "count", "shapes")
+_OF_MEASURES: Final = (
+    "flops",
+    "matrix_flops",
+    "vector_flops",
+    "special_ops",
+    "read_bytes",
+    "write_bytes",
+    "traffic_bytes",
+    "arithmetic_intensity",
+    "ridge_point",
+    "attainable_flop_per_s",
+    "bound",
+    "bound_time_s",
+    "time_share",
+    "compute_utilization",
+    "memory_utilization",
+)
 
 
 def to_dataframe(analysis: Analysis) -> Any:
     """One row an op, base SI units, unknown as missing.
 
     Returns:
-        A ``pandas.DataFrame``.
+        A ``pandas.DataFrame``; without ops it has its columns all the same.
 
     Raises:
         MissingExtraError: pandas is not installed.
@@ -21,33 +42,10 @@ def to_dataframe(analysis: Analysis) -> Any:
         import pandas as pd
     except ImportError as error:
         raise MissingExtraError("pandas", "dataframe", "a data frame") from error
-    return pd.DataFrame([_row(op) for op in analysis.ops])
+    return pd.DataFrame(map(_row, analysis.ops), columns=[*_OF_OP, *_OF_MEASURES])
 
 
-def _row(op: OpResult) -> dict[str, Any]:
-    m = op.measures
-    return {
-        "name": op.name,
-        "kind": op.kind,
-        "op": op.op,
-        "module": op.module,
-        "phase": op.phase,
-        "state": op.state.value,
-        "count": op.count,
-        "shapes": op.shapes,
-        "flops": m.flops,
-        "matrix_flops": m.matrix_flops,
-        "vector_flops": m.vector_flops,
-        "special_ops": m.special_ops,
-        "read_bytes": m.read_bytes,
-        "write_bytes": m.write_bytes,
-        "traffic_bytes": m.traffic_bytes,
-        "arithmetic_intensity": m.arithmetic_intensity,
-        "ridge_point": m.ridge_point,
-        "attainable_flop_per_s": m.attainable_flop_per_s,
-        "bound": m.bound.value if m.bound else None,
-        "bound_time_s": m.bound_time_s,
-        "time_share": m.time_share,
-        "compute_utilization": m.compute_utilization,
-        "memory_utilization": m.memory_utilization,
-    }
+def _row(op: OpResult) -> list[Any]:
+    found = [getattr(op, name) for name in _OF_OP]
+    found += [getattr(op.measures, name) for name in _OF_MEASURES]
+    return [value.value if isinstance(value, Enum) else value for value in found]

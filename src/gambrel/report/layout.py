@@ -80,13 +80,13 @@ def fit(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     """Chooses the columns that fit into ``width`` and how wide each becomes, in the given order.
 
     Columns are admitted by priority at their least width; what is left then widens the shortened
-    ones, the most important first.
+    ones, the most important first. A column that may go and says nothing goes.
     """
     widths: dict[int, int] = {}
     spare = width + GAP
     ranked = sorted(columns, key=lambda c: c.priority)
     for column in ranked:
-        if column.least + GAP <= spare or column.priority == 0:
+        if column.priority == 0 or (any(column.cells) and column.least + GAP <= spare):
             widths[id(column)] = column.least
             spare -= column.least + GAP
     for column in ranked:
