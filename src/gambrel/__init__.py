@@ -37,6 +37,7 @@ _HOMES = {
     "UnifiedAnalyzer": "gambrel.unified",
     "analyze": "gambrel.api",
     "calibrate": "gambrel.api",
+    "check": "gambrel.api",
     "load": "gambrel.api",
     "load_model": "gambrel.api",
     "sweep": "gambrel.api",
@@ -69,6 +70,7 @@ __all__ = [
     "__version__",
     "analyze",
     "calibrate",
+    "check",
     "load",
     "load_model",
     "sweep",
@@ -76,7 +78,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
-    from gambrel.api import analyze, load, load_model, sweep
+    from gambrel.api import analyze, check, load, load_model, sweep
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,

@@ -15,6 +15,7 @@ from gambrel.device.model import Device
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
+    from gambrel.analysis.advise.check import Check
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.sweep import Sweep
     from gambrel.workload import Workload
@@ -214,6 +215,63 @@ def sweep(
         [precision] if isinstance(precision, str) else list(precision),
         {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()},
     )
+
+
+def check(
+    model: Any = None,
+    hardware: Hardware | None = None,
+    *,
+    latency: str | float | None = None,
+    throughput: str | float | None = None,
+    power: str | float | None = None,
+    energy: str | float | None = None,
+    memory: str | float | None = None,
+    spec: str | PathLike[str] | None = None,
+    **question: Any,
+) -> Check:
+    """Whether a model on a device meets limits, and what would help where it does not.
+
+    Args:
+        model: As for `analyze`; None takes the one of the requirements file.
+        hardware: As for `analyze`; None takes the one of the requirements file.
+        latency: At most, for the whole batch: ``"10ms"``, or a number in s.
+        throughput: At least, items a second: ``"30fps"``, or a number.
+        power: At most: ``"15W"``, or a number in W.
+        energy: At most, per item: ``"500mJ"``, or a number in J.
+        memory: At most: ``"4GiB"``, or a number in bytes.
+        spec: A requirements file (TOML, see docs/advise.md); arguments given here win.
+        **question: Any other argument of `analyze`.
+
+    Returns:
+        The verdict of each limit and overall; for a FAIL, changes that would make it pass.
+
+    Raises:
+        InputError: No limit, a limit without a unit, no model or no hardware.
+    """
+    from gambrel.analysis.advise.check import check as check_analysis
+    from gambrel.analysis.advise.limits import parse_limits, read_spec
+
+    limits: dict[str, str | float | None] = {}
+    if spec is not None:
+        required = read_spec(Path(spec))
+        limits.update(required.limits)
+        model, hardware = model or required.model, hardware or required.hardware
+        for name in ("batch_size", "precision"):
+            question[name] = question.get(name) or getattr(required, name.removesuffix("_size"))
+    given = {
+        "latency": latency,
+        "throughput": throughput,
+        "power": power,
+        "energy": energy,
+        "memory": memory,
+    }
+    wanted = parse_limits(limits | {k: v for k, v in given.items() if v is not None})
+    if model is None or hardware is None:
+        raise InputError(
+            f"which {'model' if model is None else 'device'}? Name a model and --hardware, or put "
+            "model and hardware into the requirements file."
+        )
+    return check_analysis(analyze(model, hardware, **question), wanted)
 
 
 def calibrate(

@@ -39,6 +39,8 @@ _UNITS: Final[dict[str, frozenset[str]]] = {
     "size": frozenset({"", "b", "byte", "bytes"}),
     "time": frozenset({"s", "sec"}),
     "power": frozenset({"w", ""}),
+    "energy": frozenset({"j", "joule", "joules", ""}),
+    "throughput": frozenset({"", "/s", "fps", "hz", "items/s", "samples/s", "images/s", "qps"}),
 }
 
 _NUMBER: Final = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?$")
@@ -49,8 +51,8 @@ def parse_quantity(text: str, quantity: str) -> float:
 
     Args:
         text: For example ``"989T"``, ``"3.35TB/s"``, ``"10ms"``, ``"4096MB"``, ``"4GiB"``.
-        quantity: ``"rate"`` (FLOP/s), ``"bandwidth"`` (byte/s), ``"size"`` (byte), ``"time"`` (s)
-            or ``"power"`` (W).
+        quantity: ``"rate"`` (FLOP/s), ``"bandwidth"`` (byte/s), ``"size"`` (byte), ``"time"`` (s),
+            ``"power"`` (W), ``"energy"`` (J) or ``"throughput"`` (items/s).
 
     Raises:
         InputError: Not a number, not finite, not positive, or a unit of another quantity.
@@ -79,6 +81,8 @@ _EXAMPLE: Final[dict[str, str]] = {
     "size": "4096MB or 4GiB",
     "time": "10ms",
     "power": "15W",
+    "energy": "500mJ",
+    "throughput": "30fps or 1k/s",
 }
 
 _SCALE: Final = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -1,0 +1,123 @@
+"""Does a model on a device meet what is required of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gambrel.analysis.advise.figures import Facts, facts_of
+from gambrel.analysis.advise.limits import Limit
+from gambrel.analysis.advise.verdict import Constraint, Verdict, judge, worst
+from gambrel.analysis.result import Analysis
+from gambrel.device.roofs import main_memory
+from gambrel.units import format_capacity, format_number, format_si
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes that were applied and analyzed again.
+
+    Attributes:
+        changes: As `gambrel what-if --change` takes them.
+        about: What they are and what they cost.
+        verdict: Overall, with them.
+        constraints: Every requirement, with them.
+    """
+
+    changes: tuple[str, ...]
+    about: str
+    verdict: Verdict
+    constraints: tuple[Constraint, ...]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to "will it do?".
+
+    Attributes:
+        model: Name of the model.
+        hardware: Id of the device.
+        precision: Number format.
+        sizes: Symbol → value.
+        verdict: The worst of all requirements.
+        confidence: Of that verdict.
+        reason: Of that verdict.
+        constraints: One a requirement.
+        fixes: For a verdict that is not met: changes that would meet it, best first.
+        notes: What the user must know: choices made for them, contradictions, assumptions.
+    """
+
+    model: str
+    hardware: str
+    precision: str
+    sizes: dict[str, int]
+    verdict: Verdict
+    confidence: str
+    reason: str
+    constraints: tuple[Constraint, ...]
+    fixes: tuple[Fix, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
+    """Judges an analysis against limits.
+
+    Args:
+        analysis: The model on the device.
+        limits: At least one; see `gambrel.analysis.advise.limits.parse_limits`.
+    """
+    constraints = judge_all(analysis, limits)
+    verdict = worst(c.verdict for c in constraints)
+    decisive = next(c for c in constraints if c.verdict is verdict)
+    return Check(
+        model=analysis.model.name,
+        hardware=analysis.hardware.id,
+        precision=analysis.model.precision,
+        sizes=dict(analysis.model.symbols),
+        verdict=verdict,
+        confidence=decisive.confidence,
+        reason=f"{decisive.metric}: {decisive.reason}",
+        constraints=constraints,
+        notes=(
+            *contradictions(limits, facts_of(analysis)),
+            *_precision_note(analysis),
+            *analysis.assumptions,
+        ),
+    )
+
+
+def judge_all(analysis: Analysis, limits: Sequence[Limit]) -> tuple[Constraint, ...]:
+    """Every limit; and the memory of the device where the model does not fit into it."""
+    facts = facts_of(analysis)
+    found = tuple(judge(facts, limit) for limit in limits)
+    capacity = capacity_limit(analysis)
+    if capacity is None or facts.memory_bytes <= capacity.value:
+        return found
+    beyond = judge(facts, capacity)
+    why = f"does not fit into the {format_capacity(capacity.value)} of {analysis.hardware.id}"
+    return (*found, msgspec.structs.replace(beyond, metric="capacity", reason=why))
+
+
+def capacity_limit(analysis: Analysis) -> Limit | None:
+    """The memory of the device as a limit; None where models need not fit into it."""
+    memory = main_memory(analysis.hardware)
+    if memory is None or memory.capacity_bytes is None:
+        return None
+    return Limit(metric="memory", value=float(memory.capacity_bytes))
+
+
+def contradictions(limits: Sequence[Limit], facts: Facts) -> tuple[str, ...]:
+    """Limits that ask for less than another one implies, in sentences."""
+    wanted = {limit.metric: limit.value for limit in limits}
+    latency, rate = wanted.get("latency"), wanted.get("throughput")
+    if latency is None or rate is None or rate * latency <= facts.items:
+        return ()
+    return (
+        f"{format_number(rate)} items/s at batch {facts.items} need a batch every "
+        f"{format_si(facts.items / rate, 's')}, less than the {format_si(latency, 's')} of the "
+        "latency limit: raise the batch or the throughput limit decides.",
+    )
+
+
+def _precision_note(analysis: Analysis) -> tuple[str, ...]:
+    reason = analysis.model.precision_reason
+    return () if reason == "as asked" else (f"{reason.rstrip('.')}.",)

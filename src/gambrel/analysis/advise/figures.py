@@ -1,0 +1,218 @@
+"""The figures that decisions rest on, each with what is expected and what is certain.
+
+They come from a few facts about a model on a device, so that one device and a whole catalog are
+judged by the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gambrel.analysis.advise.limits import METRICS
+from gambrel.analysis.result import Analysis, Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one run of a model on a device.
+
+    Attributes:
+        items: Items of the batch.
+        expected: Expected time of the batch; None when unknown.
+        bound_s: Roofline bound of the batch; None when no roof is known.
+        floor_s: Bound with perfect fusion and overlap: no software beats it.
+        memory_bytes: Footprint.
+        power_cap_w: Thermal design power; None when not published.
+        unmodelled: Ops without a formula, which every time leaves out.
+        price: As the user gave it.
+    """
+
+    items: int
+    expected: Estimate | None
+    bound_s: float | None
+    floor_s: float | None
+    memory_bytes: int
+    power_cap_w: float | None
+    unmodelled: int = 0
+    price: float | None = None
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure.
+
+    Attributes:
+        metric: A key of `METRICS`.
+        unit: Of all numbers.
+        value: Expected; None when unknown.
+        low: Lower end of the range; for an unknown value, what it exceeds as the stack is.
+        high: Upper end of the range.
+        best: No run is better; proves that a limit cannot be met. None when nothing proves it.
+        worst: No run is worse; proves that a limit is met. None when nothing proves it.
+        confidence: ``high``, ``medium`` or ``low``; empty when unknown.
+        reason: Where the figure and its confidence come from, or why it is unknown.
+    """
+
+    metric: str
+    unit: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+    worst: float | None = None
+    confidence: str = ""
+    reason: str = ""
+
+
+def facts_of(analysis: Analysis) -> Facts:
+    """The facts of an analysis."""
+    return Facts(
+        items=items_of(analysis),
+        expected=analysis.expected_time_s,
+        bound_s=analysis.bound_time_s,
+        floor_s=analysis.ideal_bound_time_s,
+        memory_bytes=analysis.footprint.total_bytes,
+        power_cap_w=analysis.hardware.tdp_w,
+        unmodelled=sum(analysis.unmodelled.values()),
+    )
+
+
+def items_of(analysis: Analysis) -> int:
+    """Items of the batch."""
+    return analysis.model.symbols.get("batch", 1)
+
+
+def figure(facts: Facts, metric: str) -> Figure:
+    """One figure.
+
+    Raises:
+        KeyError: No such metric; callers have checked the name.
+    """
+    return _FIGURES[metric](facts)
+
+
+def _latency(facts: Facts) -> Figure:
+    best = min((t for t in (facts.bound_s, facts.floor_s) if t is not None), default=None)
+    expected = facts.expected
+    if expected is None:
+        why = "no constants to expect a time from on this device"
+        return _made("latency", low=facts.bound_s, best=best, reason=why)
+    if facts.unmodelled:
+        why = f"{facts.unmodelled} ops have no formula, so the time is not known"
+        return _made("latency", low=expected.low, best=best, reason=why)
+    return _made(
+        "latency",
+        value=expected.value,
+        low=expected.low,
+        high=expected.high,
+        best=best,
+        confidence=expected.confidence,
+        reason=expected.reason,
+    )
+
+
+def _throughput(facts: Facts) -> Figure:
+    time = _latency(facts)
+
+    def rate(seconds: float | None) -> float | None:
+        return facts.items / seconds if seconds else None
+
+    return _made(
+        "throughput",
+        value=rate(time.value),
+        low=rate(time.high),
+        high=rate(time.low),
+        best=rate(time.best),
+        confidence=time.confidence,
+        reason=time.reason,
+    )
+
+
+def _power(facts: Facts) -> Figure:
+    if facts.power_cap_w is None:
+        return _made("power", reason="no thermal design power is published")
+    why = "no more than the thermal design power of the device; host and supply not included"
+    return _made("power", worst=facts.power_cap_w, reason=why)
+
+
+def _energy(facts: Facts) -> Figure:
+    time, power = _latency(facts), _power(facts)
+    if time.high is None or power.worst is None:
+        return _made("energy", reason=time.reason if time.high is None else power.reason)
+    return _made(
+        "energy",
+        worst=power.worst * time.high / facts.items,
+        confidence=time.confidence,
+        reason="no more than the thermal design power times the upper end of the time",
+    )
+
+
+def _efficiency(facts: Facts) -> Figure:
+    joules = _energy(facts)
+
+    def per_joule(value: float | None) -> float | None:
+        return 1 / value if value else None
+
+    return _made(
+        "efficiency",
+        value=per_joule(joules.value),
+        low=per_joule(joules.high),
+        high=per_joule(joules.low),
+        best=per_joule(joules.best),
+        worst=per_joule(joules.worst),
+        confidence=joules.confidence,
+        reason=joules.reason,
+    )
+
+
+def _memory(facts: Facts) -> Figure:
+    need = float(facts.memory_bytes)
+    why = "tensors alive at once; allocator rounding and library workspace not included"
+    return _made(
+        "memory", value=need, low=need, high=need, best=need, confidence="high", reason=why
+    )
+
+
+def _price(facts: Facts) -> Figure:
+    if facts.price is None:
+        return _made("price", reason="no price was given")
+    p = facts.price
+    return _made("price", value=p, low=p, high=p, best=p, confidence="high", reason="as given")
+
+
+_FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
+    "latency": _latency,
+    "throughput": _throughput,
+    "power": _power,
+    "energy": _energy,
+    "efficiency": _efficiency,
+    "memory": _memory,
+    "price": _price,
+}
+
+
+def _made(
+    metric: str,
+    *,
+    value: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    best: float | None = None,
+    worst: float | None = None,
+    confidence: str = "",
+    reason: str = "",
+) -> Figure:
+    return Figure(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        value=value,
+        low=low,
+        high=high,
+        best=best,
+        worst=worst,
+        confidence=confidence,
+        reason=reason,
+    )

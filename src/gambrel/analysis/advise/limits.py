@@ -1,0 +1,195 @@
+"""What a user requires: limits with units, from texts, numbers or a requirements file."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.units import format_number, format_si, parse_quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A figure that can be limited or compared.
+
+    Attributes:
+        name: As in options and JSON.
+        unit: SI unit.
+        more_is_better: False for costs, True for throughput and efficiency.
+        quantity: How its text is read, for `gambrel.units.parse_quantity`; empty: plain number.
+        example: What to write.
+        bare: Whether a number without a unit is clear.
+    """
+
+    name: str
+    unit: str
+    more_is_better: bool = False
+    quantity: str = ""
+    example: str = ""
+    bare: bool = False
+
+
+#: All metrics, in the order in which they are shown.
+METRICS: Final[dict[str, Metric]] = {
+    m.name: m
+    for m in (
+        Metric(name="latency", unit="s", quantity="time", example="10ms"),
+        Metric(
+            name="throughput",
+            unit="item/s",
+            more_is_better=True,
+            quantity="throughput",
+            example="30fps",
+            bare=True,
+        ),
+        Metric(name="power", unit="W", quantity="power", example="15W"),
+        Metric(name="energy", unit="J/item", quantity="energy", example="500mJ"),
+        Metric(name="efficiency", unit="item/J", more_is_better=True, example="100", bare=True),
+        Metric(name="memory", unit="byte", quantity="size", example="4096MB or 4GiB"),
+        Metric(name="price", unit="", example="300", bare=True),
+    )
+}
+
+#: What `check` takes; the others are for comparing.
+LIMITED: Final = ("latency", "throughput", "power", "energy", "memory")
+
+_BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
+_SPEC_KEYS: Final = ("model", "hardware", "batch", "precision", "limits")
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """One requirement.
+
+    Attributes:
+        metric: A key of `METRICS`.
+        value: In the metric's unit: a most, or a least for metrics of which more is better.
+    """
+
+    metric: str
+    value: float
+
+    @property
+    def text(self) -> str:
+        """For a reader: ``"latency ≤ 10 ms"``."""
+        sign = "≥" if METRICS[self.metric].more_is_better else "≤"
+        return f"{self.metric} {sign} {format_metric(self.metric, self.value)}"
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """A requirements file.
+
+    Attributes:
+        limits: Metric → text with unit.
+        model: Name or path; None leaves it to the caller.
+        hardware: Name or path of a device.
+        batch: Items at once.
+        precision: Number format.
+    """
+
+    limits: dict[str, Any]
+    model: str | None = None
+    hardware: str | None = None
+    batch: int | None = None
+    precision: str | None = None
+
+
+def parse_limits(wanted: Mapping[str, str | float | None]) -> tuple[Limit, ...]:
+    """Limits from texts with units, or from numbers in SI units; None is no limit.
+
+    Raises:
+        InputError: A text that is no such quantity, has no unit, or is not positive; no limit.
+        UnknownNameError: No such metric.
+    """
+    for name in wanted:
+        if name not in METRICS:
+            raise UnknownNameError("limit", name, LIMITED)
+    found = tuple(
+        Limit(metric=name, value=parse_value(name, given))
+        for name in METRICS
+        if (given := wanted.get(name)) is not None
+    )
+    if not found:
+        raise InputError("give at least one limit, e.g. latency 10ms, power 15W or memory 4GiB.")
+    return found
+
+
+def parse_value(name: str, given: str | float) -> float:
+    """One value of a metric in its unit, from a text or from a number in that unit.
+
+    Raises:
+        InputError: As `parse_limits`.
+    """
+    metric = METRICS[name]
+    if isinstance(given, str):
+        if not metric.bare and _BARE.match(given):
+            raise InputError(f"{name} {given!r} has no unit; write for example {metric.example}.")
+        if metric.quantity:
+            return _quantity(metric, given)
+        given = _number(metric, given)
+    if isinstance(given, bool) or not math.isfinite(given) or given <= 0:
+        raise InputError(f"{name} {given!r}: give a positive number, e.g. {metric.example!r}.")
+    return float(given)
+
+
+def _quantity(metric: Metric, text: str) -> float:
+    try:
+        return parse_quantity(text, metric.quantity)
+    except InputError as error:
+        raise InputError(f"{metric.name}: {error}") from None
+
+
+def _number(metric: Metric, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"{metric.name} {text!r}: write a number, e.g. {metric.example}."
+        ) from None
+
+
+def read_spec(path: Path) -> Spec:
+    """Reads a requirements file: TOML with a table ``[limits]``; docs/advise.md shows one.
+
+    Raises:
+        FileFormatError: Missing, no TOML, or keys that mean nothing here.
+        InputError: A number without a unit.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not TOML: {error}.") from None
+    unknown = sorted(set(data) - set(_SPEC_KEYS))
+    if unknown:
+        known = ", ".join(_SPEC_KEYS)
+        raise FileFormatError(
+            f"{path}: unknown key {unknown[0]!r}; a requirements file has {known}."
+        )
+    try:
+        spec = msgspec.convert({"limits": {}, **data}, Spec)
+    except msgspec.ValidationError as error:
+        raise FileFormatError(f"{path}: {error}.") from None
+    # A number in a file carries no unit; as text it is refused where that is unclear.
+    texts = {name: v if isinstance(v, str) else repr(v) for name, v in spec.limits.items()}
+    return msgspec.structs.replace(spec, limits=texts)
+
+
+def format_metric(name: str, value: float | None, digits: int = 4) -> str:
+    """A value of a metric for a reader; unknown stays ``"unknown"``."""
+    if value is None:
+        return "unknown"
+    if name in {"throughput", "efficiency"}:
+        text = f"{value:,.0f}" if value >= 1000 else format_number(value, digits)
+        return text + ("/s" if name == "throughput" else "/J")
+    if name == "price":
+        return format_number(value, 6)
+    return format_si(value, {"energy": "J", "memory": "B"}.get(name, METRICS[name].unit), digits)
