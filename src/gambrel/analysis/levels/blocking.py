@@ -89,12 +89,16 @@ def _order(tile: Tile) -> tuple[int, int]:
 def _schedules(p: Product, capacity: int, instances: int) -> Iterator[Tile]:
     a, b = p.a_bytes / (p.batches * p.m * p.k), p.b_bytes / (p.batches * p.n * p.k)
     acc = p.accumulator_bytes
-    # Least a·n/columns + b·m/rows under rows·columns·acc = capacity: rows/columns = b/a.
-    best = math.sqrt(capacity / acc * (b / a if a and b else 1.0))
-    for rows in _near(p.m, best):
+    # Least a·n/columns + b·m/rows under acc·rows·columns + a·rows + b·columns = capacity: rows are
+    # to columns as b to a; with side = sqrt(rows·columns), acc·side² + 2·sqrt(a·b)·side = capacity.
+    ratio = math.sqrt(b / a if a and b else 1.0)
+    side = (math.sqrt(a * b + acc * capacity) - math.sqrt(a * b)) / acc
+    for rows in _near(p.m, side * ratio):
         columns = _fitting(capacity, acc * rows + b, a * rows, p.n)
-        rows_then = _fitting(capacity, acc * columns + a, b * columns, p.m)
-        yield _tile(p, rows_then, columns)
+        yield _tile(p, _fitting(capacity, acc * columns + a, b * columns, p.m), columns)
+    for columns in _near(p.n, side / ratio):
+        rows = _fitting(capacity, acc * columns + a, b * columns, p.m)
+        yield _tile(p, rows, _fitting(capacity, acc * rows + b, a * rows, p.n))
     shared = max(1, min(instances // p.batches, instances))
     if p.b_bytes / p.batches + a * p.k + acc * p.n <= capacity:
         yield _tile(p, 1, p.n, b_passes=min(shared, p.m), whole_window=True)
