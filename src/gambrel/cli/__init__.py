@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,6 +46,8 @@ def _run(argv: Sequence[str]) -> int:
         return _fail(_usage(error))
     except typer.Abort:
         return _interrupted()
+    if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this
+        return _interrupted()
     return code if isinstance(code, int) else 0
 
 
@@ -65,4 +69,4 @@ def _fail(message: str) -> int:
 
 def _interrupted() -> int:
     print("gambrel: interrupted", file=sys.stderr)
-    return 130
+    return INTERRUPTED

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="The catalog of devices: peaks, bandwidths, where each number comes from.",
+    epilog="Examples: gambrel hardware list --category edge\n\ngambrel hardware show h100",
     no_args_is_help=True,
 )
 

@@ -8,7 +8,11 @@ import typer
 
 from gambrel.cli.output import json_text, write_text
 
-app = typer.Typer(help="The models that are built in.", no_args_is_help=True)
+app = typer.Typer(
+    help="The models that are built in.",
+    epilog="Example: gambrel models list llama",
+    no_args_is_help=True,
+)
 
 
 @app.command("list", epilog="Example: gambrel models list llama")
