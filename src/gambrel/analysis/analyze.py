@@ -12,6 +12,7 @@ import msgspec
 from gambrel._version import __version__
 from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_of, share_of
 from gambrel.analysis.estimate import Calibration, Estimator
+from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
@@ -134,6 +135,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         expected_bound=_expected_bound(rows),
         stack=parse_stack(settings.stack).value,
         launches=sum(row.launches for row in rows),
+        energy=energy(total, device, values.get("batch", 1)),
         cached_bound_time_s=cached_bound(row.measures for row in rows),
     )
 

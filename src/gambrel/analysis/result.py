@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gambrel.device.model import Device
+from gambrel.device.model import Device, Source
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -51,6 +51,15 @@ UNITS: dict[str, str] = {
     "parameters": "1",
     "launches": "1",
     "tdp_w": "W",
+    "energy_j": "J",
+    "static_j": "J",
+    "compute_j": "J",
+    "memory_j": "J",
+    "energy_upper_bound_j": "J",
+    "energy_per_inference_j": "J",
+    "inferences": "1",
+    "inferences_per_j": "1/J",
+    "average_power_w": "W",
     "capacity_bytes": "byte",
     "byte_per_s": "byte/s",
     "flop_per_s": "FLOP/s",
@@ -333,6 +342,57 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimate of the energy of one run; never a measurement. See docs/energy.md.
+
+    Attributes:
+        energy_j: J; None where a part has no published constant.
+        static_j: Share that is drawn whatever the device does, over ``time_s``.
+        compute_j: Arithmetic.
+        memory_j: Traffic of the main memory.
+        energy_upper_bound_j: Thermal design power for ``time_s``; None when either is unknown.
+        capped: Whether the sum of the parts was above that bound.
+        time_s: Seconds that the estimate is for.
+        time_kind: ``expected`` or ``bound``.
+        inferences: Items that the run handles.
+        confidence: ``low``, or ``unknown`` without an estimate.
+        reason: Why.
+        missing: What no constant was found for.
+        notes: What else is left out or assumed.
+        sources: Where the constants come from.
+    """
+
+    energy_j: float | None
+    static_j: float | None
+    compute_j: float | None
+    memory_j: float | None
+    energy_upper_bound_j: float | None
+    capped: bool
+    time_s: float | None
+    time_kind: str
+    inferences: int
+    confidence: str
+    reason: str
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def average_power_w(self) -> float | None:
+        """Estimated energy over time, W."""
+        return self.energy_j / self.time_s if self.energy_j is not None and self.time_s else None
+
+    @property
+    def energy_per_inference_j(self) -> float | None:
+        """Estimated J for one item."""
+        return None if self.energy_j is None else self.energy_j / self.inferences
+
+    @property
+    def inferences_per_j(self) -> float | None:
+        """Items for one J of the estimate."""
+        return self.inferences / self.energy_j if self.energy_j else None
+
+
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What was analyzed.
 
@@ -389,6 +449,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         cached_bound_time_s: Bound with the traffic of ``total.levels`` in place of the compulsory
             one; None when no level is known.
         footprint: Memory needed.
+        energy: An estimate of the energy of a run, with its sources; None when not asked for.
         conventions: How causal attention etc. were counted.
         assumptions: What was assumed: about the model, the precision, the device.
         warnings: What the user should not overlook.
@@ -425,6 +486,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     cached_bound_time_s: float | None = None
     stack: str = "eager"
     launches: int = 0
+    energy: EnergyEstimate | None = None
     schema_version: int = SCHEMA_VERSION
 
     def folded(self) -> tuple[OpResult, ...]:

@@ -11,6 +11,7 @@ import msgspec
 
 from gambrel.analysis.result import SCHEMA_VERSION, Analysis, Footprint, Group, Measures, OpResult
 from gambrel.errors import FileFormatError
+from gambrel.report.energy import DERIVED as DERIVED_ENERGY
 from gambrel.report.options import Options
 from gambrel.report.terms import ALL_UNITS, DEFINITIONS, DERIVED
 
@@ -71,6 +72,8 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
         "by_module": _rows(analysis.by_module, stored["by_module"]),
         "footprint": _footprint(analysis.footprint, stored["footprint"]),
     }
+    if analysis.energy is not None:
+        body["energy"] = {k: getattr(analysis.energy, k) for k in DERIVED_ENERGY} | stored["energy"]
     order = ("model", "hardware", "sparsity", "total", "ops", "by_kind", "by_module", "footprint")
     return head | {key: stored[key] for key in order} | stored | body
 

@@ -1,0 +1,116 @@
+"""The constants of the energy estimate and their sources, read from ``energy_constants.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from gambrel.device.model import Device, Source
+from gambrel.device.roofs import main_memory
+
+#: Format of the sum that a matrix engine keeps: floating products add in fp32, integers in int32.
+_ACCUMULATOR = {"int8": "int32", "uint8": "int32", "int32": "int32"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sourced:
+    """A figure with where it comes from.
+
+    Attributes:
+        value: In J, J/FLOP, J/byte or W.
+        sources: Every document that it rests on.
+        note: What the reader must know of it.
+    """
+
+    value: float
+    sources: tuple[Source, ...]
+    note: str = ""
+
+
+def static_power(device: Device) -> Sourced | None:
+    """Power that the device draws whatever it does, W; None where none is published."""
+    found = _data()["static"].get(device.id)
+    return None if found is None else Sourced(value=found["watt"], sources=_sources(found))
+
+
+def memory_energy(device: Device) -> Sourced | None:
+    """Energy of the main memory, J/byte; None without a figure for its technology."""
+    memory = main_memory(device)
+    found = _data()["memories"].get(memory.technology) if memory else None
+    if found is None:
+        return None
+    return Sourced(
+        value=found["pj_per_bit"] * 8e-12, sources=_sources(found), note=found.get("note", "")
+    )
+
+
+def work_energy(device: Device, work_class: str, dtype: str) -> Sourced | None:
+    """Energy of arithmetic, J/FLOP, in the arithmetic unit alone; None without a figure.
+
+    A matrix engine multiplies in ``dtype`` and adds in the accumulator's format, so a FLOP takes
+    half of both. Element-wise work is taken as additions and multiplications in equal parts.
+
+    Args:
+        device: Its architecture decides the process node.
+        work_class: ``matrix`` or ``vector``.
+        dtype: Number format of the operands.
+    """
+    place = _architecture(device)
+    if place is None or work_class not in ("matrix", "vector"):
+        return None
+    add, mul, sources = _node(place["node"])
+    summed = _ACCUMULATOR.get(dtype, "fp32") if work_class == "matrix" else dtype
+    if dtype not in mul or summed not in add:
+        return None
+    return Sourced(
+        value=(mul[dtype] + add[summed]) / 2 * 1e-12,
+        sources=(*_sources(place), *sources),
+        note=place.get("note", ""),
+    )
+
+
+def node_of(device: Device) -> str:
+    """Process node of the device; empty where the table has none."""
+    place = _architecture(device)
+    return str(place["node"]) if place else ""
+
+
+def _architecture(device: Device) -> dict[str, str] | None:
+    places: dict[str, dict[str, str]] = _data()["architectures"]
+    matches = [start for start in places if device.architecture.startswith(start)]
+    return places[max(matches, key=len)] if matches else None
+
+
+def _node(name: str) -> tuple[dict[str, float], dict[str, float], tuple[Source, ...]]:
+    """Energies of additions and multiplications in a node, pJ, with the sources."""
+    node = _data()["nodes"][name]
+    if "of" not in node:
+        return node["add"], node["mul"], _sources(node)
+    add, mul, sources = _node(node["of"])
+    times = node["times"]
+    return (
+        {k: v * times for k, v in add.items()},
+        {k: v * times for k, v in mul.items()},
+        (*sources, *_sources(node)),
+    )
+
+
+def _sources(entry: dict[str, Any]) -> tuple[Source, ...]:
+    found = _data()["sources"][entry["source"]]
+    return (
+        Source(
+            title=found["title"],
+            url=found.get("url", ""),
+            date=found.get("date", ""),
+            confidence=found["confidence"],
+        ),
+    )
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    text = (resources.files(__package__) / "energy_constants.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
