@@ -1,0 +1,23 @@
+"""What profilers recorded, and how it stands under the roofs of a device.
+
+`records` holds what any reader of `gambrel.traces` returns; `aggregate` adds launches up; `place`
+holds them against a device, with `warn` for what looks wrong.
+"""
+
+from gambrel.analysis.samples.aggregate import GROUPINGS, aggregate
+from gambrel.analysis.samples.place import LevelPlace, Placed, Standing, place
+from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+
+__all__ = [
+    "GROUPINGS",
+    "Known",
+    "LevelPlace",
+    "MeasuredTraffic",
+    "MeasuredWork",
+    "Placed",
+    "Sample",
+    "Samples",
+    "Standing",
+    "aggregate",
+    "place",
+]

@@ -1,0 +1,141 @@
+"""Samples: what a profiler, a trace or a table of points says about kernels. Data only.
+
+Work has three states that stay apart: *counted* (zero is a count: an integer kernel has none),
+*missing* (the file does not hold the counters) and *not countable* (the counters that the file
+holds cannot be turned into FLOP on this chip).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from gambrel.device.model import Device
+
+
+class Known(StrEnum):
+    """What is known of a sample's work."""
+
+    COUNTED = "counted"
+    MISSING = "missing"
+    NOT_COUNTABLE = "not countable"
+
+
+class MeasuredWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Work on one engine in one number format.
+
+    Attributes:
+        work_class: ``matrix`` or ``vector``.
+        dtype: Number format of the operands; ``any`` where the source does not tell.
+        flops: FLOP, FMA = 2.
+        sparse: Counted on the structured-sparsity path.
+        how: Counter or formula that it comes from.
+        error: Relative error that the way of counting can bring, 1; 0 for exact counts.
+        suspect: Probably not arithmetic (constant moves); listed, not added.
+    """
+
+    work_class: str
+    dtype: str
+    flops: int
+    sparse: bool = False
+    how: str = ""
+    error: float = 0.0
+    suspect: bool = False
+
+
+class MeasuredTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Bytes at one memory level.
+
+    Attributes:
+        level: ``DRAM``, ``L2``, ``L1`` or ``shared``.
+        traffic_bytes: Read and written; None where only a rate is recorded.
+        byte_per_s: Recorded rate, where no time and no sum is.
+        how: Definition: the counter and its factor.
+        others: Bytes by other definitions that the file allows.
+        error: Relative error of a rate times a time, 1.
+    """
+
+    level: str
+    traffic_bytes: int | None
+    byte_per_s: float | None = None
+    how: str = ""
+    others: dict[str, int] = {}
+    error: float = 0.0
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One launch, or several added up.
+
+    Attributes:
+        name: Kernel, op or point.
+        count: Launches that were added.
+        time_s: Seconds, all launches together; None where none is recorded.
+        state: What is known of the work.
+        why: Why the work is missing or not countable.
+        work: Work by engine and format; empty unless something was counted.
+        traffic: Bytes by level, outermost first; a level that is not listed is unknown.
+        group: NVTX range, module or op that it belongs to.
+        grid: Blocks of a launch, as recorded.
+        block: Threads of a block, as recorded.
+        origin: File, process or device, where there are several.
+        recorded: Shares that the profiler itself gives (1 = 100 %), by what they are.
+        notes: What a reader must know about this sample.
+    """
+
+    name: str
+    count: int = 1
+    time_s: float | None = None
+    state: Known = Known.COUNTED
+    why: str = ""
+    work: tuple[MeasuredWork, ...] = ()
+    traffic: tuple[MeasuredTraffic, ...] = ()
+    group: str = ""
+    grid: str = ""
+    block: str = ""
+    origin: str = ""
+    recorded: dict[str, float] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def flops(self) -> int | None:
+        """FLOP on the main class of engine: matrix work where there is any, else vector work.
+
+        None unless the work is counted.
+        """
+        if self.state is not Known.COUNTED:
+            return None
+        sums = {"matrix": 0, "vector": 0}
+        for w in self.work:
+            if not w.suspect:
+                sums[w.work_class] += w.flops
+        return sums["matrix"] or sums["vector"]
+
+    def bytes_at(self, level: str) -> int | None:
+        """Bytes at a level; None where unknown."""
+        found = next((t for t in self.traffic if t.level == level), None)
+        return None if found is None else found.traffic_bytes
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was read, launch by launch.
+
+    Attributes:
+        format: What the files are, e.g. ``"Nsight Compute CSV"``.
+        sources: File names.
+        launches: In the order recorded.
+        device: Ceilings that the files themselves hold; None where they hold none.
+        device_name: Name of the device in the files; empty where they do not say.
+        notes: What a reader must know: definitions, clocks, assumptions.
+        skipped: What could not be used, with counts.
+        spans: Seconds by what the device did (``busy``, ``idle``, ...), for timelines.
+    """
+
+    format: str
+    sources: tuple[str, ...]
+    launches: tuple[Sample, ...]
+    device: Device | None = None
+    device_name: str = ""
+    notes: tuple[str, ...] = ()
+    skipped: dict[str, int] = {}
+    spans: dict[str, float] = {}

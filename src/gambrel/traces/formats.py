@@ -1,0 +1,117 @@
+"""The formats, how to recognize each, and reading several files as one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gambrel.analysis.samples import Sample, Samples
+from gambrel.errors import FileFormatError, InputError
+from gambrel.traces.ncu.table import is_ncu
+from gambrel.traces.source import decode, read_head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: For reading.
+        sniff: Whether a file that begins with these bytes (and the same as text) is one.
+        module: Module of this package with ``read(path) -> Samples``, imported when needed.
+    """
+
+    name: str
+    sniff: Callable[[bytes, str], bool]
+    module: str
+
+
+FORMATS: Final = (
+    Format(name="Nsight Compute CSV", sniff=lambda _, text: is_ncu(text), module="ncu.reader"),
+)
+
+#: Beginnings of files that people try, and what to do with them.
+_REFUSED: Final = (
+    (b"NVR\0", "an Nsight Compute report; its format is private. Export it (no GPU needed): "),
+    (b"PK\x03\x04", "a zip archive; unpack it and name the files in it. "),
+)
+_EXPORT: Final = "ncu --import {path} --csv --page raw --print-units base > report.csv"
+
+
+def read(paths: str | Path | Sequence[str | Path]) -> Samples:
+    """Reads what profilers recorded; several files (ranks, runs) become one list of launches.
+
+    Args:
+        paths: One file or several, each of any known format.
+
+    Raises:
+        FileFormatError: A file is missing, damaged, or of no known format.
+        InputError: No file is named.
+    """
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not listed:
+        raise InputError("name at least one file to read.")
+    parts = [_read_one(Path(path)) for path in listed]
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _read_one(path: Path) -> Samples:
+    head = read_head(path)
+    text = decode(head)
+    if path.suffix in {".ncu-rep", ".ncu-repz"}:
+        raise FileFormatError(f"{path} is {_REFUSED[0][1]}{_EXPORT.format(path=path)}")
+    for start, what in _REFUSED:
+        if head.startswith(start):
+            raise FileFormatError(f"{path} is {what}{_EXPORT.format(path=path)}")
+    for found in FORMATS:
+        if found.sniff(head, text):
+            module = importlib.import_module(f"gambrel.traces.{found.module}")
+            samples: Samples = module.read(path)
+            return samples
+    known = ", ".join(f.name for f in FORMATS)
+    raise FileFormatError(f"{path}: no known format. Known are: {known}.")
+
+
+def _join(parts: Sequence[Samples]) -> Samples:
+    devices = [p.device for p in parts if p.device is not None]
+    names = list(dict.fromkeys(p.device_name for p in parts if p.device_name))
+    notes = [note for p in parts for note in p.notes]
+    if len(names) > 1:
+        notes.append(f"files of several devices: {', '.join(names)}")
+    skipped: dict[str, int] = {}
+    for part in parts:
+        for reason, number in part.skipped.items():
+            skipped[reason] = skipped.get(reason, 0) + number
+    return Samples(
+        format=", ".join(dict.fromkeys(p.format for p in parts)),
+        sources=tuple(source for p in parts for source in p.sources),
+        launches=tuple(launch for p in parts for launch in _named(p, len(parts))),
+        device=devices[0] if devices and len(names) <= 1 else None,
+        device_name=names[0] if len(names) == 1 else "",
+        notes=tuple(dict.fromkeys(notes)),
+        skipped=skipped,
+        spans=_spans(parts),
+    )
+
+
+def _named(part: Samples, count: int) -> Sequence[Sample]:
+    """Launches with the file they come from, so that ranks stay apart."""
+    import msgspec
+
+    if count == 1:
+        return part.launches
+    return [
+        msgspec.structs.replace(s, origin=f"{part.sources[0]} {s.origin}".strip())
+        for s in part.launches
+    ]
+
+
+def _spans(parts: Sequence[Samples]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for part in parts:
+        for name, seconds in part.spans.items():
+            sums[name] = sums.get(name, 0.0) + seconds
+    return sums

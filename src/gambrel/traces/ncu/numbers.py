@@ -1,0 +1,95 @@
+"""Numbers as the exporting shell's locale wrote them; the locale is inferred per file.
+
+One cell alone can be ambiguous ("1.234" is 1.234 in C and 1234 in German), a file hardly ever is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.errors import FileFormatError
+
+#: Group separators that are never a decimal mark: spaces of any width, apostrophes.
+_SPACES: Final = "    ’'"
+_NUMBER: Final = re.compile(rf"[+-]?\d[\d.,{_SPACES}]*(?:[eE][+-]?\d+)?")
+_SPACED: Final = re.compile(rf"[{_SPACES}]")
+_REPEATED: Final = re.compile(r"[+-]?\d{1,3}(?:([.,])\d{3})(?:\1\d{3})+")
+_ONE: Final = re.compile(r"[+-]?(\d+)([.,])(\d+)(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locale:
+    """How a file writes numbers.
+
+    Attributes:
+        decimal: Decimal mark.
+        sure: Whether some cell proves it; otherwise the C locale is assumed.
+    """
+
+    decimal: str = "."
+    sure: bool = False
+
+    def parse(self, text: str) -> float:
+        """Returns the value of one number.
+
+        Raises:
+            ValueError: Not a number in this locale.
+        """
+        text = _SPACED.sub("", text)
+        group = "," if self.decimal == "." else "."
+        text = text.replace(group, "")
+        return float(text.replace(",", ".") if self.decimal == "," else text)
+
+
+def looks_numeric(text: str) -> bool:
+    """Whether a cell holds one number, in any locale."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
+    """Infers the locale of a file.
+
+    Args:
+        cells: Text of each value, and whether it must be a whole number (a sum of events in base
+            units), so that a separator in it must be grouping.
+        where: File, for the error.
+
+    Raises:
+        FileFormatError: Some cells prove one locale and some another.
+    """
+    proofs: dict[str, str] = {}
+    hints: dict[str, str] = {}
+    for text, whole in cells:
+        mark = _proof(text)
+        if mark:
+            proofs.setdefault(mark, text)
+        elif whole and (found := _ONE.fullmatch(text)) and len(found[3]) == 3:
+            hints.setdefault("," if found[2] == "." else ".", text)
+    for evidence in (proofs, hints):
+        if len(evidence) == 2 and evidence is proofs:
+            raise FileFormatError(
+                f"{where}: numbers of two locales, {proofs['.']!r} and {proofs[',']!r}; export "
+                "again with LC_ALL=C."
+            )
+        if len(evidence) == 1:
+            return Locale(decimal=next(iter(evidence)), sure=True)
+    return Locale()
+
+
+def _proof(text: str) -> str:
+    """The decimal mark that a cell proves; empty when it proves none."""
+    text = _SPACED.sub("", text)
+    dot, comma = text.rfind("."), text.rfind(",")
+    if dot >= 0 and comma >= 0:
+        return "." if dot > comma else ","
+    if repeated := _REPEATED.fullmatch(text):
+        return "," if repeated[1] == "." else "."
+    if one := _ONE.fullmatch(text):
+        head, mark, tail = one.groups()
+        # A group has three digits, is preceded by one to three, and numbers do not begin with 0.
+        if len(tail) != 3 or len(head) > 3 or head.startswith("0"):
+            return mark
+    return ""

@@ -1,0 +1,228 @@
+"""Launches in any layout of the export: long, wide with a units row, ragged, with noise around."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gambrel.errors import FileFormatError
+
+#: A value and its unit, both as written.
+Cell = tuple[str, str]
+
+_DATA_ROW: Final = re.compile(r'^"?\d+"?[,;\t]')
+_UNITS_ROW: Final = re.compile(r'^(?:"")?[,;\t]')
+_HEADER: Final = re.compile(r'^"?ID"?[,;\t]"?[A-Za-z]')
+_LABELLED: Final = re.compile(r".*\((\w+__[\w.]+)\)")
+#: Columns that describe a launch; every other column of the wide layout is a metric.
+_LAUNCH: Final = frozenset(
+    {"ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context"}
+    | {"Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Device Name"}
+)
+#: Headings of the details page, which shows labels instead of names, as metrics, with the unit
+#: that tells two metrics of one label apart.
+_LABELS: Final[dict[tuple[str, bool], str]] = {
+    ("Duration", False): "gpu__time_duration.sum",
+    ("Elapsed Cycles", False): "sm__cycles_elapsed.max",
+    ("SM Frequency", False): "sm__cycles_elapsed.avg.per_second",
+    ("DRAM Frequency", False): "dram__cycles_elapsed.avg.per_second",
+    ("Memory Throughput", False): "dram__bytes.sum.per_second",
+    ("DRAM Throughput", True): "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("SOL DRAM", True): "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("Compute (SM) Throughput", True): "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("SOL SM", True): "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("SM [%]", True): "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("L2 Cache Throughput", True): "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    ("L1/TEX Cache Throughput", True): "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    ("Achieved Occupancy", True): "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+
+
+@dataclass(slots=True)
+class Launch:
+    """One kernel launch as exported.
+
+    Attributes:
+        info: Cells of the launch's own columns.
+        metrics: Value and unit by metric name.
+        line: Where it starts, 1-based.
+    """
+
+    info: dict[str, str]
+    line: int
+    metrics: dict[str, Cell] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return self.info.get("Kernel Name", "") or "(no name)"
+
+
+@dataclass(slots=True)
+class Table:
+    """What a file holds.
+
+    Attributes:
+        launches: In order.
+        errors: What the profiler said went wrong (``==ERROR==`` lines).
+        skipped: Rows that could not be used, by reason.
+    """
+
+    launches: list[Launch] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        """Counts a row that is not used."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+def is_ncu(head: str) -> bool:
+    """Whether text begins like an export of Nsight Compute."""
+    for line in head.splitlines():
+        if _HEADER.match(line) and ("Kernel Name" in line or "Metric Name" in line):
+            return True
+    return "==PROF==" in head or "==ERROR==" in head
+
+
+def parse(text: str, where: str) -> Table:
+    """Finds the launches.
+
+    Args:
+        text: The file.
+        where: Its name, for errors.
+
+    Raises:
+        FileFormatError: No table in it; a quote that never ends; a cell without end.
+    """
+    table = Table()
+    blocks = _blocks(text, table)
+    if not blocks:
+        raise FileFormatError(f"{where}: {_no_table(table)}")
+    for start, lines in blocks:
+        _parse_block(start, lines, table, where)
+    if not table.launches:
+        raise FileFormatError(f"{where}: the table has a heading but no kernel. {_no_table(table)}")
+    return table
+
+
+def _no_table(table: Table) -> str:
+    if table.errors:
+        return f"the profiler failed: {table.errors[0]}"
+    return (
+        'no table of Nsight Compute in it (a line that starts with "ID"). Export with: '
+        "ncu --import report.ncu-rep --csv --page raw --print-units base > report.csv"
+    )
+
+
+def _blocks(text: str, table: Table) -> list[tuple[int, list[str]]]:
+    """Cuts the file at headings; each block is its heading and its rows, noise left out.
+
+    A row may go on over several lines inside quotes (texts of rules do), so quotes are counted.
+    """
+    blocks: list[tuple[int, list[str]]] = []
+    open_quote = False
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if blocks and open_quote:
+            blocks[-1][1].append(line)
+            open_quote ^= line.count('"') % 2 == 1
+        elif _HEADER.match(line.lstrip("\ufeff")):
+            blocks.append((number, [line.lstrip("\ufeff")]))
+            open_quote = False
+        elif line.startswith("==ERROR=="):
+            table.errors.append(line.removeprefix("==ERROR==").strip())
+        elif blocks and (_DATA_ROW.match(line) or _is_units_row(line, blocks[-1][1])):
+            blocks[-1][1].append(line)
+            open_quote = line.count('"') % 2 == 1
+        elif line.strip() and blocks and not line.startswith("=="):
+            table.skip("lines that are no row of the table")
+    return blocks
+
+
+def _is_units_row(line: str, block: Sequence[str]) -> bool:
+    return len(block) == 1 and _UNITS_ROW.match(line) is not None
+
+
+def _parse_block(start: int, lines: Sequence[str], table: Table, where: str) -> None:
+    delimiter = max(",;\t", key=lines[0].count)
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        header = [name.strip() for name in next(reader)]
+        if "Metric Name" in header:
+            _parse_long(header, reader, start, table)
+        elif "Kernel Name" in header:
+            _parse_wide(header, reader, start, table)
+        else:
+            raise FileFormatError(
+                f"{where}, line {start}: the heading has no column 'Kernel Name'."
+            )
+    except csv.Error as error:
+        line = start + reader.line_num
+        raise FileFormatError(f"{where}, near line {line}: {error}.") from None
+
+
+def _parse_long(
+    header: Sequence[str], reader: Iterable[list[str]], start: int, table: Table
+) -> None:
+    at = {name: i for i, name in enumerate(header)}
+    name_at, value_at = at["Metric Name"], at.get("Metric Value", len(header))
+    unit_at, id_at = at.get("Metric Unit", len(header)), at["ID"]
+    known: dict[tuple[str, ...], Launch] = {}
+    info_at = [(n, i) for n, i in at.items() if n in _LAUNCH and n != "Section Name"]
+    keys = [at[n] for n in ("ID", "Process ID", "Host Name", "Device") if n in at]
+    for offset, row in enumerate(reader, 1):
+        if len(row) <= name_at or not row[name_at]:
+            continue  # a rule of the details page, or a launch without metrics
+        if len(row) <= value_at:
+            table.skip("rows that end before the value")
+            continue
+        if not row[id_at].isdigit():
+            table.skip("rows without a number of the launch")
+            continue
+        key = tuple(row[i] for i in keys)
+        launch = known.get(key)
+        if launch is None:
+            launch = known[key] = Launch({n: row[i] for n, i in info_at}, start + offset)
+            table.launches.append(launch)
+        unit = row[unit_at] if unit_at < len(row) else ""
+        _add(launch, row[name_at], row[value_at], unit, table)
+
+
+def _parse_wide(
+    header: Sequence[str], reader: Iterator[list[str]], start: int, table: Table
+) -> None:
+    metrics = [(i, n) for i, n in enumerate(header) if n not in _LAUNCH and n]
+    info = [(i, n) for i, n in enumerate(header) if n in _LAUNCH]
+    units: Sequence[str] = ()
+    for offset, row in enumerate(reader, 1):
+        if offset == 1 and not row[0].strip():
+            units = row
+            continue
+        if len(row) < len(header):
+            table.skip("rows that end early")
+        launch = Launch({n: row[i] for i, n in info if i < len(row)}, start + offset)
+        for i, name in metrics:
+            if i < len(row):
+                _add(launch, name, row[i], units[i] if i < len(units) else "", table)
+        table.launches.append(launch)
+
+
+def _add(launch: Launch, name: str, value: str, unit: str, table: Table) -> None:
+    name = metric_name(name.strip(), unit.strip())
+    if name in launch.metrics and launch.metrics[name][0] != value:
+        table.skip("second values of one metric of one launch")
+        return
+    launch.metrics[name] = (value.strip(), unit.strip())
+
+
+def metric_name(name: str, unit: str) -> str:
+    """The metric behind a name: itself, the part in parentheses, or that of a known label."""
+    if "__" not in name:
+        return _LABELS.get((name, unit == "%"), name)
+    found = _LABELLED.fullmatch(name)
+    if found:
+        name = found[1]
+    return name

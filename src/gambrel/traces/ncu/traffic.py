@@ -1,0 +1,221 @@
+"""Bytes at each memory level, by the definition that matches kernels of known traffic.
+
+Every definition that the file allows is kept; the first of a level is the one used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.analysis.samples import MeasuredTraffic
+from gambrel.traces.ncu.values import Found, Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One way to say what the bytes of a level are.
+
+    Attributes:
+        level: ``DRAM``, ``L2``, ``L1`` or ``shared``.
+        how: For reading.
+        counters: Counters that are added; all must be there.
+        factor: Bytes an event.
+        optional: Counters that are added where the file has them.
+        caveat: What it counts too much or too little.
+        fabric: Whether it counts L2-to-L2 traffic twice on chips with a divided L2.
+    """
+
+    level: str
+    how: str
+    counters: tuple[str, ...]
+    factor: int = 1
+    optional: tuple[str, ...] = ()
+    caveat: str = ""
+    fabric: bool = False
+
+
+_SECTOR: Final = 32
+_SECTORS: Final = "l1tex__t_sectors_pipe_lsu_mem_"
+#: Chips whose L2 has two halves with traffic between them: GA100, GH100, GB100.
+_DIVIDED_L2: Final = ("8.0", "9.0", "10.")
+
+_DEFINITIONS: Final = (
+    Definition(level="DRAM", how="dram__bytes", counters=("dram__bytes",)),
+    Definition(
+        level="DRAM",
+        how="dram__bytes_read + _write",
+        counters=("dram__bytes_read", "dram__bytes_write"),
+    ),
+    Definition(
+        level="DRAM",
+        how="dram__bytes_op_read + _op_write",
+        counters=("dram__bytes_op_read", "dram__bytes_op_write"),
+    ),
+    Definition(
+        level="DRAM",
+        how="dram__sectors x 32",
+        counters=("dram__sectors_read", "dram__sectors_write"),
+        factor=_SECTOR,
+    ),
+    Definition(
+        level="L2",
+        how="lts__t_sectors_srcunit_tex x 32",
+        counters=("lts__t_sectors_srcunit_tex",),
+        factor=_SECTOR,
+    ),
+    Definition(
+        level="L2",
+        how="xbar2l1tex + l1tex2xbar bytes",
+        counters=("l1tex__m_xbar2l1tex_read_bytes", "l1tex__m_l1tex2xbar_write_bytes"),
+    ),
+    Definition(
+        level="L2",
+        how="lts__t_bytes",
+        counters=("lts__t_bytes",),
+        caveat="counts traffic of all clients of the L2",
+        fabric=True,
+    ),
+    Definition(
+        level="L2",
+        how="lts__t_sectors x 32",
+        counters=("lts__t_sectors",),
+        factor=_SECTOR,
+        caveat="counts traffic of all clients of the L2",
+        fabric=True,
+    ),
+    Definition(
+        level="L2",
+        how="lts__lts2xbar_cycles_active x 32 (Nsight Compute's chart)",
+        counters=("lts__lts2xbar_cycles_active",),
+        factor=_SECTOR,
+        caveat="counts reads only",
+    ),
+    Definition(level="L1", how="l1tex__t_bytes", counters=("l1tex__t_bytes",)),
+    Definition(
+        level="L1", how="l1tex__t_sectors x 32", counters=("l1tex__t_sectors",), factor=_SECTOR
+    ),
+    Definition(
+        level="L1",
+        how="l1tex sectors of global and local access x 32",
+        counters=(f"{_SECTORS}global_op_ld", f"{_SECTORS}global_op_st"),
+        optional=(
+            f"{_SECTORS}local_op_ld",
+            f"{_SECTORS}local_op_st",
+            f"{_SECTORS}global_op_atom",
+            f"{_SECTORS}global_op_red",
+        ),
+        factor=_SECTOR,
+        caveat="texture access, and atomics where not collected, are left out",
+    ),
+    *(
+        Definition(
+            level="L1",
+            how=f"{counter} x 128 (Nsight Compute's chart)",
+            counters=(counter,),
+            factor=128,
+            caveat="counts what reaches the registers: reads only",
+        )
+        for counter in (
+            "l1tex__lsu_writeback_active_mem_lgds",
+            "l1tex__lsu_writeback_active_mem_lg",
+            "l1tex__lsu_writeback_active",
+        )
+    ),
+    Definition(
+        level="shared",
+        how="l1tex__data_pipe_lsu_wavefronts_mem_shared x 128",
+        counters=("l1tex__data_pipe_lsu_wavefronts_mem_shared",),
+        factor=128,
+        caveat="bank conflicts included",
+    ),
+    # Chips with one memory for CPU and GPU have no counter of it: what misses L2 goes there.
+    Definition(
+        level="DRAM",
+        how="lts__t_sectors_aperture_sysmem x 32",
+        counters=("lts__t_sectors_aperture_sysmem",),
+        factor=_SECTOR,
+        caveat="system memory as seen by the L2; the chip has no DRAM counters",
+    ),
+)
+#: Chips without DRAM counters, on which the last definition stands for DRAM: Orin, Thor, GB10.
+_UNIFIED: Final = ("8.7", "11.0", "12.1")
+_LEVELS: Final = ("DRAM", "L2", "L1", "shared")
+
+
+def measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tuple[str, ...]]:
+    """The bytes of one kernel at every level that the file allows.
+
+    Args:
+        metrics: Its values.
+        cc: Compute capability; empty where unknown.
+
+    Returns:
+        The levels, outermost first, and notes on the definitions.
+    """
+    found: dict[str, list[tuple[Definition, Found]]] = {}
+    rates: dict[str, tuple[Definition, float]] = {}
+    for definition in _DEFINITIONS:
+        if definition.counters[0] == "lts__t_sectors_aperture_sysmem" and cc not in _UNIFIED:
+            continue
+        total = _total(metrics, definition)
+        if total is not None:
+            found.setdefault(definition.level, []).append((definition, total))
+        elif (rate := _rate(metrics, definition)) is not None:
+            rates.setdefault(definition.level, (definition, rate))
+    traffic, notes = [], []
+    for level in _LEVELS:
+        if level in found:
+            traffic.append(_level(level, found[level]))
+            notes += _caveats(found[level][0][0], cc)
+        elif level in rates:
+            definition, rate = rates[level]
+            traffic.append(
+                MeasuredTraffic(
+                    level=level, traffic_bytes=None, byte_per_s=rate, how=definition.how
+                )
+            )
+    return tuple(traffic), tuple(notes)
+
+
+def _total(metrics: Metrics, definition: Definition) -> Found | None:
+    parts = [metrics.total(counter) for counter in definition.counters]
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts):
+        return None
+    known += [p for c in definition.optional if (p := metrics.total(c)) is not None]
+    total = sum(p.value for p in known)
+    off = sum(p.value * p.error for p in known)
+    ways = list(dict.fromkeys(p.how for p in known if p.how))
+    return Found(
+        value=total * definition.factor,
+        how=", ".join(ways),
+        error=off / total if total else 0.0,
+    )
+
+
+def _rate(metrics: Metrics, definition: Definition) -> float | None:
+    rates = [metrics.rate(counter) for counter in definition.counters]
+    known = [r for r in rates if r is not None]
+    return sum(known) * definition.factor if len(known) == len(rates) else None
+
+
+def _level(level: str, found: list[tuple[Definition, Found]]) -> MeasuredTraffic:
+    (first, total), *rest = found
+    return MeasuredTraffic(
+        level=level,
+        traffic_bytes=round(total.value),
+        how=", ".join(filter(None, (first.how, total.how))),
+        others={d.how: round(t.value) for d, t in rest},
+        error=total.error,
+    )
+
+
+def _caveats(used: Definition, cc: str) -> list[str]:
+    found = [f"{used.level} bytes: {used.how}, {used.caveat}"] if used.caveat else []
+    if used.fabric and cc.startswith(_DIVIDED_L2):
+        found.append(
+            f"L2 bytes: {used.how} counts traffic between the halves of this chip's L2 as well, "
+            "up to twice the truth; collect lts__t_sectors_srcunit_tex"
+        )
+    return found

@@ -1,0 +1,193 @@
+"""Metrics of one launch as numbers in base units, with the ways to get a sum."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.traces.ncu.metric_units import scale
+from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric
+from gambrel.traces.ncu.table import Table
+
+_INSTANCED: Final = re.compile(r"([^()]*)\(([^()]*;[^()]*)\)")
+_EMPTY: Final = frozenset({"", "no data", "n/a", "nan", "-nan", "inf", "-inf", "N/A", "(!) n/a"})
+#: Ways in which a version can have named the cycles of a launch, best first.
+_CYCLES: Final = (
+    "sm__cycles_elapsed.avg",
+    "sm__cycles_elapsed.max",
+    "smsp__cycles_elapsed.avg",
+    "smsp__cycles_elapsed.max",
+    "gpc__cycles_elapsed.max",
+    "gpc__cycles_elapsed.avg",
+)
+#: Counter and cycles come from different replay passes: accepted error of a rate times cycles.
+RATE_ERROR: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A sum, and how it was found.
+
+    Attributes:
+        value: In base units.
+        how: Empty for a recorded sum.
+        error: Relative error of the way.
+    """
+
+    value: float
+    how: str = ""
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Values of one launch.
+
+    Attributes:
+        values: In base units (percent as percent), by metric name.
+        steps: Half a unit of the last printed digit, by metric name, where it is not a whole.
+    """
+
+    values: dict[str, float]
+    steps: dict[str, float]
+
+    def get(self, name: str) -> float | None:
+        """A metric as recorded; an ``sm__`` name stands for its ``smsp__`` twin as well."""
+        found = self.values.get(name)
+        if found is None and name.startswith("sm__"):
+            return self.values.get(f"smsp__{name[4:]}")
+        return found
+
+    @property
+    def time_s(self) -> float | None:
+        """Duration; from cycles and clock where it is not recorded."""
+        for name in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max"):
+            if name in self.values:
+                return self.values[name]
+        active = self.values.get("gpu__time_active.sum")
+        if active is not None:
+            return active
+        cycles, clock = self.cycles, self.clock_hz
+        return cycles / clock if cycles and clock else None
+
+    @property
+    def clock_hz(self) -> float | None:
+        """Mean clock of the multiprocessors while the kernel ran."""
+        for unit in ("sm", "smsp", "gpc"):
+            found = self.values.get(f"{unit}__cycles_elapsed.avg.per_second")
+            if found:
+                return found
+        return None
+
+    @property
+    def cycles(self) -> float | None:
+        """Elapsed cycles of the multiprocessors."""
+        return next((self.values[n] for n in _CYCLES if n in self.values), None)
+
+    def total(self, base: str) -> Found | None:
+        """The sum of a counter over the launch, by the most exact way that the file allows.
+
+        Args:
+            base: Metric without suffix, e.g. ``"dram__bytes"``.
+        """
+        found = self.get(f"{base}.sum")
+        if found is not None:
+            return Found(value=found)
+        for suffix in (".sum.per_cycle_elapsed", ".sum.per_second"):
+            rate = self.get(base + suffix)
+            by = self._span(suffix)
+            if rate is not None and by is not None:
+                error = RATE_ERROR + self._rounding(base + suffix, rate)
+                way = "cycles" if suffix.endswith("elapsed") else "time"
+                return Found(value=rate * by, how=f"rate x {way}", error=error)
+        return None
+
+    def rate(self, base: str) -> float | None:
+        """The recorded rate per second of a counter; None where there is none."""
+        return self.get(f"{base}.sum.per_second")
+
+    def _span(self, suffix: str) -> float | None:
+        if suffix == ".sum.per_second":
+            return self.time_s
+        if self.cycles is not None:
+            return self.cycles
+        clock, time = self.clock_hz, self.values.get("gpu__time_duration.sum")
+        return clock * time if clock and time else None
+
+    def _rounding(self, name: str, value: float) -> float:
+        step = self.steps.get(name, self.steps.get(f"smsp__{name[4:]}", 0.0))
+        return step / abs(value) if value else 0.0
+
+
+def to_metrics(table: Table, where: str) -> tuple[list[Metrics], Locale]:
+    """Turns the cells of all launches into numbers.
+
+    Args:
+        table: As parsed.
+        where: File, for errors.
+
+    Returns:
+        The values launch by launch, and the locale of the file.
+
+    Raises:
+        FileFormatError: Numbers of two locales.
+    """
+    cells = {
+        (text, name, unit)
+        for launch in table.launches
+        for name, (text, unit) in launch.metrics.items()
+        if text not in _EMPTY
+    }
+    locale = infer(((t, _whole(n, u)) for t, n, u in cells if looks_numeric(t)), where)
+    known = {cell: _value(cell, locale) for cell in cells}
+    return [_of_launch(launch.metrics, known) for launch in table.launches], locale
+
+
+def _of_launch(
+    cells: dict[str, tuple[str, str]], known: dict[tuple[str, str, str], float | None]
+) -> Metrics:
+    values, steps = {}, {}
+    for name, (text, unit) in cells.items():
+        value = known.get((text, name, unit))
+        if value is not None:
+            values[name] = value
+            if ".per_" in name:
+                steps[name] = _step(text) * scale(unit)
+    return Metrics(values, steps)
+
+
+def _whole(name: str, unit: str) -> bool:
+    """Whether a value must be a whole number: a sum of events in base units."""
+    events = unit in {"inst", "byte", "sector", "request", "cycle", "block", "thread", "warp", "ns"}
+    return (events or unit == "nsecond") and name.endswith((".sum", "_size"))
+
+
+def _value(cell: tuple[str, str, str], locale: Locale) -> float | None:
+    text, name, unit = cell
+    try:
+        instanced = _INSTANCED.fullmatch(text)
+        if instanced is None:
+            return locale.parse(text) * scale(unit)
+        if instanced[1].strip():
+            return locale.parse(instanced[1].strip()) * scale(unit)
+        parts = [locale.parse(part.strip()) for part in instanced[2].split(";")]
+        return _combine(name, parts) * scale(unit)
+    except (ValueError, OverflowError):
+        return None  # a text, such as the name of the device
+
+
+def _combine(name: str, parts: list[float]) -> float:
+    """Instances of one metric as one value, by the roll-up that its name asks for."""
+    rollups = name.split(".")[1:2]
+    if rollups == ["max"]:
+        return max(parts)
+    if rollups == ["min"]:
+        return min(parts)
+    return sum(parts) / (len(parts) if rollups == ["avg"] else 1)
+
+
+def _step(text: str) -> float:
+    """Half a unit of the last printed digit; 0 for whole numbers."""
+    mark = max(text.rfind("."), text.rfind(","))
+    return 0.5 * 10.0 ** -(len(text) - mark - 1) if mark >= 0 and "e" not in text else 0.0

@@ -1,0 +1,317 @@
+"""FLOP of a kernel from its counters, by the recipes in docs/traces.md, most trusted first.
+
+FMA = 2 FLOP. Counting tensor work by instructions needs the shape of the instruction, which no
+counter tells; it is used only where the kernel's name tells it, never with one factor for a chip.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.analysis.samples import Known, MeasuredWork
+from gambrel.traces.ncu.values import Found, Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The work of one kernel.
+
+    Attributes:
+        state: Of the work as a whole.
+        why: Why it is missing or not countable.
+        work: What was counted.
+        notes: About it.
+    """
+
+    state: Known
+    why: str = ""
+    work: tuple[MeasuredWork, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+#: FLOP per thread instruction on the CUDA cores: format → counter → FLOP. Half instructions are
+#: counted as packed pairs (half2): 128 HFMA/clk/SM x 4 x 108 SM x 1.41 GHz = 78 TFLOP/s is the
+#: datasheet's figure for the A100.
+_VECTOR: Final[dict[str, dict[str, int]]] = {
+    "fp64": {"dadd": 1, "dmul": 1, "dfma": 2},
+    "fp32": {"fadd": 1, "fmul": 1, "ffma": 2},
+    "fp16": {"hadd": 2, "hmul": 2, "hfma": 4},
+}
+#: Counters that exist on some chips only; absent means none of that kind, not unknown.
+_EXTRA: Final[dict[str, dict[str, int]]] = {
+    "fp32": {"fadd2": 2, "fmul2": 2, "ffma2": 4},
+    "fp8": {"qadd4": 4, "qmul4": 4, "qfma4": 8},
+}
+
+#: Chips on which the compiler moves constants with HFMA2.MMA: GA100, GA10B, GH100.
+_CONSTANT_MOVES: Final = frozenset({"8.0", "8.7", "9.0"})
+_HALF_NAME: Final = re.compile(r"half|bf16|bfloat|fp16|f16|_h\d|h\d{3}", re.IGNORECASE)
+_SUSPECT_SHARE: Final = 0.05
+
+_PATH: Final = "sm__ops_path_tensor_"
+_PIPE: Final = "sm__inst_executed_pipe_tensor"
+#: Sources as the counters name them → number format. Turing's joint counter runs fp16 only; the
+#: joint fp4/fp6/fp8 counter of Blackwell is one path of one rate.
+_SOURCES: Final[dict[str, str]] = {
+    "fp4_fp6_fp8": "fp8",
+    "fp4_fp6": "fp6",
+    "fp16_bf16_tf32": "fp16",
+}
+_SUFFIX: Final = re.compile(
+    r"(?:op_(?P<op>[a-z0-9]+)_)?src_(?P<src>[a-z0-9]+(?:_(?:bf|tf|fp)\d+)*?)"
+    r"(?:_dst_(?P<dst>[a-z0-9]+))?(?P<sparse>_sparsity_(?:on|off))?"
+)
+
+#: SASS shape in a kernel's name → FLOP of one warp instruction, 2*M*N*K, by generation. Only
+#: shapes whose factor does not depend on anything else; warpgroup instructions have none.
+_SHAPES: Final[tuple[tuple[str, re.Pattern[str], int, str], ...]] = (
+    ("7.0", re.compile(r"s884"), 512, "fp16"),
+    ("7.0", re.compile(r"h884"), 1024, "fp16"),
+    ("7.5", re.compile(r"[sh]1688"), 2048, "fp16"),
+    ("7.5", re.compile(r"i8816"), 2048, "int8"),
+    ("8", re.compile(r"16816"), 4096, "fp16"),
+    ("8", re.compile(r"tf32.*s1688|s1688.*tf32"), 2048, "tf32"),
+    ("8", re.compile(r"[sh]1688"), 2048, "fp16"),
+    ("8", re.compile(r"16832"), 8192, "int8"),
+    ("8", re.compile(r"d884"), 512, "fp64"),
+)
+_BF16_NAME: Final = re.compile(r"bf16|bfloat", re.IGNORECASE)
+
+
+def count(metrics: Metrics, kernel: str, cc: str) -> Counted:
+    """Counts the FLOP of one kernel.
+
+    Args:
+        metrics: Its values.
+        kernel: Its name, for the shape of tensor instructions.
+        cc: Compute capability, e.g. ``"8.0"``; empty where the file does not say.
+    """
+    vector, notes = _vector(metrics)
+    state, why, matrix = _matrix(metrics, kernel, cc)
+    vector = _mark_constant_moves(vector, matrix, kernel, cc)
+    if state is Known.NOT_COUNTABLE:
+        return Counted(state=state, why=why, work=vector, notes=notes)
+    if not vector and not matrix:
+        return Counted(state=Known.MISSING, why=_missing(metrics), notes=notes)
+    if state is Known.MISSING:
+        notes = (*notes, "tensor-core work was not collected; FLOP are those of the CUDA cores")
+    elif why:
+        notes = (*notes, why)
+    return Counted(state=Known.COUNTED, work=(*matrix, *vector), notes=notes)
+
+
+def _missing(metrics: Metrics) -> str:
+    if metrics.time_s is None and any(".per_second" in name for name in metrics.values):
+        return "the file holds rates and shares, no time and no sums of instructions"
+    return "no FLOP counters were collected; 'gambrel collect ncu' prints the command that does"
+
+
+def _vector(metrics: Metrics) -> tuple[tuple[MeasuredWork, ...], tuple[str, ...]]:
+    found, notes = [], []
+    for dtype, factors in _VECTOR.items():
+        sums = {name: _thread_inst(metrics, name) for name in factors}
+        known = {name: s for name, s in sums.items() if s is not None}
+        if not known:
+            continue
+        absent = sorted(set(factors) - set(known))
+        if absent:
+            notes.append(f"{dtype}: {', '.join(absent)} not collected; the rest is a lower limit")
+        parts = [(factors[name], s) for name, s in known.items()]
+        for name, factor in _EXTRA.get(dtype, {}).items():
+            extra = _thread_inst(metrics, name)
+            if extra is not None:
+                parts.append((factor, extra))
+        # Uniform instructions of GB202 work for a whole warp of 32 threads.
+        for name, factor in (("ufadd", 32), ("ufmul", 32), ("uffma", 64)):
+            extra = _thread_inst(metrics, name) if dtype == "fp32" else None
+            if extra is not None:
+                parts.append((factor, extra))
+        found.append(_add("vector", dtype, parts))
+    eight = [(f, s) for n, f in _EXTRA["fp8"].items() if (s := _thread_inst(metrics, n))]
+    if eight:
+        found.append(_add("vector", "fp8", eight))
+    half = next((w for w in found if w.dtype == "fp16" and w.flops), None)
+    if half:
+        notes.append("fp16: instructions counted as packed pairs (2, 2, 4 FLOP), an upper limit")
+    return tuple(found), tuple(notes)
+
+
+def _thread_inst(metrics: Metrics, name: str) -> Found | None:
+    base = f"sm__sass_thread_inst_executed_op_{name}_pred_on"
+    found = metrics.total(base)
+    if found is not None or "fma" not in name:
+        return found
+    # The roofline section exports twice the rate of FMA under a derived name.
+    twice = metrics.values.get(f"derived__smsp__sass_thread_inst_executed_op_{name}_pred_on_x2")
+    cycles = metrics.cycles
+    if twice is None or cycles is None:
+        return None
+    return Found(value=twice / 2 * cycles, how="rate x cycles", error=1e-3)
+
+
+def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> MeasuredWork:
+    total = sum(factor * s.value for factor, s in parts)
+    off = sum(factor * s.value * s.error for factor, s in parts)
+    ways = list(dict.fromkeys(s.how for _, s in parts if s.how))
+    return MeasuredWork(
+        work_class=work_class,
+        dtype=dtype,
+        flops=round(total),
+        how=", ".join(["SASS thread instructions", *ways]),
+        error=off / total if total else 0.0,
+    )
+
+
+def _mark_constant_moves(
+    vector: tuple[MeasuredWork, ...], matrix: Sequence[MeasuredWork], kernel: str, cc: str
+) -> tuple[MeasuredWork, ...]:
+    """Flags half instructions that are probably constant moves: few, in a kernel of fp32."""
+    single = sum(w.flops for w in vector if w.dtype == "fp32")
+    half_tensor = any(w.dtype in {"fp16", "bf16"} and w.flops for w in matrix)
+    if cc not in _CONSTANT_MOVES or half_tensor or _HALF_NAME.search(kernel):
+        return vector
+    return tuple(
+        MeasuredWork(
+            work_class=w.work_class,
+            dtype=w.dtype,
+            flops=w.flops,
+            how=w.how,
+            error=w.error,
+            suspect=True,
+        )
+        if w.dtype == "fp16" and 0 < w.flops < _SUSPECT_SHARE * single
+        else w
+        for w in vector
+    )
+
+
+_State = tuple[Known, str, tuple[MeasuredWork, ...]]
+
+
+def _matrix(metrics: Metrics, kernel: str, cc: str) -> _State:
+    """Tensor-core work, by the first recipe that the file has the counters for."""
+    recipes: tuple[Callable[[Metrics, str, str], _State | None], ...] = (
+        _by_operations,
+        _by_instructions,
+        _by_activity,
+    )
+    for recipe in recipes:
+        found = recipe(metrics, kernel, cc)
+        if found is not None:
+            return found
+    return Known.MISSING, "", ()
+
+
+def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
+    """``sm__ops_path_tensor_*``: the hardware counts operations.
+
+    Totals, totals by sparsity, parts by instruction, and parts by sparsity overlap; of each source
+    format one level is used. Every listed counter of that level is added.
+    """
+    levels: dict[str, dict[int, list[tuple[bool, str, Found]]]] = {}
+    for base in dict.fromkeys(_path_bases(metrics)):
+        match = _SUFFIX.fullmatch(base.removeprefix(_PATH))
+        found = metrics.total(base)
+        if match is None or found is None:
+            continue
+        dtype = _SOURCES.get(match["src"], match["src"])
+        rank = (2 if match["op"] else 0) + (1 if match["sparse"] else 0)
+        key = f"{dtype} {match['op'] or ''}" if rank == 3 else dtype
+        sparse = match["sparse"] == "_sparsity_on"
+        levels.setdefault(dtype, {}).setdefault(rank, []).append((sparse, key, found))
+    if not levels:
+        return None
+    work = []
+    for dtype, ranks in levels.items():
+        for sparse in (False, True):
+            chosen = [f for s, _, f in ranks[min(ranks)] if s is sparse]
+            if chosen and (not sparse or any(f.value for f in chosen)):
+                work.append(_operations(dtype, sparse, chosen))
+    return Known.COUNTED, "", tuple(work)
+
+
+def _path_bases(metrics: Metrics) -> list[str]:
+    return [
+        name.split(".")[0].replace("smsp__", "sm__", 1)
+        for name in metrics.values
+        if "__ops_path_tensor_" in name
+        and "_realtime" not in name
+        and ".sum" in name
+        and ".peak_" not in name
+        and ".pct_" not in name
+    ]
+
+
+def _operations(dtype: str, sparse: bool, chosen: Sequence[Found]) -> MeasuredWork:
+    total = sum(f.value for f in chosen)
+    off = sum(f.value * f.error for f in chosen)
+    ways = list(dict.fromkeys(f.how for f in chosen if f.how))
+    return MeasuredWork(
+        work_class="matrix",
+        dtype=dtype,
+        flops=round(total),
+        sparse=sparse,
+        how=", ".join(["sm__ops_path_tensor", *ways]),
+        error=off / total if total else 0.0,
+    )
+
+
+def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
+    """Warp instructions of the tensor pipe times the FLOP of their shape, where that is known."""
+    found = metrics.total(_PIPE) or metrics.total(f"{_PIPE}_op_hmma")
+    if found is None:
+        return None
+    moves = metrics.total(f"{_PIPE}_op_hmma_type_hfma2")
+    executed = found.value - (moves.value if moves else 0.0)
+    if executed <= 0:
+        return Known.COUNTED, "", ()
+    shape = next(
+        (s for s in _SHAPES if cc and cc.startswith(s[0]) and s[1].search(kernel)),
+        None,
+    )
+    if shape is None and cc == "7.0":
+        shape = ("7.0", re.compile(""), 512, "fp16")
+    if shape is None:
+        return Known.NOT_COUNTABLE, _uncountable(executed, cc), ()
+    _, pattern, factor, dtype = shape
+    if dtype == "fp16" and _BF16_NAME.search(kernel):
+        dtype = "bf16"
+    guess = "" if pattern.pattern else ", if it accumulates in fp32 (twice that in fp16)"
+    work = MeasuredWork(
+        work_class="matrix",
+        dtype=dtype,
+        flops=round(executed * factor),
+        how=f"tensor instructions x {factor}{guess}",
+        error=found.error,
+    )
+    note = f"tensor work: {factor} FLOP an instruction, by the shape{guess}"
+    return Known.COUNTED, note, (work,)
+
+
+def _uncountable(executed: float, cc: str) -> str:
+    chip = f" (compute capability {cc})" if cc else ""
+    return (
+        f"{executed:.0f} tensor instructions, whose shape the file does not tell{chip}: they are "
+        "worth 512 to 16384 FLOP each; collect sm__ops_path_tensor_* to count them"
+    )
+
+
+def _by_activity(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
+    """Without counters of work the activity of the pipe tells at least whether there was any."""
+    active = [
+        value
+        for name, value in metrics.values.items()
+        if "pipe_tensor" in name and "cycles_active" in name and ".pct_" in name
+    ]
+    if not active:
+        return None
+    if max(active) == 0:
+        return Known.COUNTED, "", ()
+    why = (
+        f"the tensor cores were active {max(active):g} % of the time, but the file holds no "
+        "counter of their work (sm__ops_path_tensor_*)"
+    )
+    return Known.NOT_COUNTABLE, why, ()

@@ -1,0 +1,73 @@
+"""Files as text, with limits: what is too large, empty or no text is refused in one sentence."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Final
+
+from gambrel.errors import FileFormatError
+
+#: Bytes of a text file that is read as a whole.
+MAX_BYTES: Final = 2 * 2**30
+#: Bytes that are enough to recognize a format.
+HEAD: Final = 1 << 16
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),  # PowerShell's ">" writes this
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Returns what a file holds.
+
+    Args:
+        path: Of the file.
+        limit: Bytes that are accepted.
+
+    Raises:
+        FileFormatError: No such file, a folder, empty, or larger than the limit.
+    """
+    try:
+        if path.is_dir():
+            raise FileFormatError(f"{path} is a folder; name the files in it.")
+        size = path.stat().st_size
+        if size > limit:
+            raise FileFormatError(f"{path}: {size:,} bytes; at most {limit:,} are read.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+    if not data.strip(b"\0 \r\n\t"):
+        raise FileFormatError(f"{path} is empty.")
+    return data
+
+
+def read_head(path: Path) -> bytes:
+    """Returns the beginning of a file.
+
+    Raises:
+        FileFormatError: The file cannot be read or is empty.
+    """
+    try:
+        if path.is_dir():
+            raise FileFormatError(f"{path} is a folder; name the files in it.")
+        with path.open("rb") as file:
+            data = file.read(HEAD)
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+    if not data:
+        raise FileFormatError(f"{path} is empty.")
+    return data
+
+
+def decode(data: bytes) -> str:
+    """Returns bytes as text: by their mark, else UTF-8, else Windows-1252 (old exports)."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, errors="replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")
