@@ -249,7 +249,7 @@ def test_expected_time_sums_over_ops_groups_and_total():
 def test_launches_can_take_most_of_the_expected_time():
     fast = device(
         ceilings=tuple(
-            msgspec.structs.replace(c, flop_per_s=1e12, sparse_flop_per_s=None)
+            msgspec.structs.replace(c, flop_per_s=1e15, sparse_flop_per_s=None)
             for c in device().ceilings
         ),
         memory=(MemoryLevel(name="DRAM", capacity_bytes=4000, byte_per_s=1e12),),

@@ -169,7 +169,7 @@ def test_every_number_has_a_unit() -> None:
     found = set(_numbers(json.loads(render(samples.estimated(), "json"))))
     found -= {"batch", "image", *samples.tiny().unmodelled, "compute", "memory"}
     assert found - ALL_UNITS.keys() <= plain
-    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= {"bound"}
+    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= {"bound", "expected_bound", "confidence"}
 
 
 def _numbers(data: Any, key: str = "") -> Any:

@@ -26,8 +26,18 @@ _STORED: Final = (
     "peak_flop_per_s",
     "peak_byte_per_s",
 )
+#: Column → attribute of the estimate.
+_EXPECTED: Final = {
+    "expected_time_s": "value",
+    "expected_low_s": "low",
+    "expected_high_s": "high",
+    "expected_overhead_s": "overhead_s",
+    "confidence": "confidence",
+}
 #: Columns of the file.
-HEADER: Final = ("model", "hardware", "precision", "sizes", *_OP, *DERIVED, *_STORED)
+HEADER: Final = (
+    "model", "hardware", "precision", "sizes", *_OP, *DERIVED, *_STORED, *_EXPECTED
+)  # fmt: skip
 
 #: A cell that starts with one of these is a formula to a spreadsheet
 #: (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -62,8 +72,10 @@ def _run(analysis: Analysis) -> tuple[str, str, str, str]:
 def _row(op: OpResult) -> list[str]:
     head = [_text(str(getattr(op, name))) for name in _OP]
     if op.state is State.UNMODELLED:
-        return head + [""] * (len(DERIVED) + len(_STORED))
-    return head + [_figure(op.measures, name) for name in (*DERIVED, *_STORED)]
+        return head + [""] * (len(DERIVED) + len(_STORED) + len(_EXPECTED))
+    figures = [_figure(op.measures, name) for name in (*DERIVED, *_STORED)]
+    expected = op.measures.expected_time_s
+    return head + figures + [str(getattr(expected, n, "")) for n in _EXPECTED.values()]
 
 
 def _figure(measures: Measures, name: str) -> str:

@@ -27,6 +27,13 @@ _OF_MEASURES: Final = (
     "compute_utilization",
     "memory_utilization",
 )
+#: Column → attribute of the estimate.
+_OF_ESTIMATE: Final = {
+    "expected_time_s": "value",
+    "expected_low_s": "low",
+    "expected_high_s": "high",
+    "confidence": "confidence",
+}
 
 
 def to_dataframe(analysis: Analysis) -> Any:
@@ -42,10 +49,12 @@ def to_dataframe(analysis: Analysis) -> Any:
         import pandas as pd
     except ImportError as error:
         raise MissingExtraError("pandas", "dataframe", "a data frame") from error
-    return pd.DataFrame(map(_row, analysis.ops), columns=[*_OF_OP, *_OF_MEASURES])
+    return pd.DataFrame(map(_row, analysis.ops), columns=[*_OF_OP, *_OF_MEASURES, *_OF_ESTIMATE])
 
 
 def _row(op: OpResult) -> list[Any]:
     found = [getattr(op, name) for name in _OF_OP]
     found += [getattr(op.measures, name) for name in _OF_MEASURES]
+    expected = op.measures.expected_time_s
+    found += [getattr(expected, name, None) for name in _OF_ESTIMATE.values()]
     return [value.value if isinstance(value, Enum) else value for value in found]

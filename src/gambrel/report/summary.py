@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gambrel.analysis.fold import fold
 from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
+from gambrel.report.energy import energy_lines
 from gambrel.report.terms import rate_at_bound, sizes, throughput
 from gambrel.units import format_capacity, format_number, format_percent, format_si
 
@@ -22,10 +23,11 @@ def summary(analysis: Analysis) -> list[tuple[str, str]]:
         ("Intensity", _intensity(total)),
         ("Bound", _bound(analysis)),
         ("Bound time", _bound_time(analysis)),
-        ("Expected", estimate(total.expected_time_s)),
+        ("Expected", _expected(analysis)),
         ("Rate", _rate(total)),
         ("Utilization", _utilization(total)),
         ("Memory", _memory(analysis)),
+        *energy_lines(analysis),
         ("Coverage", _coverage(analysis)),
     ]
 
@@ -42,13 +44,25 @@ def verdict(analysis: Analysis) -> str:
 
 
 def estimate(time: Estimate | None) -> str:
-    """An estimate with its range and confidence, or ``"unknown"``."""
+    """An estimate with its range, or ``"unknown"``."""
     if time is None:
-        return "unknown (not calibrated for this device)"
-    return (
-        f"{format_si(time.value, 's')} ({format_si(time.low, 's', 3)} to "
-        f"{format_si(time.high, 's', 3)}), {time.confidence} confidence: {time.reason}"
-    )
+        return "unknown (no constants for this device)"
+    low, high = format_si(time.low, "s", 3), format_si(time.high, "s", 3)
+    return f"{format_si(time.value, 's')} ({low} to {high})"
+
+
+def _expected(analysis: Analysis) -> str:
+    """The estimate, how far above the bound it is, what launches take, and how sure that is."""
+    time, bound = analysis.total.expected_time_s, analysis.total.bound_time_s
+    parts = [estimate(time)]
+    if time is None:
+        return parts[0]
+    if bound:
+        parts.append(f"{format_number(time.value / bound, 3)}× the bound")
+    share = f"{format_percent(time.overhead_share)} of it starting kernels"
+    if analysis.expected_bound is Bound.OVERHEAD:
+        share += ": overhead-bound, which fusion and CUDA graphs reduce"
+    return DOT.join([*parts, share, f"{time.confidence} confidence: {time.reason}"])
 
 
 def _model(analysis: Analysis) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.analysis.result import Analysis, Estimate, Measures, OpResult, State
 from gambrel.report.layout import Align, Column, beside, hanging, line, listed, show, table
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, slowest, summary, verdict
@@ -126,6 +126,7 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         )
 
     bounds = [m.bound.value if m.bound else "" for m in rows]
+    expected = [_value(m.expected_time_s) for m in rows]
     return [
         column("FLOP", 3, [format_si(m.flops, "") for m in rows]),
         column("byte", 4, [format_si(m.traffic_bytes, "") for m in rows]),
@@ -134,10 +135,15 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("FLOP/s max", 7, [_attainable(m) for m in rows]),
         column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),
+        *([column("expected", 2, expected)] if any(m.expected_time_s for m in rows) else []),
         column(
             "", 8, [bar((m.time_share or 0.0) / longest, 10) for m in rows], "left", tuple(bounds)
         ),
     ]
+
+
+def _value(time: Estimate | None) -> str:
+    return format_si(time.value if time else None, "s", 3)
 
 
 def _attainable(measures: Measures) -> str:
@@ -157,6 +163,7 @@ def _remarks(analysis: Analysis) -> list[RenderableType]:
 def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
     totals = [a.total for a in analyses]
     bounds = [t.bound.value if t.bound else "" for t in totals]
+    expected = [_value(t.expected_time_s) for t in totals]
     rates = [throughput(a) for a in analyses]
 
     def column(title: str, priority: int, cells: Sequence[str], align: Align = "right") -> Column:
@@ -176,6 +183,7 @@ def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
         ),
         column("precision", 5, [a.model.precision for a in analyses], "left"),
         column("time", 0, [format_si(t.bound_time_s, "s", 4) for t in totals]),
+        *([column("expected", 2, expected)] if any(t.expected_time_s for t in totals) else []),
         column("per s", 1, ["unknown" if r is None else format_count(r) for r in rates]),
         column("FLOP/byte", 2, [format_number(t.arithmetic_intensity) for t in totals]),
         Column(

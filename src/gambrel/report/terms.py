@@ -60,10 +60,21 @@ DEFINITIONS: Final[dict[str, str]] = {
     "bound": "The resource with the largest busy time (work / peak); a tie is compute.",
     "bound_time_s": "Busy time of that resource: no run is faster, data that stayed in cache "
     "apart. The total is the sum over ops, which run one after another.",
-    "expected_time_s": "A calibrated estimate with its range; null (unknown) without calibration.",
+    "expected_time_s": "What a stopwatch will show for kernels back to back (value), the range in "
+    "which 90 % of measured times lie (low, high) and the part in which kernels start and end "
+    "(overhead_s). Never below the bound; null (unknown) where no constants serve the device. The "
+    "ends of a total are the sums of the ends, as if all errors were correlated.",
+    "confidence": "high: calibrated on this device; medium: constants of its kin or of another "
+    "class of op; low: of other devices.",
+    "expected_bound": "What takes most of the expected time: starting kernels (overhead), or ops "
+    "of one bound.",
     "compute_utilization": "Share of the main engine's peak in use when running at the bound.",
     "memory_utilization": "Share of the memory bandwidth in use when running at the bound.",
     "time_share": "Share of the whole's bound time.",
+    "energy_j": "An estimate from published constants, never a measurement: static share x time + "
+    "work x energy per FLOP + bytes x energy per byte; null (unknown) where a constant is missing.",
+    "energy_upper_bound_j": "Thermal design power x time_s: what a run of that length takes "
+    "at most on average.",
     "coverage": "Share of ops whose cost is known (free ones included).",
     "coverage_traffic": "Share of the compulsory bytes that belongs to ops whose cost is known.",
 }
