@@ -186,7 +186,9 @@ def _flavour(flavour: str, stop: Callable[..., None]) -> Iterator[None]:
             lowering.lowerings.update(cat)
 
 
-@torch.library.custom_op("gambrel_oracle::attention", mutates_args=())
+@torch.library.custom_op(
+    "gambrel_oracle::attention", mutates_args=(), tags=(torch.Tag.flexible_layout,)
+)
 def _attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:

@@ -157,6 +157,8 @@ def _is_stored(
             return True
         if user in steps and _needs_stored(steps[user], shapes[user], reads):
             return True
+        if user in steps and steps[user].repeat != step.repeat:
+            return True
     many = sum(uses(steps[u].view) for u in users if u in steps) > 1
     large = body.operations > OPERATIONS
     return large or reads > READS or (many and reads > SHARED_READS)

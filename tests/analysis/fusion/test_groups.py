@@ -1,0 +1,292 @@
+"""Which ops share a kernel, on nets small enough to see it."""
+
+import pytest
+
+from gambrel.analysis.fusion import Stack, parse_stack
+from gambrel.errors import InputError
+
+from .build import Net, groups, kernels
+
+
+def conv_bn_relu():
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    y = net.pointwise("relu", net.batch_norm(net.convolution(x, 4)))
+    return net, y
+
+
+def test_batch_norm_and_relu_share_a_kernel_behind_their_convolution():
+    net, y = conv_bn_relu()
+    found = kernels(net.workload(y))
+    assert [(k.ops, k.kind) for k in found] == [
+        ((0,), "convolution"),
+        ((1, 2), "fused pointwise"),
+    ]
+
+
+def test_with_epilogues_they_run_inside_the_convolution():
+    net, y = conv_bn_relu()
+    (only,) = kernels(net.workload(y), "epilogue")
+    assert (only.ops, only.kind, only.launches) == ((0, 1, 2), "convolution", 1)
+
+
+def test_eager_gives_every_op_a_kernel_of_its_kind():
+    net, y = conv_bn_relu()
+    found = kernels(net.workload(y), "eager")
+    assert [(k.ops, k.kind) for k in found] == [
+        ((0,), "convolution"),
+        ((1,), "normalization"),
+        ((2,), "elementwise"),
+    ]
+
+
+def test_ideal_is_one_kernel():
+    net, y = conv_bn_relu()
+    assert [(k.ops, k.kind) for k in kernels(net.workload(y), "ideal")] == [
+        ((0, 1, 2), "whole model")
+    ]
+
+
+def test_a_residual_addition_joins_the_activation_behind_it():
+    net = Net()
+    x = net.input(1, 4, 8, 8)
+    y = net.pointwise("relu", net.pointwise("add", net.batch_norm(net.convolution(x, 4)), x))
+    assert groups(net.workload(y)) == [(0,), (1, 2, 3)]
+
+
+def test_the_residual_addition_behind_a_matmul_joins_the_norm():
+    net = Net()
+    x = net.input(16, 32)
+    stream = net.pointwise("add", net.matmul(x, net.weight(32, 32)), x)
+    y = net.matmul(net.layer_norm(stream), net.weight(32, 8))
+    found = kernels(net.workload(y, stream))
+    assert [(k.ops, k.kind) for k in found] == [
+        ((0,), "matmul"),
+        ((1, 2), "fused reduction"),
+        ((3,), "matmul"),
+    ]
+
+
+def test_softmax_takes_in_what_leads_to_it_and_what_follows():
+    net = Net()
+    x = net.input(4, 16, 16)
+    y = net.pointwise("mul", net.softmax(net.pointwise("mul", x)), net.input(4, 16, 16))
+    (only,) = kernels(net.workload(y))
+    assert (only.ops, only.kind) == ((0, 1, 2), "fused reduction")
+
+
+def test_loops_of_different_lengths_stay_apart():
+    net = Net()
+    x, z = net.input(16, 16), net.input(8, 8)
+    a, b = net.pointwise("relu", x), net.pointwise("relu", z)
+    assert groups(net.workload(a, b)) == [(0,), (1,)]
+
+
+def test_readers_of_one_tensor_share_a_kernel():
+    net = Net()
+    x = net.input(16, 16)
+    a, b = net.pointwise("relu", x), net.pointwise("tanh", x)
+    assert groups(net.workload(a, b)) == [(0, 1)]
+
+
+def test_no_cycle_through_a_library_kernel():
+    """The input of a matmul and the addition that needs its result cannot run at once."""
+    net = Net()
+    x = net.input(8, 8)
+    a = net.pointwise("relu", x)
+    y = net.pointwise("add", a, net.matmul(a, net.weight(8, 8)))
+    assert groups(net.workload(y)) == [(0,), (1,), (2,)]
+
+
+def test_no_cycle_through_two_kernels():
+    """a, then a matmul, a reduction of it over other rows, a matmul; and a joined to the end."""
+    net = Net()
+    x = net.input(8, 8)
+    a = net.pointwise("relu", x)
+    first = net.matmul(a, net.weight(8, 4))
+    second = net.matmul(net.pointwise("tanh", first), net.weight(4, 8))
+    y = net.pointwise("add", net.pointwise("add", x, a), second)
+    found = groups(net.workload(y))
+    assert found.index((0,)) < found.index((1,)) < found.index((3,))
+    assert found[-1] == (4, 5)
+
+
+def test_a_kernel_that_two_branches_need_runs_before_both():
+    net = Net()
+    x = net.input(8, 8)
+    left = net.matmul(x, net.weight(8, 8))
+    a = net.pointwise("relu", x)  # joins nothing before it: the matmuls are libraries
+    right = net.matmul(a, net.weight(8, 8))
+    y = net.pointwise("add", net.pointwise("add", left, right), a)
+    found = groups(net.workload(y))
+    assert found.index((1,)) < found.index((2,)) < found.index((3, 4))
+
+
+def test_in_place_ops_are_ordinary_links_of_a_chain():
+    net = Net()
+    x = net.input(1, 4, 8, 8)
+    y = net.batch_norm(net.convolution(x, 4))
+    z = net.pointwise("relu", y, into=y)
+    w = net.pointwise("tanh", z, into=y)
+    assert groups(net.workload(w)) == [(0,), (1, 2, 3)]
+
+
+def test_a_gather_runs_within_the_kernel_that_uses_it():
+    net = Net()
+    table, indices = net.weight(1000, 16), net.input(8, dtype="int64")
+    y = net.pointwise("relu", net.embedding(table, indices))
+    assert groups(net.workload(y)) == [(0, 1)]
+
+
+def test_constants_are_formed_where_they_are_needed():
+    net = Net()
+    x = net.input(8, 8)
+    y = net.pointwise("add", x, net.fill(8, 8))
+    (only,) = kernels(net.workload(y))
+    assert only.ops == (0, 1)
+    assert only.traffic_bytes == 2 * 8 * 8 * 4  # the input and the result
+
+
+def test_dead_code_belongs_to_no_kernel_but_runs_eagerly():
+    net = Net()
+    x = net.input(8, 8)
+    net.pointwise("tanh", net.pointwise("exp", x))
+    y = net.pointwise("relu", x)
+    assert groups(net.workload(y)) == [(2,)]
+    assert groups(net.workload(y), "eager") == [(0,), (1,), (2,)]
+
+
+def test_without_known_outputs_nothing_is_dead():
+    net = Net()
+    net.pointwise("tanh", net.input(8, 8))
+    assert groups(net.workload()) == [(0,)]
+
+
+def test_what_the_host_waits_for_is_alive():
+    net = Net()
+    x = net.input(8, 8)
+    flag = net.mean(x)
+    net.op("sync", [flag], ())
+    y = net.pointwise("relu", x)
+    assert any(0 in ops for ops in groups(net.workload(y)))
+
+
+def test_a_write_to_a_cache_is_alive_though_no_op_reads_it():
+    from gambrel.workload import Role
+
+    net = Net()
+    x = net.input(4, 8)
+    cache = net.tensor(32, 8, role=Role.KV_CACHE)
+    net.op("scatter", [cache, x], (32, 8), into=cache, sizes={"elements": 32}, accumulate=False)
+    y = net.pointwise("relu", x)
+    assert any(0 in ops for ops in groups(net.workload(y)))
+
+
+def test_cheap_results_are_computed_again_where_they_are_needed():
+    """x + a is needed by a norm and, behind a matmul, by the next addition; it is never stored."""
+    net = Net()
+    x, a = net.input(16, 32), net.input(16, 32)
+    stream = net.pointwise("add", x, a)
+    branch = net.matmul(net.layer_norm(stream), net.weight(32, 32))
+    y = net.pointwise("add", stream, branch)
+    first, _, last = kernels(net.workload(y))
+    assert (first.ops, first.recomputed) == ((0, 1), ())
+    assert (last.ops, last.recomputed) == ((3,), (0,))
+    size = 16 * 32 * 4
+    assert first.write_bytes == size  # the normalized values alone
+    assert last.read_bytes == 3 * size  # x, a and the branch
+
+
+def test_results_of_many_tensors_are_stored():
+    """A sum of five tensors with two readers is stored, not read five times by each."""
+    net = Net()
+    terms = [net.input(16, 32) for _ in range(5)]
+    stream = terms[0]
+    for term in terms[1:]:
+        stream = net.pointwise("add", stream, term)
+    branch = net.matmul(net.layer_norm(stream), net.weight(32, 32))
+    y = net.pointwise("add", stream, branch)
+    first, _, last = kernels(net.workload(y))
+    size = 16 * 32 * 4
+    assert first.write_bytes == 2 * size
+    assert last.read_bytes == 2 * size
+    assert last.recomputed == ()
+
+
+def test_a_change_of_layout_does_not_join_the_norm_before_it():
+    net = Net()
+    x = net.input(4, 6, 8)
+    normed = net.layer_norm(x)
+    permuted = net.view(normed, 4, 8, 6)
+    y = net.matmul(net.view(net.copy(permuted, (4, 8, 6)), 32, 6), net.weight(6, 6))
+    assert (0, 1) not in groups(net.workload(y))
+
+
+def test_slices_that_go_separate_ways_are_kernels_of_their_own():
+    """A copy of which three library calls read a third each becomes three kernels."""
+    net = Net()
+    x = net.matmul(net.input(16, 8), net.weight(8, 24))
+    copied = net.copy(x)
+    parts = [
+        net.matmul(net.view(copied, 16, 8, offset=offset), net.weight(8, 8))
+        for offset in (0, 128, 256)
+    ]
+    (kernel,) = [k for k in kernels(net.workload(*parts)) if k.ops == (1,)]
+    assert kernel.launches == 3
+
+
+def test_a_group_norm_finds_its_statistics_in_a_launch_of_its_own():
+    net = Net()
+    x = net.convolution(net.input(1, 4, 8, 8), 4)
+    y = net.convolution(net.pointwise("relu", net.group_norm(x, 2)), 4)
+    _, statistics, applied, _ = kernels(net.workload(y))
+    size = 4 * 8 * 8 * 4
+    assert (statistics.ops, statistics.kind) == ((1,), "fused reduction")
+    assert (statistics.read_bytes, statistics.write_bytes) == (size, 0)
+    assert (applied.ops, applied.recomputed) == ((2,), (1,))
+    assert (applied.read_bytes, applied.write_bytes) == (size, size)
+
+
+def test_a_group_norm_that_is_stored_is_a_kernel_of_two_launches():
+    net = Net()
+    x = net.pointwise("tanh", net.pointwise("relu", net.convolution(net.input(1, 4, 8, 8), 4)))
+    y = net.convolution(net.group_norm(x, 2), 4)
+    _, norm, _ = kernels(net.workload(y))
+    size = 4 * 8 * 8 * 4
+    assert (norm.ops, norm.launches) == ((1, 2, 3), 2)
+    assert (norm.read_bytes, norm.write_bytes) == (2 * size, size)
+
+
+def test_ops_of_different_repetitions_stay_apart():
+    net = Net()
+    x = net.input(8, 8)
+    y = net.pointwise("tanh", net.pointwise("relu", x, repeat=3))
+    assert groups(net.workload(y)) == [(0,), (1,)]
+
+
+def test_only_one_kernel_runs_inside_a_matmul():
+    net = Net()
+    product = net.matmul(net.input(8, 8), net.weight(8, 8))
+    a = net.pointwise("relu", product)
+    b = net.matmul(a, net.weight(8, 8))
+    y = net.pointwise("add", b, product)
+    found = groups(net.workload(y), "epilogue")
+    assert sorted(found) == [(0, 1), (2, 3)]
+
+
+def test_a_norm_does_not_run_inside_a_matmul():
+    net = Net()
+    y = net.layer_norm(net.matmul(net.input(8, 8), net.weight(8, 8)))
+    assert groups(net.workload(y), "epilogue") == [(0,), (1,)]
+
+
+def test_an_empty_workload_has_no_kernels():
+    for stack in Stack:
+        assert kernels(Net().workload(), stack) == ()
+
+
+def test_stacks_by_name():
+    assert parse_stack(" Compiled ") is Stack.COMPILED
+    sentence = "unknown stack 'jit'; choose one of eager, compiled, epilogue, ideal."
+    with pytest.raises(InputError, match=sentence):
+        parse_stack("jit")
