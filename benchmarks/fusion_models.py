@@ -63,6 +63,16 @@ def _t5() -> Case:
     return T5Model(config).eval(), (), inputs
 
 
+def _whisper() -> Case:
+    from transformers import WhisperConfig, WhisperModel
+
+    model = WhisperModel(WhisperConfig(vocab_size=51865, d_model=512, encoder_layers=6,
+        encoder_attention_heads=8, decoder_layers=6, decoder_attention_heads=8,
+        encoder_ffn_dim=2048, decoder_ffn_dim=2048))  # fmt: skip
+    inputs = {"decoder_input_ids": _tokens(64), "use_cache": False}
+    return model.eval(), (torch.randn(1, 80, 3000),), inputs
+
+
 def _sd_unet() -> Case:
     from diffusers import UNet2DConditionModel
 
@@ -82,4 +92,8 @@ MODELS: dict[str, Callable[[], Case]] = {
     "llama_8b_4_layers": _llama,
     "t5_small": _t5,
     "sd15_unet": _sd_unet,
+    # Added after the rules were written, and never used to change them.
+    "densenet121": _vision("densenet121"),
+    "efficientnet_b0": _vision("efficientnet_b0"),
+    "whisper_base": _whisper,
 }
