@@ -82,10 +82,10 @@ def table(form: Form, rows: Rows) -> list[list[object]]:
             continue
         formats = next(f for f in form.formats if f.names == s.formats)
         part = rows.take(formats.mask(rows) & (rows["device"] == s.device))
-        if s.stack != "any":
-            part = part.take(part["stack"] == s.stack)
+        if s.framework != "any":
+            part = part.take(part["stack"] == s.framework)
         if len(part):
-            lines.append(line(form, [(s, part)], s.formats[0], s.device, s.stack))
+            lines.append(line(form, [(s, part)], s.formats[0], s.device, s.framework))
     return lines
 
 

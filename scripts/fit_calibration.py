@@ -50,7 +50,7 @@ def streams(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Memory-bound kernels that were not measured: launch and bandwidth of bf16 products."""
     found = []
     for s in sets:
-        if (s["stack"], s["form"]) == ("any", "matmul") and "bf16" in s["formats"]:
+        if (s["framework"], s["form"]) == ("any", "matmul") and "bf16" in s["formats"]:
             constants = {
                 "launch": s["constants"]["launch"],
                 "memory": float(f"{s['constants']['memory'] * 0.95:.4g}"),
@@ -58,7 +58,7 @@ def streams(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
             found.append(
                 {
-                    "stack": "any",
+                    "framework": "any",
                     "form": "stream",
                     "formats": ["any"],
                     "device": s["device"],
@@ -76,7 +76,7 @@ def transfer(form: Form, rows: Rows, sets: list[dict[str, Any]]) -> list[str]:
     """Errors when constants of the H100 alone predict the other devices."""
     lines = []
     for s in sets:
-        if s["device"] != "h100-sxm5-80gb" or s["stack"] != "any" or form.name == "collective":
+        if s["device"] != "h100-sxm5-80gb" or s["framework"] != "any" or form.name == "collective":
             continue
         formats = next(f for f in form.formats if list(f.names) == s["formats"])
         alone = s
@@ -115,7 +115,7 @@ def _fit_stack(form: Form, rows: Rows, stack: str) -> list[dict[str, Any]]:
         devices = [d for d in DEVICES if (mask & (rows["device"] == d)).sum() >= form.least]
         groups = [devices] if form.shared else [[d] for d in devices]
         for group in filter(None, groups):
-            found += [{"stack": stack, **s} for s in _fit_group(form, formats, rows, group)]
+            found += [{"framework": stack, **s} for s in _fit_group(form, formats, rows, group)]
     return found
 
 
@@ -203,7 +203,7 @@ def scores(
         "median": round(float(np.median(error)), 4),
         "inside": round(float(((ratio >= lo) & (ratio <= hi)).mean()), 4),
         "width": round(float(np.median((hi / lo)[long])), 3) if long.any() else None,
-        "by_stack": by_stack,
+        "by_framework": by_stack,
     }
 
 
@@ -211,9 +211,9 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
     lines = []
     for s in sets:
         h = s["held_out"]
-        stacks = " ".join(f"{k} {v:.1%}" for k, v in h["by_stack"].items())
+        stacks = " ".join(f"{k} {v:.1%}" for k, v in h["by_framework"].items())
         lines.append(
-            f"{s['stack']:<7} {s['form']:<18} {s['formats'][0]:<9} {s['device']:<16} "
+            f"{s['framework']:<7} {s['form']:<18} {s['formats'][0]:<9} {s['device']:<16} "
             f"n={h['points']:>5} "
             f"MAPE {h['mape']:.1%} median {h['median']:.1%} inside {h['inside']:.0%} "
             f"width {h['width']} | {stacks}"

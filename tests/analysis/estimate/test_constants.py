@@ -7,7 +7,7 @@ import pytest
 import gambrel
 from gambrel.analysis.estimate import packaged
 from gambrel.analysis.estimate.constants import EDGES_S
-from gambrel.analysis.estimate.kinship import LEVELS, STACKS, kin_of
+from gambrel.analysis.estimate.kinship import LEVELS, FRAMEWORKS, kin_of
 from gambrel.device import catalog
 
 PATH = Path(gambrel.__file__).parent / "analysis/calibration/constants.json"
@@ -26,9 +26,11 @@ def test_file_is_small():
     assert PATH.stat().st_size < 120_000
 
 
-@pytest.mark.parametrize("s", SETS, ids=lambda s: f"{s.stack}-{s.form}-{s.formats[0]}-{s.device}")
+@pytest.mark.parametrize(
+    "s", SETS, ids=lambda s: f"{s.framework}-{s.form}-{s.formats[0]}-{s.device}"
+)
 def test_sets_are_complete(s):
-    assert s.stack in STACKS
+    assert s.framework in FRAMEWORKS
     assert s.device in {"h100-sxm5-80gb", "a100-sxm4-80gb", "l40s"}
     assert len(s.low) == len(s.high) == len(EDGES_S) + 1
     assert all(0 < low <= 1 <= high for low, high in zip(s.low, s.high, strict=True))
@@ -39,11 +41,11 @@ def test_sets_are_complete(s):
     assert s.points >= 10
     assert s.held_out.points >= 10
     assert s.held_out.mape <= 0.35
-    assert s.held_out.by_stack
+    assert s.held_out.by_framework
 
 
 def test_no_two_sets_answer_one_question():
-    keys = [(s.stack, s.form, f, s.device) for s in SETS for f in s.formats]
+    keys = [(s.framework, s.form, f, s.device) for s in SETS for f in s.formats]
     assert len(keys) == len(set(keys))
 
 

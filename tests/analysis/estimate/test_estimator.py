@@ -40,11 +40,11 @@ ops = st.one_of(
 )
 
 
-def expect(view, device, count=1, stack="any"):
+def expect(view, device, count=1, framework="any"):
     roofs = roofs_of(device)
     priced = cost(view)
     bound = bound_op(priced, roofs, count).bound_time_s
-    return bound, Estimator(roofs, stack=stack).estimate(view, priced, bound, count)
+    return bound, Estimator(roofs, framework=framework).estimate(view, priced, bound, count)
 
 
 def on(name, view, **more):
@@ -55,10 +55,10 @@ def on(name, view, **more):
     view=ops,
     name=st.sampled_from(DEVICES),
     count=st.integers(min_value=1, max_value=5),
-    stack=st.sampled_from(["any", "vllm", "sglang", "trtllm"]),
+    framework=st.sampled_from(["any", "vllm", "sglang", "trtllm"]),
 )
-def test_never_below_the_bound_and_inside_its_range(view, name, count, stack):
-    bound, found = expect(view, catalog.load(name), count, stack)
+def test_never_below_the_bound_and_inside_its_range(view, name, count, framework):
+    bound, found = expect(view, catalog.load(name), count, framework)
     if found is None:
         return
     assert bound <= found.low * (1 + 1e-9)
@@ -172,8 +172,8 @@ def test_narrow_weights_have_constants_of_their_own():
 
 
 def test_unknown_stack_is_refused():
-    with pytest.raises(UnknownNameError, match="unknown stack 'vlm'; closest: any, vllm"):
-        Estimator(roofs_of(catalog.load("l4")), stack="vlm")
+    with pytest.raises(UnknownNameError, match="unknown framework 'vlm'; closest: any, vllm"):
+        Estimator(roofs_of(catalog.load("l4")), framework="vlm")
 
 
 def test_unknown_peak_is_unknown_time():

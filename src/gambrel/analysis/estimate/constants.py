@@ -24,7 +24,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
         median: Median of the same.
         inside: Share of the measured times inside the range.
         width: Median of high / low above 20 µs; None without such points.
-        by_stack: MAPE of each framework.
+        by_framework: MAPE of each framework.
     """
 
     points: int
@@ -32,14 +32,14 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     inside: float
     width: float | None
-    by_stack: dict[str, float]
+    by_framework: dict[str, float]
 
 
 class Set(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of one formula for one group of number formats on one device.
 
     Attributes:
-        stack: Framework whose kernels were measured; ``any``: all of them, each weighing alike.
+        framework: Framework whose kernels were measured; ``any``: all of them, each weighing alike.
         form: Name of the formula.
         formats: Number formats.
         device: Id of the device measured.
@@ -51,7 +51,7 @@ class Set(msgspec.Struct, frozen=True, kw_only=True):
         confidence: ``high``, or ``medium`` where too few points are behind it.
     """
 
-    stack: str
+    framework: str
     form: str
     formats: tuple[str, ...]
     device: str

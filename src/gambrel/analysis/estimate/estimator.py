@@ -10,7 +10,7 @@ from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
-from gambrel.analysis.estimate.kinship import LEVELS, STACKS, Chosen, choose, kin_of
+from gambrel.analysis.estimate.kinship import LEVELS, FRAMEWORKS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.result import Estimate
 from gambrel.errors import UnknownNameError
@@ -46,20 +46,20 @@ class Estimator:
     Args:
         roofs: Of the device.
         calibration: Constants; None for those that come with gambrel.
-        stack: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+        framework: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
 
     Raises:
-        UnknownNameError: No such stack.
+        UnknownNameError: No such framework.
     """
 
     def __init__(
-        self, roofs: Roofs, calibration: Calibration | None = None, stack: str = "any"
+        self, roofs: Roofs, calibration: Calibration | None = None, framework: str = "any"
     ) -> None:
-        if stack not in STACKS:
-            raise UnknownNameError("stack", stack, STACKS)
+        if framework not in FRAMEWORKS:
+            raise UnknownNameError("framework", framework, FRAMEWORKS)
         self._roofs = roofs
         self._calibration = calibration or packaged()
-        self._stack = stack
+        self._framework = framework
         self._kin = kin_of(roofs.device, self._calibration)
         self._machine: Machine | None = None
         self._missing: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Estimator:
         key = (rule.form, rule.scheme(view))
         if key not in self._chosen and kin is not None:
             self._chosen[key] = choose(
-                *key, self._roofs.device, kin, self._calibration, self._stack
+                *key, self._roofs.device, kin, self._calibration, self._framework
             )
         return self._chosen.get(key)
 

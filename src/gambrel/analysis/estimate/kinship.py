@@ -22,7 +22,7 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
 }
 _NARROW: Final = ("fp8", "fp8_block", "bf16")
 #: Frameworks whose kernels were measured; ``any`` averages over them.
-STACKS: Final = ("any", "vllm", "trtllm", "sglang")
+FRAMEWORKS: Final = ("any", "vllm", "trtllm", "sglang")
 #: How much further a range reaches when constants come from another number format.
 _OTHER_FORMAT: Final = (0.85, 1.3)
 
@@ -60,7 +60,7 @@ def kin_of(device: Device, calibration: Calibration) -> Kin | None:
 
 
 def choose(
-    form: str, precision: str, device: Device, kin: Kin, calibration: Calibration, stack: str
+    form: str, precision: str, device: Device, kin: Kin, calibration: Calibration, framework: str
 ) -> Chosen | None:
     """The best set for a formula in a number format on a device.
 
@@ -73,19 +73,19 @@ def choose(
         device: The device.
         kin: Its class.
         calibration: All sets.
-        stack: Framework whose kernels run; ``any`` when not known.
+        framework: Framework whose kernels run; ``any`` when not known.
     """
     wanted = _wanted(form, precision)
-    stacks = ("own", stack, *(s for s in STACKS if s != stack))
+    frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
     devices = dict.fromkeys((device.id, kin.borrow, *(s.device for s in calibration.sets)))
     sets = [s for s in calibration.sets if s.form == form]
     for source in devices:
         for name in wanted:
-            for candidate in stacks:
+            for candidate in frameworks:
                 found = _first(s for s in sets if _is(s, source, name, candidate))
                 if found is not None:
                     own_format = name == precision or form in _ANY_FORMAT
-                    return _carried(found, device, kin, own_format, stack)
+                    return _carried(found, device, kin, own_format, framework)
     return None
 
 
@@ -100,34 +100,36 @@ def _wanted(form: str, precision: str) -> tuple[str, ...]:
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
 
 
-def _is(s: Set, device: str, name: str, stack: str) -> bool:
-    return s.device == device and name in s.formats and s.stack == stack
+def _is(s: Set, device: str, name: str, framework: str) -> bool:
+    return s.device == device and name in s.formats and s.framework == framework
 
 
 def _first(sets: Iterable[Set]) -> Set | None:
     return next(iter(sets), None)
 
 
-def _carried(s: Set, device: Device, kin: Kin, own_format: bool, stack: str) -> Chosen:
+def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str) -> Chosen:
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
-    name = s.stack if s.stack != "any" else "several frameworks"
+    name = s.framework if s.framework != "any" else "several frameworks"
     confidence = s.confidence or ("medium" if s.wide else "high")
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.form == "stream":
         reason = "bandwidth and launch of measured matrix products, no kernels of this kind"
-    if s.stack == "own":
+    if s.framework == "own":
         reason = f"{s.points} measurements of your own"
     if not own_device:
         constants = {k: v * kin.factors.get(k, 1.0) for k, v in constants.items()}
         low, high = _wider(low, kin.low), _wider(high, kin.high)
         confidence = _lower(confidence, kin.confidence)
-        reason = f"{'own constants' if s.stack == 'own' else 'constants'} of {s.device}, {kin.why}"
+        reason = (
+            f"{'own constants' if s.framework == 'own' else 'constants'} of {s.device}, {kin.why}"
+        )
     if not own_format:
         low, high = _wider(low, _OTHER_FORMAT[0]), _wider(high, _OTHER_FORMAT[1])
         confidence = _lower(confidence, "medium")
         reason += f", measured in {s.formats[0]}"
-    if s.stack not in (stack, "any", "own"):
+    if s.framework not in (framework, "any", "own"):
         confidence = _lower(confidence, "medium")
     return Chosen(constants=constants, low=low, high=high, confidence=confidence, reason=reason)
 

@@ -166,7 +166,7 @@ def _fit_group(
     slack = 1 + 1 / math.sqrt(len(points))
     bins = len(EDGES_S) + 1
     return Set(
-        stack="own",
+        framework="own",
         form=_FORM[op],
         formats=(dtype,),
         device=device.id,
