@@ -112,7 +112,7 @@ def test_wrong_values(gambrel: Gambrel, words: tuple[str, ...], said: str) -> No
         (("--engine", "foo"), r"unknown engine 'foo'; closest: matrix, vector"),
         (("--stack", "foo"), r".*'foo'"),
         (("--top", "-1"), r"Invalid value for '--top': .* Run 'gambrel analyze --help'."),
-        (("--image", "abc"), r"Invalid value for '--image': .*integer"),
+        (("--image", "abc"), r"Invalid value for '--image': .*('abc'|integer)"),
         (("--train",), r"resnet50: the built-in models are inference workloads; for a training"),
     ],
 )
