@@ -95,7 +95,7 @@ def _save(
 
     chart = describe(analysis, (options or Options()).title)
     out = io.BytesIO()
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
@@ -257,7 +257,7 @@ def _legends(axes: Axes, chart: Chart) -> None:
         for b in bounds
     ]
     handles += [blank, *_kind_marks(chart), blank]
-    handles.append(_mark("*", _STAR, "whole model", markeredgecolor=_INK, markersize=9))
+    handles.append(_mark("*", _STAR, chart.total.kind, markeredgecolor=_INK, markersize=9))
     if any(p.margin for p in chart.points):
         text = "on the frame: no work,\nno traffic or unknown"
         handles.append(_mark("o", "#666666", text, markerfacecolor="none"))

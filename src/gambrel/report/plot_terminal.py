@@ -264,7 +264,9 @@ def _legend(chart: Chart, left_out: Sequence[str], width: int) -> list[str]:
     """Explains the symbols in use; leaves out what does not occur."""
     bounds = dict.fromkeys(p.bound for p in chart.points)
     parts = [f"{_SYMBOL[b]} {b}-bound" if b != "unknown" else "? bound unknown" for b in bounds]
-    parts += ["★ whole model", "▲ ridge point"] if chart.ridges else ["★ whole model"]
+    parts.append(f"★ {chart.total.kind}")
+    if chart.ridges:
+        parts.append("▲ ridge point")
     margins = {p.margin for p in chart.points}
     if "left" in margins:
         parts.append("left edge: no work")

@@ -265,7 +265,10 @@ def _findings(sample: Sample, efficiency: float | None) -> tuple[str, ...]:
         found.append(f"recorded by the profiler, of its own peak: {listed}")
     occupancy = sample.recorded.get("occupancy")
     if efficiency is not None and efficiency < _LATENCY:
-        text = f"{efficiency:.1%} of the roof: latency rather than a roof limits it"
+        text = (
+            f"{efficiency:.1%} of the roof: latency, too few warps, or a memory level that was not "
+            "measured limits it"
+        )
         low = occupancy is not None and occupancy < _LOW_OCCUPANCY
         found.append(f"{text}; occupancy is only {occupancy:.0%}" if low else text)
     elif occupancy is not None and occupancy < _LOW_OCCUPANCY:

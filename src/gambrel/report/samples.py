@@ -1,0 +1,76 @@
+"""Formats of measured kernels, by name and suffix; writing a file complete or not at all."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Final
+
+from gambrel.analysis.samples import Standing
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.report.options import Options
+from gambrel.report.registry import Rendered, replace_file
+
+#: Name → module of this package and function.
+_FORMATS: Final = {
+    "table": ("samples_table", "render"),
+    "roofline": ("samples_chart", "render_terminal"),
+    "json": ("samples_data", "render_json"),
+    "csv": ("samples_data", "render_csv"),
+    "html": ("samples_html", "render"),
+    "svg": ("samples_chart", "render_svg"),
+    "png": ("samples_chart", "render_png"),
+    "pdf": ("samples_chart", "render_pdf"),
+}
+_SUFFIXES: Final = {".txt": "table", ".htm": "html"} | {
+    f".{name}": name for name in ("json", "csv", "html", "svg", "png", "pdf")
+}
+
+
+def render(standing: Standing, name: str, options: Options | None = None) -> Rendered:
+    """Renders samples.
+
+    Args:
+        standing: What to report.
+        name: ``table``, ``roofline``, ``json``, ``csv``, ``html``, ``svg``, ``png`` or ``pdf``.
+        options: Width, colour, ...; None takes the defaults.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    if name not in _FORMATS:
+        raise UnknownNameError("format", name, _FORMATS)
+    module, function = _FORMATS[name]
+    found: Rendered = getattr(importlib.import_module(f"{__package__}.{module}"), function)(
+        standing, options or Options()
+    )
+    return found
+
+
+def check_target(path: Path) -> str:
+    """Returns the format that a file name asks for, and refuses one that cannot be written.
+
+    Raises:
+        UnknownNameError: No format has that suffix.
+        InputError: There is no such folder.
+    """
+    name = _SUFFIXES.get(path.suffix.lower())
+    if name is None:
+        raise UnknownNameError(
+            "file suffix", path.suffix, hint=f"{path}: write one of {', '.join(_SUFFIXES)}."
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+    return name
+
+
+def write(standing: Standing, path: Path, options: Options | None = None) -> Path:
+    """Writes a report; its suffix chooses the format.
+
+    Raises:
+        UnknownNameError: No format has that suffix.
+        InputError: The file cannot be written.
+    """
+    content = render(standing, check_target(path), options)
+    replace_file(path, content.encode() if isinstance(content, str) else content)
+    return path

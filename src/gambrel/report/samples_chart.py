@@ -1,0 +1,278 @@
+"""Measured kernels as a roofline chart: a dot a memory level a kernel, under the device's roofs.
+
+The description is that of `gambrel.report.chart`, so the same renderers draw it. Dots stand at the
+rate that was achieved; one above a roof is drawn where it was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.samples import Placed, Standing
+from gambrel.device.model import Device
+from gambrel.device.roofs import resolve
+from gambrel.dtypes import BITS
+from gambrel.report.chart import Chart, MemoryRoof, Point, Ridge, Roof
+from gambrel.report.options import Options
+from gambrel.units import format_number, format_si
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Shape of a dot by its memory level.
+LEVEL_SHAPES: Final = {
+    "DRAM": "circle",
+    "L2": "square",
+    "L1": "diamond",
+    "shared": "triangle-up",
+}
+#: Kernels drawn: those with most time.
+_MOST: Final = 200
+
+
+def describe(standing: Standing, heading: str | None = None) -> Chart:
+    """Builds the chart of samples under the roofs of their device.
+
+    Args:
+        standing: What to draw.
+        heading: Title; None takes "file on device".
+    """
+    kernels = standing.kernels[:_MOST]
+    points = tuple(p for i, k in enumerate(kernels) for p in _points(i, k, kernels))
+    total = _whole(standing)
+    roofs = _roofs(standing)
+    memory = _memory(standing.device, {p.kind for p in points})
+    ridges = _ridges(roofs, memory)
+    xs = [p.arithmetic_intensity for p in (*points, total) if p.arithmetic_intensity]
+    xs += [r.arithmetic_intensity for r in ridges]
+    ys = [p.flop_per_s for p in (*points, total) if p.flop_per_s]
+    ys += [r.peak_flop_per_s for r in roofs]
+    return Chart(
+        title=title(standing) if heading is None else heading,
+        x_label="arithmetic intensity at the level (FLOP/byte)",
+        y_label="achieved rate (FLOP/s)",
+        x_range=_span(xs, (0.1, 1000.0)),
+        y_range=_span(ys, (1e9, 1e14)),
+        roofs=roofs,
+        memory_roofs=memory,
+        ridges=ridges,
+        points=points,
+        total=total,
+        kinds={level: shape for level, shape in LEVEL_SHAPES.items() if _has(points, level)},
+        modules=(),
+    )
+
+
+def title(standing: Standing) -> str:
+    """For example ``"kernels.csv on NVIDIA A10"``."""
+    sources = standing.samples.sources
+    name = sources[0].replace("\\", "/").rpartition("/")[2]
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    device = standing.device.name if standing.device else standing.samples.device_name
+    return f"{name}{more} on {device or 'an unknown device'}"
+
+
+def render_svg(standing: Standing, options: Options | None = None) -> str:
+    """Returns the chart as SVG text, the same bytes on every run."""
+    return _save(standing, options, "svg", {"Date": None, "Creator": "gambrel"}).decode()
+
+
+def render_png(standing: Standing, options: Options | None = None) -> bytes:
+    """Returns the chart as PNG at 200 dots per inch."""
+    return _save(standing, options, "png", {"Software": "gambrel"})
+
+
+def render_pdf(standing: Standing, options: Options | None = None) -> bytes:
+    """Returns the chart as PDF."""
+    return _save(standing, options, "pdf", {"CreationDate": None, "Creator": "gambrel"})
+
+
+def render_terminal(standing: Standing, options: Options | None = None) -> str:
+    """Draws the chart for a terminal."""
+    from gambrel.report.plot_terminal import draw
+
+    options = options or Options()
+    return draw(describe(standing, options.title), options)
+
+
+def _save(
+    standing: Standing, options: Options | None, suffix: str, metadata: dict[str, Any]
+) -> bytes:
+    import io
+    import warnings
+
+    import matplotlib as mpl
+
+    from gambrel.report.plot_static import STYLE
+
+    chart = describe(standing, (options or Options()).title)
+    out = io.BytesIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        _figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
+    return out.getvalue()
+
+
+def _figure(chart: Chart) -> Figure:
+    """The chart with the levels of one kernel joined by a line."""
+    from gambrel.report.plot_static import figure
+
+    drawn = figure(chart)
+    axes = drawn.axes[0]
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for p in chart.points:
+        if p.arithmetic_intensity and p.flop_per_s:
+            rows.setdefault(p.index, []).append((p.arithmetic_intensity, p.flop_per_s))
+    for places in rows.values():
+        if len(places) > 1:
+            axes.plot(
+                [x for x, _ in places],
+                [y for _, y in places],
+                color="#888888",
+                linewidth=0.6,
+                zorder=2.5,
+            )
+    return drawn
+
+
+def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
+    """Limits of an axis with room beside the outermost values, two decades at least."""
+    if not values:
+        return empty
+    low, high = min(values) / 2, max(values) * 2
+    widen = math.sqrt(max(100.0 / (high / low), 1.0))
+    return low / widen, high * widen
+
+
+def _has(points: Sequence[Point], level: str) -> bool:
+    return any(p.kind == level for p in points)
+
+
+def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point]:
+    """A dot a level; a kernel without a count of its work has no place in the chart."""
+    longest = max((k.sample.time_s or 0.0 for k in kernels), default=0.0)
+    size = math.sqrt((kernel.sample.time_s or 0.0) / longest) if longest else 0.0
+    found = []
+    for x in kernel.levels:
+        intensity = x.arithmetic_intensity
+        if intensity is None or kernel.flop_per_s is None:
+            continue
+        placed = 0 < intensity < math.inf
+        found.append(
+            Point(
+                index=index,
+                name=kernel.sample.name,
+                kind=x.level,
+                module=kernel.sample.group,
+                bound=kernel.bound.value if kernel.bound else "unknown",
+                shape=LEVEL_SHAPES.get(x.level, "x"),
+                arithmetic_intensity=intensity if placed else None,
+                flop_per_s=kernel.flop_per_s or None,
+                size=size,
+                margin="" if placed else ("left" if intensity == 0 else "right"),
+                along=(index + 1) / (len(kernels) + 1),
+                note="" if placed else ("no work" if intensity == 0 else "no traffic"),
+            )
+        )
+    return found
+
+
+def _whole(standing: Standing) -> Point:
+    total = standing.total
+    level = total.level("DRAM") or (total.levels[0] if total.levels else None)
+    intensity = level.arithmetic_intensity if level else None
+    placed = intensity is not None and 0 < intensity < math.inf and bool(total.flop_per_s)
+    return Point(
+        index=-1,
+        name="all kernels",
+        kind="all kernels",
+        module="",
+        bound=total.bound.value if total.bound else "unknown",
+        shape="star",
+        arithmetic_intensity=intensity if placed else None,
+        flop_per_s=total.flop_per_s if placed else None,
+        size=1.0,
+        margin="" if placed else "left",
+        along=0.5,
+        note="" if placed else "the work, the bytes or the time of some kernels is unknown",
+    )
+
+
+def _roofs(standing: Standing) -> tuple[Roof, ...]:
+    device = standing.device
+    if device is None:
+        return ()
+    used = _used(standing, device)
+    heights: dict[float, list[tuple[str, str]]] = {}
+    for c in device.ceilings:
+        dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
+        label = f"{c.engine} {dtype}" if c.dtype != "any" else c.engine
+        source = f"{c.kind.value}: {c.source.title}"
+        heights.setdefault(c.flop_per_s, []).append((label, source))
+        if c.sparse_flop_per_s in used:
+            sparse = (f"{label} sparse", source)
+            heights.setdefault(c.sparse_flop_per_s or 0.0, []).append(sparse)
+    return tuple(
+        Roof(
+            label=f"{', '.join(dict.fromkeys(n for n, _ in heights[peak]))} "
+            f"{format_si(peak, 'FLOP/s')}",
+            peak_flop_per_s=peak,
+            used=peak in used,
+            source="; ".join(dict.fromkeys(s for _, s in heights[peak])),
+        )
+        for peak in sorted(heights, reverse=True)
+    )
+
+
+def _used(standing: Standing, device: Device) -> set[float]:
+    """Roofs that the work of the kernels is held against."""
+    kinds = {
+        (w.work_class, w.dtype, w.sparse)
+        for k in standing.kernels
+        for w in k.sample.work
+        if w.flops and not w.suspect
+    }
+    found = set()
+    for work_class, dtype, sparse in kinds:
+        if dtype == "any":
+            found.add(max((c.flop_per_s for c in device.ceilings), default=0.0))
+        elif dtype in BITS:
+            roof = resolve(device, work_class, dtype, sparsity=sparse)
+            if roof is not None:
+                found.add(roof.flop_per_s)
+    return found
+
+
+def _memory(device: Device | None, levels: set[str]) -> tuple[MemoryRoof, ...]:
+    if device is None:
+        return ()
+    known = [m for m in device.memory if m.byte_per_s]
+    return tuple(
+        MemoryRoof(
+            label=f"{m.name} {format_si(m.byte_per_s, 'B/s')}",
+            byte_per_s=m.byte_per_s or 0.0,
+            used=m.name in levels,
+            source=m.bandwidth_source.title if m.bandwidth_source else m.kind.value,
+        )
+        for m in sorted(known, key=lambda m: -(m.byte_per_s or 0.0))
+    )
+
+
+def _ridges(roofs: Sequence[Roof], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
+    """Where the highest used compute roof meets DRAM, the lowest of the used memory roofs."""
+    peaks = [r.peak_flop_per_s for r in roofs if r.used]
+    slopes = [m.byte_per_s for m in memory if m.used]
+    if not peaks or not slopes:
+        return ()
+    x = peaks[0] / slopes[-1]
+    return (
+        Ridge(
+            arithmetic_intensity=x,
+            flop_per_s=peaks[0],
+            main=True,
+            label=f"ridge {format_number(x, 3)} FLOP/byte",
+        ),
+    )

@@ -1,0 +1,41 @@
+"""Whose roofs samples are held against."""
+
+from __future__ import annotations
+
+from gambrel.analysis.samples import Samples
+from gambrel.device.lookup import find
+from gambrel.device.model import Device
+from gambrel.errors import UnknownNameError
+
+
+def roofs_for(
+    samples: Samples, chosen: Device | str | None = None
+) -> tuple[Device | None, tuple[str, ...]]:
+    """Finds the roofs: the user's choice, else those in the files, else the catalog's by name.
+
+    Args:
+        samples: As read.
+        chosen: A device, or a name for the catalog; None to take what the files say.
+
+    Returns:
+        The device, None when nothing tells; and sentences about it.
+
+    Raises:
+        UnknownNameError: The chosen name is unknown.
+    """
+    if isinstance(chosen, Device):
+        return chosen, ()
+    if chosen is not None:
+        match = find(chosen)
+        return match.device, (match.note,) if match.note else ()
+    if samples.device is not None:
+        return samples.device, ()
+    if not samples.device_name:
+        return None, ()
+    try:
+        match = find(samples.device_name)
+    except UnknownNameError:
+        text = f"{samples.device_name} is not in the catalog; give --peak and --bandwidth"
+        return None, (text,)
+    note = f"roofs of {match.device.id}, by the device's name in the files; dense, at boost clock"
+    return match.device, tuple(filter(None, (note, match.note)))
