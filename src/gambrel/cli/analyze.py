@@ -76,6 +76,10 @@ def analyze(
     stack: Annotated[
         str, typer.Option(help="How ops become kernels: eager, compiled, epilogue or ideal.")
     ] = "eager",
+    framework: Annotated[
+        str,
+        typer.Option(help="Whose kernels the expected time describes: any, vllm, sglang, trtllm."),
+    ] = "any",
     shape: Annotated[
         list[str] | None,
         typer.Option("--input", help="Shape of an example input, e.g. 1x3x224x224; repeatable."),
@@ -88,6 +92,13 @@ def analyze(
     ] = False,
     roofline: Annotated[
         bool, typer.Option("--roofline", "-r", help="Draw the roofline in the terminal.")
+    ] = False,
+    levels: Annotated[
+        bool,
+        typer.Option("--levels", help="Show the traffic of each memory level; charts as well."),
+    ] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="For --levels: caches hold what an earlier run left.")
     ] = False,
     memory: Annotated[
         bool,
@@ -139,6 +150,8 @@ def analyze(
         causal=causal,
         trust=trust,
         stack=stack,
+        framework=framework,
+        warm=warm,
     )
     memory_view = MemoryView(shown=memory, checkpoint=checkpoint, path=memory_plot)
     memory_view.check(len(question.batches))
@@ -146,9 +159,9 @@ def analyze(
     check_outputs(files, len(question.batches), page=html)
     analyses = answer(question)
     if json_:
-        print_json(analyses, files)
+        print_json(analyses, files, levels=levels)
     else:
-        emit(analyses, files, top=top, roofline=roofline, recommend=recommend)
+        emit(analyses, files, top=top, roofline=roofline, recommend=recommend, levels=levels)
     memory_view.show(analyses, quiet=json_)
 
 

@@ -7,7 +7,7 @@ import pytest
 import gambrel
 from gambrel.analysis.estimate import packaged
 from gambrel.analysis.estimate.constants import EDGES_S
-from gambrel.analysis.estimate.kinship import LEVELS, FRAMEWORKS, kin_of
+from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, kin_of
 from gambrel.device import catalog
 
 PATH = Path(gambrel.__file__).parent / "analysis/calibration/constants.json"

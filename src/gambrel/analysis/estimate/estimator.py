@@ -10,7 +10,7 @@ from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
-from gambrel.analysis.estimate.kinship import LEVELS, FRAMEWORKS, Chosen, choose, kin_of
+from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.result import Estimate
 from gambrel.errors import UnknownNameError

@@ -29,8 +29,8 @@ from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Set
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
-from gambrel.device.model import Device
 from gambrel.device.lookup import find
+from gambrel.device.model import Device
 from gambrel.device.names import name_key
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype, width_bytes
