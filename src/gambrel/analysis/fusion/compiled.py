@@ -36,7 +36,7 @@ def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
     """
     steps = program.live()
     inlined = inline(steps, share=recompute)
-    fuser = _Fuser(steps, inlined, recompute)
+    fuser = _Fuser(steps, inlined, program.storage_bytes, recompute)
     for node in inlined.bodies:
         fuser.add(node)
     return fuser.groups()
@@ -45,7 +45,13 @@ def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
 class _Fuser:
     """Takes the nodes in execution order and joins each to the kernel it shares most with."""
 
-    def __init__(self, steps: Mapping[int, Step], inlined: Inlined, recompute: bool) -> None:
+    def __init__(
+        self,
+        steps: Mapping[int, Step],
+        inlined: Inlined,
+        sizes: Mapping[int, int],
+        recompute: bool,
+    ) -> None:
         self._steps = steps
         self._recompute = recompute
         self._shapes = inlined.shapes
@@ -55,14 +61,14 @@ class _Fuser:
         self._merger = Groups()
         self._loop: dict[int, Loop] = {}  # by group; extern nodes have none
         self._readers: dict[Leaf, list[int]] = defaultdict(list)
-        self._bytes: dict[Leaf, int] = {}
+        self._sizes = sizes  # of storages
+        self._written = {i: sum(step.writes.values()) for i, step in steps.items()}
 
     def add(self, node: int) -> None:
         """Adds a node and joins it to one kernel, or leaves it alone."""
         body = self._bodies[node]
         self._position[node] = len(self._position)
         self._merger.add(node, (op for op, _ in body.leaves if op >= 0 and op != node))
-        self._note_bytes(body)
         if self._shapes[node] is not Shape.EXTERN:
             self._loop[node] = iteration(self._steps[node].view, self._shapes[node])
             self._join_best(node, body)
@@ -127,18 +133,14 @@ class _Fuser:
     def _loop_before(self, node: int) -> tuple[int, ...]:
         return (*sorted(self._bodies[node].members - {node}), node)
 
-    def _note_bytes(self, body: Value) -> None:
-        for i in body.members:
-            for read in self._steps[i].reads:
-                for w in read.writers:
-                    leaf = (w if w >= 0 else -1 - read.region[0], read.region[1])
-                    if read.nbytes > self._bytes.get(leaf, 0):
-                        self._bytes[leaf] = read.nbytes
+    def _size(self, leaf: Leaf) -> int:
+        op, _ = leaf
+        return self._written[op] if op >= 0 else self._sizes[-1 - op]
 
     def _join_best(self, node: int, body: Value) -> None:
         shared: dict[int, int] = defaultdict(int)
         for leaf in body.leaves:
-            weight = self._bytes.get(leaf, 0)
+            weight = self._size(leaf)
             for other in self._sharing(leaf):
                 shared[other] += weight
         group = node

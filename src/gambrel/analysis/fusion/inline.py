@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from gambrel.analysis.fusion.classes import (
     Shape,
     applies_apart,
@@ -40,8 +42,7 @@ PARTS: Final = 8
 Leaf: TypeAlias = tuple[int, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """What an op's result depends on when it is needed.
 
     Attributes:

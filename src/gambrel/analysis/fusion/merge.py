@@ -7,6 +7,8 @@ from typing import Final
 
 #: Space between neighbouring labels, so that groups can be moved in between.
 _GAP: Final = 1 << 40
+#: Begin and end of the order.
+_RIM: Final = -1
 
 
 class Groups:
@@ -21,15 +23,18 @@ class Groups:
         self._members: dict[int, list[int]] = {}
         self._before: dict[int, set[int]] = {}
         self._label: dict[int, int] = {}
-        self._next_label = 0
+        # Neighbours in the order of labels; the list is a ring through _RIM, which holds no node.
+        self._previous: dict[int, int] = {_RIM: _RIM}
+        self._next: dict[int, int] = {_RIM: _RIM}
 
     def add(self, node: int, predecessors: Iterable[int]) -> None:
         """Adds a node behind all others, as a group of its own; it depends on earlier nodes."""
         self._parent[node] = node
         self._members[node] = [node]
         self._before[node] = set(predecessors)
-        self._next_label += _GAP
-        self._label[node] = self._next_label
+        last = self._previous[_RIM]
+        self._label[node] = self._label.get(last, 0) + _GAP
+        self._insert(node, _RIM)
 
     def find(self, node: int) -> int:
         """The group of a node, named by one of its nodes."""
@@ -46,7 +51,11 @@ class Groups:
 
     def in_order(self) -> list[int]:
         """All groups, each after all that it depends on."""
-        return sorted(self._members, key=self._label.__getitem__)
+        found, group = [], self._next[_RIM]
+        while group != _RIM:
+            found.append(group)
+            group = self._next[group]
+        return found
 
     def try_join(self, a: int, b: int) -> int | None:
         """Makes two groups one, unless a path between them leads through a third.
@@ -62,6 +71,7 @@ class Groups:
         self._parent[late] = early
         self._members[early] += self._members.pop(late)
         self._before[early] |= self._before.pop(late)
+        self._remove(late)
         del self._label[late]
         return early
 
@@ -90,16 +100,26 @@ class Groups:
         if not moved:
             return
         top = self._label[group]
-        bottom = max((x for x in self._label.values() if x < top), default=top - _GAP)
-        if top - bottom <= len(moved):
-            self._relabel()
-            self._move_before(group, moved)
-            return
+        for g in moved:
+            self._remove(g)
+            self._insert(g, group)
+        bottom = self._label.get(self._previous[moved[0]], 0)
         step = (top - bottom) // (len(moved) + 1)
+        if not step:
+            self._relabel()
+            return
         for position, g in enumerate(moved, 1):
             self._label[g] = bottom + position * step
+
+    def _insert(self, group: int, before: int) -> None:
+        previous = self._previous[before]
+        self._previous[group], self._next[group] = previous, before
+        self._next[previous] = self._previous[before] = group
+
+    def _remove(self, group: int) -> None:
+        previous, following = self._previous.pop(group), self._next.pop(group)
+        self._next[previous], self._previous[following] = following, previous
 
     def _relabel(self) -> None:
         for position, group in enumerate(self.in_order(), 1):
             self._label[group] = position * _GAP
-        self._next_label = len(self._label) * _GAP

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from gambrel.ops import Cost, OpView, TensorView, is_free
 from gambrel.workload import Op, Role, Workload
@@ -35,8 +37,7 @@ PERSISTENT: Final = frozenset(
 _GIVEN: Final = PERSISTENT | {Role.INPUT}
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """One region that an op reads.
 
     Attributes:
@@ -51,8 +52,7 @@ class Read:
     writers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """An op that moves data or computes.
 
     Attributes:
@@ -71,7 +71,7 @@ class Step:
     eager_bytes: tuple[int, int]
     reads: tuple[Read, ...]
     writes: dict[Region, int]
-    users: list[int] = field(default_factory=list)
+    users: list[int] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Program:
         """The steps without those whose results nobody reads."""
         alive: set[int] = set()
         for index in reversed(self.steps):
-            users = self.steps[index].users
-            if not self.steps[index].writes or any(u == WORLD or u in alive for u in users):
+            step = self.steps[index]
+            if not step.writes or WORLD in step.users or not alive.isdisjoint(step.users):
                 alive.add(index)
         return {i: s for i, s in self.steps.items() if i in alive}
 
