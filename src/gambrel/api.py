@@ -16,6 +16,10 @@ from gambrel.errors import InputError
 
 if TYPE_CHECKING:
     from gambrel.analysis.advise.check import Check
+    from gambrel.analysis.advise.compare import Comparison
+    from gambrel.analysis.advise.fleet import Fleet
+    from gambrel.analysis.advise.select import Selection
+    from gambrel.analysis.analyze import Settings
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.sweep import Sweep
     from gambrel.workload import Workload
@@ -43,6 +47,7 @@ def analyze(
     sizes: Mapping[str, int] | None = None,
     stack: str = "eager",
     framework: str = "any",
+    warm: bool = False,
 ) -> Analysis:
     """Analyzes a model on a device.
 
@@ -70,6 +75,8 @@ def analyze(
             ``"ideal"`` (one kernel for all).
         framework: Whose kernels the expected time describes: ``"any"`` (an average), ``"vllm"``,
             ``"sglang"`` or ``"trtllm"``.
+        warm: For the traffic of memory levels: the caches hold what an earlier run of the same
+            model left; otherwise they are empty at the start.
 
     Returns:
         The analysis.
@@ -93,6 +100,7 @@ def analyze(
         trust=trust,
         stack=stack,
         framework=framework,
+        warm=warm,
     )
     return answer(question)[0]
 
@@ -125,6 +133,7 @@ class Question:
     trust: bool = False
     stack: str = "eager"
     framework: str = "any"
+    warm: bool = False
 
 
 def answer(question: Question) -> tuple[Analysis, ...]:
@@ -160,6 +169,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         conventions=Conventions(causal=q.causal),
         stack=q.stack,
         framework=q.framework,
+        warm=q.warm,
         calibration=load_calibration(),
     )
     return tuple(
@@ -272,6 +282,168 @@ def check(
             "model and hardware into the requirements file."
         )
     return check_analysis(analyze(model, hardware, **question), wanted)
+
+
+def compare(
+    model: Any,
+    hardware: Hardware | Sequence[Hardware] | None,
+    *,
+    metric: str | Sequence[str] = ("latency", "throughput", "power", "efficiency", "memory"),
+    precision: str | Sequence[str] | None = None,
+    batch_size: int | Sequence[int] | None = None,
+    prices: Mapping[str, str | float] | None = None,
+    sizes: Mapping[str, int | None] | None = None,
+    phase: str | None = None,
+    stack: str = "eager",
+    trust: bool = False,
+) -> Comparison:
+    """Compares models on devices, in precisions and at batches: every combination.
+
+    Args:
+        model: As for `analyze`, or a list of them.
+        hardware: As for `analyze`, or a list of them; None takes the whole catalog.
+        metric: What to compare; the first one orders the rows.
+        precision: One or several number formats; None takes each device's own.
+        batch_size: One or several; None takes each model's own.
+        prices: Device → price, in any one currency.
+        sizes: Other sizes by symbol name.
+        phase: For language models.
+        stack: As for `analyze`.
+        trust: As for `analyze`.
+
+    Returns:
+        Rows, best first; unknown figures come last.
+    """
+    from gambrel.analysis.advise.compare import Field
+    from gambrel.analysis.advise.compare import compare as compare_all
+
+    devices, notes = _several(hardware)
+    fleets = []
+    for one in model if isinstance(model, (list, tuple)) else [model]:
+        for batch in batch_size if isinstance(batch_size, Sequence) else [batch_size]:
+            asked = {"batch": batch, **(sizes or {})}
+            fleet, said = _fleet(one, asked, phase=phase, stack=stack, trust=trust)
+            fleets.append(fleet)
+            notes += said
+    several = [precision] if isinstance(precision, str) or precision is None else list(precision)
+    over = Field(
+        fleets=fleets, devices=devices, precisions=several, prices=_prices(prices, devices)
+    )
+    metrics = [metric] if isinstance(metric, str) else list(metric)
+    return compare_all(over, metrics, tuple(dict.fromkeys(notes)))
+
+
+def select(
+    model: Any,
+    hardware: Hardware | Sequence[Hardware] | None = None,
+    *,
+    latency: str | float | None = None,
+    throughput: str | float | None = None,
+    power: str | float | None = None,
+    energy: str | float | None = None,
+    memory: str | float | None = None,
+    max_price: str | float | None = None,
+    prices: Mapping[str, str | float] | None = None,
+    sort: str | None = None,
+    precision: str | Sequence[str] | None = None,
+    batch_size: int | None = None,
+    sizes: Mapping[str, int | None] | None = None,
+    phase: str | None = None,
+    stack: str = "eager",
+    trust: bool = False,
+) -> Selection:
+    """Ranks the devices on which a model meets limits.
+
+    Args:
+        model: As for `analyze`.
+        hardware: Devices to choose from; None takes the whole catalog.
+        latency: As for `check`, and so are the other limits.
+        throughput: At least.
+        power: At most.
+        energy: At most, per item.
+        memory: At most.
+        max_price: At most, in the currency of ``prices``.
+        prices: Device → price; a device without one is unknown where a price is limited.
+        sort: Metric that ranks; None takes the price where one is limited, else latency.
+        precision: One or several number formats, of which each device takes the best that it has
+            an engine for; None takes each device's own.
+        batch_size: Items at once.
+        sizes: Other sizes by symbol name.
+        phase: For language models.
+        stack: As for `analyze`.
+        trust: As for `analyze`.
+
+    Returns:
+        Devices that meet all limits, best first; unknowns and near misses apart.
+    """
+    from gambrel.analysis.advise.compare import Field
+    from gambrel.analysis.advise.limits import parse_limits
+    from gambrel.analysis.advise.select import select as select_among
+
+    limits = parse_limits(
+        {
+            "latency": latency,
+            "throughput": throughput,
+            "power": power,
+            "energy": energy,
+            "memory": memory,
+            "price": max_price,
+        }
+    )
+    devices, notes = _several(hardware)
+    asked = {"batch": batch_size, **(sizes or {})}
+    fleet, said = _fleet(model, asked, phase=phase, stack=stack, trust=trust)
+    several = [precision] if isinstance(precision, str) or precision is None else list(precision)
+    over = Field(
+        fleets=[fleet], devices=devices, precisions=several, prices=_prices(prices, devices)
+    )
+    by = sort or ("price" if max_price is not None else "latency")
+    return select_among(over, limits, by, (*notes, *said))
+
+
+def _several(
+    hardware: Hardware | Sequence[Hardware] | None,
+) -> tuple[Sequence[Device], list[str]]:
+    """Devices with what the user should know of the choice; None is the whole catalog."""
+    from gambrel.device.catalog import list_devices
+
+    if hardware is None:
+        return list_devices(), []
+    if isinstance(hardware, (str, PathLike, Device)):
+        hardware = [hardware]
+    found = [resolve_hardware(h) for h in hardware]
+    return [device for device, _ in found], [note for _, notes in found for note in notes]
+
+
+def _fleet(
+    model: Any, sizes: Mapping[str, int | None], *, phase: str | None, stack: str, trust: bool
+) -> tuple[Fleet, Sequence[str]]:
+    from gambrel.analysis.advise.fleet import Fleet
+    from gambrel.capture.resolve import Request, resolve_model
+
+    asked = _checked(sizes)
+    found = resolve_model(model, Request(phase=phase, trust=trust, sizes=asked))
+    return Fleet(found.workload, _settings(sizes=asked, stack=stack)), found.notes
+
+
+def _settings(**chosen: Any) -> Settings:
+    """Settings with the constants that this machine's user has calibrated."""
+    from gambrel.analysis.analyze import Settings
+    from gambrel.analysis.estimate.store import load as load_calibration
+
+    return Settings(calibration=load_calibration(), **chosen)
+
+
+def _prices(
+    prices: Mapping[str, str | float] | None, devices: Sequence[Device]
+) -> Mapping[str, float]:
+    from gambrel.analysis.advise.limits import parse_value
+
+    own = {device.id: device.id for device in devices}
+    return {
+        own.get(name) or resolve_hardware(name)[0].id: parse_value("price", value)
+        for name, value in (prices or {}).items()
+    }
 
 
 def calibrate(

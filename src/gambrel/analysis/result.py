@@ -559,11 +559,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
         return to_dataframe(self)
 
-    def plot(self, title: str | None = None) -> Any:
-        """The roofline chart as a plotly Figure."""
+    def plot(self, title: str | None = None, *, levels: bool = False) -> Any:
+        """The roofline chart as a plotly Figure; ``levels`` shows each op at every memory level."""
         from gambrel.report.plot_interactive import plot
 
-        return plot(self, title)
+        return plot(self, title, levels=levels)
 
     def memory_timeline(self, checkpoint: bool | str = False) -> Timeline:
         """Live memory at every op, and what is alive at the peak; computed on request.

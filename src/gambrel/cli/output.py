@@ -39,13 +39,15 @@ def check_outputs(files: Sequence[Path], count: int, page: Path | None = None) -
         check_target(path)
 
 
-def print_json(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
+def print_json(
+    analyses: Sequence[Analysis], files: Sequence[Path], *, levels: bool = False
+) -> None:
     """Prints one analysis as a JSON object, several as an array; nothing else on stdout."""
     from gambrel.report import render, render_many
 
     text = render(analyses[0], "json") if len(analyses) == 1 else render_many(analyses, "json")
     write_text(text if isinstance(text, str) else text.decode())
-    save_all(analyses, files)
+    save_all(analyses, files, levels=levels)
 
 
 def emit(
@@ -55,6 +57,7 @@ def emit(
     top: int,
     roofline: bool,
     recommend: bool,
+    levels: bool = False,
 ) -> None:
     """Prints the tables, the chart and the recommendations that were asked for; writes files."""
     from gambrel.report import render, render_many, terminal_options
@@ -67,19 +70,24 @@ def emit(
             write_text(str(render(analysis, "table", options)))
         if roofline:
             write_text(str(render(analysis, "roofline", options)))
+        if levels:
+            from gambrel.report.levels import render_levels
+
+            write_text(render_levels(analysis, options))
         if recommend:
             from gambrel.report.advice import render_recommendations
 
             write_text(render_recommendations(analysis.recommend(), options))
-    save_all(analyses, files)
+    save_all(analyses, files, levels=levels)
 
 
-def save_all(analyses: Sequence[Analysis], files: Sequence[Path]) -> None:
-    """Writes each file and says so on stderr."""
-    from gambrel.report import write
+def save_all(analyses: Sequence[Analysis], files: Sequence[Path], *, levels: bool = False) -> None:
+    """Writes each file and says so on stderr; ``levels`` draws charts by memory level."""
+    from gambrel.report import Options, write
 
+    options = Options(levels=levels)
     for path in files:
-        written = write(analyses[0] if len(analyses) == 1 else list(analyses), path)
+        written = write(analyses[0] if len(analyses) == 1 else list(analyses), path, options)
         print(f"wrote {written}", file=sys.stderr)
 
 

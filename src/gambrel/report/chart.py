@@ -15,6 +15,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis, Measures, OpResult, State
 from gambrel.device.model import Ceiling, Kind
+from gambrel.report.level_points import LevelChart, level_chart
 from gambrel.report.terms import rate_at_bound, title
 from gambrel.units import format_number, format_si
 
@@ -42,6 +43,8 @@ BOUND_COLORS: Final[dict[str, tuple[str, str]]] = {
     "overhead": ("#9a7500", "#f0c548"),
     "unknown": ("#777777", "#aaaaaa"),
 }
+
+_BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 
 #: Room beside the outermost point or ridge: a factor of 2 on a logarithmic axis.
 _ROOM: Final = 2.0
@@ -145,6 +148,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         total: The whole.
         kinds: Kind to shape, longest time first.
         modules: Blocks of the model, longest time first.
+        levels: The same ops at each memory level, drawn in their place; None unless asked for and
+            known.
     """
 
     title: str
@@ -159,6 +164,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     total: Point
     kinds: dict[str, str]
     modules: tuple[str, ...]
+    levels: LevelChart | None = None
 
     def roof_at(self, intensity: float) -> float | None:
         """The highest rate that the used roofs allow at an intensity; None without any."""
@@ -168,24 +174,26 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return None if math.isinf(height) else height
 
 
-def describe(analysis: Analysis, heading: str | None = None) -> Chart:
+def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> Chart:
     """Builds the chart of an analysis.
 
     Args:
         analysis: What to draw.
         heading: Title; None takes "model on device".
+        levels: Show each op once per memory level instead of once.
     """
     kinds = _shapes(analysis)
     blocks = tuple(group.name for group in analysis.by_module)
-    roofs, memory = _roofs(analysis), _memory_roofs(analysis)
+    by_level = level_chart(analysis) if levels else None
+    roofs, memory = _roofs(analysis), _memory_roofs(analysis, by_level)
     ridges = _ridges(analysis, roofs)
     points = _points(analysis, kinds, blocks)
     total = _whole(analysis)
-    x_range, y_range = _limits([*points, total], ridges, roofs, memory)
+    x_range, y_range = limits([*points, total], ridges, roofs, memory, by_level)
     return Chart(
         title=title(analysis) if heading is None else heading,
         x_label="arithmetic intensity (FLOP/byte)",
-        y_label="rate at the bound (FLOP/s)",
+        y_label="rate at the bound (FLOP/s)" if by_level is None else _BY_LEVEL,
         x_range=x_range,
         y_range=y_range,
         roofs=roofs,
@@ -195,6 +203,7 @@ def describe(analysis: Analysis, heading: str | None = None) -> Chart:
         total=total,
         kinds=kinds,
         modules=blocks,
+        levels=by_level,
     )
 
 
@@ -255,7 +264,7 @@ def _merged(peak: float, entries: Sequence[_Entry]) -> Roof:
     )
 
 
-def _memory_roofs(analysis: Analysis) -> tuple[MemoryRoof, ...]:
+def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[MemoryRoof, ...]:
     main = analysis.total.peak_byte_per_s
     found = [
         (
@@ -268,6 +277,13 @@ def _memory_roofs(analysis: Analysis) -> tuple[MemoryRoof, ...]:
     ]
     if main is not None and all(bandwidth != main for _, bandwidth, _ in found):
         found.append((_name_of_memory(analysis), main, ""))
+    if levels is not None:
+        listed = {name for name, _, _ in found}
+        found += [
+            (name, bandwidth, "derived: units × bytes a clock × boost clock")
+            for name, bandwidth in zip(levels.names, levels.byte_per_s, strict=True)
+            if bandwidth is not None and name not in listed
+        ]
     return tuple(
         MemoryRoof(
             label=f"{name} {format_si(bandwidth, 'B/s')}",
@@ -402,19 +418,24 @@ def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
     return find
 
 
-def _limits(
+def limits(
     points: Iterable[Point],
     ridges: Sequence[Ridge],
     roofs: Sequence[Roof],
     memory: Sequence[MemoryRoof],
+    levels: LevelChart | None,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Axis limits from the points and the ridges; every roof is in sight."""
     shown = list(points)
     xs = [p.arithmetic_intensity for p in shown if p.arithmetic_intensity]
     xs += [r.arithmetic_intensity for r in ridges]
+    if levels is not None:
+        xs += [i for p in levels.points for i in p.intensities if i]
     x_range = _span(xs, (0.1, 1000.0))
     ys = [p.flop_per_s for p in shown if p.flop_per_s]
     ys += [r.peak_flop_per_s for r in roofs]
+    if levels is not None:
+        ys += [p.flop_per_s for p in levels.points]
     if not ys:
         slopes = [m.byte_per_s for m in memory] or [1.0]
         ys = [x * slope for x in x_range for slope in slopes]

@@ -20,6 +20,7 @@ import msgspec
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import describe
 from gambrel.report.json_ import to_data
+from gambrel.report.level_points import level_chart
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, summary, verdict
 from gambrel.report.terms import sizes, throughput
@@ -75,6 +76,7 @@ def _view(analysis: Analysis) -> dict[str, Any]:
         "throughput": "unknown" if rate is None else format_count(rate),
         "cards": [_card(name, text) for name, text in summary(analysis)],
         "chart": msgspec.to_builtins(describe(analysis)),
+        "levels": msgspec.to_builtins(level_chart(analysis)),
     }
 
 

@@ -23,6 +23,7 @@ class Options:
         height: Rows of the terminal roofline, labels included.
         color: Whether to write ANSI colours (table and roofline).
         top: How many ops the table and the Markdown list; 0 lists all.
+        levels: Whether a chart shows each op once per memory level instead of once.
         title: Replaces the title of a chart or page; None takes "model on device".
     """
 
@@ -30,6 +31,7 @@ class Options:
     height: int = 24
     color: bool = False
     top: int = 15
+    levels: bool = False
     title: str | None = None
 
     def __post_init__(self) -> None:

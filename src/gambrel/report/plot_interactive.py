@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, Chart, Point, decades, describe
+from gambrel.report.level_points import LevelChart, LevelPoint, level_color
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
 
@@ -20,7 +21,7 @@ _GREY: Final = "#9a9a9a"
 _SMALLEST, _LARGEST = 6.0, 26.0  # marker diameters, pixels
 
 
-def plot(analysis: Analysis, heading: str | None = None) -> go.Figure:
+def plot(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> go.Figure:
     """Draws the roofline of an analysis as an interactive figure.
 
     Ops of one kind are one entry of the legend; a click hides or shows them. Hovering tells
@@ -29,12 +30,16 @@ def plot(analysis: Analysis, heading: str | None = None) -> go.Figure:
     Args:
         analysis: What to draw.
         heading: Title; None takes "model on device".
+        levels: Show each op once per memory level, linked, instead of once per kind.
     """
     import plotly.graph_objects as go
 
-    chart = describe(analysis, heading)
-    traces = [*_roof_traces(chart), *_kind_traces(chart, analysis), _total_trace(chart, analysis)]
-    return go.Figure(data=traces, layout=_layout(chart))
+    chart = describe(analysis, heading, levels=levels)
+    if chart.levels is None:
+        dots = [*_kind_traces(chart, analysis), _total_trace(chart, analysis)]
+    else:
+        dots = [_link_trace(chart.levels), *_level_traces(chart.levels, analysis)]
+    return go.Figure(data=[*_roof_traces(chart), *dots], layout=_layout(chart))
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
@@ -149,6 +154,57 @@ def _total_trace(chart: Chart, analysis: Analysis) -> dict[str, Any]:
     trace = _trace(chart, [chart.total], analysis, "whole model")
     trace["marker"] |= {"size": 18, "color": "#ffd43b", "line": {"color": _INK, "width": 1}}
     return trace
+
+
+def _link_trace(levels: LevelChart) -> dict[str, Any]:
+    """One line a point, from its outermost to its innermost level; gaps separate them."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for p in levels.points:
+        known = [x for x in p.intensities if x is not None]
+        xs += [*known, None]
+        ys += [*[p.flop_per_s] * len(known), None]
+    line = {"color": _GREY, "width": 0.5}
+    look = {"mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
+    return {"type": "scatter", "x": xs, "y": ys} | look
+
+
+def _level_traces(levels: LevelChart, analysis: Analysis) -> list[dict[str, Any]]:
+    points = [*levels.points, *([levels.total] if levels.total else [])]
+    traces = []
+    for i, name in enumerate(levels.names):
+        shown = [p for p in points if p.intensities[i] is not None]
+        marker = {
+            "color": level_color(name),
+            "size": [16 if p.index < 0 else 7 for p in shown],
+            "symbol": ["star" if p.index < 0 else "circle" for p in shown],
+            "line": {"width": 1, "color": "white"},
+        }
+        trace: dict[str, Any] = {
+            "type": "scatter",
+            "mode": "markers",
+            "name": f"at {name}",
+            "x": [p.intensities[i] for p in shown],
+            "y": [p.flop_per_s for p in shown],
+            "text": [_level_hover(p, i, analysis) for p in shown],
+            "hoverinfo": "text",
+            "marker": marker,
+        }
+        traces.append(trace)
+    return traces
+
+
+def _level_hover(point: LevelPoint, i: int, analysis: Analysis) -> str:
+    op = analysis.ops[point.index] if point.index >= 0 else None
+    level = (op.measures if op else analysis.total).levels[i]
+    lines = [
+        f"<b>{_safe(op.name if op else analysis.model.name, 100)}</b>",
+        f"{_safe(level.name)}: {format_si(level.traffic_bytes, 'B')}, "
+        f"{format_number(level.arithmetic_intensity)} FLOP/byte",
+        f"time at this level: {format_si(level.time_s, 's')}",
+        f"rate with each level's own traffic: {format_si(point.flop_per_s, 'FLOP/s')}",
+    ]
+    return "<br>".join(lines)
 
 
 def _trace(chart: Chart, points: Sequence[Point], analysis: Analysis, name: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import math
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, Chart, Point, Ridge, decades, describe
+from gambrel.report.level_points import LevelChart, LevelPoint, level_color
 from gambrel.report.options import Options
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_si
@@ -43,7 +45,7 @@ _STAR: Final = "#ffd43b"
 
 #: Everything that could change from run to run or machine to machine is pinned: ids in the SVG come
 #: from ``hashsalt``, text stays text (``none``) or becomes TrueType (42) rather than bitmaps.
-_STYLE: Final[Any] = {
+STYLE: Final[Any] = {
     "svg.hashsalt": "gambrel",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
@@ -83,8 +85,12 @@ def figure(chart: Chart) -> Figure:
     axes = result.add_axes(_FRAME)
     _axes(axes, chart)
     _roofs(axes, chart)
-    _points(axes, chart)
-    _legends(axes, chart)
+    if chart.levels is None:
+        _points(axes, chart)
+        _legends(axes, chart)
+    else:
+        _level_points(axes, chart.levels)
+        _level_legend(axes, chart.levels)
     return result
 
 
@@ -93,7 +99,8 @@ def _save(
 ) -> bytes:
     import matplotlib as mpl
 
-    chart = describe(analysis, (options or Options()).title)
+    options = options or Options()
+    chart = describe(analysis, options.title, levels=options.levels)
     out = io.BytesIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
@@ -235,6 +242,33 @@ def _points(axes: Axes, chart: Chart) -> None:
     x, y = _place(chart, chart.total)
     star: dict[str, Any] = {"facecolors": _STAR, "edgecolors": _INK, "linewidths": 0.8}
     axes.scatter([x], [y], s=150.0, marker="*", zorder=5, clip_on=False, **star)
+
+
+def _level_points(axes: Axes, levels: LevelChart) -> None:
+    """Each op as a thin line at its rate, with a dot for every level; the whole as stars."""
+    for p in levels.points:
+        known = [x for x in p.intensities if x is not None]
+        rates = [p.flop_per_s] * len(known)
+        axes.plot(known, rates, color=_GREY, linewidth=0.3, alpha=0.6, zorder=2.5)
+    whole = [levels.total] if levels.total else []
+    for i, name in enumerate(levels.names):
+        style: dict[str, Any] = {"color": level_color(name)}
+        size = 24 * 0.6**i  # where levels coincide, the inner one lies within the outer
+        _scatter(axes, levels.points, i, {"s": size, "edgecolors": "white", **style})
+        _scatter(axes, whole, i, {"s": 110, "marker": "*", "edgecolors": _INK, **style})
+
+
+def _scatter(axes: Axes, points: Sequence[LevelPoint], i: int, style: dict[str, Any]) -> None:
+    shown = [p for p in points if p.intensities[i] is not None]
+    xs = [p.intensities[i] or 0.0 for p in shown]
+    axes.scatter(xs, [p.flop_per_s for p in shown], linewidths=0.3, zorder=3, **style)
+
+
+def _level_legend(axes: Axes, levels: LevelChart) -> None:
+    handles = [_mark("o", level_color(name), f"at {name}") for name in levels.names]
+    handles.append(_mark("*", "#666666", "whole model", markersize=9))
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+    axes.legend(handles=handles, frameon=False, fontsize=6.5, labelspacing=0.55, **place)
 
 
 def _place(chart: Chart, point: Point) -> tuple[float, float]:

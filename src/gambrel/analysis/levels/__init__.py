@@ -8,6 +8,7 @@ from gambrel.analysis.levels.total import (
     add_levels,
     binding_level,
     cached_bound,
+    cached_time,
     describe_caches,
     with_levels,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "add_levels",
     "binding_level",
     "cached_bound",
+    "cached_time",
     "choose_tile",
     "describe_caches",
     "hierarchy_of",

@@ -79,15 +79,20 @@ def cached_bound(rows: Iterable[Measures]) -> float | None:
     """
     whole, known = 0.0, False
     for m in rows:
-        if not m.levels:
-            whole += m.bound_time_s or 0.0
-            continue
-        known = True
-        outer = m.levels[0].name
-        seconds = [t.time_s for t in m.times if t.resource != outer]
-        seconds += [level.time_s for level in m.levels if level.time_s is not None]
-        whole += max(seconds, default=0.0)
+        seconds = cached_time(m)
+        known = known or seconds is not None
+        whole += (m.bound_time_s if seconds is None else seconds) or 0.0
     return whole if known else None
+
+
+def cached_time(measures: Measures) -> float | None:
+    """Seconds of one op when each level moves what it must supply; None when no level is known."""
+    if not measures.levels:
+        return None
+    outer = measures.levels[0].name
+    seconds = [t.time_s for t in measures.times if t.resource != outer]
+    seconds += [level.time_s for level in measures.levels if level.time_s is not None]
+    return max(seconds, default=0.0)
 
 
 def with_levels(

@@ -27,6 +27,8 @@ class Chart {
     this.tip = h("div", { id: "tip", role: "status", hidden: true });
     const button = (text, title, act) => h("button", { type: "button", title, "aria-label": title, onclick: act }, text);
     host.replaceChildren(this.svg, this.tip, h("div", { class: "zoom" },
+      this.toggle = h("button", { type: "button", class: "levels", "aria-pressed": "false",
+        title: "Show every op at each memory level", onclick: () => this.showLevels(!this.byLevel) }, "levels"),
       button("+", "Zoom in", () => this.zoom(0.6)), button("−", "Zoom out", () => this.zoom(1 / 0.6)),
       button("⟲", "Reset the view", () => this.reset())),
     h("p", { class: "hint" }, "Drag to move, Ctrl + wheel to zoom, arrow keys go from op to op. Area of a dot: its time at the bound."));
@@ -38,6 +40,8 @@ class Chart {
   show(view, others) {
     this.data = view.chart;
     this.others = others;
+    this.levels = view.levels;
+    this.toggle.hidden = !this.levels;
     this.selected = null;
     this.strips = {};
     for (const p of this.data.points) if (p.margin) this.strips[p.margin] = true;
@@ -64,6 +68,12 @@ class Chart {
     this.draw();
   }
 
+  showLevels(on) {
+    this.byLevel = on;
+    this.toggle.setAttribute("aria-pressed", String(on));
+    this.draw();
+  }
+
   px(x) { const { left, right } = this.box; const [a, b] = this.view.x; return left + (x - a) / (b - a) * (right - left); }
   py(y) { const { top, bottom } = this.box; const [a, b] = this.view.y; return bottom - (y - a) / (b - a) * (bottom - top); }
 
@@ -77,10 +87,11 @@ class Chart {
     this.dots = this.data.points.map((p) => s("path", { d: PATHS[p.shape], class: `dot ${p.bound}${p.margin ? " margin" : ""}` }));
     this.stars = this.others.map((o) => s("path", { d: PATHS.star, class: "star other" }, s("title", {}, o.label)));
     this.total = s("path", { d: PATHS.star, class: "star" });
+    this.levelMarks = s("g", { "clip-path": "url(#in-box)" });
     const outer = s("g", { "clip-path": "url(#in-all)" }, ...[...this.dots].reverse(), ...this.stars, this.total);
     this.svg.replaceChildren(
       s("defs", {}, clip("in-box", left, top, right - left, bottom - top), clip("in-all", 0, 0, this.width, this.height)),
-      this.back, this.lines, this.labels, outer);
+      this.back, this.lines, this.labels, outer, this.levelMarks);
   }
 
   draw() {
@@ -182,8 +193,34 @@ class Chart {
     return s("text", { class: memory.used ? "label used" : "label", transform: at }, memory.label);
   }
 
+  // Every op at its intensity at each level, linked; where levels coincide the inner dot is smaller.
+  drawLevels() {
+    const on = Boolean(this.byLevel && this.levels), marks = [];
+    this.svg.classList.toggle("by-level", on);
+    if (on) {
+      const { names, points, total } = this.levels;
+      const mark = (p, place) => {
+        const y = this.py(log(p.flop_per_s)), known = p.intensities.filter((x) => x > 0).map((x) => this.px(log(x)));
+        if (!known.length) return;
+        marks.push(s("line", { class: "link", x1: Math.min(...known), x2: Math.max(...known), y1: y, y2: y }));
+        p.intensities.forEach((x, i) => { if (x > 0) marks.push(place(this.px(log(x)), y, i, x)); });
+      };
+      for (const p of points) {
+        if (!this.visible(p.index)) continue;
+        mark(p, (x, y, i, ai) => s("circle", { class: `level ${names[i]}`, cx: x, cy: y, r: (5 * 0.8 ** i).toFixed(1) },
+          s("title", {}, `${names[i]}: ${number(ai, 4)} FLOP/byte`)));
+      }
+      if (total) mark(total, (x, y, i) => s("path", { class: `level whole ${names[i]}`, d: PATHS.star, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(9)` }));
+      names.forEach((name, i) => marks.push(
+        s("circle", { class: `level ${name}`, cx: this.box.left + 14, cy: this.box.top + 16 + 16 * i, r: 5 }),
+        s("text", { x: this.box.left + 24, y: this.box.top + 20 + 16 * i }, `at ${name}`)));
+    }
+    this.levelMarks.replaceChildren(...marks);
+  }
+
   // Which dots are filtered out or selected.
   restyle() {
+    this.drawLevels();
     this.data.points.forEach((p, i) => {
       this.dots[i].style.visibility = this.visible(p.index) ? "" : "hidden";
       this.dots[i].classList.toggle("on", p.index === this.selected);

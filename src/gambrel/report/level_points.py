@@ -1,0 +1,81 @@
+"""The hierarchical roofline: every op at each memory level, at one rate, linked."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from gambrel.analysis.levels import cached_time
+from gambrel.analysis.result import Analysis, Measures
+
+#: Colours of the levels on a light and on a dark ground, from the palette of the bounds (Okabe and
+#: Ito), from the coolest for the memory that is farthest from the arithmetic.
+LEVEL_COLORS: Final[dict[str, tuple[str, str]]] = {
+    "DRAM": ("#0072b2", "#56b4e9"),
+    "LLC": ("#009e73", "#4fd1ae"),
+    "L2": ("#b8860b", "#f0c548"),
+    "L1": ("#b0508e", "#e29cc7"),
+}
+
+
+class LevelPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One op, or the whole, at each level.
+
+    Attributes:
+        index: Row in ``Analysis.ops``; -1 for the whole.
+        flop_per_s: Rate when every level and engine carries its own load: the slowest sets it.
+        intensities: FLOP/byte at each level of `LevelChart.names`; from the first to the last it
+            never rises. None where the level moves nothing.
+    """
+
+    index: int
+    flop_per_s: float
+    intensities: tuple[float | None, ...]
+
+
+class LevelChart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chart needs to show levels.
+
+    Attributes:
+        names: Levels, outermost first.
+        byte_per_s: Their bandwidths; None where unknown.
+        points: Ops with work and a known rate.
+        total: The whole; None without work or a known rate.
+    """
+
+    names: tuple[str, ...]
+    byte_per_s: tuple[float | None, ...]
+    points: tuple[LevelPoint, ...]
+    total: LevelPoint | None
+
+
+def level_chart(analysis: Analysis) -> LevelChart | None:
+    """The points of an analysis at each level; None where fewer than two levels are known."""
+    levels = analysis.total.levels
+    if len(levels) < 2:
+        return None
+    points = (_point(i, op.measures, cached_time(op.measures)) for i, op in enumerate(analysis.ops))
+    return LevelChart(
+        names=tuple(level.name for level in levels),
+        byte_per_s=tuple(level.peak_byte_per_s for level in levels),
+        points=tuple(p for p in points if p is not None),
+        total=_point(-1, analysis.total, analysis.cached_bound_time_s),
+    )
+
+
+def level_color(name: str, dark: bool = False) -> str:
+    """The colour of a level; grey for one that has none."""
+    return LEVEL_COLORS.get(name, ("#777777", "#aaaaaa"))[dark]
+
+
+def _point(index: int, measures: Measures, seconds: float | None) -> LevelPoint | None:
+    if not measures.flops or not seconds or not measures.levels:
+        return None
+    intensities = (level.arithmetic_intensity for level in measures.levels)
+    return LevelPoint(
+        index=index,
+        flop_per_s=measures.flops / seconds,
+        intensities=tuple(None if math.isinf(i) else i for i in intensities),
+    )
