@@ -38,8 +38,10 @@ _HOMES = {
     "analyze": "gambrel.api",
     "calibrate": "gambrel.api",
     "check": "gambrel.api",
+    "compare": "gambrel.api",
     "load": "gambrel.api",
     "load_model": "gambrel.api",
+    "select": "gambrel.api",
     "sweep": "gambrel.api",
 }
 
@@ -71,14 +73,16 @@ __all__ = [
     "analyze",
     "calibrate",
     "check",
+    "compare",
     "load",
     "load_model",
+    "select",
     "sweep",
 ]
 
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
-    from gambrel.api import analyze, check, load, load_model, sweep
+    from gambrel.api import analyze, check, compare, load, load_model, select, sweep
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,

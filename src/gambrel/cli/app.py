@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gambrel.cli import analyze, calibrate, check, hardware, import_, models
+from gambrel.cli import analyze, calibrate, check, compare, hardware, import_, models, select
 from gambrel.cli.output import write_text
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
@@ -36,6 +36,8 @@ def build() -> Any:
     app.command("analyze", epilog=analyze.EXAMPLES)(analyze.analyze)
     app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
     app.command("check", epilog=check.EXAMPLES)(check.check)
+    app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+    app.command("select", epilog=select.EXAMPLES)(select.select)
     app.command("import", epilog=import_.EXAMPLES)(import_.import_)
     app.add_typer(hardware.app, name="hardware")
     app.add_typer(models.app, name="models")

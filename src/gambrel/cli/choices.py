@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gambrel.cli.parse import parse_batches, parse_sizes
-
-if TYPE_CHECKING:
-    from gambrel.api import Question
+from gambrel.cli.parse import parse_sizes
+from gambrel.errors import InputError
 
 MODEL_HELP = "A name (gambrel models list), a file, file.py:function or package.module:Class."
 
@@ -37,6 +35,11 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
+Price = Annotated[
+    list[str] | None,
+    typer.Option("--price", help="What a device costs, DEVICE=NUMBER; repeatable."),
+]
+
 Latency = Annotated[
     str | None, typer.Option(help="At most, for the whole batch, e.g. 33ms.", show_default=False)
 ]
@@ -53,36 +56,35 @@ def sizes_of(
     return {"seq": seq, "context": context, "image": image, **parse_sizes(list(size or []))}
 
 
-def batches_of(text: str | None) -> tuple[int | None, ...]:
-    """``"1,8"`` → (1, 8); nothing means the model's own."""
-    return parse_batches(text) if text else (None,)
-
-
 def names_of(text: str) -> tuple[str, ...]:
     """``"a, b"`` → ("a", "b"); empty parts are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def question_of(
-    model: str,
-    hardware: str,
-    sizes: dict[str, int | None],
-    batch: int | None = None,
-    precision: str | None = None,
-    phase: str | None = None,
-    stack: str = "eager",
-    trust: bool = False,
-) -> Question:
-    """The question about one model on one device."""
-    from gambrel.api import Question
+def devices_of(text: str) -> tuple[str, ...] | None:
+    """``"a100,h100"`` → two names; ``"all"`` is the whole catalog.
 
-    return Question(
-        model=model,
-        hardware=hardware,
-        batches=(batch,),
-        precision=precision,
-        sizes=sizes,
-        phase=phase,
-        stack=stack,
-        trust=trust,
-    )
+    Raises:
+        InputError: No name.
+    """
+    if text.strip().lower() == "all":
+        return None
+    names = names_of(text)
+    if not names:
+        raise InputError("--hardware: name at least one device, e.g. --hardware a100,h100.")
+    return names
+
+
+def prices_of(texts: Sequence[str] | None) -> dict[str, str]:
+    """``["l4=2500"]`` → {"l4": "2500"}.
+
+    Raises:
+        InputError: Not DEVICE=NUMBER.
+    """
+    prices = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--price {text!r}: write DEVICE=NUMBER, e.g. --price l4=2500.")
+        prices[name.strip()] = value.strip()
+    return prices

@@ -87,16 +87,16 @@ def limit_text(row: Constraint) -> str:
 
 
 def value_text(figure: Figure) -> str:
-    """The expected value; else what it is at most or at least, so marked."""
-    more = METRICS[figure.metric].more_is_better
+    """The expected value; else what it lies between, or is at most or at least."""
+    name, more = figure.metric, METRICS[figure.metric].more_is_better
     if figure.value is not None:
-        return format_metric(figure.metric, figure.value)
-    if figure.worst is not None:
-        return f"{'≥' if more else '≤'} {format_metric(figure.metric, figure.worst)}"
-    floor = figure.high if more else figure.low
+        return format_metric(name, figure.value)
+    floor, ceiling = (figure.worst, figure.high) if more else (figure.low, figure.worst)
+    if floor is not None and ceiling is not None:
+        return f"{format_metric(name, floor, 3)} to {format_metric(name, ceiling, 3)}"
     if floor is not None:
-        return f"{'≤' if more else '≥'} {format_metric(figure.metric, floor)}"
-    return "unknown"
+        return f"≥ {format_metric(name, floor)}"
+    return "unknown" if ceiling is None else f"≤ {format_metric(name, ceiling)}"
 
 
 def range_text(figure: Figure) -> str:

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.advise.limits import METRICS
-from gambrel.analysis.result import Analysis, Estimate
+from gambrel.analysis.advise.limits import METRICS, format_metric
+from gambrel.analysis.result import Analysis, EnergyEstimate, Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class Facts:
         memory_bytes: Footprint.
         power_cap_w: Thermal design power; None when not published.
         unmodelled: Ops without a formula, which every time leaves out.
+        energy: Estimate of the energy of the run.
         price: As the user gave it.
     """
 
@@ -38,6 +39,7 @@ class Facts:
     memory_bytes: int
     power_cap_w: float | None
     unmodelled: int = 0
+    energy: EnergyEstimate | None = None
     price: float | None = None
 
 
@@ -77,6 +79,7 @@ def facts_of(analysis: Analysis) -> Facts:
         memory_bytes=analysis.footprint.total_bytes,
         power_cap_w=analysis.hardware.tdp_w,
         unmodelled=sum(analysis.unmodelled.values()),
+        energy=analysis.energy,
     )
 
 
@@ -132,22 +135,54 @@ def _throughput(facts: Facts) -> Figure:
 
 
 def _power(facts: Facts) -> Figure:
-    if facts.power_cap_w is None:
-        return _made("power", reason="no thermal design power is published")
-    why = "no more than the thermal design power of the device; host and supply not included"
-    return _made("power", worst=facts.power_cap_w, reason=why)
+    """Between the estimate, which leaves parts out, and the design power; no value in between."""
+    cap, spent = facts.power_cap_w, _spent(facts)
+    if spent is None:
+        why = _why_unspent(facts)
+        if cap is None:
+            return _made("power", reason=f"no thermal design power is published; {why}")
+        most = f"at most the thermal design power of {format_metric('power', cap)}"
+        return _made("power", worst=cap, reason=f"{most}, host not included; {why}")
+    return _made(
+        "power",
+        low=spent.average_power_w,
+        worst=cap,
+        confidence=spent.confidence,
+        reason=spent.reason,
+    )
 
 
 def _energy(facts: Facts) -> Figure:
-    time, power = _latency(facts), _power(facts)
-    if time.high is None or power.worst is None:
-        return _made("energy", reason=time.reason if time.high is None else power.reason)
+    """Per item, from the estimate at the fast end of the time to design power at the slow end."""
+    time, cap, spent = _latency(facts), facts.power_cap_w, _spent(facts)
+    most = None if cap is None or time.high is None else cap * time.high / facts.items
+    if spent is None:
+        return _made("energy", worst=most, reason=_why_unspent(facts))
+    joules, static, seconds = spent.energy_j, spent.static_j, spent.time_s
+    least = None
+    if joules is not None and static is not None and seconds and time.low is not None:
+        least = (joules - static * (1 - time.low / seconds)) / facts.items
     return _made(
         "energy",
-        worst=power.worst * time.high / facts.items,
-        confidence=time.confidence,
-        reason="no more than the thermal design power times the upper end of the time",
+        low=least,
+        worst=most,
+        confidence=spent.confidence,
+        reason=spent.reason,
     )
+
+
+def _spent(facts: Facts) -> EnergyEstimate | None:
+    """The energy of the run at the time it is expected to take; None when any part is unknown."""
+    found = facts.energy
+    known = found is not None and found.energy_j is not None and found.time_kind == "expected"
+    return found if known and not facts.unmodelled else None
+
+
+def _why_unspent(facts: Facts) -> str:
+    found = facts.energy
+    if facts.expected is None or facts.unmodelled or found is None:
+        return "its energy cannot be estimated without an expected time"
+    return f"no energy estimate: {found.reason}"
 
 
 def _efficiency(facts: Facts) -> Figure:

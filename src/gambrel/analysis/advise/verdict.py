@@ -111,7 +111,11 @@ def _decide(
     if worst is not None and worst <= 1:
         return Verdict.PASS, found.confidence or "high", found.reason
     if low is not None and low > 1:
-        why = found.reason if value is not None else f"the bound alone misses it; {found.reason}"
+        why = (
+            found.reason
+            if value is not None
+            else f"even the favourable end misses it; {found.reason}"
+        )
         return Verdict.FAIL, found.confidence or "high", why
     if value is None or high is None:
         return Verdict.UNKNOWN, "", found.reason

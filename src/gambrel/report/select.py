@@ -1,0 +1,96 @@
+"""A selection of devices for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gambrel.analysis.advise.select import Candidate, Selection
+from gambrel.report.advice_json import document
+from gambrel.report.check import value_text
+from gambrel.report.layout import Column, line, listed, show, table
+from gambrel.report.options import Options
+from gambrel.report.text import ELLIPSIS, display_width
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: Shown beside what was limited.
+_ALWAYS = ("latency", "power", "memory")
+
+
+def render(found: Selection, options: Options | None = None) -> str:
+    """What meets the limits, then what is not known, then near misses."""
+    options = options or Options()
+    limits = ", ".join(limit.text for limit in found.limits)
+    blocks: list[Sequence[RenderableType]] = [
+        [line((f"{found.model}: {limits}", "bold"))],
+        _group("Meets all limits", found, found.meets, options),
+        _group("Not known", found, found.unknown, options),
+        _group("Near misses (25 % or less)", found, found.near, options),
+        [line(_failed(found))],
+        listed("Notes", found.notes),
+    ]
+    return show(blocks, options)
+
+
+def to_json(found: Selection) -> str:
+    """The selection as JSON text."""
+    return document("gambrel/selection", found)
+
+
+def _group(
+    title: str, found: Selection, members: Sequence[Candidate], options: Options
+) -> list[RenderableType]:
+    if not members:
+        return [line((f"{title}: none", "bold"))]
+    shown = members[: options.top] if options.top else members
+    head = line((f"{title}: {len(members)}", "bold"), f", best {found.sort} first")
+    if members is found.unknown:
+        head = line((f"{title}: {len(members)}", "bold"), ", the least open first")
+    parts: list[RenderableType] = [head, table(_columns(found, shown), options.columns)]
+    if len(shown) < len(members):
+        parts.append(line(f"and {len(members) - len(shown)} more; --top 0 shows all."))
+    return parts
+
+
+def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
+    limited = [limit.metric for limit in found.limits]
+    metrics = dict.fromkeys((*limited, found.sort, *_ALWAYS))
+    return [
+        Column(title="device", cells=tuple(c.row.hardware for c in shown), align="left"),
+        Column(title="format", cells=tuple(c.row.precision for c in shown), align="left"),
+        *(
+            Column(
+                title=metric,
+                cells=tuple(value_text(c.row.figures[metric]) for c in shown),
+                priority=0 if metric in limited else 3,
+            )
+            for metric in metrics
+        ),
+        Column(
+            title="verdict",
+            cells=tuple(c.verdict.value for c in shown),
+            align="left",
+            priority=1,
+        ),
+        Column(
+            title="why",
+            cells=tuple(c.reason for c in shown),
+            align="left",
+            priority=2,
+            minimum=16,
+            shorten=_cut,
+        ),
+    ]
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a sentence tells most."""
+    return text if display_width(text) <= width else text[: width - 1] + ELLIPSIS
+
+
+def _failed(found: Selection) -> str:
+    if not found.failed:
+        return "No device misses a limit by more than 25 %."
+    return f"{len(found.failed)} devices miss a limit by more than 25 %."

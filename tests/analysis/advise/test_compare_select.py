@@ -1,0 +1,158 @@
+"""Order, unknowns, near misses: on hand-made devices and over the catalog."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gambrel.analysis.advise.compare import Field, compare
+from gambrel.analysis.advise.fleet import Fleet
+from gambrel.analysis.advise.limits import parse_limits
+from gambrel.analysis.advise.select import select
+from gambrel.analysis.analyze import Settings
+from gambrel.capture import zoo
+from gambrel.device.catalog import list_devices
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.report.compare import render as render_comparison
+from gambrel.report.select import render as render_selection
+from gambrel.report.select import to_json
+from tests.analysis.small import device, perceptron
+
+CATALOG = list_devices()
+YOLO = Fleet(zoo.load("yolov8n"), Settings())
+
+
+def named(*names):
+    return [next(d for d in CATALOG if d.id == name) for name in names]
+
+
+def over(*names, prices=None, precisions=(None,)):
+    devices = named(*names) if names else CATALOG
+    return Field(fleets=[YOLO], devices=devices, precisions=precisions, prices=prices or {})
+
+
+def hardware(candidates):
+    return [c.row.hardware for c in candidates]
+
+
+def test_best_first_and_unknown_last():
+    found = compare(over("jetson-orin-nano-8gb", "hailo-8", "h100-sxm5-80gb"), ["latency"])
+    assert [r.hardware for r in found.rows] == [
+        "h100-sxm5-80gb",
+        "jetson-orin-nano-8gb",
+        "hailo-8",
+    ]
+    assert found.rows[-1].figures["latency"].value is None
+
+
+def test_more_is_better_for_throughput():
+    found = compare(over("l4", "h100-sxm5-80gb"), ["throughput"])
+    assert [r.hardware for r in found.rows] == ["h100-sxm5-80gb", "l4"]
+
+
+def test_what_does_not_fit_comes_last():
+    big = Fleet(zoo.load("llama-3-70b-prefill"), Settings())
+    found = compare(Field(fleets=[big], devices=named("l4", "mi300x")), ["memory"])
+    assert [(r.hardware, r.fits) for r in found.rows] == [("mi300x", True), ("l4", False)]
+
+
+def test_pareto_marks_what_no_other_row_beats():
+    # the L4 is faster and draws more than the Orin Nano; the A10 is slower than L4 and draws more
+    found = compare(over("l4", "jetson-orin-nano-8gb", "a10"), ["latency", "power"])
+    marks = {r.hardware: r.pareto for r in found.rows}
+    assert marks["l4"] is marks["jetson-orin-nano-8gb"] is True
+    times = {r.hardware: r.figures["latency"].value for r in found.rows}
+    assert marks["a10"] == (times["a10"] < times["l4"])
+
+
+def test_nothing_to_compare():
+    with pytest.raises(UnknownNameError, match="unknown metric 'speed'"):
+        compare(over("l4"), ["speed"])
+    with pytest.raises(InputError, match="at least one model and one device"):
+        compare(Field(fleets=[YOLO], devices=[]), ["latency"])
+    with pytest.raises(InputError, match="at least one metric"):
+        compare(over("l4"), [])
+
+
+def test_prices_order_and_limit():
+    prices = {"l4": 2500.0, "jetson-orin-nano-8gb": 249.0}
+    field = over("l4", "jetson-orin-nano-8gb", "t4", prices=prices)
+    found = select(field, parse_limits({"latency": "33ms", "price": 300}), "price")
+    assert hardware(found.meets) == ["jetson-orin-nano-8gb"]
+    assert hardware(found.unknown) == ["t4"]  # no price was given
+    assert found.failed == ("l4",)
+
+
+def test_near_misses_stand_apart_with_the_reason():
+    latency = YOLO.on(named("l4")[0]).facts.expected.low
+    found = select(over("l4"), parse_limits({"latency": latency * 0.99}))
+    assert not found.meets
+    assert found.near == () or found.near[0].reason.startswith("latency: ")
+    # 17 MB against 15 MB: 13 % too much
+    near = select(over("l4"), parse_limits({"memory": "15MB"}))
+    assert hardware(near.near) == ["l4"]
+    assert near.near[0].reason.startswith("memory: the best possible is 16.99 MB")
+    assert select(over("l4"), parse_limits({"memory": "1MB"})).failed == ("l4",)
+
+
+def test_each_device_takes_its_best_precision_and_only_what_it_has():
+    field = over("l4", "v100-pcie-32gb", precisions=("fp16", "int8"))
+    found = select(field, parse_limits({"latency": "33ms"}))
+    formats = {c.row.hardware: c.row.precision for c in found.meets}
+    assert formats["v100-pcie-32gb"] == "fp16"
+    assert set(formats.values()) <= {"fp16", "int8"}
+
+
+limits = st.fixed_dictionaries(
+    {},
+    optional={
+        "latency": st.floats(1e-4, 1.0),
+        "throughput": st.floats(1.0, 1e4),
+        "power": st.floats(0.5, 1e3),
+        "energy": st.floats(1e-4, 10.0),
+        "memory": st.floats(1e6, 1e9),
+    },
+).filter(bool)
+
+
+@settings(max_examples=8, deadline=None)
+@given(limits, st.sampled_from(["latency", "power", "efficiency", "memory"]))
+def test_over_the_catalog_nothing_that_violates_stands_above(wanted, sort):
+    found = select(over(), parse_limits(wanted), sort)
+    listed = hardware(found.meets) + hardware(found.unknown)
+    missed = hardware(c for c in found.near) + list(found.failed)
+    assert sorted(listed + missed) == sorted(d.id for d in CATALOG)
+    for candidate in found.meets:
+        assert all(c.verdict.meets for c in candidate.constraints)
+        for c in candidate.constraints:
+            known = c.figure.value is not None or c.figure.worst is not None
+            assert known, "an unknown never passes"
+    for candidate in found.unknown:
+        assert {"UNKNOWN"} <= {c.verdict for c in candidate.constraints}
+        assert "FAIL" not in {c.verdict for c in candidate.constraints}
+    for candidate in found.near:
+        assert "FAIL" in {c.verdict for c in candidate.constraints}
+
+
+def test_reports_show_the_groups():
+    found = select(over(), parse_limits({"latency": "33ms", "power": "75W"}))
+    text = render_selection(found)
+    assert text.startswith("yolov8n: latency ≤ 33 ms, power ≤ 75 W\n")
+    assert text.index("Meets all limits:") < text.index("Not known:") < text.index("Near misses")
+    data = msgspec.json.decode(to_json(found))
+    assert [c["row"]["hardware"] for c in data["meets"]] == hardware(found.meets)
+    assert data["type"] == "gambrel/selection"
+
+
+def test_a_comparison_in_text_says_what_is_unknown():
+    found = compare(over("l4", "hailo-8"), ["efficiency", "latency", "price"])
+    text = render_comparison(found)
+    assert "Best efficiency first" in text
+    assert "unknown" in text
+
+
+def test_a_toy_without_roofs_is_unknown_everywhere():
+    bare = device(ceilings=(), memory=())
+    field = Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare])
+    found = select(field, parse_limits({"latency": "1s"}))
+    assert hardware(found.unknown) == ["toy"]
