@@ -78,7 +78,7 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
     returns, because eager Python's caller holds it (`_hold_arguments`). Weights, buffers,
     optimizer states and the model's inputs are there throughout, its outputs once they are
     written. A cache that the run extends is there throughout at its full length; gradients appear
-    where backward writes them and stay.
+    where backward writes them and stay. What one step of backward saved goes with its last op.
 
     Args:
         workload: The model.
@@ -89,6 +89,7 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
     kept = {workload.tensors[i].storage for i in workload.outputs}
     surveyed = _survey(workload, evaluator)
     _hold_arguments(workload, surveyed)
+    _hold_saved(workload, surveyed)
     unasked = _unasked(workload, evaluator)
     return unasked + [
         Lifetime(
@@ -169,6 +170,27 @@ def _hold_arguments(workload: Workload, found: dict[int, _Seen]) -> None:
                 if seen.first < call.start:  # the outermost call that did not make it
                     seen.last = max(seen.last, call.stop)
                     break
+
+
+def _hold_saved(workload: Workload, found: dict[int, _Seen]) -> None:
+    """Prolongs what one step of backward has saved to the last op of that step.
+
+    The derivative of a product is two products with the same incoming gradient; autograd lets go
+    of what it saved for them when both are done. Such ops follow one another, have one name and
+    read a common tensor.
+    """
+    tensors, ops = workload.tensors, workload.ops
+    start, shared = 0, set[int]()
+    for position, op in enumerate(ops):
+        read = {tensors[i].storage for i in op.inputs} if op.phase is Phase.BACKWARD else set()
+        if position and op.name == ops[position - 1].name and shared & read:
+            shared &= read
+            for earlier in ops[start:position]:
+                for i in earlier.inputs:
+                    seen = found[tensors[i].storage]
+                    seen.last = max(seen.last, position)
+        else:
+            start, shared = position, read
 
 
 @dataclass(slots=True)
