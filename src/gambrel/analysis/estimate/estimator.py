@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.constants import Calibration, packaged
@@ -27,8 +28,7 @@ _SHARE: Final = 0.8
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one execution, for scalars or arrays.
 
     Attributes:

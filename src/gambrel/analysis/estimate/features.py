@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.forms import Constants, Machine
@@ -22,8 +23,7 @@ _INNER: Final = 0.3
 _INT8: Final = frozenset({"int8", "uint8"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an op as the formulas see it.
 
     Attributes:
@@ -59,8 +59,7 @@ class Task:
 Seconds: TypeAlias = Callable[[Constants, Machine, Task], Size]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of op is predicted.
 
     Attributes:

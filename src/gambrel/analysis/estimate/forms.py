@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gambrel.ops.base import Size, maximum, minimum
 
@@ -36,8 +37,7 @@ _BLOCK: Final = 128
 _DECODE_ROWS: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What the formulas know of a device.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Kin, Set
 from gambrel.device.model import Device
@@ -27,8 +28,7 @@ FRAMEWORKS: Final = ("any", "vllm", "trtllm", "sglang")
 _OTHER_FORMAT: Final = (0.85, 1.3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Constants for one formula on one device.
 
     Attributes:
