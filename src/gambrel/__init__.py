@@ -34,13 +34,16 @@ _HOMES = {
     "DeviceError": "gambrel.errors",
     "CaptureError": "gambrel.errors",
     "MissingExtraError": "gambrel.errors",
+    "HardwarePeaks": "gambrel.measure.records",
     "UnifiedAnalyzer": "gambrel.unified",
     "analyze": "gambrel.api",
     "calibrate": "gambrel.api",
     "check": "gambrel.api",
+    "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api",
     "load": "gambrel.api",
     "load_model": "gambrel.api",
+    "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api",
     "sweep": "gambrel.api",
 }
@@ -55,6 +58,7 @@ __all__ = [
     "Estimate",
     "FileFormatError",
     "GambrelError",
+    "HardwarePeaks",
     "InputError",
     "Link",
     "Measures",
@@ -73,9 +77,11 @@ __all__ = [
     "analyze",
     "calibrate",
     "check",
+    "clear_peaks_cache",
     "compare",
     "load",
     "load_model",
+    "measure_peaks",
     "select",
     "sweep",
 ]
@@ -94,6 +100,8 @@ if TYPE_CHECKING:
         UnknownNameError,
         WorkloadError,
     )
+    from gambrel.measure.peaks import clear_peaks_cache, measure_peaks
+    from gambrel.measure.records import HardwarePeaks
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

@@ -1,0 +1,474 @@
+"""LLVM IR of the loops that are timed, as text: pure functions, no compiler needed.
+
+The loops are written unrolled and already vectorized, so that no optimization pass has to find the
+parallelism (and none can remove the work): the code generator only assigns registers. An empty
+inline assembly with a memory clobber keeps passes over the same data from being merged.
+
+Every kernel has the type ``void (ptr data, i64 size, i64 passes)``. ``data`` holds the operands,
+``size`` is the number of bytes of one stream, and a kernel does ``passes`` times the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+#: Bytes of one stream that one turn of a memory loop handles, in vectors.
+UNROLL: Final = 16
+#: Turns inside one pass of an arithmetic loop: a pass is long against the call.
+TURNS: Final = 64
+#: Length of the dependent chain that shows the clock, in instructions a pass.
+CHAIN: Final = 1024
+#: Cycles of a 64-bit integer multiplication on x86: 3 on every Intel core since Nehalem and every
+#: AMD core since Zen (Agner Fog, "Instruction tables", 2022, IMUL r64,r64).
+IMUL_CYCLES: Final = 3
+
+_BARRIER: Final = 'call void asm sideeffect "", "~{memory}"()'
+_LETTERS: Final = {"fp64": "double", "fp32": "float", "fp16": "half"}
+_BYTES: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
+_MANGLED: Final = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One loop.
+
+    Attributes:
+        name: Of the function, and of the kernel.
+        text: Its IR.
+        flops: FLOP of one pass; 0 for memory loops.
+        instructions: Dependent instructions of one pass; only the clock's chain has any.
+        streams: Arrays that a memory loop walks over.
+        moved: Bytes that the program reads and writes per byte of one stream.
+    """
+
+    name: str
+    text: str
+    flops: int = 0
+    instructions: int = 0
+    streams: int = 0
+    moved: int = 0
+
+
+def fma(dtype: str, width: int, *, adds: bool = False) -> Kernel:
+    """Independent chains of fused multiply-adds, optionally with as many additions beside them.
+
+    With x in (0, 1) every chain a = a·x + y converges to y/(1-x), so that values stay normal.
+
+    Args:
+        dtype: fp64, fp32 or fp16.
+        width: Bytes of a vector register.
+        adds: Mix in additions, for cores that have adders beside their FMA units.
+    """
+    lanes = width // _BYTES[dtype]
+    vector = f"<{lanes} x {_LETTERS[dtype]}>"
+    # 16 architectural vector registers up to 32 bytes, 32 for wider ones; two hold x and y.
+    chains = 24 if width == 64 else 12
+    intrinsic = f"@llvm.fma.v{lanes}{_MANGLED[dtype]}"
+
+    def step(chain: int, value: str, out: str) -> str:
+        if adds and chain % 2:
+            return f"{out} = fadd {vector} {value}, %y"
+        return f"{out} = call {vector} {intrinsic}({vector} {value}, {vector} %x, {vector} %y)"
+
+    per_turn = sum(lanes * (1 if adds and c % 2 else 2) for c in range(chains))
+    name = f"fma_add_{dtype}" if adds else f"fma_{dtype}"
+    load = [
+        f"%x = load {vector}, ptr %data, align 64",
+        f"%yp = getelementptr i8, ptr %data, i64 {width}",
+        f"%y = load {vector}, ptr %yp, align 64",
+    ]
+    text = _arithmetic(name, vector, chains, load, step, width)
+    declare = f"declare {vector} {intrinsic}({vector}, {vector}, {vector})\n"
+    return Kernel(name=name, text=declare + text, flops=per_turn * TURNS)
+
+
+def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer: bool) -> Kernel:
+    """Independent chains of a dot-product instruction (bf16 pairs or int8 quadruples).
+
+    Args:
+        name: Of the kernel.
+        mnemonic: Of the instruction, e.g. ``vdpbf16ps``.
+        width: Bytes of a vector register.
+        flops_per_vector: Operations of one instruction, a multiply-add counted as two.
+        integer: Whether the accumulators are integers.
+    """
+    vector = f"<{width // 4} x {'i32' if integer else 'float'}>"
+
+    def step(chain: int, value: str, out: str) -> str:
+        del chain
+        return (
+            f'{out} = call {vector} asm "{mnemonic} $3, $2, $0", "=v,0,v,v"'
+            f"({vector} {value}, {vector} %x, {vector} %y)"
+        )
+
+    chains = 24 if width == 64 else 12
+    load = [
+        f"%x = load {vector}, ptr %data, align 64",
+        f"%yp = getelementptr i8, ptr %data, i64 {width}",
+        f"%y = load {vector}, ptr %yp, align 64",
+    ]
+    text = _arithmetic(name, vector, chains, load, step, width)
+    return Kernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
+
+
+def tile(name: str, mnemonic: str, flops_per_tile: int) -> Kernel:
+    """Four independent accumulator tiles of Intel's AMX.
+
+    The first 64 bytes of the data are the tile configuration, the operands follow.
+    """
+    lines = [f"{mnemonic} %tmm{5 + (c & 1) * 2}, %tmm{4 + (c >> 1) * 2}, %tmm{c}" for c in range(4)]
+    loads = [
+        f'call void asm sideeffect "tileloadd ($0,$1,1), %tmm{t}", "r,r"(ptr %ops, i64 64)'
+        for t in range(8)
+    ]
+    body = "\n  ".join(
+        f'call void asm sideeffect "{"; ".join(lines)}", ""()' for _ in range(TURNS // 4)
+    )
+    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
+entry:
+  %ops = getelementptr i8, ptr %data, i64 64
+  call void asm sideeffect "ldtilecfg ($0)", "r"(ptr %data)
+  {chr(10).join(loads)}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  {body}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %passes
+  br i1 %more, label %loop, label %done
+done:
+  call void asm sideeffect "tilerelease", ""()
+  ret void
+}}
+"""
+    return Kernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
+
+
+def chain() -> Kernel:
+    """Integer multiplications that wait for each other: their rate is the clock over 3 (x86)."""
+    steps = "\n  ".join(
+        f'%v{i + 1} = call i64 asm "imulq $2, $0", "=r,0,r"(i64 %v{i}, i64 %k)'
+        for i in range(CHAIN)
+    )
+    text = f"""define void @chain(ptr %data, i64 %size, i64 %passes) #0 {{
+entry:
+  %k = load i64, ptr %data
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %v0 = phi i64 [ %k, %entry ], [ %v{CHAIN}, %loop ]
+  {steps}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %passes
+  br i1 %more, label %loop, label %done
+done:
+  store i64 %v{CHAIN}, ptr %data
+  ret void
+}}
+"""
+    return Kernel(name="chain", text=text, instructions=CHAIN)
+
+
+def memory(mix: str, width: int, *, nontemporal: bool = False, register: str = "v") -> Kernel:
+    """A loop over one to three arrays of equal length that lie one after another.
+
+    Args:
+        mix: ``read``, ``write``, ``copy`` (a = b), ``triad`` (a = b + s·c) or ``update``
+            (a = -a).
+        width: Bytes of a vector register.
+        nontemporal: Store past the caches (x86).
+        register: Constraint of a vector register in inline assembly.
+    """
+    vector = f"<{width // 4} x i32>"
+    streams, moved = STREAMS[mix]
+    name = f"{mix}_nt" if nontemporal else mix
+    suffix = ", !nontemporal !0" if nontemporal else ""
+    body = "\n  ".join(
+        line for u in range(UNROLL) for line in _BODIES[mix](u, width, vector, suffix)
+    )
+    phis, finish = _read_state(vector, register) if mix == "read" else ("", "")
+    fence = 'call void asm sideeffect "sfence", "~{memory}"()' if nontemporal else ""
+    floats = f"<{width // 4} x float>"
+    fused = f"declare {floats} @llvm.fma.v{width // 4}f32({floats}, {floats}, {floats})\n"
+    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
+entry:
+  %first = load {vector}, ptr %data, align 64
+  {_CONSTANTS.get(mix, _no_constant)(width)}
+  br label %pass
+pass:
+  %p = phi i64 [ 0, %entry ], [ %pnext, %passed ]
+  {_BARRIER}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %pass ], [ %next, %loop ]
+  {phis}
+  %a = getelementptr i8, ptr %data, i64 %i
+  %b = getelementptr i8, ptr %a, i64 %size
+  %c = getelementptr i8, ptr %b, i64 %size
+  {body}
+  %next = add i64 %i, {UNROLL * width}
+  %more = icmp ult i64 %next, %size
+  br i1 %more, label %loop, label %passed
+passed:
+  {finish}
+  %pnext = add i64 %p, 1
+  %again = icmp ult i64 %pnext, %passes
+  br i1 %again, label %pass, label %done
+done:
+  {fence}
+  ret void
+}}
+"""
+    text = fused + text if mix == "triad" else text
+    return Kernel(name=name, text=text, streams=streams, moved=moved)
+
+
+def kernel_module(kernel: Kernel, triple: str) -> str:
+    """One kernel as a module of its own, so that one that does not compile spoils no other."""
+    wide = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
+    return "\n".join(
+        [
+            f'target triple = "{triple}"',
+            kernel.text,
+            f"attributes #0 = {{ nounwind {wide} }}",
+            "!0 = !{i32 1}",
+        ]
+    )
+
+
+def harness_module(triple: str, clock: int) -> str:
+    """The functions that time kernels and probe the way between two cores.
+
+    Args:
+        triple: Of the machine.
+        clock: Number of the monotonic clock of ``clock_gettime``.
+    """
+    text = _HARNESS.replace("CLOCK", str(clock))
+    return f'target triple = "{triple}"\n{text}\n{_PING_PONG}'
+
+
+#: Arrays, and bytes that the program reads and writes per byte of one array. What the caches move
+#: besides (a line is read before it is written) is not counted.
+STREAMS: Final[dict[str, tuple[int, int]]] = {
+    "read": (1, 1),
+    "write": (1, 1),
+    "copy": (2, 2),
+    "triad": (3, 3),
+    "update": (1, 2),
+}
+
+
+def _load(name: str, base: str, u: int, width: int, vector: str) -> list[str]:
+    return [
+        f"%{name}p{u} = getelementptr i8, ptr %{base}, i64 {u * width}",
+        f"%{name}{u} = load {vector}, ptr %{name}p{u}, align {width}",
+    ]
+
+
+def _store(value: str, u: int, width: int, vector: str, suffix: str) -> list[str]:
+    return [
+        f"%o{u} = getelementptr i8, ptr %a, i64 {u * width}",
+        f"store {vector} {value}, ptr %o{u}, align {width}{suffix}",
+    ]
+
+
+def _read(u: int, width: int, vector: str, suffix: str) -> list[str]:
+    del suffix
+    before = f"%s{u}" if u < UNROLL // 2 else f"%t{u - UNROLL // 2}"
+    return [*_load("r", "a", u, width, vector), f"%t{u} = xor {vector} {before}, %r{u}"]
+
+
+def _write(u: int, width: int, vector: str, suffix: str) -> list[str]:
+    return _store("%first", u, width, vector, suffix)
+
+
+def _copy(u: int, width: int, vector: str, suffix: str) -> list[str]:
+    return [*_load("r", "b", u, width, vector), *_store(f"%r{u}", u, width, vector, suffix)]
+
+
+def _triad(u: int, width: int, vector: str, suffix: str) -> list[str]:
+    del vector
+    floats = f"<{width // 4} x float>"
+    call = f"call {floats} @llvm.fma.v{width // 4}f32"
+    return [
+        *_load("r", "b", u, width, floats),
+        *_load("q", "c", u, width, floats),
+        f"%m{u} = {call}({floats} %q{u}, {floats} %scale, {floats} %r{u})",
+        *_store(f"%m{u}", u, width, floats, suffix),
+    ]
+
+
+def _update(u: int, width: int, vector: str, suffix: str) -> list[str]:
+    return [
+        *_load("r", "a", u, width, vector),
+        f"%m{u} = xor {vector} %r{u}, %signs",
+        *_store(f"%m{u}", u, width, vector, suffix),
+    ]
+
+
+_BODIES: Final[dict[str, Callable[[int, int, str, str], list[str]]]] = {
+    "read": _read,
+    "write": _write,
+    "copy": _copy,
+    "triad": _triad,
+    "update": _update,
+}
+
+
+def _triad_scale(width: int) -> str:
+    """The factor, 2 to the power of -20: repeated sums neither grow nor vanish."""
+    lanes = width // 4
+    splat = ", ".join(["float 0x3EB0000000000000"] * lanes)
+    return f"%scale = select i1 true, <{lanes} x float> <{splat}>, <{lanes} x float> <{splat}>"
+
+
+def _signs(width: int) -> str:
+    """The sign bits: changing the sign leaves ordinary numbers ordinary."""
+    lanes = width // 4
+    splat = ", ".join(["i32 -2147483648"] * lanes)
+    return f"%signs = select i1 true, <{lanes} x i32> <{splat}>, <{lanes} x i32> <{splat}>"
+
+
+def _no_constant(width: int) -> str:
+    del width
+    return ""
+
+
+_CONSTANTS: Final[dict[str, Callable[[int], str]]] = {"triad": _triad_scale, "update": _signs}
+
+
+def _read_state(vector: str, register: str) -> tuple[str, str]:
+    half = UNROLL // 2
+    phis = "\n  ".join(
+        f"%s{u} = phi {vector} [ %first, %pass ], [ %t{u + half}, %loop ]" for u in range(half)
+    )
+    uses = "\n  ".join(
+        f'call void asm sideeffect "", "{register}"({vector} %t{u + half})' for u in range(half)
+    )
+    return phis, uses
+
+
+def _arithmetic(
+    name: str,
+    vector: str,
+    chains: int,
+    load: list[str],
+    step: Callable[[int, str, str], str],
+    width: int,
+) -> str:
+    turns = 8  # written out, so that the loop's own instructions do not matter
+    lines = []
+    for turn in range(turns):
+        for c in range(chains):
+            out = f"%a{c}_{turn + 1}"
+            lines.append(step(c, f"%a{c}_{turn}", out))
+    phis = "\n  ".join(
+        f"%a{c}_0 = phi {vector} [ %start{c}, %entry ], [ %a{c}_{turns}, %loop ]"
+        for c in range(chains)
+    )
+    starts = "\n  ".join(
+        f"%sp{c} = getelementptr i8, ptr %data, i64 {(c + 2) * width}\n"
+        f"  %start{c} = load {vector}, ptr %sp{c}, align {width}"
+        for c in range(chains)
+    )
+    ends = "\n  ".join(
+        f"store {vector} %a{c}_{turns}, ptr %sp{c}, align {width}" for c in range(chains)
+    )
+    body, loads = "\n  ".join(lines), "\n  ".join(load)
+    return f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
+entry:
+  {loads}
+  {starts}
+  %n = mul i64 %passes, {TURNS // turns}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  {phis}
+  {body}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  {ends}
+  ret void
+}}
+"""
+
+
+#: ``times`` gets the start and the end of every slice, in nanoseconds. All threads meet at a
+#: counter that only grows before each slice; waiting is native, so that it costs no microseconds.
+#: The slices walk over ``chunks`` pieces of the data, one after another.
+_HARNESS: Final = """
+define void @slices(ptr %kernel, ptr %clock, ptr %counter, i64 %threads, ptr %data, i64 %chunk,
+                    i64 %chunks, i64 %size, i64 %passes, i64 %count, ptr %times) nounwind {
+entry:
+  %ts = alloca [2 x i64], align 16
+  %nsp = getelementptr i8, ptr %ts, i64 8
+  br label %meet
+meet:
+  %i = phi i64 [ 0, %entry ], [ %inext, %store ]
+  %old = atomicrmw add ptr %counter, i64 1 seq_cst
+  %i1 = add i64 %i, 1
+  %goal = mul i64 %i1, %threads
+  br label %spin
+spin:
+  %seen = load atomic i64, ptr %counter seq_cst, align 8
+  %go = icmp uge i64 %seen, %goal
+  br i1 %go, label %work, label %spin
+work:
+  %which = urem i64 %i, %chunks
+  %offset = mul i64 %which, %chunk
+  %place = getelementptr i8, ptr %data, i64 %offset
+  call i32 %clock(i32 CLOCK, ptr %ts)
+  %s0 = load i64, ptr %ts
+  %n0 = load i64, ptr %nsp
+  call void %kernel(ptr %place, i64 %size, i64 %passes)
+  call i32 %clock(i32 CLOCK, ptr %ts)
+  %s1 = load i64, ptr %ts
+  %n1 = load i64, ptr %nsp
+  br label %store
+store:
+  %a = mul i64 %s0, 1000000000
+  %b = add i64 %a, %n0
+  %c = mul i64 %s1, 1000000000
+  %d = add i64 %c, %n1
+  %at = mul i64 %i, 16
+  %p = getelementptr i8, ptr %times, i64 %at
+  store i64 %b, ptr %p
+  %q = getelementptr i8, ptr %p, i64 8
+  store i64 %d, ptr %q
+  %inext = add i64 %i, 1
+  %more = icmp ult i64 %inext, %count
+  br i1 %more, label %meet, label %done
+done:
+  ret void
+}
+"""
+
+#: Two threads pass a number to and fro: half the time of a round trip is what a line takes from
+#: one core to the other, which tells one die from two.
+_PING_PONG: Final = """
+define void @ping_pong(ptr %line, i64 %me, i64 %count) nounwind {
+entry:
+  br label %wait
+wait:
+  %i = phi i64 [ 0, %entry ], [ %next, %reply ]
+  %twice = shl i64 %i, 1
+  %mine = add i64 %twice, %me
+  br label %spin
+spin:
+  %seen = load atomic i64, ptr %line seq_cst, align 8
+  %go = icmp uge i64 %seen, %mine
+  br i1 %go, label %reply, label %spin
+reply:
+  %new = add i64 %mine, 1
+  store atomic i64 %new, ptr %line seq_cst, align 8
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %wait, label %done
+done:
+  ret void
+}
+"""
