@@ -9,7 +9,7 @@ import math
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import msgspec
 
@@ -84,7 +84,7 @@ class State(StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A time with its range.
+    """A time with its range. Used as a number (``float()``, ``<``, formats) it is its value.
 
     Attributes:
         value: Seconds.
@@ -101,6 +101,24 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str
     reason: str
     overhead_s: float = 0.0
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return self.value < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return self.value <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return self.value > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return self.value >= float(other)
 
     @property
     def overhead_share(self) -> float:

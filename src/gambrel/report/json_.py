@@ -9,7 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.analysis.result import SCHEMA_VERSION, Analysis, Footprint, Group, Measures, OpResult
+from gambrel.analysis.result import (
+    SCHEMA_VERSION,
+    Analysis,
+    Footprint,
+    Group,
+    Measures,
+    OpResult,
+    State,
+)
 from gambrel.errors import FileFormatError
 from gambrel.report.energy import DERIVED as DERIVED_ENERGY
 from gambrel.report.options import Options
@@ -51,7 +59,8 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
     """Returns the analysis as plain dicts and lists, derived figures included.
 
     An op, a group and the total carry their measures flat, under the same keys. An infinite
-    intensity is the text ``"Infinity"``, because JSON has no such number.
+    intensity is the text ``"Infinity"``, because JSON has no such number. ``expected_time_s`` is a
+    number like every time; what else the estimate says (range, confidence) stands in ``expected``.
     """
     stored: dict[str, Any] = msgspec.to_builtins(analysis)
     _refuse_non_finite(stored, "analysis")
@@ -116,12 +125,17 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
     for level, data in zip(measures.levels, stored["levels"], strict=True):
         intensity = level.arithmetic_intensity
         data["arithmetic_intensity"] = "Infinity" if math.isinf(intensity) else intensity
-    return values | stored
+    estimate = stored["expected_time_s"]
+    if estimate is not None:
+        stored["expected_time_s"] = estimate.pop("value")
+    return values | stored | {"expected": estimate}
 
 
 def _rows(rows: Sequence[OpResult | Group], stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row, data in zip(rows, stored, strict=True):
         data |= _measures(row.measures, data.pop("measures"))
+        if isinstance(row, OpResult):
+            data["coverage"] = 0.0 if row.state is State.UNMODELLED else 1.0
     return stored
 
 
@@ -193,4 +207,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def _stored(data: dict[str, Any]) -> dict[str, Any]:
     # Every field is required here though the record has defaults: an absent count is damage, and
     # must not load as zero.
-    return {key: data[key] for key in _MEASURES}
+    found = {key: data[key] for key in _MEASURES}
+    if data["expected"] is not None:
+        found["expected_time_s"] = data["expected"] | {"value": data["expected_time_s"]}
+    return found

@@ -123,7 +123,7 @@ function describeOp(index, point) {
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
       ["bound", `${boundOf(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
-      ["expected", op.expected_time_s ? `${si(op.expected_time_s.value, "s")} (${si(op.expected_time_s.low, "s")} to ${si(op.expected_time_s.high, "s")}), ${op.expected_time_s.confidence} confidence` : "unknown"],
+      ["expected", op.expected ? `${si(op.expected_time_s, "s")} (${si(op.expected.low, "s")} to ${si(op.expected.high, "s")}), ${op.expected.confidence} confidence` : "unknown"],
       ["rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
       ["attainable", si(op.attainable_flop_per_s, "FLOP/s")],
       ["utilization", `compute ${percent(op.compute_utilization)}, memory ${percent(op.memory_utilization)}`]);
