@@ -13,7 +13,7 @@ from typing import Final
 from gambrel.errors import FileFormatError
 
 #: Group separators that are never a decimal mark: spaces of any width, apostrophes.
-_SPACES: Final = "    ’'"
+_SPACES: Final = " \u00a0\u2009\u202f\u2019'"
 _NUMBER: Final = re.compile(rf"[+-]?\d[\d.,{_SPACES}]*(?:[eE][+-]?\d+)?")
 _SPACED: Final = re.compile(rf"[{_SPACES}]")
 _REPEATED: Final = re.compile(r"[+-]?\d{1,3}(?:([.,])\d{3})(?:\1\d{3})+")
