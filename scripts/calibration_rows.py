@@ -1,150 +1,15 @@
-"""Measured kernel times as arrays, and how each file's rows become arguments of a formula."""
+"""How the rows of each file of measurements become arguments of a formula."""
 
 from __future__ import annotations
 
-import csv
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calibration_table import DEVICES, Form, Formats, Rows, bandwidth, load, machine, peaks
 from gambrel.analysis.estimate import forms
-from gambrel.analysis.estimate.constants import packaged
-from gambrel.analysis.estimate.kinship import kin_of
-from gambrel.analysis.estimate.machine import machine_of
-from gambrel.device import catalog
 
-#: Name in the files → device of the catalog.
-DEVICES = {
-    "h100-sxm5-80gb": "h100_sxm",
-    "a100-sxm4-80gb": "a100_sxm",
-    "l40s": "l40s",
-}
-_BACK = {v: k for k, v in DEVICES.items()}
-_MACHINES: dict[str, Any] = {}
-
-
-class Rows:
-    """Columns of equal length."""
-
-    def __init__(self, columns: dict[str, Any]) -> None:
-        self.columns = columns
-
-    def __getitem__(self, name: str) -> Any:
-        return self.columns[name]
-
-    def __len__(self) -> int:
-        return len(self.columns["seconds"])
-
-    def take(self, mask: Any) -> Rows:
-        return Rows({k: v[mask] for k, v in self.columns.items()})
-
-    def stacks(self) -> list[str]:
-        return sorted(set(self["stack"]))
-
-    def weight(self) -> Any:
-        """Each stack counts alike; all rows together weigh as 1,000."""
-        stacks = self.stacks()
-        count = {s: (self["stack"] == s).sum() for s in stacks}
-        return np.sqrt([1000 / len(stacks) / count[s] for s in self["stack"]])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Formats:
-    """Number formats that share a set of constants."""
-
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    initial: dict[str, float] = field(default_factory=dict)
-    fixed: dict[str, float] = field(default_factory=dict)
-
-    def mask(self, rows: Rows) -> Any:
-        return np.isin(rows["label"], self.labels)
-
-    def start(self, form: Form) -> dict[str, float]:
-        return {**form.start, **self.initial}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Form:
-    """One formula: where its rows are and which constants it has.
-
-    Attributes:
-        own: Constants of one device.
-        shared: Constants of the library, one value for all devices of a fit.
-        fixed: Constants that are not fitted.
-        usable: Rows that describe the kernel at all; each exclusion is documented.
-        key: Columns that name a shape: rows of one shape are never split.
-    """
-
-    name: str
-    file: str
-    key: tuple[str, ...]
-    formats: tuple[Formats, ...]
-    start: dict[str, float]
-    own: tuple[str, ...]
-    prepare: Callable[[dict[str, Any]], dict[str, Any]]
-    seconds: Callable[[dict[str, float], Any, Rows], Any]
-    shared: tuple[str, ...] = ()
-    fixed: dict[str, float] = field(default_factory=dict)
-    least: int = 80
-
-    def predict(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
-        """Expected seconds, the launch included, never below the bound."""
-        return np.maximum(self.seconds(constants, machine(device), rows), rows["bound"])
-
-
-def machine(device: str) -> Any:
-    if device not in _MACHINES:
-        d = catalog.load(device)
-        kin = kin_of(d, packaged())
-        _MACHINES[device] = (d, machine_of(d, d.level("DRAM").byte_per_s, kin)[0])
-    return _MACHINES[device]
-
-
-def load(folder: Path, form: Form, *, everything: bool = False) -> Rows:
-    """The rows of a form; unless ``everything``, only those that its formula describes."""
-    path = folder / form.file
-    with path.open(newline="") as file:
-        lines = (line for line in file if not line.startswith("#"))
-        raw = list(csv.DictReader(lines))
-    columns = {name: _column([r[name] for r in raw]) for name in raw[0]}
-    columns["device"] = np.array([_BACK[g] for g in columns["gpu"]])
-    columns["stack"] = np.array([f.split("/")[0] for f in columns["framework"]])
-    columns["seconds"] = columns["us"] * 1e-6
-    columns |= form.prepare(columns)
-    keys = ["|".join(str(columns[k][i]) for k in form.key) for i in range(len(raw))]
-    columns["half"] = np.array([zlib.crc32(k.encode()) % 2 for k in keys])
-    rows = Rows(columns)
-    return rows if everything else rows.take(columns["usable"])
-
-
-def half(rows: Rows) -> Any:
-    return rows["half"]
-
-
-def _column(texts: list[str]) -> Any:
-    try:
-        return np.array([float(t) if t else 0.0 for t in texts])
-    except ValueError:
-        return np.array(texts)
-
-
-def _peaks(devices: Any, dtypes: Any) -> Any:
-    from gambrel.device.roofs import resolve
-
-    table = {}
-    for pair in set(zip(devices, dtypes, strict=True)):
-        table[pair] = resolve(machine(pair[0])[0], "matrix", pair[1]).flop_per_s
-    return np.array([table[p] for p in zip(devices, dtypes, strict=True)])
-
-
-def _bandwidth(devices: Any) -> Any:
-    return np.array([machine(d)[1].byte_per_s for d in devices])
-
+__all__ = ["DEVICES", "FORMS", "Form", "Formats", "Rows", "load"]
 
 # --- GEMM -----------------------------------------------------------------------------------
 
@@ -162,12 +27,12 @@ _ACTIVATION = {"fp8": 1.0, "fp8_block": 1.0, "sq": 1.0}
 
 def _gemm(c: dict[str, Any]) -> dict[str, Any]:
     label = c["gemm_dtype"]
-    peak = _peaks(c["device"], [_ENGINE[x] for x in label])
+    peak = peaks(c["device"], [_ENGINE[x] for x in label])
     weights = np.array([_WEIGHT[x] for x in label])
     inputs = np.array([_ACTIVATION.get(x, 2.0) for x in label])
     m, n, k = c["m"], c["n"], c["k"]
     traffic = weights * n * k + inputs * m * k + 2 * m * n
-    bound = np.maximum(2 * m * n * k / peak, traffic / _bandwidth(c["device"]))
+    bound = np.maximum(2 * m * n * k / peak, traffic / bandwidth(c["device"]))
     quantized = np.where(np.isin(label, ["fp8", "fp8_block", "sq"]), m * k * 2, 0.0)
     return {
         "label": label,
@@ -207,9 +72,9 @@ def _attention_common(c: dict[str, Any], queries: Any, keys: Any) -> dict[str, A
     seen = np.minimum(keys, queries + window - 1)
     traffic = 2 * heads * queries * c["head_dim"] * 2.0
     traffic = traffic + c["batch_size"] * c["num_key_value_heads"] * seen * kv_bytes
-    peak = _peaks(c["device"], dtype)
+    peak = peaks(c["device"], dtype)
     pairs = pairs * heads
-    bound = np.maximum(4 * pairs * c["head_dim"] / peak, traffic / _bandwidth(c["device"]))
+    bound = np.maximum(4 * pairs * c["head_dim"] / peak, traffic / bandwidth(c["device"]))
     return {
         "label": c["attn_dtype"],
         "peak": peak,
@@ -298,7 +163,7 @@ def _moe(c: dict[str, Any]) -> dict[str, Any]:
     # Nemotron experts have no gate: two matrices instead of three.
     gated = ~((c["topk"] == 22) | (c["hidden_size"] == 2688))
     gate = np.where(gated, 2.0, 1.0)
-    peak = _peaks(c["device"], np.where(np.isin(label, ["fp8", "fp8_block"]), "fp8", "bf16"))
+    peak = peaks(c["device"], np.where(np.isin(label, ["fp8", "fp8_block"]), "fp8", "bf16"))
     experts = np.maximum(1.0, c["num_experts"] / c["moe_ep_size"])
     return {
         "label": label,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from calibration_rows import DEVICES, FORMS, Form, Rows, half, load
+from calibration_rows import DEVICES, FORMS, Form, Rows, load
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
@@ -122,8 +122,8 @@ def _fit_stack(form: Form, rows: Rows, stack: str) -> list[dict[str, Any]]:
 def _fit_group(form: Form, formats: Any, rows: Rows, devices: list[str]) -> list[dict[str, Any]]:
     mask = formats.mask(rows)
     parts = [rows.take(mask & (rows["device"] == d)) for d in devices]
-    train = [p.take(half(p) == 0) for p in parts]
-    test = [p.take(half(p) == 1) for p in parts]
+    train = [p.take(p["half"] == 0) for p in parts]
+    test = [p.take(p["half"] == 1) for p in parts]
     fixed = {**form.fixed, **formats.fixed}
     own = [n for n in form.own if n not in fixed]
     shared = form.shared
