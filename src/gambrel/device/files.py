@@ -152,7 +152,10 @@ def _parse(path: Path) -> Table:
             raise FileFormatError(f"{path}: larger than {MAX_BYTES} bytes; not a device file.")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}.") from None
+        reason = error.strerror or error
+        raise FileFormatError(
+            f"{path}: {reason}. Give a device file, or a name from 'gambrel hardware list'."
+        ) from None
     except (ValueError, RecursionError) as error:  # TOML and UTF-8 errors are ValueErrors
         raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
 

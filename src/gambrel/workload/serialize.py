@@ -27,8 +27,8 @@ FORMAT: Final = "gambrel-workload"
 
 #: Largest file and largest decompressed text that are read. A 10,000-op model needs 2 MB of text;
 #: a file that asks for more than this is broken or hostile.
-MAX_FILE_BYTES: Final = 32 * 2**20
-MAX_TEXT_BYTES: Final = 256 * 2**20
+MAX_FILE_BYTES: Final = 8 * 2**20
+MAX_TEXT_BYTES: Final = 32 * 2**20
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
