@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,7 +159,8 @@ def analyze(
     memory_view.check(len(question.batches))
     files = [*([html] if html else []), *(output or [])]
     check_outputs(files, len(question.batches), page=html)
-    analyses = answer(question)
+    with redirect_stdout(sys.stderr):  # what a user's own model prints is not part of the report
+        analyses = answer(question)
     if json_:
         print_json(analyses, files, levels=levels)
     else:
