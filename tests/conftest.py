@@ -29,3 +29,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_user(tmp_path_factory, monkeypatch):
+    """Devices, calibrations and caches of whoever runs the tests must not change an answer."""
+    empty = tmp_path_factory.mktemp("home")
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(empty / name))
