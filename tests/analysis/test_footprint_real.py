@@ -54,11 +54,14 @@ class Unet(nn.Module):
         return self.out(torch.cat([high, self.up(self.low(high).relu_())], 1))
 
 
+SWIN = {"patch_size": [4, 4], "embed_dim": 32, "depths": [2, 2], "num_heads": [2, 4]}
+SWIN |= {"window_size": [4, 4], "stochastic_depth_prob": 0.0, "num_classes": 10}
+
 CASES = {
     "resnet18": (lambda: vision("resnet18"), lambda: image(2, 64)),
-    "mobilenet_v2": (lambda: vision("mobilenet_v2"), lambda: image(2, 64)),
+    "mobilenet_v2": (lambda: vision("mobilenet_v2", width_mult=0.25), lambda: image(2, 64)),
     "squeezenet (max-pooling, cat)": (lambda: vision("squeezenet1_1"), lambda: image(2, 64)),
-    "swin": (lambda: vision("swin_t"), lambda: image(2, 64)),
+    "swin": (lambda: vision("SwinTransformer", **SWIN), lambda: image(2, 64)),
     "bert": (lambda: language("bert"), tokens),
     "llama": (lambda: language("llama"), tokens),
     "unet": (Unet, lambda: image(2, 64)),
