@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from gambrel.analysis.analyze import Settings
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.sweep import Sweep
+    from gambrel.measure.records import HardwarePeaks
     from gambrel.workload import Workload
 
-Hardware = str | PathLike[str] | Device
+Hardware: TypeAlias = "str | PathLike[str] | Device | HardwarePeaks"
 
 
 def analyze(
@@ -218,7 +219,7 @@ def sweep(
     from gambrel.capture.resolve import Request, resolve_model
 
     workload = resolve_model(model, Request(phase=phase)).workload
-    several = [hardware] if isinstance(hardware, (str, PathLike, Device)) else list(hardware)
+    several = _listed(hardware)
     return sweep_workload(
         workload,
         [resolve_hardware(h)[0] for h in several],
@@ -409,9 +410,7 @@ def _several(
 
     if hardware is None:
         return list_devices(), []
-    if isinstance(hardware, (str, PathLike, Device)):
-        hardware = [hardware]
-    found = [resolve_hardware(h) for h in hardware]
+    found = [resolve_hardware(h) for h in _listed(hardware)]
     return [device for device, _ in found], [note for _, notes in found for note in notes]
 
 
@@ -489,11 +488,20 @@ def load_model(model: Any, **request: Any) -> Workload:
     return resolve_model(model, Request(**request)).workload
 
 
+def _listed(hardware: Hardware | Sequence[Hardware]) -> list[Hardware]:
+    if isinstance(hardware, Sequence) and not isinstance(hardware, str):
+        return list(hardware)
+    return [hardware]
+
+
 def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
     """A device from a name, a TOML file or itself, with what the user should know of the choice.
 
+    ``"this"`` is this machine as `gambrel.measure_peaks` found it; measured peaks are a device too.
+
     Raises:
         UnknownNameError: No such device; the closest names are given.
+        InputError: ``"this"`` before anything was measured.
         FileFormatError: The file is no device description.
     """
     from gambrel.device.files import load_file
@@ -501,7 +509,13 @@ def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
 
     if isinstance(hardware, Device):
         return hardware, ()
+    if not isinstance(hardware, (str, PathLike)):
+        return hardware.to_device(), ()
     text = str(hardware)
+    if text.strip().lower() == "this":
+        from gambrel.measure.this import this_device
+
+        return this_device()
     if text.endswith(".toml"):
         return load_file(Path(text)), ()
     match = find(text)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gambrel.cli import analyze, calibrate, check, compare, hardware, import_, models, select
+from gambrel.cli import analyze, calibrate, check, compare, hardware, import_, models, peaks, select
 from gambrel.cli.output import write_text
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
@@ -39,6 +39,7 @@ def build() -> Any:
     app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
     app.command("select", epilog=select.EXAMPLES)(select.select)
     app.command("import", epilog=import_.EXAMPLES)(import_.import_)
+    app.command("peaks", epilog=peaks.EXAMPLES)(peaks.peaks)
     app.add_typer(hardware.app, name="hardware")
     app.add_typer(models.app, name="models")
     return typer.main.get_command(app)

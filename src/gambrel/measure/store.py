@@ -52,18 +52,19 @@ def save(key: str, survey: Survey, where: Path | None = None) -> Path | None:
     return path
 
 
-def latest(where: Path | None = None, device: str = "") -> Survey | None:
+def latest(where: Path | None = None, cpu: str = "") -> Survey | None:
     """The survey that was stored last; None where there is none.
 
     Args:
         where: Folder; None for the usual one.
-        device: Only of a device whose name begins so, e.g. ``"cpu"``.
+        cpu: Short name of this machine's processor: a survey of another one, which a shared home
+            folder may hold, is passed over.
     """
     place = folder() if where is None else where
     paths = sorted(place.glob("*.json"), key=_age) if place.is_dir() else []
     for path in paths:
         found = load(path.stem, place)
-        if found is not None and found.device.startswith(device):
+        if found is not None and (found.device != "cpu" or not cpu or found.id == cpu):
             return found
     return None
 

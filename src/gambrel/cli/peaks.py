@@ -1,0 +1,111 @@
+"""``gambrel peaks``: the ceilings of this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gambrel.cli.output import json_text, write_text
+from gambrel.errors import InputError
+
+if TYPE_CHECKING:
+    from gambrel.measure.records import HardwarePeaks
+
+EXAMPLES = (
+    "Examples: gambrel peaks --device cpu\n\n"
+    "gambrel peaks --quick --compare epyc-9755\n\n"
+    "gambrel peaks --device cuda --save lab.toml\n\n"
+    "Then: gambrel analyze resnet50 --hardware this"
+)
+
+
+def peaks(
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[
+        str, typer.Option("--precision", "-p", help="Format of the compute roof shown first.")
+    ] = "fp32",
+    steps: Annotated[int, typer.Option(help="Repetitions of each measurement.", min=1)] = 20,
+    warmup: Annotated[int, typer.Option(help="Repetitions thrown away before.", min=0)] = 5,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One short round: rougher, in seconds.")
+    ] = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Measure again even if there is a stored result.")
+    ] = False,
+    compare: Annotated[
+        str | None, typer.Option(help="Set the figures beside those of this device.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write a device file (.toml).", dir_okay=False)
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Measure the ceilings of this machine: FLOP/s per precision, bytes/s per memory level."""
+    from gambrel.api import resolve_hardware
+    from gambrel.measure.peaks import measure_peaks
+
+    _check(save)
+    other = resolve_hardware(compare)[0] if compare else None
+    found = measure_peaks(
+        device,
+        steps=5 if quick else steps,
+        warmup=1 if quick else warmup,
+        rounds=1 if quick else 3,
+        dtype=dtype,
+        refresh=refresh,
+        progress=None if json_ or not sys.stderr.isatty() else _progress,
+    )
+    if save is not None:
+        _save(found, save)
+    from gambrel.measure import text
+
+    record = found.to_device()
+    rows = text.compare(record, other) if other else ()
+    if json_:
+        write_text(json_text(_plain(found) | ({"comparison": rows} if other else {})))
+        return
+    write_text(f"{found!r}\n\n{text.render(found.survey)}")
+    if other is not None:
+        write_text(f"\n{text.render_comparison(rows, other.id)}")
+
+
+def _check(save: Path | None) -> None:
+    if save is None:
+        return
+    if save.suffix != ".toml":
+        raise InputError(f"{save}: a device file ends in .toml.")
+    if not save.parent.is_dir():
+        raise InputError(f"cannot write {save}: there is no folder {save.parent}.")
+
+
+def _save(found: HardwarePeaks, path: Path) -> None:
+    import msgspec
+
+    from gambrel.measure.convert import to_toml
+
+    device = msgspec.structs.replace(found.to_device(), id=path.stem, aliases=())
+    draft = path.with_suffix(".tmp")
+    draft.write_text(to_toml(device), encoding="utf-8")
+    draft.replace(path)
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _plain(found: HardwarePeaks) -> dict[str, object]:
+    compact = {f: getattr(found, f) for f in found.__struct_fields__ if f != "survey"}
+    return {
+        "schema_version": found.survey.schema_version,
+        "units": {"peak_flops": "FLOP/s", "peak_bandwidth": "B/s", "ridge_point": "FLOP/byte"},
+        **compact,
+        "survey": found.survey,
+        "device_record": found.to_device(),
+    }
+
+
+def _progress(done: int, total: int, name: str) -> None:
+    width = 24
+    filled = width * done // max(total, 1)
+    bar = "#" * filled + "." * (width - filled)
+    print(f"\r[{bar}] {name:<24}", end="" if done + 1 < total else "\r", file=sys.stderr)

@@ -1,0 +1,159 @@
+"""A survey as text for the terminal, and beside the figures of a datasheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gambrel.device.model import Device
+from gambrel.measure.records import Measurement, Survey
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+#: Below this share of the other device's figure a ceiling is flagged as low.
+LOW = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One ceiling, measured and published.
+
+    Attributes:
+        ceiling: Engine and format, or memory level.
+        unit: Of both.
+        measured: None where it was not measured.
+        published: None where the other device has no such figure.
+    """
+
+    ceiling: str
+    unit: str
+    measured: float | None
+    published: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured / published; None where one is unknown."""
+        if self.measured is None or self.published is None:
+            return None
+        return self.measured / self.published
+
+    @property
+    def low(self) -> bool:
+        """Whether the measured figure is far below the published one."""
+        return self.ratio is not None and self.ratio < LOW
+
+
+def compare(measured: Device, published: Device) -> tuple[Row, ...]:
+    """Sets the ceilings of two devices side by side; one that only one of them has stays in."""
+    engines = dict.fromkeys(
+        (c.engine, c.dtype) for d in (measured, published) for c in d.ceilings if not c.accumulate
+    )
+    levels = dict.fromkeys(m.name for d in (measured, published) for m in d.memory)
+    rows = []
+    for engine, dtype in engines:
+        ours, theirs = measured.ceiling(engine, dtype), published.ceiling(engine, dtype)
+        rows.append(
+            Row(
+                ceiling=f"{engine} {dtype}",
+                unit="FLOP/s",
+                measured=ours.flop_per_s if ours else None,
+                published=theirs.flop_per_s if theirs else None,
+            )
+        )
+    for name in levels:
+        near, far = measured.level(name), published.level(name)
+        row = Row(
+            ceiling=name,
+            unit="B/s",
+            measured=near.byte_per_s if near else None,
+            published=far.byte_per_s if far else None,
+        )
+        if row.measured is not None or row.published is not None:
+            rows.append(row)
+    return tuple(rows)
+
+
+def render_comparison(rows: Sequence[Row], other: str) -> str:
+    """The rows as a table, low ones flagged."""
+    table = [("ceiling", "measured", other, "ratio", "")]
+    for row in rows:
+        table.append(
+            (
+                row.ceiling,
+                format_si(row.measured, row.unit, 3),
+                format_si(row.published, row.unit, 3),
+                format_percent(row.ratio),
+                "low" if row.low else "",
+            )
+        )
+    return _columns(table)
+
+
+def render(survey: Survey) -> str:
+    """Every figure of a survey, grouped by what it is of, with what casts doubt on it."""
+    lines = [f"{survey.name}, measured {survey.date}", ""]
+    table: list[tuple[str, ...]] = [("", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")]
+    table += [_row(m) for m in sorted(survey.measurements, key=_order)]
+    lines += [_columns(table), ""]
+    lines += _circumstances(survey)
+    lines += [f"not measured: {text}." for text in survey.unknown]
+    lines += [f"note: {text}" for text in _remarks(survey)]
+    return "\n".join(lines)
+
+
+def _row(m: Measurement) -> tuple[str, ...]:
+    return (
+        f"{m.resource} {m.dtype}".strip(),
+        m.mix,
+        str(m.threads) if m.threads else "",
+        format_si(m.value, m.unit, 4),
+        format_si(m.median, m.unit, 3),
+        f"{m.spread:.0%}" if m.rounds > 1 else "",
+        format_si(m.clock_hz, "Hz", 3) if m.clock_hz else "",
+        format_number(m.per_cycle, 3) if m.per_cycle else "",
+        format_capacity(m.working_set_bytes, 3) if m.working_set_bytes else "",
+    )
+
+
+_ORDER = ("vector", "matrix", "library", "L1", "L2", "L3", "L4", "DRAM", "host link")
+
+
+def _order(m: Measurement) -> tuple[int, str, int]:
+    place = _ORDER.index(m.resource) if m.resource in _ORDER else len(_ORDER)
+    return place, "" if m.unit == "B/s" else m.dtype, m.threads
+
+
+def _circumstances(survey: Survey) -> list[str]:
+    parts = []
+    if survey.load is not None:
+        parts.append(f"load {survey.load:.1f}")
+    if survey.stolen is not None:
+        parts.append(f"{survey.stolen:.1%} of the time stolen by the hypervisor")
+    if survey.huge_page_share is not None:
+        parts.append(f"{survey.huge_page_share:.0%} of the memory on huge pages")
+    if survey.one_way_s is not None:
+        parts.append(f"{format_si(survey.one_way_s, 's', 3)} from core to core")
+    versions = ", ".join(f"{name} {value}" for name, value in survey.versions.items())
+    return [*([", ".join(parts) + "."] if parts else []), f"versions: {versions}."]
+
+
+def _remarks(survey: Survey) -> list[str]:
+    said = [f"{m.resource} {m.mix}: {m.note}." for m in survey.measurements if m.note]
+    return [
+        "rates are the upper quantile (95%) of many short slices, the best of the rounds; spread "
+        "is how far the rounds differ.",
+        "bytes are those that the program reads and writes.",
+        *survey.notes,
+        *dict.fromkeys(said),
+    ]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
