@@ -50,6 +50,12 @@ def import_(
             "without counters of work; repeatable."
         ),
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision", "-p", help="Number format of work whose file does not name one."
+        ),
+    ] = None,
     roofline: Annotated[
         bool, typer.Option("--roofline", "-r", help="Draw the roofline in the terminal.")
     ] = False,
@@ -72,11 +78,12 @@ def import_(
     from gambrel.report.samples import check_target, render, write
     from gambrel.traces import read
     from gambrel.traces.devices import roofs_for
-    from gambrel.traces.given import with_flops
+    from gambrel.traces.given import with_flops, with_precision
 
     for path in output or []:
         check_target(path)
     samples = with_flops(read(files), dict(map(_assignment, flops or [])))
+    samples = with_precision(samples, precision)
     device, notes = roofs_for(samples, _device(hardware, peak, bandwidth))
     standing = place(samples, device, by=by, notes=notes)
     options = terminal_options(sys.stdout, top=top)

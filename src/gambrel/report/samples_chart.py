@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.device.model import Device
-from gambrel.device.roofs import resolve
+from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.chart import Chart, MemoryRoof, Point, Ridge, Roof
 from gambrel.report.options import Options
@@ -238,11 +238,12 @@ def _used(standing: Standing, device: Device) -> set[float]:
     found = set()
     for work_class, dtype, sparse in kinds:
         if dtype == "any":
-            found.add(max((c.flop_per_s for c in device.ceilings), default=0.0))
-        elif dtype in BITS:
-            roof = resolve(device, work_class, dtype, sparsity=sparse)
-            if roof is not None:
-                found.add(roof.flop_per_s)
+            roof = resolve(device, "matrix", default_precision(device)[0])
+        else:
+            known = dtype in BITS
+            roof = resolve(device, work_class, dtype, sparsity=sparse) if known else None
+        if roof is not None:
+            found.add(roof.flop_per_s)
     return found
 
 

@@ -128,7 +128,7 @@ def render_csv(standing: Standing, _options: Options | None = None) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     header = ["name", "count", "time_s", "flops", "state", "flop_per_s", "bound", "binding"]
-    header += ["roofline_efficiency", "time_share"]
+    header += ["roofline_efficiency", "time_share", "engine", "dtype"]
     for x in levels:
         header += [f"{x.lower()}_bytes", f"{x.lower()}_intensity"]
     writer.writerow(header)
@@ -149,8 +149,15 @@ def _cells(k: Placed, levels: list[str]) -> list[object]:
         k.binding,
         k.roofline_efficiency,
         k.time_share,
+        *_engine(k),
     ]
     for level in levels:
         found = k.level(level)
         row += [found.traffic_bytes, found.arithmetic_intensity] if found else [None, None]
     return row
+
+
+def _engine(k: Placed) -> tuple[str, str]:
+    """Engine and format, where all work is in one."""
+    found = {(w.work_class, w.dtype) for w in k.sample.work if w.flops and not w.suspect}
+    return next(iter(found)) if len(found) == 1 else ("", "")

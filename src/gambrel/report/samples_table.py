@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LEVELS = ("DRAM", "L2", "L1", "shared")
 #: What to look at is listed for kernels with this share of the time or more.
 _LEAST_SHARE = 0.01
+_MOST_REMARKS = 8
 
 
 def render(standing: Standing, options: Options | None = None) -> str:
@@ -148,12 +149,15 @@ def _column(name: str, priority: int, cells: object) -> Column:
 def _remarks(
     heading: str, remarks: Sequence[tuple[Placed, tuple[str, ...]]], style: str
 ) -> list[RenderableType]:
-    texts = [
+    every = [
         f"{shorten(clean(short_name(k.sample.name)), 40)}: {text}"
         for k, found in remarks
         for text in found
     ]
-    return listed(heading, texts, style)
+    more = (
+        [f"{len(every) - _MOST_REMARKS} more; --json has all"] if len(every) > _MOST_REMARKS else []
+    )
+    return listed(heading, [*every[:_MOST_REMARKS], *more], style)
 
 
 def _notes(standing: Standing, shown: Sequence[Placed]) -> list[str]:

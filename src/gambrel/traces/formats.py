@@ -11,6 +11,7 @@ from typing import Final
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.ncu.table import is_ncu
+from gambrel.traces.points import is_points
 from gambrel.traces.source import decode, read_head
 
 
@@ -31,6 +32,7 @@ class Format:
 
 FORMATS: Final = (
     Format(name="Nsight Compute CSV", sniff=lambda _, text: is_ncu(text), module="ncu.reader"),
+    Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
 #: Beginnings of files that people try, and what to do with them.

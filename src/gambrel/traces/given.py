@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gambrel.analysis.samples import Known, MeasuredWork, Sample, Samples
+from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError
 
 
@@ -43,3 +44,29 @@ def _fill(launch: Sample, flops: Mapping[str, int], used: set[str]) -> Sample:
     )
     notes = (*launch.notes, "FLOP given by the user, not counted")
     return msgspec.structs.replace(launch, state=Known.COUNTED, why="", work=(work,), notes=notes)
+
+
+def with_precision(samples: Samples, dtype: str | None) -> Samples:
+    """Names the number format of work whose source does not.
+
+    Args:
+        samples: As read.
+        dtype: As people write it; None changes nothing.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    if dtype is None:
+        return samples
+    known = parse_dtype(dtype)
+
+    def named(work: MeasuredWork) -> MeasuredWork:
+        if work.dtype != "any":
+            return work
+        # Without an engine the matrix rules apply: they fall back to the vector engine themselves.
+        return msgspec.structs.replace(work, dtype=known, work_class="matrix")
+
+    launches = tuple(
+        msgspec.structs.replace(s, work=tuple(map(named, s.work))) for s in samples.launches
+    )
+    return msgspec.structs.replace(samples, launches=launches)

@@ -12,7 +12,7 @@ from gambrel.analysis.samples.aggregate import aggregate, merge
 from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.analysis.samples.warn import above_roof, warnings_of, warnings_together
 from gambrel.device.model import Device
-from gambrel.device.roofs import resolve
+from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 
 
@@ -116,6 +116,7 @@ def place(
     whole = sum(s.time_s or 0.0 for s in merged)
     total = merge(samples.launches, "all kernels") if samples.launches else Sample(name="nothing")
     together = warnings_together(merged)
+    about = (*samples.notes, *notes, *_unnamed(samples, roofs))
     kernels = tuple(
         _place(s, roofs, whole, extra=together.get(i, ())) for i, s in enumerate(merged)
     )
@@ -125,8 +126,16 @@ def place(
         by=by,
         kernels=kernels,
         total=_place(total, roofs, whole, warn=False),
-        notes=tuple(dict.fromkeys((*samples.notes, *notes))),
+        notes=tuple(dict.fromkeys(about)),
     )
+
+
+def _unnamed(samples: Samples, device: Device | None) -> tuple[str, ...]:
+    unnamed = any(w.dtype == "any" for s in samples.launches for w in s.work)
+    if device is None or not unnamed or any(c.dtype == "any" for c in device.ceilings):
+        return ()
+    assumed = default_precision(device)[0]
+    return (f"work without a number format is held against the {assumed} roof; give --precision",)
 
 
 def _place(
@@ -189,16 +198,14 @@ def _intensity(flops: int | None, size: int | None) -> float | None:
 
 
 def _roof(work: MeasuredWork, device: Device) -> float | None:
+    """The roof of some work; None where the device has none for its format."""
     if work.dtype == "any":
-        dtype = "fp32"
+        # Points need not say in what they ran: held against what the device is made for.
+        roof = resolve(device, "matrix", default_precision(device)[0])
     elif work.dtype in BITS:
-        dtype = work.dtype
+        roof = resolve(device, work.work_class, work.dtype, sparsity=work.sparse)
     else:
         return None
-    if work.dtype == "any":
-        # Points do not say on which engine they ran: no run beats the highest roof.
-        return max((c.flop_per_s for c in device.ceilings), default=None)
-    roof = resolve(device, work.work_class, dtype, sparsity=work.sparse)
     return None if roof is None else roof.flop_per_s
 
 
