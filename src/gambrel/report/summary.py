@@ -83,7 +83,7 @@ def _work(total: Measures) -> str:
 def _traffic(analysis: Analysis) -> str:
     total = analysis.total
     parts = [
-        f"{format_si(total.traffic_bytes, 'B')} eager "
+        f"{format_si(total.traffic_bytes, 'B')} {analysis.stack} "
         f"({format_si(total.read_bytes, 'B')} read, {format_si(total.write_bytes, 'B')} written)",
         f"{format_si(analysis.ideal_traffic_bytes, 'B')} ideal",
     ]

@@ -44,8 +44,8 @@ DEFINITIONS: Final[dict[str, str]] = {
     "matrix_flops": "Multiply-accumulate work, FLOP.",
     "vector_flops": "Element-wise and reduction arithmetic, FLOP.",
     "special_ops": "Evaluations of transcendental functions (exp, tanh, ...).",
-    "traffic_bytes": "Compulsory bytes of eager execution: every distinct input read once and "
-    "every output written once by each op.",
+    "traffic_bytes": "Compulsory bytes of the kernels that the stack makes of the ops (eager: one "
+    "an op): every distinct input read once and every output needed elsewhere written once.",
     "ideal_traffic_bytes": "Bytes if only weights and the model's inputs and outputs moved and "
     "everything between stayed on chip.",
     "cached_traffic_bytes": "Bytes of the main memory after what the caches keep within an op and "
