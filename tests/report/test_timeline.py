@@ -1,0 +1,168 @@
+"""Memory over time as text, figure and picture; the energy estimate in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import gambrel
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.result import Analysis, EnergyEstimate
+from gambrel.cli import run
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.report import Options, load_analysis, write
+from gambrel.report import render as render_report
+from gambrel.report.energy import energy_lines
+from gambrel.report.summary import summary
+from gambrel.report.timeline import check_memory_path, picture, plot, render, write_memory
+from tests.analysis.small import device, perceptron
+
+
+@pytest.fixture(scope="module")
+def small() -> Analysis:
+    """Live bytes 144, 176, 152: see test_footprint.py."""
+    return analyze(perceptron(), device(), Settings(sizes={"batch": 2}, precision="fp16"))
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Analysis:
+    return gambrel.analyze("resnet18", "h100", batch_size=4)
+
+
+def test_text(small: Analysis) -> None:
+    lines = render(small, Options(width=43)).splitlines()
+    assert lines[0].startswith("Memory over ti")
+    # 32 columns for three ops: the first is the lowest, the second fills all rows
+    bars = [line.partition("│")[2] for line in lines[1:9]]
+    assert all(row[12] == "█" for row in bars)
+    assert all(row[:10].strip() == "" for row in bars)
+    # the third, 8 of 32 above the lowest: a quarter of 8 rows
+    assert [row[25:26] for row in bars] == [""] * 6 + ["█"] * 2
+    assert lines[9].startswith("     144 B└")
+    assert lines[9].count("▲") == 1
+    shown = " ".join(" ".join(lines).split())
+    assert "176 B at act aten.relu (forward)" in shown
+    assert "weights 96 B" in shown
+    assert "activations 80 B" in shown
+    assert "Largest of 5 alive at the peak" in shown
+    assert "w1" in shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_fits(resnet: Analysis, width: int) -> None:
+    assert max(map(len, render(resnet, Options(width=width)).splitlines())) <= width
+
+
+def test_one_peak_in_every_report(resnet: Analysis) -> None:
+    peak = "Memory       "
+    table = str(render_report(resnet, "table", Options(width=120)))
+    total = next(line for line in table.splitlines() if line.startswith(peak)).split()[1:3]
+    assert " ".join(total) in render(resnet)
+
+
+def test_names_from_files_cannot_move_the_cursor(small: Analysis) -> None:
+    assert small.workload is not None
+    tensors = tuple(
+        msgspec.structs.replace(t, name="w\x1b[2J") if t.name else t for t in small.workload.tensors
+    )
+    hostile = msgspec.structs.replace(
+        small, workload=msgspec.structs.replace(small.workload, tensors=tensors)
+    )
+    assert "\x1b" not in render(hostile)
+
+
+def test_flat_and_empty() -> None:
+    flat = analyze(perceptron(ops=(), outputs=()), device())
+    assert "no ops" in render(flat)
+    assert plot(flat).data == ()
+
+
+def test_figure(small: Analysis) -> None:
+    figure = small.plot_memory()
+    assert [t.name for t in figure.data] == ["weights", "activations"]
+    assert list(figure.data[0].y) == [96, 96, 96]
+    assert list(figure.data[1].y) == [48, 80, 56]
+    assert figure.layout.shapes[0].x0 == 1
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_pictures(small: Analysis, tmp_path: Path, suffix: str, magic: bytes) -> None:
+    assert picture(small, suffix).startswith(magic)
+    assert write_memory(small, tmp_path / f"m.{suffix}").read_bytes().startswith(magic)
+    assert picture(small, "svg") == picture(small, "svg")
+
+
+def test_page(small: Analysis, tmp_path: Path) -> None:
+    assert b"plotly" in write_memory(small, tmp_path / "m.html").read_bytes()
+
+
+def test_refuses_files(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"suffix '\.gif'.*write one of \.svg, \.png"):
+        check_memory_path("m.gif")
+    with pytest.raises(InputError, match="there is no folder"):
+        check_memory_path(tmp_path / "no" / "m.svg")
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "m.svg"
+    command = ["analyze", "resnet18", "--hardware", "h100"]
+    assert run([*command, "--memory", "--memory-plot", str(target)]) == 0
+    shown = capsys.readouterr()
+    assert "Memory over time: resnet18" in shown.out
+    assert "alive at the peak" in shown.out
+    assert shown.err == f"wrote {target}\n"
+    assert target.is_file()
+    assert run([*command, "--json", "--memory"]) == 0
+    assert json.loads(capsys.readouterr().out)["energy"]["confidence"] == "low"
+    assert run([*command, "--checkpoint", "auto"]) == 2
+    assert "no backward pass: checkpointing is for training" in capsys.readouterr().err
+    assert run([*command, "--batch", "1,2", "--memory-plot", str(target)]) == 2
+    assert "a memory plot shows one analysis, not 2" in capsys.readouterr().err
+    assert run([*command, "--memory-plot", "m.gif"]) == 2
+    assert "write one of .svg" in capsys.readouterr().err
+
+
+def estimate(**changes: object) -> EnergyEstimate:
+    fields = {
+        "energy_j": 6.0, "static_j": 3.0, "compute_j": 2.0, "memory_j": 1.0,
+        "energy_upper_bound_j": 10.0, "capped": False, "time_s": 0.5, "time_kind": "expected",
+        "inferences": 4, "confidence": "low", "reason": "made up",
+    }  # fmt: skip
+    return EnergyEstimate(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def words(analysis: Analysis, **changes: object) -> str:
+    found = msgspec.structs.replace(analysis, energy=estimate(**changes))
+    return dict(summary(found))["Energy"]
+
+
+def test_energy_in_words(small: Analysis) -> None:
+    assert words(small) == (
+        "6 J estimated (static 3 J, arithmetic 2 J, memory 1 J), low confidence · "
+        "at most 10 J (TDP × expected time) · 12 W on average · 1.5 J an inference, 0.667 for 1 J"
+    )
+    assert "capped by TDP" in words(small, capped=True)
+    unknown = words(small, energy_j=None, static_j=None, reason="no published constant for x")
+    assert unknown == (
+        "unknown (no published constant for x; static unknown, arithmetic 2 J, memory 1 J) · "
+        "at most 10 J (TDP × expected time)"
+    )
+    assert "achieved" not in words(small)
+    assert energy_lines(msgspec.structs.replace(small, energy=None)) == []
+
+
+def test_energy_in_json(resnet: Analysis, tmp_path: Path) -> None:
+    path = write(resnet, tmp_path / "a.json")
+    data = json.loads(path.read_text())
+    assert resnet.energy is not None
+    assert data["energy"]["average_power_w"] == resnet.energy.average_power_w
+    assert data["energy"]["sources"][0]["title"]
+    assert data["units"]["energy_j"] == "J"
+    assert load_analysis(path) == resnet
+    older = {k: v for k, v in data.items() if k != "energy"}
+    assert load_analysis(json.dumps(older).encode()).energy is None
