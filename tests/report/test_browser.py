@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.report import render, render_many
+from gambrel.report.level_points import level_chart
 from tests.report import samples
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -61,6 +63,13 @@ try {
   out.zoomed = (chart.view.x[1] - chart.view.x[0]) / before;
   chart.svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
   out.reset = chart.view.x[1] - chart.view.x[0] === before;
+  click(document.querySelector("button.levels"));
+  out.levels = [document.querySelectorAll("#chart circle.level").length,
+    document.querySelectorAll("#chart path.level").length,
+    document.querySelector("button.levels").getAttribute("aria-pressed")];
+  click(document.querySelector("button.levels"));
+  out.levelsOff = document.querySelectorAll("#chart .level").length;
+  out.levelsHidden = document.querySelector("button.levels").hidden;
   const others = document.querySelectorAll("#compare button");
   if (others.length) click(others[1]);
   out.opened = document.getElementById("subtitle").textContent;
@@ -117,6 +126,19 @@ def test_a_reader_explores(tmp_path: Path) -> None:
     assert shown["reset"] is True
     assert "DRAM capacity\t16 GiB" in shown["device"]
     assert "L1 bandwidth\tunknown" in shown["device"]
+
+
+def test_levels_are_switched_on_and_off(tmp_path: Path) -> None:
+    analysis = gambrel.analyze("resnet18", "a100-sxm4-80gb")
+    shown = act(str(render(analysis, "html")), tmp_path)
+    found = level_chart(analysis)
+    assert found is not None
+    dots = sum(1 for p in found.points for x in p.intensities if x is not None)
+    # Three more dots explain the colours; the whole model is a star at each level.
+    assert shown["levels"] == [dots + 3, 3, "true"]
+    assert shown["levelsOff"] == 0
+    assert not shown["levelsHidden"]
+    assert act(str(render(samples.tiny(), "html")), tmp_path)["levelsHidden"]
 
 
 def test_several_analyses(tmp_path: Path) -> None:

@@ -182,10 +182,87 @@ def test_heads_that_share_keys_share_the_pass():
     assert found.cached_traffic_bytes - found.total.traffic_bytes == 15 * 2048
 
 
+def recurrent(hidden, seq, layers):
+    """LSTM layers, fp16, batch 1; the weights of input and state in one storage."""
+    weights = layers * 2 * 4 * hidden * hidden
+    return Workload(
+        name="recurrent",
+        dtype="fp16",
+        tensors=(
+            Tensor(shape=(1, seq, hidden), dtype="fp16", storage=0),
+            Tensor(shape=(weights,), dtype="fp16", storage=1, role=Role.WEIGHT),
+            Tensor(shape=(1, seq, hidden), dtype="fp16", storage=2),
+        ),
+        ops=(
+            Op(
+                kind="recurrent",
+                inputs=(0, 1),
+                outputs=(2,),
+                sizes={
+                    "batch": 1,
+                    "seq": seq,
+                    "input_size": hidden,
+                    "hidden": hidden,
+                    "directions": 1,
+                    "layers": layers,
+                    "projection": 0,
+                },
+                attrs={"cell": "lstm", "bias": False},
+            ),
+        ),
+        outputs=(2,),
+    )
+
+
+def test_state_weights_are_read_in_every_step_unless_they_fit():
+    # 4 x 16 x 16 x 2 = 2,048 bytes a layer: they fit into 2,048 usable bytes, not into one less.
+    settings = Settings(precision="fp16")
+    fits, fails = (analyze(recurrent(16, 10, 3), cached(c), settings) for c in (2731, 2730))
+    assert fits.cached_traffic_bytes == fits.total.traffic_bytes
+    assert fails.cached_traffic_bytes == fails.total.traffic_bytes + 3 * 9 * 2048
+
+
+def test_gradients_of_a_convolution_are_two_products():
+    def tensor(storage, *shape):
+        return Tensor(shape=shape, dtype="fp16", storage=storage)
+
+    def backward(**attrs):
+        op = Op(
+            kind="convolution_backward",
+            inputs=(0, 1, 2),
+            outputs=(3, 4),
+            sizes={
+                "batch": 2,
+                "out_channels": 16,
+                "in_channels": 8,
+                "groups": 1,
+                "kernel": (3, 3),
+                "spatial": (8, 8),
+            },
+            attrs={"grad_input": True, "grad_weight": True, "grad_bias": False, **attrs},
+        )
+        tensors = (
+            tensor(0, 2, 16, 8, 8),
+            tensor(1, 2, 8, 8, 8),
+            tensor(2, 16, 8, 3, 3),
+            tensor(3, 2, 8, 8, 8),
+            tensor(4, 16, 8, 3, 3),
+        )
+        whole = Workload(name="backward", dtype="fp16", tensors=tensors, ops=(op,), outputs=(3, 4))
+        found = analyze(whole, cached(1000), Settings(precision="fp16"))
+        return found.cached_traffic_bytes - found.total.traffic_bytes
+
+    both, one, other = backward(), backward(grad_weight=False), backward(grad_input=False)
+    assert one > 0
+    assert other > 0
+    assert both == one + other
+
+
+@pytest.mark.parametrize("stack", ["eager", "compiled"])
 @pytest.mark.parametrize("hardware", DEVICES)
 @pytest.mark.parametrize("model", MODELS)
-def test_laws(model, hardware):
-    found = gambrel.analyze(model, hardware)
+def test_laws(model, hardware, stack):
+    found = gambrel.analyze(model, hardware, stack=stack)
     for row in found.ops:
         sizes = [level.traffic_bytes for level in row.measures.levels]
         assert sizes == sorted(sizes)
@@ -196,8 +273,9 @@ def test_laws(model, hardware):
                 assert level.time_s == pytest.approx(level.traffic_bytes / level.peak_byte_per_s)
     written = _written_state(found.workload)
     if not written:
-        # Every persistent storage crosses once; looked-up rows count by expectation, to the byte.
-        assert found.cached_traffic_bytes >= found.ideal_traffic_bytes - len(found.ops)
+        # Every persistent storage crosses once; looked-up rows count by expectation, and a kernel
+        # of several ops shares what it reads of its inputs among them.
+        assert found.cached_traffic_bytes >= 0.9999 * found.ideal_traffic_bytes - len(found.ops)
 
 
 def _written_state(workload):

@@ -194,26 +194,41 @@ def _key_values(op: OpView, row_bytes: float, pair_bytes: float) -> tuple[Blocke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWeights:
-    """Weights that every step needs: read again in each unless all memories together hold them.
+    """Weights between the states of a recurrent layer: every step needs them, one after another.
+
+    They are read again in each step unless all memories together hold them. Products with the
+    inputs do not wait for each other, and read their weights once.
 
     Attributes:
-        weights_bytes: Of all of them.
-        steps: How many.
+        layer_bytes: State weights of one layer in one direction.
+        layers: How many such layers run one after another.
+        steps: Of the sequence.
     """
 
-    weights_bytes: int
+    layer_bytes: int
+    layers: int
     steps: int
 
     def reread_bytes(self, capacity_bytes: int, instances: int) -> int:
         """See `Blocked`."""
-        fits = self.weights_bytes <= capacity_bytes * instances
-        return 0 if fits else self.weights_bytes * (self.steps - 1)
+        fits = self.layer_bytes <= capacity_bytes * instances
+        return 0 if fits else self.layer_bytes * self.layers * (self.steps - 1)
+
+
+_GATES: Final = {"lstm": 4, "gru": 3}
 
 
 @_rule("recurrent")
 def _recurrent(op: OpView) -> tuple[Blocked, ...]:
-    weights = sum(int(t.nbytes) for t in op.inputs if t.role == "weight")
-    return (StepWeights(weights_bytes=weights, steps=max(1, op.size("seq"))),)
+    hidden = op.size("hidden")
+    state = op.size("projection", 0) or hidden
+    gates = _GATES.get(str(op.attrs.get("cell")), 1)
+    weights = StepWeights(
+        layer_bytes=int(gates * hidden * state * width_bytes(op.operand_dtype(1))),
+        layers=op.size("layers", 1) * op.size("directions", 1),
+        steps=max(1, op.size("seq")),
+    )
+    return (weights,)
 
 
 def _window(op: OpView) -> Window | None:

@@ -52,6 +52,13 @@ class Chart {
 
   reset() {
     this.view = { x: this.data.x_range.map(log), y: this.data.y_range.map(log) };
+    if (this.byLevel && this.levels) {
+      let [low, high] = this.view.x;
+      for (const p of this.levels.points) for (const x of p.intensities) {
+        if (x > 0) { low = Math.min(low, log(x) - 0.2); high = Math.max(high, log(x) + 0.2); }
+      }
+      this.view.x = [low, high];
+    }
     this.draw();
   }
 
@@ -71,7 +78,7 @@ class Chart {
   showLevels(on) {
     this.byLevel = on;
     this.toggle.setAttribute("aria-pressed", String(on));
-    this.draw();
+    this.reset();
   }
 
   px(x) { const { left, right } = this.box; const [a, b] = this.view.x; return left + (x - a) / (b - a) * (right - left); }
