@@ -46,6 +46,7 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api",
     "sweep": "gambrel.api",
+    "what_if": "gambrel.api",
 }
 
 __all__ = [
@@ -84,11 +85,12 @@ __all__ = [
     "measure_peaks",
     "select",
     "sweep",
+    "what_if",
 ]
 
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
-    from gambrel.api import analyze, check, compare, load, load_model, select, sweep
+    from gambrel.api import analyze, check, compare, load, load_model, select, sweep, what_if
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,

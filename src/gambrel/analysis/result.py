@@ -605,6 +605,13 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
         return recommend(self)
 
+    def with_change(self, *changes: str) -> Analysis:
+        """The same question with changes: ``"precision=int8"``, ``"fuse"``, ``"batch=8"``, ..."""
+        from gambrel.analysis.advise.whatif import with_change
+        from gambrel.analysis.estimate.store import load
+
+        return with_change(self, changes, load())
+
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the analysis; the suffix chooses the format, and ``.json`` can be loaded."""
         from gambrel.report import write
