@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.advise.compare import Comparison
     from gambrel.analysis.advise.fleet import Fleet
     from gambrel.analysis.advise.select import Selection
+    from gambrel.analysis.advise.whatif import WhatIf
     from gambrel.analysis.analyze import Settings
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.sweep import Sweep
@@ -443,6 +444,27 @@ def _prices(
         own.get(name) or resolve_hardware(name)[0].id: parse_value("price", value)
         for name, value in (prices or {}).items()
     }
+
+
+def what_if(model: Any, hardware: Hardware, change: str | Sequence[str], **question: Any) -> WhatIf:
+    """A model on a device as it is and with changes, and where the two differ.
+
+    Args:
+        model: As for `analyze`.
+        hardware: As for `analyze`.
+        change: One or several, e.g. ``"precision=int8"``, ``"fuse"``, ``"batch=8"``,
+            ``"hardware=h200"``; docs/advise.md lists them.
+        **question: Any other argument of `analyze`.
+
+    Raises:
+        UnknownNameError: No such change.
+        InputError: The model or the device does not take it.
+    """
+    from gambrel.analysis.advise.whatif import what_if as differences
+
+    changes = [change] if isinstance(change, str) else list(change)
+    before = analyze(model, hardware, **question)
+    return differences(before, before.with_change(*changes), changes)
 
 
 def calibrate(

@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from gambrel.cli import analyze, calibrate, check, compare, hardware, import_, models, peaks, select
+from gambrel.cli import (
+    analyze,
+    calibrate,
+    check,
+    compare,
+    hardware,
+    import_,
+    models,
+    peaks,
+    select,
+    what_if,
+)
 from gambrel.cli.output import write_text
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
@@ -38,6 +49,7 @@ def build() -> Any:
     app.command("check", epilog=check.EXAMPLES)(check.check)
     app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
     app.command("select", epilog=select.EXAMPLES)(select.select)
+    app.command("what-if", epilog=what_if.EXAMPLES)(what_if.what_if)
     app.command("import", epilog=import_.EXAMPLES)(import_.import_)
     app.command("peaks", epilog=peaks.EXAMPLES)(peaks.peaks)
     app.add_typer(hardware.app, name="hardware")

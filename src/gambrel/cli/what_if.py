@@ -1,0 +1,67 @@
+"""``gambrel what-if``: the same question with changes, and where the answers differ."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gambrel.cli import choices
+from gambrel.cli.output import write_text
+
+EXAMPLES = """Examples:
+
+gambrel what-if resnet50 --hardware a100 --change precision=int8 --change fuse
+
+gambrel what-if llama-3-8b --hardware a100 --phase decode --change weights=int4 --change kv=fp8
+
+gambrel what-if yolov8n --hardware l4 --change batch=8 --change hardware=h200
+
+Changes: fuse, batch=, precision=, weights=, kv=, sparsity, checkpoint, hardware=, stack=, seq=,
+context=, image= and any other size of the model.
+"""
+
+
+def what_if(
+    model: choices.Model,
+    hardware: choices.Hardware,
+    change: Annotated[
+        list[str],
+        typer.Option("--change", "-c", help="E.g. precision=int8, fuse, batch=8; repeatable."),
+    ],
+    batch: choices.Batch = None,
+    precision: choices.Precision = None,
+    seq: choices.Seq = None,
+    context: choices.Context = None,
+    image: choices.Image = None,
+    phase: choices.Phase = None,
+    size: choices.Size = None,
+    stack: choices.Stack = "eager",
+    trust: choices.Trust = False,
+    top: Annotated[int, typer.Option(help="Ops shown; 0 all.", min=0)] = 10,
+    json_: choices.Json = False,
+) -> None:
+    """Apply changes, analyze again, and show what they change per op and in total."""
+    from gambrel.api import what_if as differences
+
+    found = differences(
+        model,
+        hardware,
+        change,
+        batch_size=batch,
+        precision=precision,
+        sizes=choices.sizes_of(seq, context, image, size),
+        phase=phase,
+        stack=stack,
+        trust=trust,
+    )
+    if json_:
+        from gambrel.report.whatif import to_json
+
+        write_text(to_json(found))
+    else:
+        from gambrel.report import terminal_options
+        from gambrel.report.whatif import render
+
+        write_text(render(found, terminal_options(sys.stdout, top=top)))
