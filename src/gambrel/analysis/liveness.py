@@ -179,18 +179,23 @@ def _hold_saved(workload: Workload, found: dict[int, _Seen]) -> None:
     of what it saved for them when both are done. Such ops follow one another, have one name and
     read a common tensor.
     """
-    tensors, ops = workload.tensors, workload.ops
-    start, shared = 0, set[int]()
-    for position, op in enumerate(ops):
-        read = {tensors[i].storage for i in op.inputs} if op.phase is Phase.BACKWARD else set()
-        if position and op.name == ops[position - 1].name and shared & read:
-            shared &= read
-            for earlier in ops[start:position]:
-                for i in earlier.inputs:
-                    seen = found[tensors[i].storage]
-                    seen.last = max(seen.last, position)
-        else:
-            start, shared = position, read
+    run: set[int] = set()  # all that the ops of the step read
+    shared: set[int] = set()  # what each of them reads
+    name = ""
+    for position, op in enumerate(workload.ops):
+        backward = op.phase is Phase.BACKWARD
+        read = {workload.tensors[i].storage for i in op.inputs} if backward else set()
+        if op.name == name and shared & read:
+            run, shared = run | read, shared & read
+            continue
+        _prolong(found, run, position - 1)
+        run, shared, name = read, set(read), op.name
+    _prolong(found, run, len(workload.ops) - 1)
+
+
+def _prolong(found: dict[int, _Seen], storages: set[int], position: int) -> None:
+    for storage in storages:
+        found[storage].last = max(found[storage].last, position)
 
 
 @dataclass(slots=True)
