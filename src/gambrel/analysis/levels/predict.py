@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gambrel.analysis.levels.hierarchy import Level
 from gambrel.analysis.levels.products import blocked
+from gambrel.analysis.levels.recycle import blocks_of
 from gambrel.analysis.levels.reuse import Access, Reuse
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Cost, OpView, TensorView
@@ -24,6 +25,9 @@ USABLE: Final = 0.75
 _KEPT: Final = frozenset(
     {Role.KV_CACHE, Role.STATE, Role.GRADIENT, Role.OPTIMIZER_STATE, Role.WEIGHT, Role.BUFFER}
 )
+
+#: What the model is given: it keeps its own memory although nothing is written back.
+_GIVEN: Final = frozenset({Role.INPUT, Role.CONSTANT})
 
 #: One executed op: what it is, how it was priced (None: unmodelled), and how often it runs.
 Step: TypeAlias = tuple[OpView, Cost | None, int]
@@ -129,13 +133,19 @@ def _saved(
     if not caches:
         return {}
     runs, n = 2 if warm else 1, len(steps)
+    kept, sizes = _kept(workload), _storage_bytes(steps)
+    fixed = kept | {t.storage for t in workload.tensors if t.role in _GIVEN}
+    blocks = blocks_of([view for view, _, _ in steps], sizes, fixed)
+    for storage, block in blocks.items():
+        sizes[block] = max(sizes[block], sizes[storage])
     model = Reuse(
         [cache.total_bytes * USABLE for cache in caches],
         ops=runs * n,
-        storage_bytes=_storage_bytes(steps),
-        kept=_kept(workload),
+        storage_bytes=sizes,
+        kept=kept,
     )
-    accesses = [_accesses(view, cost) for view, cost, _ in steps]
+    memory = _Memory(blocks=blocks, inside=set())
+    accesses = [_accesses(view, cost, memory) for view, cost, _ in steps]
     for _ in range(runs):
         for touched in accesses:
             model.step(touched)
@@ -166,9 +176,27 @@ def _storage_bytes(steps: Sequence[Step]) -> dict[int, float]:
     return sizes
 
 
-def _accesses(view: OpView, cost: Cost | None) -> list[Access]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """Where tensors lie.
+
+    Attributes:
+        blocks: Storage → the memory that it shares with others; its own where absent.
+        inside: Storages that never reach memory: results that stay within a fused kernel.
+    """
+
+    blocks: dict[int, int]
+    inside: set[int]
+
+
+def _accesses(view: OpView, cost: Cost | None, memory: _Memory) -> list[Access]:
     """What an op touches, by region; the sums are those of its cost."""
-    reads, writes = _regions(view.inputs), _regions(view.outputs)
+    if cost is not None:
+        results = {t.storage for t in view.outputs}
+        memory.inside.difference_update(results)
+        if not cost.write_bytes:
+            memory.inside.update(results)
+    reads, writes = _regions(view.inputs, memory), _regions(view.outputs, memory)
     if cost is None:
         return _merged(reads, writes)
     read, written = sum(reads.values()), sum(writes.values())
@@ -185,10 +213,12 @@ def _accesses(view: OpView, cost: Cost | None) -> list[Access]:
 _Region: TypeAlias = tuple[int, object]
 
 
-def _regions(tensors: Sequence[TensorView]) -> dict[_Region, float]:
+def _regions(tensors: Sequence[TensorView], memory: _Memory) -> dict[_Region, float]:
     found: dict[_Region, float] = {}
     for t in tensors:
-        key, nbytes = (t.storage, t.offset), t.nbytes
+        if t.storage in memory.inside:
+            continue
+        key, nbytes = (memory.blocks.get(t.storage, t.storage), t.offset), t.nbytes
         if nbytes > found.get(key, 0):
             found[key] = nbytes
     return found
