@@ -11,8 +11,8 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.analysis.bounding import Roofs, add, bound_op, fused_bound, roofs_of, share_of
-from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.energy import energy
+from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack

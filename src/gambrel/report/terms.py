@@ -62,8 +62,8 @@ DEFINITIONS: Final[dict[str, str]] = {
     "apart. The total is the sum over ops, which run one after another.",
     "expected_time_s": "What a stopwatch will show for kernels back to back. 'expected' has the "
     "range in which 90 % of measured times lie (low, high) and the part in which kernels start and "
-    "end (overhead_s). Never below the bound; null (unknown) where no constants serve the device. The "
-    "ends of a total are the sums of the ends, as if all errors were correlated.",
+    "end (overhead_s). Never below the bound; null (unknown) where no constants serve the device. "
+    "The ends of a total are the sums of the ends, as if all errors were correlated.",
     "confidence": "high: calibrated on this device; medium: constants of its kin or of another "
     "class of op; low: of other devices.",
     "expected_bound": "What takes most of the expected time: starting kernels (overhead), or ops "

@@ -110,7 +110,7 @@ class Estimator:
         one = self._expected(rule, chosen, view, cost, bound_time_s / count)
         low, high = chosen.range_of(one.seconds)
         wider = _UNMEASURED[rule.least]
-        value = one.seconds * count
+        value = max(bound_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
             low=max(bound_time_s, value * min(1.0, low * wider[0])),
