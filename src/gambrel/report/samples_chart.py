@@ -181,23 +181,29 @@ def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point
 
 
 def _whole(standing: Standing) -> Point:
-    total = standing.total
-    level = total.level("DRAM") or (total.levels[0] if total.levels else None)
-    intensity = level.arithmetic_intensity if level else None
-    placed = intensity is not None and 0 < intensity < math.inf and bool(total.flop_per_s)
+    """All kernels that have a place in the chart, added up."""
+    known = [
+        (flops, size, k.sample.time_s)
+        for k in standing.kernels
+        if (flops := k.sample.flops) is not None
+        and (size := k.sample.bytes_at("DRAM")) is not None
+        and k.sample.time_s
+    ]
+    flops, size, time = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0, 0)
+    placed = bool(flops and size)
     return Point(
         index=-1,
         name="all kernels",
-        kind="all kernels",
+        kind="all kernels" if len(known) == len(standing.kernels) else "kernels of known work",
         module="",
-        bound=total.bound.value if total.bound else "unknown",
+        bound="unknown",
         shape="star",
-        arithmetic_intensity=intensity if placed else None,
-        flop_per_s=total.flop_per_s if placed else None,
+        arithmetic_intensity=flops / size if placed else None,
+        flop_per_s=flops / time if placed else None,
         size=1.0,
         margin="" if placed else "left",
         along=0.5,
-        note="" if placed else "the work, the bytes or the time of some kernels is unknown",
+        note="" if placed else "the work, the bytes or the time of the kernels is unknown",
     )
 
 

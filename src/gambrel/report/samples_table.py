@@ -75,13 +75,14 @@ def _facts(standing: Standing) -> list[tuple[str, str]]:
 
 def _work(placed: Placed) -> str:
     sample = placed.sample
-    if sample.state is not Known.COUNTED:
-        return f"{sample.state.value}: {sample.why}"
     parts = [
         f"{w.work_class} {w.dtype} {format_si(w.flops, 'FLOP')}" + (" (sparse)" if w.sparse else "")
         for w in sample.work
         if not w.suspect and (w.flops or len(sample.work) == 1)
     ]
+    if sample.state is not Known.COUNTED:
+        some = f"{', '.join(parts)} counted; of the rest: " if parts else ""
+        return f"{some}{sample.state.value}: {sample.why}"
     return ", ".join(parts) or "0 FLOP"
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
+from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.ncu.table import is_ncu
 from gambrel.traces.points import is_points
 from gambrel.traces.source import decode, read_head
@@ -32,6 +33,7 @@ class Format:
 
 FORMATS: Final = (
     Format(name="Nsight Compute CSV", sniff=lambda _, text: is_ncu(text), module="ncu.reader"),
+    Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
