@@ -35,6 +35,8 @@ _HOMES = {
     "CaptureError": "gambrel.errors",
     "MissingExtraError": "gambrel.errors",
     "HardwarePeaks": "gambrel.measure.records",
+    "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
+    "RooflinePoint": "gambrel.measure.profile.points",
     "UnifiedAnalyzer": "gambrel.unified",
     "analyze": "gambrel.api",
     "calibrate": "gambrel.api",
@@ -67,6 +69,8 @@ __all__ = [
     "MissingExtraError",
     "Op",
     "OpResult",
+    "RooflineAnalyzer",
+    "RooflinePoint",
     "Source",
     "Symbol",
     "Tensor",
@@ -103,6 +107,8 @@ if TYPE_CHECKING:
         WorkloadError,
     )
     from gambrel.measure.peaks import clear_peaks_cache, measure_peaks
+    from gambrel.measure.profile.analyzer import RooflineAnalyzer
+    from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload

@@ -531,8 +531,9 @@ def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
 
     if isinstance(hardware, Device):
         return hardware, ()
-    if not isinstance(hardware, (str, PathLike)):
-        return hardware.to_device(), ()
+    measured = getattr(hardware, "to_device", None)
+    if measured is not None:
+        return measured(), ()
     text = str(hardware)
     if text.strip().lower() == "this":
         from gambrel.measure.this import this_device

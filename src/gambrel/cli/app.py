@@ -15,6 +15,7 @@ from gambrel.cli import (
     import_,
     models,
     peaks,
+    profile,
     select,
     what_if,
 )
@@ -52,6 +53,7 @@ def build() -> Any:
     app.command("what-if", epilog=what_if.EXAMPLES)(what_if.what_if)
     app.command("import", epilog=import_.EXAMPLES)(import_.import_)
     app.command("peaks", epilog=peaks.EXAMPLES)(peaks.peaks)
+    app.command("profile", epilog=profile.EXAMPLES)(profile.profile)
     app.add_typer(hardware.app, name="hardware")
     app.add_typer(models.app, name="models")
     return typer.main.get_command(app)

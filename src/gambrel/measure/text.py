@@ -91,7 +91,9 @@ def render_comparison(rows: Sequence[Row], other: str) -> str:
 def render(survey: Survey) -> str:
     """Every figure of a survey, grouped by what it is of, with what casts doubt on it."""
     lines = [f"{survey.name}, measured {survey.date}", ""]
-    table: list[tuple[str, ...]] = [("", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")]
+    table: list[tuple[str, ...]] = [
+        ("", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")
+    ]
     table += [_row(m) for m in sorted(survey.measurements, key=_order)]
     lines += [_columns(table), ""]
     lines += _circumstances(survey)

@@ -1,0 +1,103 @@
+"""``gambrel profile``: where a model's time goes on this machine."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gambrel.cli.output import write_text
+from gambrel.cli.parse import parse_shape
+from gambrel.errors import InputError
+
+EXAMPLES = (
+    "Examples: gambrel profile my_model.py:build --device cpu\n\n"
+    "gambrel profile my_model.py:build --input 8x3x224x224 --html profile.html\n\n"
+    "gambrel profile my_model.py:build --hardware lab.toml --json"
+)
+
+
+def profile(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="file.py:function or package.module:Class, as for analyze.",
+            show_default=False,
+        ),
+    ],
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            "--hardware",
+            "-d",
+            help="Hold the ops against this device's roofs; by default this machine is measured.",
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Shape of an example input, e.g. 1x3x224x224; repeatable."),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps measured.", min=1)] = 20,
+    warmup: Annotated[int, typer.Option(help="Steps thrown away before.", min=0)] = 5,
+    top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.", min=0)] = 10,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Measured beside expected and bound times.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the chart as a page.", dir_okay=False)
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the profile as JSON.", dir_okay=False)
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Profile a model: measured time per op under the roofs, end to end, and what lies between."""
+    for path in filter(None, (html, save)):
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+    analyzer, notes = _analyzer(model, shape or [], hardware)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        analyzer.profile(device, warmup=warmup, steps=steps)
+    if html is not None:
+        _write(html, analyzer.plot().to_html(include_plotlyjs=True))
+    if save is not None:
+        analyzer.save(save)
+        print(f"wrote {save}", file=sys.stderr)
+    if json_:
+        write_text(analyzer.to_json())
+        return
+    from gambrel.measure.profile import text
+
+    write_text(text.summary(analyzer.results, analyzer.totals, top))
+    if compare:
+        write_text("\n" + text.comparison(analyzer.results, top))
+    for note in (*notes, *dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)):
+        write_text(f"note: {note}")
+
+
+def _analyzer(model: str, shapes: list[str], hardware: str | None) -> tuple[Any, tuple[str, ...]]:
+    from gambrel.api import resolve_hardware
+    from gambrel.capture.files.python_source import load_target
+    from gambrel.measure.profile.analyzer import RooflineAnalyzer
+
+    if ":" not in model:
+        raise InputError(
+            f"cannot run {model!r}: a profile needs a model with values; "
+            "give file.py:function or package.module:Class."
+        )
+    roofs, notes = resolve_hardware(hardware) if hardware else (None, ())
+    loaded = load_target(model, input_shapes=tuple(parse_shape(text) for text in shapes))
+    return RooflineAnalyzer(loaded.model, loaded.args, roofs, kwargs=loaded.kwargs), notes
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + ".tmp")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+    print(f"wrote {path}", file=sys.stderr)

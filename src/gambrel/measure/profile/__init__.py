@@ -1,0 +1,1 @@
+"""Where a model's time goes: measured time per op, joined with its work and traffic."""

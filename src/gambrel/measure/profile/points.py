@@ -1,0 +1,222 @@
+"""One op of a profile, and the whole: what was measured beside what was computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gambrel.analysis.result import Analysis, OpResult
+from gambrel.device.model import Device
+from gambrel.measure.profile.join import Joined
+from gambrel.measure.profile.run import Runs, middle
+from gambrel.units import format_capacity, format_si
+
+#: Above this a utilization is not noise of the clock but needs an explanation.
+_ABOVE: Final = 1.0
+#: Below this the roofline explains little of the time.
+_FAR_BELOW: Final = 0.2
+#: Transcendental functions matter from one in so many vector operations on.
+_MANY_SPECIAL: Final = 8
+#: Shorter ops are mostly the framework's own work: dispatch costs microseconds.
+_SHORT_S: Final = 20e-6
+#: glibc maps memory anew for larger blocks; each page is then touched for the first time.
+#: Source: mallopt(3), M_MMAP_THRESHOLD, DEFAULT_MMAP_THRESHOLD_MAX on 64-bit systems.
+_FRESH_BYTES: Final = 32 << 20
+
+
+class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One op: its work and traffic from the capture, its time from the profile.
+
+    Attributes:
+        name: Module path with the framework's op.
+        type: Neutral kind, e.g. ``"convolution"``.
+        module: Module path.
+        flops: Work on the main class of engine, FLOP.
+        traffic_bytes: Compulsory bytes.
+        arithmetic_intensity: FLOP/byte.
+        time_s: Median over steps; None when the profile has no call for this op.
+        spread: (95% quantile - 5% quantile) / median over steps; None as above.
+        achieved_flop_per_s: ``flops / time_s``.
+        achieved_byte_per_s: ``traffic_bytes / time_s``.
+        bound: ``"compute"``, ``"memory"``, ``"network"``, or ``"unknown"``.
+        bound_time_s: No run is faster, data that stayed in cache apart.
+        expected_time_s: Calibrated estimate; None without one.
+        utilization: ``bound_time_s / time_s``: the share of the roofline that was reached.
+        reason: Why it is above the roof or far below it; empty otherwise.
+    """
+
+    name: str
+    type: str
+    module: str
+    flops: int
+    traffic_bytes: int
+    arithmetic_intensity: float
+    time_s: float | None
+    spread: float | None
+    achieved_flop_per_s: float | None
+    achieved_byte_per_s: float | None
+    bound: str
+    bound_time_s: float | None
+    expected_time_s: float | None
+    utilization: float | None
+    reason: str = ""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole run: the parts, and what lies between them.
+
+    Attributes:
+        plain_s: Median step without instruments: the time that a user waits.
+        plain_spread: (95% quantile - 5% quantile) / median of those steps.
+        instrumented_s: Median profiled step.
+        ops_s: Sum of the ops' times.
+        unmatched_s: Time of calls that are no op of the capture.
+        covered: (Ops + unmatched) / the profiled step that they come from, median over steps.
+        steps: Steps without instruments.
+        profiled_steps: Steps with them.
+        peak_bytes: Most memory held at once; None where it is not counted.
+        predicted_bytes: The same as predicted.
+    """
+
+    plain_s: float
+    plain_spread: float
+    instrumented_s: float
+    ops_s: float
+    unmatched_s: float
+    covered: float
+    steps: int
+    profiled_steps: int
+    peak_bytes: int | None = None
+    predicted_bytes: int | None = None
+
+    @property
+    def gap_s(self) -> float:
+        """End-to-end minus the parts: the framework between ops, idle.
+
+        Negative when the instruments slowed the ops by more than that.
+        """
+        return self.plain_s - self.ops_s - self.unmatched_s
+
+    @property
+    def instrumentation_s(self) -> float:
+        """What the profiler added to a step."""
+        return self.instrumented_s - self.plain_s
+
+    @property
+    def explained(self) -> float:
+        """Sum of the parts / end-to-end time."""
+        return (self.ops_s + self.unmatched_s) / self.plain_s
+
+
+def points(analysis: Analysis, steps: Sequence[Joined]) -> tuple[RooflinePoint, ...]:
+    """Joins the rows of an analysis with the times of each step.
+
+    Args:
+        analysis: Of the same capture, one row an op.
+        steps: One entry a profiled step, each with one time a row.
+    """
+    return tuple(
+        _point(op, [t for s in steps if (t := s.times_s[i]) is not None], analysis.hardware)
+        for i, op in enumerate(analysis.ops)
+    )
+
+
+def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) -> Totals:
+    """The whole of a run."""
+    return Totals(
+        plain_s=middle(runs.plain_s),
+        plain_spread=spread_of(runs.plain_s),
+        instrumented_s=middle(runs.instrumented_s),
+        ops_s=sum(p.time_s for p in found if p.time_s is not None),
+        unmatched_s=middle([sum(t for _, t in s.unmatched) for s in steps]),
+        covered=middle(
+            [_parts_s(s) / wall for s, wall in zip(steps, runs.instrumented_s, strict=True)]
+        ),
+        steps=len(runs.plain_s),
+        profiled_steps=len(runs.instrumented_s),
+        peak_bytes=runs.peak_bytes,
+    )
+
+
+def _parts_s(step: Joined) -> float:
+    return sum(t or 0.0 for t in step.times_s) + sum(t for _, t in step.unmatched)
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """(95% quantile - 5% quantile) / median."""
+    import numpy as np
+
+    low, mid, high = np.quantile(np.asarray(values, dtype=float), [0.05, 0.5, 0.95])
+    return float((high - low) / mid) if mid else 0.0
+
+
+def _point(op: OpResult, times: Sequence[float], device: Device) -> RooflinePoint:
+    m = op.measures
+    time_s = middle(times) if times else None
+    ran = time_s is not None and time_s > 0
+    utilization = m.bound_time_s / time_s if ran and time_s and m.bound_time_s else None
+    return RooflinePoint(
+        name=op.name,
+        type=op.kind,
+        module=op.module,
+        flops=m.flops,
+        traffic_bytes=m.traffic_bytes,
+        arithmetic_intensity=m.arithmetic_intensity,
+        time_s=time_s,
+        spread=spread_of(times) if ran else None,
+        achieved_flop_per_s=m.flops / time_s if ran and time_s else None,
+        achieved_byte_per_s=m.traffic_bytes / time_s if ran and time_s else None,
+        bound=m.bound.value if m.bound else "unknown",
+        bound_time_s=m.bound_time_s,
+        expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
+        utilization=utilization,
+        reason=_reason(op, time_s, utilization, device),
+    )
+
+
+def _reason(op: OpResult, time_s: float | None, utilization: float | None, device: Device) -> str:
+    if time_s is None:
+        return "no call of the profile is this op"
+    if utilization is None:
+        return ""
+    if utilization > _ABOVE:
+        return _above(op, device)
+    if utilization < _FAR_BELOW:
+        return _below(op, time_s, device)
+    return ""
+
+
+def _above(op: OpResult, device: Device) -> str:
+    causes = []
+    caches = [m for m in device.memory if m.name != "DRAM" and m.capacity_bytes]
+    holding = [m for m in caches if op.measures.traffic_bytes <= (m.capacity_bytes or 0)]
+    if op.measures.bound is not None and op.measures.bound.value == "memory" and holding:
+        nearest = min(holding, key=lambda m: m.capacity_bytes or 0)
+        causes.append(
+            f"its {format_si(op.measures.traffic_bytes, 'B', 3)} fit in {nearest.name} "
+            f"({format_capacity(nearest.capacity_bytes, 3)}), so they need not come from DRAM"
+        )
+    if op.measures.bound is not None and op.measures.bound.value == "compute":
+        causes.append("an algorithm with less arithmetic (Winograd, FFT) may have run")
+    causes.append("the measured peak may be too low (busy machine, lower clock)")
+    return "above the roof: " + "; or ".join(causes)
+
+
+def _below(op: OpResult, time_s: float, device: Device) -> str:
+    if time_s < _SHORT_S:
+        return "small problem: the call itself takes most of the time"
+    if device.category == "cpu" and op.measures.write_bytes >= _FRESH_BYTES:
+        return (
+            "its output is larger than 32 MiB: the allocator maps fresh pages on every call, and "
+            "first touches are far slower than DRAM"
+        )
+    if math.isinf(op.measures.arithmetic_intensity):
+        return ""
+    if op.measures.special_ops * _MANY_SPECIAL >= op.measures.vector_flops > 0:
+        return "transcendental functions have no roof here and may limit it"
+    if op.measures.matrix_flops:
+        return "the library's kernel is far from this roof: see what libraries attain in peaks"
+    return "the library's kernel is far from this roof"

@@ -1,0 +1,239 @@
+"""Runs a model: timed and untouched, then under the framework's profiler, then as it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gambrel.errors import DeviceError, InputError
+from gambrel.measure.profile.join import Call, short_name
+
+#: Marks a step in the profiler's record.
+_STEP: Final = "gambrel.step"
+#: Calls that a profile may hold: a step of a large model has ten thousands.
+_MOST_CALLS: Final = 300_000
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """What was seen.
+
+    Attributes:
+        plain_s: Seconds of each step without instruments.
+        instrumented_s: Seconds of each profiled step.
+        steps: The outermost calls of each profiled step.
+        peak_bytes: Most memory that torch held at once on the device; None where torch does not
+            count it (CPU).
+    """
+
+    plain_s: tuple[float, ...]
+    instrumented_s: tuple[float, ...]
+    steps: tuple[tuple[Call, ...], ...]
+    peak_bytes: int | None = None
+
+
+def run(
+    call: Callable[[], Any],
+    device: str,
+    *,
+    warmup: int,
+    steps: int,
+    ops: int,
+    clock: Clock = time.perf_counter,
+) -> Runs:
+    """Runs a model ``warmup + steps`` times untouched and up to ``steps`` times profiled.
+
+    Untouched steps come before and after the profiled ones, so that a slow spell of the machine
+    does not fall on one kind alone.
+
+    Args:
+        call: One step.
+        device: As torch names it.
+        warmup: Steps thrown away.
+        steps: Steps of each kind.
+        ops: Ops of a step, to keep the profile in bounds.
+        clock: Seconds.
+    """
+    import torch
+
+    wait = _waiter(device)
+    gpu = device.startswith("cuda")
+    with torch.no_grad():
+        for _ in range(warmup):
+            call()
+        wait()
+        if gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+        first = (steps + 1) // 2
+        plain = [_timed(call, wait, clock) for _ in range(first)]
+        profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
+        walls, found = _profiled(call, wait, clock, device, profiled)
+        plain += [_timed(call, wait, clock) for _ in range(steps - first)]
+        peak = int(torch.cuda.max_memory_allocated(device)) if gpu else None
+    return Runs(
+        plain_s=tuple(plain), instrumented_s=tuple(walls), steps=tuple(found), peak_bytes=peak
+    )
+
+
+def _timed(call: Callable[[], Any], wait: Callable[[], None], clock: Clock) -> float:
+    begun = clock()
+    call()
+    wait()
+    return clock() - begun
+
+
+def _profiled(
+    call: Callable[[], Any], wait: Callable[[], None], clock: Clock, device: str, steps: int
+) -> tuple[list[float], list[tuple[Call, ...]]]:
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    gpu = device.startswith("cuda")
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if gpu else [])
+    walls = []
+    with profile(activities=activities) as profiler:
+        for _ in range(steps):
+            with record_function(_STEP):
+                walls.append(_timed(call, wait, clock))
+    marks = [e for e in profiler.events() if e.name == _STEP and _on_host(e)]
+    marks.sort(key=lambda e: e.time_range.start)
+    seconds = _kernel_s if gpu else _host_s
+    return walls, [tuple(_call(c, seconds) for c in mark.cpu_children) for mark in marks]
+
+
+def _on_host(event: Any) -> bool:
+    return str(event.device_type).endswith("CPU")
+
+
+def _call(event: Any, seconds: Callable[[Any], float]) -> Call:
+    children = sorted(event.cpu_children, key=lambda e: e.time_range.start)
+    return Call(
+        name=short_name(event.name),
+        time_s=seconds(event),
+        children=tuple(_call(c, seconds) for c in children),
+    )
+
+
+def _host_s(event: Any) -> float:
+    return float(event.time_range.elapsed_us()) * 1e-6
+
+
+def _kernel_s(event: Any) -> float:
+    """Seconds of the kernels that the call and the calls inside started."""
+    return float(event.device_time_total) * 1e-6
+
+
+def _waiter(device: str) -> Callable[[], None]:
+    if not device.startswith("cuda"):
+        return lambda: None
+    import torch
+
+    return lambda: torch.cuda.synchronize(device)
+
+
+@contextmanager
+def placed(model: Any, device: str) -> Iterator[None]:
+    """The model on a device; afterwards on its own again, with the buffers that it had.
+
+    Running statistics change in training mode, and a measurement must not train.
+
+    Raises:
+        InputError: The model has no values (it lies on torch's meta device).
+        DeviceError: There is no such device, or it has too little memory.
+    """
+    import torch
+
+    places = {t.device for t in (*model.parameters(), *model.buffers())}
+    if any(p.type == "meta" for p in places):
+        raise InputError("the model lies on torch's meta device and has no values; load it first.")
+    if len(places) > 1:
+        raise InputError(f"the model lies on several devices: {', '.join(map(str, places))}.")
+    kept = {name: b.detach().clone() for name, b in model.named_buffers()} if model.training else {}
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with _explained(device):
+            model.to(device)
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for place in places:
+            model.to(place)
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                if name in kept:
+                    buffer.copy_(kept[name])
+
+
+@contextmanager
+def _explained(device: str) -> Iterator[None]:
+    import torch
+
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise DeviceError(f"{device} has too little memory: {_first_line(error)}") from None
+    except (RuntimeError, AssertionError) as error:
+        raise DeviceError(f"cannot use the device {device!r}: {_first_line(error)}") from None
+
+
+@contextmanager
+def forward_explained(name: str, device: str) -> Iterator[None]:
+    """Turns a failure of the model into a sentence.
+
+    Raises:
+        DeviceError: The device ran out of memory.
+        InputError: The model failed.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise DeviceError(f"{device} has too little memory: {_first_line(error)}") from None
+    except (RuntimeError, TypeError, ValueError, IndexError, KeyError) as error:
+        raise InputError(
+            f"{name} fails on {device}: {type(error).__name__}: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+def as_call(sample: Any, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of a sample, on a device.
+
+    Args:
+        sample: A tensor, a tuple or list of positional arguments, or a mapping of keyword ones.
+        device: As torch names it.
+    """
+    if isinstance(sample, Mapping):
+        return (), {k: moved(v, device) for k, v in sample.items()}
+    if isinstance(sample, (tuple, list)) and not hasattr(sample, "_fields"):
+        return tuple(moved(v, device) for v in sample), {}
+    return (moved(sample, device),), {}
+
+
+def moved(value: Any, device: str) -> Any:
+    """The value with the tensors inside on a device; what is no container stays as it is."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return type(value)({k: moved(v, device) for k, v in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(moved(v, device) for v in value)
+    return value
+
+
+def middle(values: Sequence[float]) -> float:
+    """The median."""
+    import statistics
+
+    return statistics.median(values)

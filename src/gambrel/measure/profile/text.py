@@ -1,0 +1,115 @@
+"""A profile as text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gambrel.measure.profile.points import RooflinePoint, Totals
+from gambrel.units import format_number, format_percent, format_si
+
+_LONGEST_NAME = 44
+
+
+def summary(points: Sequence[RooflinePoint], totals: Totals, top: int = 10) -> str:
+    """The ops that take longest, and the whole.
+
+    Args:
+        points: All ops.
+        totals: The whole.
+        top: Rows; 0 shows all.
+    """
+    order = sorted(points, key=lambda p: -(p.time_s or 0.0))
+    shown = order[:top] if top else order
+    head = ("name", "type", "FLOPs", "bytes", "AI", "GFLOPs/s", "bound", "util%", "time")
+    rows = [head, *(_row(p) for p in shown)]
+    return "\n".join([columns(rows, left=2), "", *_whole(points, totals)])
+
+
+def comparison(points: Sequence[RooflinePoint], top: int = 10) -> str:
+    """Measured beside expected and bound, the ops that take longest first."""
+    order = sorted(points, key=lambda p: -(p.time_s or 0.0))
+    rows: list[tuple[str, ...]] = [("name", "measured", "expected", "bound", "measured/bound")]
+    for p in order[:top] if top else order:
+        ratio = p.time_s / p.bound_time_s if p.time_s and p.bound_time_s else None
+        rows.append(
+            (
+                shorten(p.name),
+                format_si(p.time_s, "s", 3),
+                format_si(p.expected_time_s, "s", 3),
+                format_si(p.bound_time_s, "s", 3),
+                format_number(ratio, 3),
+            )
+        )
+    return columns(rows, left=1)
+
+
+def columns(rows: Sequence[Sequence[str]], left: int) -> str:
+    """Rows of cells as aligned text; the first ``left`` columns begin at the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def shorten(name: str) -> str:
+    """A long name without its middle."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    half = (_LONGEST_NAME - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
+def _row(p: RooflinePoint) -> tuple[str, ...]:
+    rate = p.achieved_flop_per_s
+    return (
+        shorten(p.name),
+        p.type,
+        format_si(p.flops, "", 4),
+        format_si(p.traffic_bytes, "", 4),
+        format_number(p.arithmetic_intensity, 3),
+        "unknown" if rate is None else format_number(rate / 1e9, 4),
+        p.bound,
+        format_percent(p.utilization),
+        format_si(p.time_s, "s", 3),
+    )
+
+
+def _whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
+    lines = [
+        f"End to end    {format_si(t.plain_s, 's')} without instruments "
+        f"(median of {t.steps}, spread {t.plain_spread:.0%})",
+        f"Sum of ops    {format_si(t.ops_s, 's')}, {t.ops_s / t.plain_s:.1%} of it; "
+        f"within the profiled steps the parts are {t.covered:.1%}",
+    ]
+    if t.unmatched_s:
+        lines.append(
+            f"Other calls   {format_si(t.unmatched_s, 's')} in calls that are no op of the capture"
+        )
+    lines += [
+        f"Gap           {_signed(t.gap_s)}: the framework between ops, waiting"
+        if t.gap_s >= 0
+        else f"Gap           {_signed(t.gap_s)}: the parts include what the profiler added",
+        f"Profiler      {_signed(t.instrumentation_s)} a step (median of {t.profiled_steps})",
+        f"No bound      {no_bound_share(points):.1%} of the ops' time is in ops without a bound",
+    ]
+    if t.peak_bytes is not None or t.predicted_bytes is not None:
+        lines.append(
+            f"Memory        {format_si(t.peak_bytes, 'B')} measured, "
+            f"{format_si(t.predicted_bytes, 'B')} predicted"
+        )
+    return lines
+
+
+def no_bound_share(points: Sequence[RooflinePoint]) -> float:
+    """Share of the ops' measured time in ops whose bound is unknown."""
+    whole = sum(p.time_s or 0.0 for p in points)
+    without = sum(p.time_s or 0.0 for p in points if not p.bound_time_s)
+    return without / whole if whole else 0.0
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{format_si(abs(seconds), 's', 3)}"
