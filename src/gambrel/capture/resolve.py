@@ -164,17 +164,6 @@ def _read_checkpoint(path: Path, request: Request) -> Resolved:
     return Resolved(workload=matched.workload, notes=matched.notes)
 
 
-def _read_torchscript(path: Path, request: Request) -> Resolved:
-    if not request.trust:
-        raise CaptureError(
-            f"{path} is TorchScript, which runs code when it is loaded. If you trust the file, "
-            "say --trust; safer is a .pt2 export (torch.export.save)."
-        )
-    from gambrel.capture.files.trusted import capture_trusted
-
-    return Resolved(workload=capture_trusted(path, request.input_shapes))
-
-
 def _read_workload(path: Path, _: Request) -> Resolved:
     from gambrel.workload.serialize import load_workload
 
@@ -199,7 +188,7 @@ _READERS: dict[str, Callable[[Path, Request], Resolved]] = {
     "config": _read_config,
     "checkpoint": _read_checkpoint,
     "safetensors": _read_checkpoint,
-    "torchscript": _read_torchscript,
+    "torchscript": _read_checkpoint,
     "workload": _read_workload,
     "analysis": _read_analysis,
     "python": _read_python,

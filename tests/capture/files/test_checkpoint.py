@@ -24,6 +24,7 @@ from gambrel.capture.files.fingerprint import Fingerprint, match  # noqa: E402
 from gambrel.capture.files.modules import find_module, state_dict, walk_modules  # noqa: E402
 from gambrel.capture.files.records import TensorInfo  # noqa: E402
 from gambrel.errors import CaptureError, FileFormatError  # noqa: E402
+from gambrel.workload import Role
 
 pytestmark = pytest.mark.torch
 
@@ -234,6 +235,8 @@ def test_torchscript_is_run_on_the_user_s_word_only(tmp_path):
             match_checkpoint(path)
         found = match_checkpoint(path, trust=True, input_shapes=[(2, 16)])
     assert [op.kind for op in found.workload.ops] == ["matmul"]
+    weights = {t.name for t in found.workload.tensors if t.role is Role.WEIGHT}
+    assert weights == {"0.weight", "0.bias"}
 
 
 def test_a_configuration_beside_the_weights_is_pointed_out(tmp_path):

@@ -28,6 +28,7 @@ def meta_module(model: Any, session: Session) -> Iterator[None]:
     try:
         for module, path in modules.items():
             _prepare(module, path, session)
+        _label_scripted(model, session)
         yield
     finally:
         for module, attributes, state in saved:
@@ -38,6 +39,17 @@ def _unique_modules(model: Any) -> Iterator[tuple[Any, str]]:
     for path, module in model.named_modules():
         if not isinstance(module, torch.jit.ScriptModule):
             yield module, path
+
+
+def _label_scripted(model: Any, session: Session) -> None:
+    """Names the weights of compiled modules, which are run as they are."""
+    for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            prefix = f"{path}." if path else ""
+            for name, parameter in module.named_parameters(recurse=False):
+                session.ledger.label(parameter, Role.WEIGHT, prefix + name)
+            for name, buffer in module.named_buffers(recurse=False):
+                session.ledger.label(buffer, Role.BUFFER, prefix + name)
 
 
 def _prepare(module: Any, path: str, session: Session) -> None:
