@@ -262,7 +262,7 @@ def test_torchscript_needs_trust(gambrel: Gambrel) -> None:
         warnings.simplefilter("ignore")
         torch.jit.save(torch.jit.trace(torch.nn.Linear(3, 4), torch.ones(1, 3)), "m.pt")
     said = refused(gambrel, "analyze", "m.pt", *DEVICE)
-    assert said.startswith("m.pt is TorchScript, which runs code when it is loaded.")
+    assert said.startswith("m.pt: TorchScript, which cannot be read without running it.")
     assert "--trust" in said
 
 

@@ -24,7 +24,7 @@ from gambrel.capture.files.fingerprint import Fingerprint, match  # noqa: E402
 from gambrel.capture.files.modules import find_module, state_dict, walk_modules  # noqa: E402
 from gambrel.capture.files.records import TensorInfo  # noqa: E402
 from gambrel.errors import CaptureError, FileFormatError  # noqa: E402
-from gambrel.workload import Role
+from gambrel.workload import Role  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
