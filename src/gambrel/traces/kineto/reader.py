@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +42,17 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, truncated, or without kernels and ops.
     """
+    # Millions of small objects without cycles: the collector would only walk them over and over.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return _read(path)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(path: Path) -> Samples:
     trace = load(path)
     parts = _sort(trace)
     if not parts.kernels and not parts.ops and not parts.copies:
@@ -85,7 +98,7 @@ def _sort(trace: Trace) -> _Parts:
 
 def _gpu(parts: _Parts, forest: Forest) -> list[Sample]:
     """One sample an op call with all its kernels, and one a kernel that no op is known for."""
-    calls = _launch_ops(parts, forest)
+    calls = _launch_calls(parts)
     groups: dict[int, tuple[OpNode, Worked, list[tuple[Event, Span]]]] = {}
     samples = []
     for event, span in parts.kernels:
@@ -101,33 +114,42 @@ def _gpu(parts: _Parts, forest: Forest) -> list[Sample]:
     return samples
 
 
-def _launch_ops(parts: _Parts, forest: Forest) -> dict[int, OpNode]:
-    """The op that was running when each launch was called, by correlation id."""
-    found = {}
-    for event, span in parts.launches:
-        number = to_int(event.args.correlation) if event.args else None
-        if number is not None:
-            node = forest.around(event, span[0])
-            if node is not None:
-                found[number] = node
-    return found
+def _launch_calls(parts: _Parts) -> dict[int, tuple[Event, Span]]:
+    """The call that launched each kernel, by correlation id."""
+    return {
+        number: (event, span)
+        for event, span in parts.launches
+        if event.args and (number := to_int(event.args.correlation)) is not None
+    }
 
 
-def _op_of(event: Event, forest: Forest, calls: dict[int, OpNode]) -> OpNode | None:
+def _op_of(event: Event, forest: Forest, calls: dict[int, tuple[Event, Span]]) -> OpNode | None:
+    """The op with the kernel's id, else the one that was running when it was launched."""
     if event.args is None:
         return None
     node = forest.by_id.get(event.args.op_id or 0)
-    if node is not None:
-        return node
     number = to_int(event.args.correlation)
-    return calls.get(number) if number is not None else None
+    if node is not None or number not in calls:
+        return node
+    call, span = calls[number]
+    return forest.around(call, span[0])
+
+
+@lru_cache(maxsize=65536)
+def _is_communication(name: str) -> bool:
+    return _COMMUNICATION.search(name) is not None
+
+
+@lru_cache(maxsize=65536)
+def _is_tf32(name: str) -> bool:
+    return _TF32.search(name) is not None
 
 
 def _nearest_counted(node: OpNode | None, kernel: Event) -> tuple[OpNode, Worked] | None:
     """The innermost op around a kernel whose work its shapes tell."""
-    if _COMMUNICATION.search(str(kernel.name)):
+    if _is_communication(str(kernel.name)):
         return None
-    tf32 = _TF32.search(str(kernel.name)) is not None
+    tf32 = _is_tf32(str(kernel.name))
     while node is not None:
         worked = op_work(node.name, node.event.args, tf32=tf32)
         if worked is not None:
@@ -153,7 +175,7 @@ def _joined(node: OpNode, worked: Worked, kernels: Sequence[tuple[Event, Span]])
 
 def _alone(event: Event, span: Span, node: OpNode | None) -> Sample:
     name = str(event.name)
-    if _COMMUNICATION.search(name):
+    if _is_communication(name):
         why = "communication"
     elif node is None:
         why = "no op in the trace launched this kernel (a CUDA graph, or ops were not recorded)"
@@ -213,7 +235,12 @@ def _cpu(forest: Forest) -> list[Sample]:
 def _shapes(node: OpNode) -> str:
     if node.event.args is None:
         return ""
-    text = bytes(node.event.args.dims).decode("utf-8", "replace")
+    return _compact(bytes(node.event.args.dims))
+
+
+@lru_cache(maxsize=65536)
+def _compact(dims: bytes) -> str:
+    text = dims.decode("utf-8", "replace")
     return "" if text == "null" else re.sub(r"\s+", "", text)[:_MOST_SHAPES]
 
 
@@ -239,7 +266,7 @@ def _time_of(parts: _Parts) -> dict[str, float]:
 def _activity(event: Event) -> str:
     if event.kind in _COPIES:
         return "copy"
-    return "communication" if _COMMUNICATION.search(str(event.name)) else "compute"
+    return "communication" if _is_communication(str(event.name)) else "compute"
 
 
 def _split(marked: Sequence[tuple[str, Span]]) -> dict[str, float]:

@@ -25,4 +25,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 def length(spans: Iterable[Span]) -> float:
     """Time covered by at least one interval."""
-    return sum(end - start for start, end in union(spans))
+    listed = list(spans)
+    if len(listed) == 1:
+        return listed[0][1] - listed[0][0]
+    return sum(end - start for start, end in union(listed))

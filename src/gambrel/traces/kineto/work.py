@@ -166,7 +166,7 @@ def _result(name: str, args: Sequence[Any]) -> TensorArg | None:
         return None
     try:
         shape = _RESULTS.get(name, _broadcast)(args, tensors)
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):
+    except (IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         return None
     return None if shape is None else TensorArg(1 << 20, shape, tensors[0].dtype)
 

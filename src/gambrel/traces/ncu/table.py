@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from gambrel.errors import FileFormatError
@@ -211,15 +212,17 @@ def _parse_wide(
 
 
 def _add(launch: Launch, name: str, value: str, unit: str, table: Table) -> None:
-    name = metric_name(name.strip(), unit.strip())
-    if name in launch.metrics and launch.metrics[name][0] != value:
+    unit = unit.strip()
+    name = metric_name(name, unit)
+    cell = (value.strip(), unit)
+    if launch.metrics.setdefault(name, cell) != cell:
         table.skip("second values of one metric of one launch")
-        return
-    launch.metrics[name] = (value.strip(), unit.strip())
 
 
+@lru_cache(maxsize=65536)
 def metric_name(name: str, unit: str) -> str:
     """The metric behind a name: itself, the part in parentheses, or that of a known label."""
+    name = name.strip()
     if "__" not in name:
         return _LABELS.get((name, unit == "%"), name)
     found = _LABELLED.fullmatch(name)

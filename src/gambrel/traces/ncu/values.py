@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gambrel.traces.ncu.metric_units import scale
@@ -47,10 +48,12 @@ class Metrics:
     Attributes:
         values: In base units (percent as percent), by metric name.
         steps: Half a unit of the last printed digit, by metric name, where it is not a whole.
+        bases: Names without suffix, so that an absent counter is found absent at once.
     """
 
     values: dict[str, float]
     steps: dict[str, float]
+    bases: frozenset[str]
 
     def get(self, name: str) -> float | None:
         """A metric as recorded; an ``sm__`` name stands for its ``smsp__`` twin as well."""
@@ -91,6 +94,8 @@ class Metrics:
         Args:
             base: Metric without suffix, e.g. ``"dram__bytes"``.
         """
+        if base not in self.bases:
+            return None
         found = self.get(f"{base}.sum")
         if found is not None:
             return Found(value=found)
@@ -105,7 +110,7 @@ class Metrics:
 
     def rate(self, base: str) -> float | None:
         """The recorded rate per second of a counter; None where there is none."""
-        return self.get(f"{base}.sum.per_second")
+        return self.get(f"{base}.sum.per_second") if base in self.bases else None
 
     def _span(self, suffix: str) -> float | None:
         if suffix == ".sum.per_second":
@@ -154,7 +159,13 @@ def _of_launch(
             values[name] = value
             if ".per_" in name:
                 steps[name] = _step(text) * scale(unit)
-    return Metrics(values, steps)
+    return Metrics(values, steps, _bases(tuple(values)))
+
+
+@lru_cache(maxsize=4096)
+def _bases(names: tuple[str, ...]) -> frozenset[str]:
+    found = {name.partition(".")[0] for name in names}
+    return frozenset(found | {f"sm__{n[6:]}" for n in found if n.startswith("smsp__")})
 
 
 def _whole(name: str, unit: str) -> bool:

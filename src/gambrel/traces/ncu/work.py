@@ -234,6 +234,8 @@ def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
 
 
 def _path_bases(metrics: Metrics) -> list[str]:
+    if not any(base.startswith(_PATH) for base in metrics.bases):
+        return []
     return [
         name.split(".")[0].replace("smsp__", "sm__", 1)
         for name in metrics.values
