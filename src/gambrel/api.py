@@ -260,8 +260,11 @@ def check(
     Raises:
         InputError: No limit, a limit without a unit, no model or no hardware.
     """
+    from gambrel.analysis.advise.changes import case_of
     from gambrel.analysis.advise.check import check as check_analysis
+    from gambrel.analysis.advise.fixes import with_fixes
     from gambrel.analysis.advise.limits import parse_limits, read_spec
+    from gambrel.analysis.estimate.store import load as load_calibration
 
     limits: dict[str, str | float | None] = {}
     if spec is not None:
@@ -283,7 +286,9 @@ def check(
             f"which {'model' if model is None else 'device'}? Name a model and --hardware, or put "
             "model and hardware into the requirements file."
         )
-    return check_analysis(analyze(model, hardware, **question), wanted)
+    analysis = analyze(model, hardware, **question)
+    case = case_of(analysis, load_calibration())
+    return with_fixes(check_analysis(analysis, wanted), case, wanted)
 
 
 def compare(

@@ -17,7 +17,7 @@ from gambrel.device.model import Device, Source
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
-    from gambrel.analysis.recommend import Recommendation
+    from gambrel.analysis.advise.recommend import Recommendation
     from gambrel.analysis.timeline import Timeline
 
 SCHEMA_VERSION = 1
@@ -601,9 +601,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def recommend(self) -> tuple[Recommendation, ...]:
         """Changes, each with its predicted gain, best first."""
-        from gambrel.analysis.recommend import recommend
+        from gambrel.analysis.advise.recommend import recommend
+        from gambrel.analysis.estimate.store import load
 
-        return recommend(self)
+        return recommend(self, load())
 
     def with_change(self, *changes: str) -> Analysis:
         """The same question with changes: ``"precision=int8"``, ``"fuse"``, ``"batch=8"``, ..."""

@@ -75,9 +75,11 @@ def emit(
 
             write_text(render_levels(analysis, options))
         if recommend:
-            from gambrel.report.advice import render_recommendations
+            from gambrel.analysis.advise.recommend import advise
+            from gambrel.analysis.estimate.store import load
+            from gambrel.report.advice import render_advice
 
-            write_text(render_recommendations(analysis.recommend(), options))
+            write_text(render_advice(advise(analysis, load()), options))
     save_all(analyses, files, levels=levels)
 
 

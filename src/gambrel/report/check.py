@@ -120,9 +120,13 @@ def _reasons(rows: Sequence[Constraint]) -> list[tuple[str, str]]:
 def _fixes(found: Check, width: int) -> list[RenderableType]:
     if found.verdict.meets or found.verdict is Verdict.UNKNOWN:
         return []
-    head = line(("What would make it pass", "bold"))
+    met = any(fix.verdict.meets for fix in found.fixes)
+    head = line(("What would make it pass" if met else "What comes closest", "bold"))
     if not found.fixes:
-        return [head, line("Nothing that was tried: see docs/advise.md for the list of changes.")]
+        return [
+            line(("What would make it pass", "bold")),
+            line("No change of the catalogue comes closer; 'gambrel select' finds other devices."),
+        ]
     columns = [
         Column(
             title="change",

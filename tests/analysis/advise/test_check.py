@@ -35,7 +35,7 @@ def test_a_model_that_does_not_fit_fails_whatever_was_asked():
     found = checked({"latency": "1000s"}, on=small)
     assert found.verdict == "FAIL"
     assert found.constraints[-1].metric == "capacity"
-    assert found.constraints[-1].reason == "does not fit into the 50 B of toy"
+    assert found.constraints[-1].reason == "does not fit into the 50 B of the device"
 
 
 def test_a_device_fed_by_its_host_streams_what_does_not_fit():

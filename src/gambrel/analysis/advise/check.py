@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gambrel.analysis.advise.figures import Facts, facts_of
+from gambrel.analysis.advise.fleet import Point, point_of
 from gambrel.analysis.advise.limits import Limit
 from gambrel.analysis.advise.verdict import Constraint, Verdict, judge, worst
 from gambrel.analysis.result import Analysis
-from gambrel.device.roofs import main_memory
 from gambrel.units import format_capacity, format_number, format_si
 
 
@@ -65,7 +65,7 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
         analysis: The model on the device.
         limits: At least one; see `gambrel.analysis.advise.limits.parse_limits`.
     """
-    constraints = judge_all(analysis, limits)
+    constraints = judge_point(point_of(analysis), limits)
     verdict = worst(c.verdict for c in constraints)
     decisive = next(c for c in constraints if c.verdict is verdict)
     return Check(
@@ -85,24 +85,20 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
     )
 
 
-def judge_all(analysis: Analysis, limits: Sequence[Limit]) -> tuple[Constraint, ...]:
+def judge_point(point: Point, limits: Sequence[Limit]) -> tuple[Constraint, ...]:
     """Every limit; and the memory of the device where the model does not fit into it."""
-    facts = facts_of(analysis)
-    found = tuple(judge(facts, limit) for limit in limits)
-    capacity = capacity_limit(analysis)
-    if capacity is None or facts.memory_bytes <= capacity.value:
+    found = tuple(judge(point.facts, limit) for limit in limits)
+    if point.fits is not False or point.capacity_bytes is None:
         return found
-    beyond = judge(facts, capacity)
-    why = f"does not fit into the {format_capacity(capacity.value)} of {analysis.hardware.id}"
+    beyond = judge(point.facts, Limit(metric="memory", value=float(point.capacity_bytes)))
+    why = f"does not fit into the {format_capacity(point.capacity_bytes)} of the device"
     return (*found, msgspec.structs.replace(beyond, metric="capacity", reason=why))
 
 
-def capacity_limit(analysis: Analysis) -> Limit | None:
-    """The memory of the device as a limit; None where models need not fit into it."""
-    memory = main_memory(analysis.hardware)
-    if memory is None or memory.capacity_bytes is None:
-        return None
-    return Limit(metric="memory", value=float(memory.capacity_bytes))
+def missed_by(constraints: Sequence[Constraint]) -> float:
+    """By which share of a limit the worst missed one is exceeded; 0 when none is missed."""
+    missed = [c for c in constraints if c.verdict is Verdict.FAIL]
+    return max((-(c.headroom if c.headroom is not None else -1.0) for c in missed), default=0.0)
 
 
 def contradictions(limits: Sequence[Limit], facts: Facts) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from gambrel.analysis.estimate.estimator import total
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.precision import cast_map
-from gambrel.analysis.result import Bound, EngineWork, Estimate, Measures
+from gambrel.analysis.result import Analysis, Bound, EngineWork, Estimate, Measures
 from gambrel.analysis.traffic import IdealTraffic
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
@@ -52,6 +52,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         if self.capacity_bytes is None:
             return None
         return self.facts.memory_bytes <= self.capacity_bytes
+
+
+def point_of(analysis: Analysis) -> Point:
+    """The point that an analysis describes."""
+    return Point(
+        facts=facts_of(analysis),
+        precision=analysis.model.precision,
+        precision_reason=analysis.model.precision_reason,
+        bound=analysis.bound,
+        capacity_bytes=_capacity(analysis.hardware),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +138,8 @@ class Fleet:
         )
 
     def _analyzed(self, device: Device, settings: Settings, price: float | None) -> Point:
-        found = analyze(self._workload, device, settings)
-        return Point(
-            facts=replace(facts_of(found), price=price),
-            precision=found.model.precision,
-            precision_reason=found.model.precision_reason,
-            bound=found.bound,
-            capacity_bytes=_capacity(device),
-        )
+        found = point_of(analyze(self._workload, device, settings))
+        return msgspec.structs.replace(found, facts=replace(found.facts, price=price))
 
     def _demand(self, precision: str) -> _Demand:
         if precision not in self._demands:

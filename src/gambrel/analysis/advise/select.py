@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.advise.check import judge_point, missed_by
 from gambrel.analysis.advise.compare import Field, Row, check_metrics, rank, row_of
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.advise.limits import METRICS, Limit
-from gambrel.analysis.advise.verdict import Constraint, Verdict, judge, worst
+from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
-from gambrel.units import format_capacity
 
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
@@ -80,7 +80,7 @@ def select(
     failed = [c for c in found if c.verdict is Verdict.FAIL]
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
     near = [c for c in failed if _nearly(c)]
-    near.sort(key=lambda c: (_miss(c), *rank(c.row, sort)))
+    near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
     return Selection(
         model=fleet.name,
         limits=tuple(limits),
@@ -115,25 +115,15 @@ def _native(device: Device, precision: str) -> bool:
 
 def judged(fleet: Fleet, device: Device, point: Point, limits: Sequence[Limit]) -> Candidate:
     """A point against limits, and against the memory of the device."""
-    constraints = [judge(point.facts, limit) for limit in limits]
-    if point.fits is False and point.capacity_bytes is not None:
-        beyond = judge(point.facts, Limit(metric="memory", value=float(point.capacity_bytes)))
-        why = f"does not fit into {format_capacity(point.capacity_bytes)}"
-        constraints.append(msgspec.structs.replace(beyond, metric="capacity", reason=why))
+    constraints = judge_point(point, limits)
     verdict = worst(c.verdict for c in constraints)
     reasons = [f"{c.metric}: {c.reason}" for c in constraints if c.verdict is verdict]
     return Candidate(
         row=row_of(fleet, device, point),
         verdict=verdict,
-        constraints=tuple(constraints),
+        constraints=constraints,
         reason="" if verdict is Verdict.PASS else "; ".join(reasons),
     )
-
-
-def _miss(candidate: Candidate) -> float:
-    """The share of a limit by which the worst missed one is exceeded."""
-    missed = [c for c in candidate.constraints if c.verdict is Verdict.FAIL]
-    return max(-(c.headroom if c.headroom is not None else -1.0) for c in missed)
 
 
 def _doubt(candidate: Candidate) -> tuple[int, float]:
@@ -153,4 +143,4 @@ def _worst_share(constraint: Constraint) -> float | None:
 
 
 def _nearly(candidate: Candidate) -> bool:
-    return candidate.verdict is Verdict.FAIL and _miss(candidate) <= NEAR
+    return candidate.verdict is Verdict.FAIL and missed_by(candidate.constraints) <= NEAR

@@ -1,0 +1,61 @@
+"""Tries changes: each is applied and the result analyzed, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gambrel.analysis.advise.changes import CATALOGUE, Case, apply_changes, parse_change
+from gambrel.analysis.advise.fleet import Fleet, Point
+from gambrel.errors import GambrelError
+
+Changes = tuple[str, ...]
+
+
+class Explorer:
+    """Remembers what was tried on one case.
+
+    Args:
+        case: The question as it stands.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._cases: dict[Changes, Case | None] = {(): case}
+        self._points: dict[Changes, Point | None] = {}
+
+    @property
+    def start(self) -> Point:
+        """The case as it stands."""
+        return Fleet(self.case.workload, self.case.settings).on(self.case.device)
+
+    def tried(self, changes: Changes) -> Point | None:
+        """The case with changes; None where model or device do not take them."""
+        if changes not in self._points:
+            self._points[changes] = self._try(changes)
+        return self._points[changes]
+
+    def proposals(self, name: str) -> Iterator[str]:
+        """The changes of one kind that are worth trying, as texts."""
+        kind = CATALOGUE[name]
+        for value in kind.propose(self.case):
+            yield f"{name}={value}" if kind.takes_value else name
+
+    def _try(self, changes: Changes) -> Point | None:
+        try:
+            case = self._changed(changes)
+            return None if case is None else Fleet(case.workload, case.settings).on(case.device)
+        except GambrelError:
+            return None
+
+    def _changed(self, changes: Changes) -> Case | None:
+        if changes not in self._cases:
+            before = self._changed(changes[:-1])
+            self._cases[changes] = None if before is None else apply_changes(before, changes[-1:])
+        return self._cases[changes]
+
+
+def kinds_of(changes: Changes) -> frozenset[str]:
+    """Names of the kinds of change: two of one kind exclude each other."""
+    names = {parse_change(text)[0] for text in changes}
+    # Both choose the format of the weights.
+    return frozenset({*names, "weights"} if "precision" in names else names)

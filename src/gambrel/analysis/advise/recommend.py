@@ -1,0 +1,248 @@
+"""What to change, and by how much it would help: each change is applied and analyzed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+
+from gambrel.analysis.advise.below import Below, below
+from gambrel.analysis.advise.changes import CATALOGUE, case_of, describe_changes
+from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
+from gambrel.analysis.advise.fleet import Point
+from gambrel.analysis.estimate import Calibration
+from gambrel.analysis.result import Analysis, Bound
+from gambrel.errors import InputError
+from gambrel.units import format_percent
+
+#: Below this gain a change is not worth a user's time.
+SMALLEST_GAIN = 1.05
+#: A model that attains this share of what the device can do is done.
+DONE = 0.95
+#: Combinations that are listed.
+_COMBINATIONS = 2
+
+
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
+    """One change or a combination, with its predicted effect.
+
+    Attributes:
+        change: As text, e.g. ``"precision=int8"``; several are joined by " + ".
+        about: What it is and what it costs.
+        time_before_s: Time per item (per batch element) now, s.
+        time_after_s: The same after the change, s.
+        gain: ``time_before_s / time_after_s``.
+        latency_after_s: Time of the whole batch after the change, s.
+        bound_after: The resource that limits then; None when unknown.
+        memory_after_bytes: Footprint after the change.
+        fits_after: Whether that fits the device; None when unknown.
+        changes: As `Analysis.with_change` takes them.
+        time_kind: ``expected``, or ``bound`` where no expected time is known.
+        gain_low: The gain at the least favourable end of both ranges, errors taken as common to
+            both; above 1.
+        confidence: Of the expected times, the lower one; empty for bounds.
+    """
+
+    change: str
+    about: str
+    time_before_s: float
+    time_after_s: float
+    gain: float
+    latency_after_s: float
+    bound_after: Bound | None
+    memory_after_bytes: int
+    fits_after: bool | None
+    changes: tuple[str, ...] = ()
+    time_kind: str = "bound"
+    gain_low: float = 1.0
+    confidence: str = ""
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do about a model on a device.
+
+    Attributes:
+        recommendations: Changes and combinations, largest gain first.
+        attained: Share of the time that remains with perfect fusion and overlap in this format, at
+            this batch, on this device; None without an expected time.
+        stop: Why to stop optimizing; empty when there is something to do.
+        below: Ops that stay far below their roof, with the cause.
+    """
+
+    recommendations: tuple[Recommendation, ...]
+    attained: float | None
+    stop: str
+    below: tuple[Below, ...]
+
+
+def recommend(
+    analysis: Analysis, calibration: Calibration | None = None
+) -> tuple[Recommendation, ...]:
+    """Changes that make an item at least 5 % faster, and combinations of them, best first.
+
+    Times are the expected ones where they are known on both sides, else bounds. Left out is what
+    does not fit in memory, what the device has no engine for, and a gain within its own
+    uncertainty. An empty result says that none of the catalogue's changes helps.
+
+    Args:
+        analysis: As it stands.
+        calibration: Constants of the expected time; None for those that come with gambrel.
+
+    Raises:
+        InputError: The analysis carries no workload, or has no bound time.
+    """
+    if analysis.workload is None or analysis.total.bound_time_s is None:
+        raise InputError(
+            f"{analysis.model.name}: this analysis has no workload or no bound time to improve on."
+        )
+    explorer = Explorer(case_of(analysis, calibration))
+    start = explorer.start
+    singles = [r for name in CATALOGUE for r in _of_kind(explorer, start, name)]
+    singles.sort(key=lambda r: -r.gain)
+    found = [*singles, *_combinations(explorer, start, singles)]
+    return tuple(sorted(found, key=lambda r: -r.gain))
+
+
+def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice:
+    """Recommendations, whether to stop, and what lies far below its roof.
+
+    Raises:
+        InputError: As `recommend`.
+    """
+    found = recommend(analysis, calibration)
+    attained = attained_share(analysis)
+    stop = ""
+    if attained is not None and attained >= DONE:
+        stop = (
+            f"It attains {format_percent(attained)} of what {analysis.hardware.id} can do in "
+            f"{analysis.model.precision} at this size: stop optimizing the software."
+        )
+    return Advice(
+        recommendations=found, attained=attained, stop=stop, below=() if stop else below(analysis)
+    )
+
+
+def attained_share(analysis: Analysis) -> float | None:
+    """Least possible time over expected time; None when either is unknown."""
+    least, expected = analysis.ideal_bound_time_s, analysis.expected_time_s
+    if least is None or expected is None or not expected.value:
+        return None
+    return min(1.0, least / expected.value)
+
+
+def _of_kind(explorer: Explorer, start: Point, name: str) -> Iterator[Recommendation]:
+    if name == "batch":
+        yield from _batch(explorer, start)
+        return
+    for text in explorer.proposals(name):
+        yield from _useful(start, (text,), explorer.tried((text,)))
+
+
+def _batch(explorer: Explorer, start: Point) -> Iterator[Recommendation]:
+    """The batch at which doubling stops paying (under 5 % per item) or memory is full."""
+    path: list[tuple[str, Point]] = []
+    for text in explorer.proposals("batch"):
+        point = explorer.tried((text,))
+        before = path[-1][1] if path else start
+        if point is None or point.fits is False:
+            break
+        if _gain(before, point) < SMALLEST_GAIN:
+            break
+        path.append((text, point))
+    if not path:
+        return
+    for found in _useful(start, (path[-1][0],), path[-1][1]):
+        yield msgspec.structs.replace(found, about=found.about + _turn([("", start), *path]))
+
+
+def _turn(path: list[tuple[str, Point]]) -> str:
+    """The batch at which another resource begins to limit."""
+    for (_, a), (text, b) in pairwise(path):
+        if a.bound is not b.bound and b.bound is not None:
+            return f" From {text} on it is {b.bound.value}-bound."
+    return ""
+
+
+def _combinations(
+    explorer: Explorer, start: Point, singles: list[Recommendation]
+) -> list[Recommendation]:
+    """Greedy: from each of the best changes, add the next best kinds while they help by 5 %."""
+    found: dict[frozenset[str], Recommendation] = {}
+    for first in singles[:_COMBINATIONS]:
+        best, changes = first, first.changes
+        for other in singles:
+            if kinds_of(other.changes) & kinds_of(changes):
+                continue
+            longer = (*changes, *other.changes)
+            tried = next(_useful(start, longer, explorer.tried(longer)), None)
+            if tried is not None and tried.gain >= SMALLEST_GAIN * best.gain:
+                best, changes = tried, longer
+        if len(changes) > 1:
+            found.setdefault(kinds_of(changes), best)
+    return list(found.values())
+
+
+def _useful(start: Point, changes: Changes, after: Point | None) -> Iterator[Recommendation]:
+    """The recommendation, if the change helps beyond its own uncertainty and fits."""
+    if after is None or after.fits is False:
+        return
+    kind, before_s, after_s = _times(start, after)
+    if not before_s or not after_s:
+        return
+    per_before, per_after = before_s / start.facts.items, after_s / after.facts.items
+    gain, low = per_before / per_after, _least_gain(start, after, kind)
+    if gain < SMALLEST_GAIN or low <= 1:
+        return
+    yield Recommendation(
+        change=" + ".join(changes),
+        about=describe_changes(changes),
+        time_before_s=per_before,
+        time_after_s=per_after,
+        gain=gain,
+        latency_after_s=after_s,
+        bound_after=after.bound,
+        memory_after_bytes=after.facts.memory_bytes,
+        fits_after=after.fits,
+        changes=changes,
+        time_kind=kind,
+        gain_low=low,
+        confidence=_confidence(start, after) if kind == "expected" else "",
+    )
+
+
+def _times(start: Point, after: Point) -> tuple[str, float | None, float | None]:
+    """Times of the whole batch, of the same kind on both sides."""
+    was, then = start.facts.expected, after.facts.expected
+    if was is not None and then is not None:
+        return "expected", was.value, then.value
+    return "bound", start.facts.bound_s, after.facts.bound_s
+
+
+def _gain(start: Point, after: Point) -> float:
+    _, before_s, after_s = _times(start, after)
+    if not before_s or not after_s:
+        return 0.0
+    return (before_s / start.facts.items) / (after_s / after.facts.items)
+
+
+def _least_gain(start: Point, after: Point, kind: str) -> float:
+    """The least gain over the range.
+
+    Both times are of one model on one device, so what makes one longer than expected makes the
+    other longer too: low ends are compared with low ends, high with high.
+    """
+    was, then = start.facts.expected, after.facts.expected
+    if kind == "bound" or was is None or then is None:
+        return _gain(start, after)
+    items = after.facts.items / start.facts.items
+    ends = ((was.low, then.low), (was.value, then.value), (was.high, then.high))
+    return min(items * a / b for a, b in ends if b)
+
+
+_LEVELS = ("", "high", "medium", "low")
+
+
+def _confidence(start: Point, after: Point) -> str:
+    both = [p.facts.expected.confidence for p in (start, after) if p.facts.expected is not None]
+    return max(both, key=_LEVELS.index)

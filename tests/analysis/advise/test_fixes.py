@@ -1,0 +1,58 @@
+"""What would make a failed check pass was tried, and passes."""
+
+import pytest
+
+from gambrel.analysis.advise.changes import case_of
+from gambrel.analysis.advise.check import check
+from gambrel.analysis.advise.fixes import fixes, with_fixes
+from gambrel.analysis.advise.limits import parse_limits
+from gambrel.analysis.advise.whatif import with_change
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.capture import zoo
+from gambrel.device.catalog import list_devices
+
+DEVICES = {d.id: d for d in list_devices()}
+
+
+def failed(model, on, limits, **settings):
+    found = analyze(zoo.load(model), DEVICES[on], Settings(**settings))
+    wanted = parse_limits(limits)
+    return found, wanted, fixes(case_of(found), wanted)
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "limits", "settings"),
+    [
+        ("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"}, {}),
+        ("resnet50", "a100-sxm4-80gb", {"latency": "500us"}, {"precision": "fp32"}),
+        ("bert-base", "t4", {"throughput": "430/s"}, {}),
+        ("resnet50", "l4", {"memory": "40MB"}, {"sizes": {"batch": 4}}),
+        ("llama-3-8b-decode", "rtx-4090", {"memory": "12GB"}, {}),
+    ],
+)
+def test_repeating_a_fix_gives_its_verdict(model, on, limits, settings):
+    found, wanted, tried = failed(model, on, limits, **settings)
+    assert check(found, wanted).verdict == "FAIL"
+    assert tried
+    assert any(fix.verdict.meets for fix in tried)
+    for fix in tried:
+        again = check(with_change(found, fix.changes), wanted)
+        assert again.verdict == fix.verdict
+
+
+def test_out_of_memory_is_fixed_by_narrower_weights():
+    _, _, tried = failed("llama-3-8b-decode", "jetson-orin-nx-8gb", {"latency": "10s"})
+    assert ("weights=int4",) in [fix.changes for fix in tried]
+
+
+def test_what_nothing_reaches_shows_what_comes_closest():
+    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1us"})
+    assert len(tried) == 1
+    assert tried[0].verdict == "FAIL"
+
+
+def test_only_a_failure_needs_fixes():
+    found = analyze(zoo.load("resnet18"), DEVICES["h100-sxm5-80gb"], Settings())
+    wanted = parse_limits({"latency": "10ms"})
+    passed = check(found, wanted)
+    assert with_fixes(passed, case_of(found), wanted) is passed
