@@ -26,6 +26,14 @@ _STYLES = {
 }
 
 
+_TITLES = {
+    Verdict.PASS: "What would make it pass",
+    Verdict.MARGINAL: "What would make it marginal",
+    Verdict.UNKNOWN: "What would leave it open",
+    Verdict.FAIL: "What comes closest",
+}
+
+
 def render(found: Check, options: Options | None = None) -> str:
     """The verdict, each requirement, and what would make it pass."""
     options = options or Options()
@@ -120,8 +128,8 @@ def _reasons(rows: Sequence[Constraint]) -> list[tuple[str, str]]:
 def _fixes(found: Check, width: int) -> list[RenderableType]:
     if found.verdict.meets or found.verdict is Verdict.UNKNOWN:
         return []
-    met = any(fix.verdict.meets for fix in found.fixes)
-    head = line(("What would make it pass" if met else "What comes closest", "bold"))
+    best = min(found.fixes, key=lambda fix: list(Verdict).index(fix.verdict), default=None)
+    head = line((_TITLES[best.verdict if best else Verdict.FAIL], "bold"))
     if not found.fixes:
         return [
             line(("What would make it pass", "bold")),
@@ -149,9 +157,20 @@ def _fixes(found: Check, width: int) -> list[RenderableType]:
             minimum=30,
         ),
     ]
-    flags = " ".join(f"--change {shlex.quote(c)}" for c in found.fixes[0].changes)
-    command = f"gambrel what-if {clean(found.model)} --hardware {found.hardware} {flags}"
-    return [head, table(columns, width), line(f"See the difference: {command}")]
+    return [head, table(columns, width), line(f"See the difference: {_command(found)}")]
+
+
+def _command(found: Check) -> str:
+    """The what-if that shows the first fix, at the same precision, stack and sizes."""
+    words = ["gambrel", "what-if", clean(found.model), "--hardware", found.hardware]
+    words += ["--precision", found.precision]
+    if found.stack != "eager":
+        words += ["--stack", found.stack]
+    for name, value in found.sizes.items():
+        words += ["--batch", str(value)] if name == "batch" else ["--size", f"{name}={value}"]
+    for change in found.fixes[0].changes:
+        words += ["--change", change]
+    return shlex.join(words)
 
 
 def _then(fix: Fix) -> str:

@@ -1,5 +1,8 @@
 """What would make a failed check pass was tried, and passes."""
 
+import json
+import shlex
+
 import pytest
 
 from gambrel.analysis.advise.changes import case_of
@@ -9,7 +12,10 @@ from gambrel.analysis.advise.limits import parse_limits
 from gambrel.analysis.advise.whatif import with_change
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.capture import zoo
+from gambrel.cli import run
 from gambrel.device.catalog import list_devices
+from gambrel.report import Options
+from gambrel.report.check import render
 
 DEVICES = {d.id: d for d in list_devices()}
 
@@ -56,3 +62,15 @@ def test_only_a_failure_needs_fixes():
     wanted = parse_limits({"latency": "10ms"})
     passed = check(found, wanted)
     assert with_fixes(passed, case_of(found), wanted) is passed
+
+
+def test_the_command_in_the_report_repeats_the_first_fix(capsys):
+    found, wanted, _ = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"})
+    told = with_fixes(check(found, wanted), case_of(found), wanted)
+    words = " ".join(render(told, Options(width=1000)).split("See the difference: ")[1].split())
+    command = words.split(" Notes")[0]
+    assert run([*shlex.split(command)[1:], "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert tuple(data["changes"]) == told.fixes[0].changes
+    expected = told.fixes[0].constraints[0].figure.value
+    assert data["after"]["total"]["expected_time_s"]["value"] == pytest.approx(expected)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
 from gambrel.analysis.advise.changes import CATALOGUE, Case, describe_changes
-from gambrel.analysis.advise.check import Check, Fix, judge_point, missed_by
+from gambrel.analysis.advise.check import Check, Fix, judge_point
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.limits import Limit
-from gambrel.analysis.advise.verdict import Verdict, worst
+from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
 
 #: Fixes that are listed.
 _LISTED = 3
@@ -21,8 +22,9 @@ _DEEPEST = 3
 def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     """Changes with which the limits are met, what costs a user least first.
 
-    Single changes where any suffices; else a combination, greedily built; else the one that comes
-    closest, whose verdict is still FAIL. Empty when nothing comes closer.
+    Single changes where any passes; else a combination, greedily built, beside single changes that
+    are marginal; else what comes closest, whose verdict is still FAIL. Empty when nothing comes
+    closer.
 
     Args:
         case: What failed.
@@ -31,11 +33,14 @@ def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     explorer = Explorer(case)
     tried = [fix for text in _candidates(explorer) if (fix := _fix(explorer, (text,), limits))]
     enough = [fix for fix in tried if fix.verdict.meets]
-    if enough:
+    if any(fix.verdict is Verdict.PASS for fix in enough):
         return tuple(_cheapest(enough)[:_LISTED])
-    start = missed_by(judge_point(explorer.start, limits))
-    closer = [fix for fix in tried if _miss(fix) < start]
-    return _combined(explorer, closer, limits) if closer else ()
+    start = _distance(judge_point(explorer.start, limits))
+    closer = [fix for fix in tried if _distance(fix.constraints) < start]
+    if not closer:
+        return ()
+    best = _combined(explorer, closer, limits)
+    return tuple(_cheapest([best, *enough])[:_LISTED])
 
 
 def with_fixes(found: Check, case: Case, limits: Sequence[Limit]) -> Check:
@@ -76,9 +81,9 @@ def _cheapest(found: list[Fix]) -> list[Fix]:
     return list(kinds.values())
 
 
-def _combined(explorer: Explorer, singles: list[Fix], limits: Sequence[Limit]) -> tuple[Fix, ...]:
-    """Adds the change that comes closest, until the limits are met or nothing comes closer."""
-    best = min(singles, key=_miss)
+def _combined(explorer: Explorer, singles: list[Fix], limits: Sequence[Limit]) -> Fix:
+    """Adds the change that comes closest, until all limits pass or nothing comes closer."""
+    best = min(singles, key=lambda fix: _distance(fix.constraints))
     for _ in range(_DEEPEST - 1):
         longer = [
             fix
@@ -86,15 +91,20 @@ def _combined(explorer: Explorer, singles: list[Fix], limits: Sequence[Limit]) -
             if not kinds_of(other.changes) & kinds_of(best.changes)
             and (fix := _fix(explorer, (*best.changes, *other.changes), limits))
         ]
-        enough = [fix for fix in longer if fix.verdict.meets]
-        if enough:
-            return tuple(_cheapest(enough)[:_LISTED])
-        closest = min(longer, key=_miss, default=best)
-        if _miss(closest) >= _miss(best):
+        closest = min(longer, key=lambda fix: _distance(fix.constraints), default=best)
+        if _distance(closest.constraints) >= _distance(best.constraints):
             break
         best = closest
-    return (best,)
+        if best.verdict is Verdict.PASS:
+            break
+    return best
 
 
-def _miss(fix: Fix) -> float:
-    return missed_by(fix.constraints)
+_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
+
+
+def _distance(constraints: Sequence[Constraint]) -> tuple[int, float]:
+    """How far from a PASS: the overall verdict, then the least headroom of what does not pass."""
+    verdict = worst(c.verdict for c in constraints)
+    short = [c for c in constraints if c.verdict is not Verdict.PASS]
+    return _ORDER[verdict], max((-c.headroom for c in short if c.headroom is not None), default=0.0)
