@@ -16,6 +16,9 @@ _STEP: Final = "gambrel.step"
 #: Calls that a profile may hold: a step of a large model has ten thousands.
 _MOST_CALLS: Final = 300_000
 
+#: Turns that untouched and profiled steps take.
+_BLOCKS: Final = 4
+
 Clock = Callable[[], float]
 
 
@@ -48,7 +51,7 @@ def run(
 ) -> Runs:
     """Runs a model ``warmup + steps`` times untouched and up to ``steps`` times profiled.
 
-    Untouched steps come before and after the profiled ones, so that a slow spell of the machine
+    Untouched and profiled steps take turns in a few blocks, so that a slow spell of the machine
     does not fall on one kind alone.
 
     Args:
@@ -69,15 +72,25 @@ def run(
         wait()
         if gpu:
             torch.cuda.reset_peak_memory_stats(device)
-        first = (steps + 1) // 2
-        plain = [_timed(call, wait, clock) for _ in range(first)]
+        plain: list[float] = []
+        walls: list[float] = []
+        found: list[tuple[Call, ...]] = []
         profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
-        walls, found = _profiled(call, wait, clock, device, profiled)
-        plain += [_timed(call, wait, clock) for _ in range(steps - first)]
+        for untouched, watched in zip(_blocks(steps), _blocks(profiled), strict=True):
+            plain += [_timed(call, wait, clock) for _ in range(untouched)]
+            if watched:
+                seen = _profiled(call, wait, clock, device, watched)
+                walls += seen[0]
+                found += seen[1]
         peak = int(torch.cuda.max_memory_allocated(device)) if gpu else None
     return Runs(
         plain_s=tuple(plain), instrumented_s=tuple(walls), steps=tuple(found), peak_bytes=peak
     )
+
+
+def _blocks(steps: int) -> list[int]:
+    """The steps in equal parts, as far as that goes."""
+    return [steps // _BLOCKS + (i < steps % _BLOCKS) for i in range(_BLOCKS)]
 
 
 def _timed(call: Callable[[], Any], wait: Callable[[], None], clock: Clock) -> float:
@@ -96,6 +109,7 @@ def _profiled(
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if gpu else [])
     walls = []
     with profile(activities=activities) as profiler:
+        _timed(call, wait, clock)  # the first step under a profiler that has just begun is slow
         for _ in range(steps):
             with record_function(_STEP):
                 walls.append(_timed(call, wait, clock))

@@ -101,7 +101,21 @@ def _whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
             f"Memory        {format_si(t.peak_bytes, 'B')} measured, "
             f"{format_si(t.predicted_bytes, 'B')} predicted"
         )
-    return lines
+    return [*lines, *(f"Doubt         {doubt}" for doubt in doubts(t))]
+
+
+#: Steps that differ by more are no stable result.
+_UNSTABLE = 0.25
+
+
+def doubts(totals: Totals) -> tuple[str, ...]:
+    """What casts doubt on a profile, and what to do about it."""
+    if totals.plain_spread <= _UNSTABLE:
+        return ()
+    return (
+        f"the steps differ by {totals.plain_spread:.0%}: not a stable result. Run on an idle "
+        "machine, or with more steps (--steps 100), and compare only the shares of the ops.",
+    )
 
 
 def no_bound_share(points: Sequence[RooflinePoint]) -> float:

@@ -1,0 +1,177 @@
+"""A real survey of this machine: its structure and its sums, never how fast it is."""
+
+import math
+
+import msgspec
+import pytest
+
+from gambrel.analysis.result import Bound
+from gambrel.api import analyze
+from gambrel.device.files import load_file
+from gambrel.device.model import Kind
+from gambrel.errors import DeviceError
+from gambrel.measure.convert import to_device, to_toml
+from gambrel.measure.machine import Cache, Machine, this_machine
+from gambrel.measure.native import compiler
+from gambrel.measure.probes import CHUNK, suite
+from gambrel.measure.records import Measurement, Survey, summarize
+
+
+def test_every_level_is_measured_in_every_mix_with_one_and_all_threads(survey):
+    here = this_machine()
+    counts = {1, len(here.cpus)}
+    levels = {m.resource for m in survey.measurements if m.unit == "B/s"}
+    assert "DRAM" in levels
+    for level in levels:
+        rows = [m for m in survey.measurements if m.resource == level]
+        mixes = {m.mix for m in rows}
+        assert {"read", "write", "copy", "triad", "update"} <= mixes
+        for mix in mixes:
+            assert {m.threads for m in rows if m.mix == mix} <= counts
+
+
+def test_figures_are_numbers_with_their_doubts(survey):
+    for m in survey.measurements:
+        assert 0 < m.median <= m.value < math.inf
+        assert 0 <= m.spread < 1
+        assert m.samples == 5
+        assert m.rounds == 2
+        assert (m.working_set_bytes is None) == (m.unit == "FLOP/s")
+        if m.clock_hz is not None:
+            assert m.per_cycle == pytest.approx(m.value / m.clock_hz / m.threads)
+
+
+def test_formats_are_those_of_the_machine(survey):
+    formats = {m.dtype for m in survey.measurements if m.unit == "FLOP/s"}
+    assert {"fp64", "fp32"} <= formats
+    assert ("bf16" in formats) == bool(compiler().features & {"avx512bf16", "amx-bf16"})
+
+
+def test_a_survey_survives_json(survey):
+    assert msgspec.json.decode(msgspec.json.encode(survey), type=Survey) == survey
+
+
+def test_the_device_has_measured_ceilings_and_can_be_saved(survey, tmp_path):
+    device = to_device(survey)
+    assert all(c.kind is Kind.MEASURED for c in device.ceilings)
+    assert all(c.source.confidence == "measured" for c in device.ceilings)
+    path = tmp_path / "lab.toml"
+    path.write_text(to_toml(device), encoding="utf-8")
+    assert load_file(path) == device
+
+
+def test_peaks_are_a_device_for_an_analysis(survey):
+    peaks = summarize(survey, "fp32", "torch.float32")
+    found = analyze("resnet50", peaks, precision="fp32")
+    assert found.bound in {Bound.COMPUTE, Bound.MEMORY}
+    assert found.hardware == peaks.to_device() == peaks.device_record
+    assert found.ridge_point == pytest.approx(peaks.ridge_point)
+
+
+def invented(*rows):
+    return Survey(
+        device="cpu",
+        id="this-cpu",
+        name="CPU",
+        vendor="",
+        category="cpu",
+        date="2026-01-01",
+        measurements=tuple(rows),
+    )
+
+
+def row(resource, mix, value, threads=2, dtype="", unit="B/s"):
+    return Measurement(
+        resource=resource, mix=mix, value=value, threads=threads, dtype=dtype, unit=unit
+    )
+
+
+def test_the_roof_is_the_best_mix_that_work_is_counted_in_with_all_threads():
+    found = invented(
+        row("vector", "fma", 60.0, threads=1, dtype="fp32", unit="FLOP/s"),
+        row("vector", "fma", 100.0, dtype="fp32", unit="FLOP/s"),
+        row("vector", "fma+add", 150.0, dtype="fp32", unit="FLOP/s"),
+        row("library", "torch mm", 40.0, dtype="fp32", unit="FLOP/s"),
+        row("DRAM", "read", 18.0, threads=1),
+        row("DRAM", "read", 16.0),
+        row("DRAM", "triad nt", 20.0),
+    )
+    peaks = summarize(found, "fp32", "torch.float32")
+    assert (peaks.peak_flops, peaks.peak_bandwidth, peaks.ridge_point) == (100.0, 20.0, 5.0)
+    device = to_device(found)
+    assert [(c.engine, c.dtype, c.flop_per_s) for c in device.ceilings] == [
+        ("vector", "fp32", 100.0)
+    ]
+    assert device.level("DRAM").byte_per_s == 20.0
+    assert device.fact("library_fp32_torch_mm_2t").value == 40.0
+
+
+def test_a_dot_product_is_the_matrix_roof_unless_there_is_a_matrix_engine():
+    dot = row("vector", "dot", 200.0, dtype="bf16", unit="FLOP/s")
+    tile = row("matrix", "tile", 900.0, dtype="bf16", unit="FLOP/s")
+    assert [(c.engine, c.flop_per_s) for c in to_device(invented(dot)).ceilings] == [
+        ("matrix", 200.0)
+    ]
+    assert [(c.engine, c.flop_per_s) for c in to_device(invented(dot, tile)).ceilings] == [
+        ("matrix", 900.0)
+    ]
+
+
+def test_a_format_that_was_not_measured_is_an_error_not_a_guess():
+    found = invented(
+        row("vector", "fma", 1.0, dtype="fp32", unit="FLOP/s"), row("DRAM", "read", 1.0)
+    )
+    with pytest.raises(DeviceError, match="no fp16 compute roof; it has fp32"):
+        summarize(found, "fp16", "torch.float16")
+    with pytest.raises(DeviceError, match="no memory bandwidth"):
+        summarize(invented(found.measurements[0]), "fp32", "torch.float32")
+
+
+def test_wide_spread_is_said():
+    wide = Measurement(
+        resource="DRAM", mix="read", value=1.0, unit="B/s", threads=1, spread=0.3, rounds=3
+    )
+    assert any(
+        "1 of 1 figures differ by more than 10%" in n for n in to_device(invented(wide)).notes
+    )
+
+
+def test_working_sets_follow_the_machines_own_caches():
+    machine = Machine(
+        name="x",
+        vendor="",
+        cpus=(0, 1),
+        caches=(
+            Cache(level=1, size_bytes=48 << 10, sharers=1),
+            Cache(level=2, size_bytes=1 << 20, sharers=1),
+            Cache(level=3, size_bytes=32 << 20, sharers=2),
+        ),
+        memory_bytes=8 << 30,
+        available_bytes=8 << 30,
+    )
+    plan = suite(compiler(), machine)
+    sizes = {(p.resource, p.threads): p.working_set for p in plan.probes if p.mix == "read"}
+    assert sizes["L1", 1] == 31948  # 0.65 * 49152
+    assert sizes["L2", 2] == 629145  # 0.6 * 1 MiB, each core has its own
+    assert sizes["L3", 1] == 8 << 20  # 8 times the L2, less than 0.3 * 32 MiB
+    assert sizes["L3", 2] == 5033164  # 0.3 * 32 MiB for two
+    assert plan.dram_bytes == 64 << 20  # the limit that the tests set
+    assert sizes["DRAM", 1] == (64 << 20) // CHUNK * CHUNK
+
+
+def test_a_shared_cache_too_small_for_all_threads_is_unknown():
+    machine = Machine(
+        name="x",
+        vendor="",
+        cpus=tuple(range(16)),
+        caches=(
+            Cache(level=1, size_bytes=48 << 10, sharers=1),
+            Cache(level=2, size_bytes=2 << 20, sharers=1),
+            Cache(level=3, size_bytes=32 << 20, sharers=16),
+        ),
+        memory_bytes=None,
+        available_bytes=None,
+    )
+    plan = suite(compiler(), machine)
+    assert not [p for p in plan.probes if p.resource == "L3" and p.threads == 16]
+    assert any(text.startswith("L3 with 16 threads") for text in plan.unknown)

@@ -1,0 +1,154 @@
+"""The compiled loops do the work that they claim: checked against numpy on real memory."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from gambrel.errors import DeviceError
+from gambrel.measure import ir, native
+from gambrel.measure.arena import arena
+
+pytest.importorskip("llvmlite")
+
+
+@pytest.fixture(scope="module")
+def tools():
+    return native.compiler()
+
+
+def view(address, count, dtype=np.float32):
+    kind = np.ctypeslib.as_ctypes_type(dtype)
+    return np.ctypeslib.as_array((kind * count).from_address(address))
+
+
+def run(tools, kernel, address, size, passes=1, count=1, **chunks):
+    job = native.Job(kernel=kernel, places=(address,), size=size, passes=passes, **chunks)
+    return native.run_slices(tools, job, [0], count)
+
+
+def test_copy_copies_the_second_array_to_the_first(tools):
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 4096)
+        expected = data[1024:2048].copy()
+        run(tools, ir.memory("copy", tools.width, register=tools.register), memory.address, 4096)
+        np.testing.assert_array_equal(data[:1024], expected)
+        np.testing.assert_array_equal(data[1024:2048], expected)
+
+
+def test_triad_adds_a_multiple_of_the_third_array_to_the_second(tools):
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 4096)
+        expected = data[1024:2048] + np.float32(2.0**-20) * data[2048:3072]
+        run(tools, ir.memory("triad", tools.width), memory.address, 4096)
+        np.testing.assert_allclose(data[:1024], expected, rtol=1e-6)
+
+
+def test_update_changes_every_sign_once_a_pass(tools):
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 2048)
+        before = data.copy()
+        run(tools, ir.memory("update", tools.width), memory.address, 4096, passes=3)
+        np.testing.assert_array_equal(data[:1024], -before[:1024])
+        np.testing.assert_array_equal(data[1024:], before[1024:])
+
+
+@pytest.mark.parametrize("nontemporal", [False, True])
+def test_write_fills_the_array_and_nothing_beyond(tools, nontemporal):
+    if nontemporal and not tools.is_x86:
+        pytest.skip("x86 only")
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 2048)
+        before = data.copy()
+        kernel = ir.memory("write", tools.width, nontemporal=nontemporal)
+        run(tools, kernel, memory.address, 4096)
+        lanes = tools.width // 4
+        np.testing.assert_array_equal(data[:1024], np.tile(before[:lanes], 1024 // lanes))
+        np.testing.assert_array_equal(data[1024:], before[1024:])
+
+
+def test_read_changes_nothing(tools):
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 4096)
+        before = data.copy()
+        run(tools, ir.memory("read", tools.width, register=tools.register), memory.address, 8192)
+        np.testing.assert_array_equal(data, before)
+
+
+def test_slices_walk_over_the_chunks(tools):
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 4096)
+        before = data.copy()
+        kernel = ir.memory("update", tools.width)
+        # Five slices over four chunks: the first is done twice and so is as it was.
+        run(tools, kernel, memory.address, 4096, count=5, chunk=4096, chunks=4)
+        np.testing.assert_array_equal(data[:1024], before[:1024])
+        np.testing.assert_array_equal(data[1024:], -before[1024:])
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("fp32", np.float32), ("fp64", np.float64)])
+def test_chains_of_fused_multiply_adds_converge(tools, dtype, kind):
+    # a = a·x + y over and over tends to y / (1 - x).
+    with arena(1 << 21) as memory:
+        data = view(memory.address, 4096, kind)
+        data[:] = np.random.default_rng(0).random(4096) * 0.5 + 0.3
+        lanes = tools.width // data.itemsize
+        x, y = data[:lanes].copy(), data[lanes : 2 * lanes].copy()
+        run(tools, ir.fma(dtype, tools.width), memory.address, 0, passes=20)
+        np.testing.assert_allclose(data[2 * lanes : 3 * lanes], y / (1 - x), rtol=1e-4)
+
+
+def test_work_of_a_pass_is_counted_by_hand():
+    # 64-byte vectors of fp32: 16 lanes, 24 chains, 64 turns, 2 FLOP each.
+    assert ir.fma("fp32", 64).flops == 16 * 24 * 64 * 2
+    # Half of the chains add only: 12 chains of 2 and 12 of 1 FLOP.
+    assert ir.fma("fp32", 64, adds=True).flops == 16 * 64 * (12 * 2 + 12)
+    # 16-byte vectors of fp64: 2 lanes, 12 chains.
+    assert ir.fma("fp64", 16).flops == 2 * 12 * 64 * 2
+    # Two 16 x 32 bf16 tiles: 16 * 16 results of 32 multiply-adds; 64 of them a pass.
+    assert ir.tile("t", "tdpbf16ps", 16384).flops == 64 * 16384
+
+
+def test_two_threads_start_each_slice_together(tools):
+    import os
+
+    cpus = sorted(os.sched_getaffinity(0))[:2] if hasattr(os, "sched_getaffinity") else [0]
+    if len(cpus) < 2:
+        pytest.skip("one processor")
+    with arena(1 << 21) as memory:
+        places = (memory.address, memory.address + (1 << 20))
+        job = native.Job(kernel=ir.memory("update", tools.width), places=places, size=4096)
+        times = native.run_slices(tools, job, cpus, 7)
+    assert times.shape == (7,)
+    assert (times > 0).all()
+    assert native.one_way_s(tools, (cpus[0], cpus[1]), 100) > 0
+
+
+def test_the_callers_affinity_stays(tools):
+    import os
+
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("Linux only")
+    before = os.sched_getaffinity(0)
+    with arena(1 << 21) as memory:
+        run(tools, ir.memory("update", tools.width), memory.address, 4096)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_system_without_the_clock_is_refused(monkeypatch):
+    native.compiler.cache_clear()
+    monkeypatch.setattr(native.sys, "platform", "win32")
+    with pytest.raises(DeviceError, match="cannot be measured on win32 yet"):
+        native.compiler()
+    native.compiler.cache_clear()
+
+
+def test_memory_is_private_random_and_aligned():
+    with arena(3 << 20, seed=1) as one, arena(3 << 20, seed=2) as two:
+        assert one.address % (2 << 20) == 0
+        assert one.size == 4 << 20
+        first, second = (view(a.address, one.size // 4) for a in (one, two))
+        assert 0.3 <= first.min() < first.max() < 0.8001
+        assert not np.array_equal(first, second)
+        ctypes.memset(one.address, 0, one.size)
+        assert second.min() >= 0.3
