@@ -13,7 +13,7 @@ from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.ncu.table import is_ncu
 from gambrel.traces.points import is_points
-from gambrel.traces.source import decode, read_head
+from gambrel.traces.source import decode, read_head, without_collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,8 @@ def read(paths: str | Path | Sequence[str | Path]) -> Samples:
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     if not listed:
         raise InputError("name at least one file to read.")
-    parts = [_read_one(Path(path)) for path in listed]
+    with without_collector():
+        parts = [_read_one(Path(path)) for path in listed]
     return parts[0] if len(parts) == 1 else _join(parts)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,18 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),  # PowerShell's ">" writes this
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Millions of small objects without cycles: the collector would walk them over and over."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,17 +41,6 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, truncated, or without kernels and ops.
     """
-    # Millions of small objects without cycles: the collector would only walk them over and over.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return _read(path)
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _read(path: Path) -> Samples:
     trace = load(path)
     parts = _sort(trace)
     if not parts.kernels and not parts.ops and not parts.copies:

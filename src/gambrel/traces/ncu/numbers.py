@@ -46,7 +46,7 @@ class Locale:
 
 def looks_numeric(text: str) -> bool:
     """Whether a cell holds one number, in any locale."""
-    return _NUMBER.fullmatch(text) is not None
+    return text.isdecimal() or _NUMBER.fullmatch(text) is not None
 
 
 def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
@@ -81,6 +81,8 @@ def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
 
 def _proof(text: str) -> str:
     """The decimal mark that a cell proves; empty when it proves none."""
+    if text.isdecimal():
+        return ""
     text = _SPACED.sub("", text)
     dot, comma = text.rfind("."), text.rfind(",")
     if dot >= 0 and comma >= 0:

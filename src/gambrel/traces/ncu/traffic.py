@@ -6,6 +6,7 @@ Every definition that the file allows is kept; the first of a level is the one u
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import MeasuredTraffic
@@ -155,9 +156,7 @@ def measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tup
     """
     found: dict[str, list[tuple[Definition, Found]]] = {}
     rates: dict[str, tuple[Definition, float]] = {}
-    for definition in _DEFINITIONS:
-        if definition.counters[0] == "lts__t_sectors_aperture_sysmem" and cc not in _UNIFIED:
-            continue
+    for definition in _applicable(metrics.bases, cc in _UNIFIED):
         total = _total(metrics, definition)
         if total is not None:
             found.setdefault(definition.level, []).append((definition, total))
@@ -176,6 +175,17 @@ def measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tup
                 )
             )
     return tuple(traffic), tuple(notes)
+
+
+@lru_cache(maxsize=4096)
+def _applicable(bases: frozenset[str], unified: bool) -> tuple[Definition, ...]:
+    """Definitions whose counters are all there in some form."""
+    return tuple(
+        d
+        for d in _DEFINITIONS
+        if all(c in bases for c in d.counters)
+        and (unified or d.counters[0] != "lts__t_sectors_aperture_sysmem")
+    )
 
 
 def _total(metrics: Metrics, definition: Definition) -> Found | None:

@@ -177,7 +177,7 @@ def _whole(name: str, unit: str) -> bool:
 def _value(cell: tuple[str, str, str], locale: Locale) -> float | None:
     text, name, unit = cell
     try:
-        instanced = _INSTANCED.fullmatch(text)
+        instanced = _INSTANCED.fullmatch(text) if "(" in text else None
         if instanced is None:
             return locale.parse(text) * scale(unit)
         if instanced[1].strip():

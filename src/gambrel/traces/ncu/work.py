@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import Known, MeasuredWork
@@ -42,9 +43,13 @@ _VECTOR: Final[dict[str, dict[str, int]]] = {
 }
 #: Counters that exist on some chips only; absent means none of that kind, not unknown.
 _EXTRA: Final[dict[str, dict[str, int]]] = {
-    "fp32": {"fadd2": 2, "fmul2": 2, "ffma2": 4},
+    # Uniform instructions (ufadd, ...) of GB202 work for a whole warp of 32 threads.
+    "fp32": {"fadd2": 2, "fmul2": 2, "ffma2": 4, "ufadd": 32, "ufmul": 32, "uffma": 64},
     "fp8": {"qadd4": 4, "qmul4": 4, "qfma4": 8},
 }
+
+_THREAD: Final = "sm__sass_thread_inst_executed_op_{}_pred_on"
+_TWICE: Final = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x2"
 
 #: Chips on which the compiler moves constants with HFMA2.MMA: GA100, GA10B, GH100.
 _CONSTANT_MOVES: Final = frozenset({"8.0", "8.7", "9.0"})
@@ -111,41 +116,39 @@ def _missing(metrics: Metrics) -> str:
 
 def _vector(metrics: Metrics) -> tuple[tuple[MeasuredWork, ...], tuple[str, ...]]:
     found, notes = [], []
-    for dtype, factors in _VECTOR.items():
-        sums = {name: _thread_inst(metrics, name) for name in factors}
-        known = {name: s for name, s in sums.items() if s is not None}
-        if not known:
+    for dtype, factors in _present(metrics.bases).items():
+        parts = [(f, s) for n, f in factors.items() if (s := _thread_inst(metrics, n)) is not None]
+        if not parts:
             continue
-        absent = sorted(set(factors) - set(known))
+        absent = sorted(set(_VECTOR.get(dtype, {})) - set(factors))
         if absent:
             notes.append(f"{dtype}: {', '.join(absent)} not collected; the rest is a lower limit")
-        parts = [(factors[name], s) for name, s in known.items()]
-        for name, factor in _EXTRA.get(dtype, {}).items():
-            extra = _thread_inst(metrics, name)
-            if extra is not None:
-                parts.append((factor, extra))
-        # Uniform instructions of GB202 work for a whole warp of 32 threads.
-        for name, factor in (("ufadd", 32), ("ufmul", 32), ("uffma", 64)):
-            extra = _thread_inst(metrics, name) if dtype == "fp32" else None
-            if extra is not None:
-                parts.append((factor, extra))
         found.append(_add("vector", dtype, parts))
-    eight = [(f, s) for n, f in _EXTRA["fp8"].items() if (s := _thread_inst(metrics, n))]
-    if eight:
-        found.append(_add("vector", "fp8", eight))
-    half = next((w for w in found if w.dtype == "fp16" and w.flops), None)
-    if half:
-        notes.append("fp16: instructions counted as packed pairs (2, 2, 4 FLOP), an upper limit")
+        if dtype == "fp16" and found[-1].flops:
+            notes.append(
+                "fp16: instructions counted as packed pairs (2, 2, 4 FLOP), an upper limit"
+            )
     return tuple(found), tuple(notes)
 
 
+@lru_cache(maxsize=4096)
+def _present(bases: frozenset[str]) -> dict[str, dict[str, int]]:
+    """The factors of the counters that are there, by format."""
+    found: dict[str, dict[str, int]] = {}
+    for table in (_VECTOR, _EXTRA):
+        for dtype, factors in table.items():
+            for name, factor in factors.items():
+                if _THREAD.format(name) in bases or _TWICE.format(name) in bases:
+                    found.setdefault(dtype, {})[name] = factor
+    return found
+
+
 def _thread_inst(metrics: Metrics, name: str) -> Found | None:
-    base = f"sm__sass_thread_inst_executed_op_{name}_pred_on"
-    found = metrics.total(base)
+    found = metrics.total(_THREAD.format(name))
     if found is not None or "fma" not in name:
         return found
     # The roofline section exports twice the rate of FMA under a derived name.
-    twice = metrics.values.get(f"derived__smsp__sass_thread_inst_executed_op_{name}_pred_on_x2")
+    twice = metrics.values.get(_TWICE.format(name))
     cycles = metrics.cycles
     if twice is None or cycles is None:
         return None
