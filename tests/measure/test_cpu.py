@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.api import analyze
 from gambrel.device.files import load_file
 from gambrel.device.model import Kind

@@ -3,8 +3,8 @@
 A framework's call may contain others (``linear`` contains ``addmm``). The captured ops are on one
 of these levels. Walking down from the top, the first call whose name is that of a captured op
 stands for it with everything inside. What remains are two sequences of names that are equal when
-the run did what the capture says; where they differ, the longest common subsequences are matched
-and the rest is reported, on both sides.
+the run did what the capture says; where they differ, a longest common subsequence is matched and
+the rest is reported, on both sides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +66,9 @@ def join(calls: Sequence[Call], ops: Sequence[str]) -> Joined:
     found = list(_frontier(calls, set(ops)))
     times: list[float | None] = [None] * len(ops)
     matched = [False] * len(found)
-    for at, to, size in _matches([f.call.name for f in found], ops):
-        for i in range(size):
-            times[to + i] = found[at + i].time_s
-            matched[at + i] = True
+    for at, to in _matches(tuple(f.call.name for f in found), tuple(ops)):
+        times[to] = found[at].time_s
+        matched[at] = True
     unmatched = tuple(
         (f.call.name, f.time_s) for f, known in zip(found, matched, strict=True) if not known
     )
@@ -99,8 +99,45 @@ def _frontier(calls: Sequence[Call], names: Set[str]) -> Iterator[_Found]:
             yield from inside
 
 
-def _matches(calls: Sequence[str], ops: Sequence[str]) -> list[tuple[int, int, int]]:
-    if list(calls) == list(ops):
-        return [(0, 0, len(ops))]
-    blocks = SequenceMatcher(None, calls, ops, autojunk=False).get_matching_blocks()
-    return [(b.a, b.b, b.size) for b in blocks if b.size]
+#: Larger differences are aligned by a heuristic: the exact way takes time and memory of n · m.
+_EXACT = 4_000_000
+
+
+@lru_cache(maxsize=64)  # the steps of one run are alike
+def _matches(calls: tuple[str, ...], ops: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Pairs of positions with equal names, in order, as many as there can be."""
+    head = 0
+    while head < min(len(calls), len(ops)) and calls[head] == ops[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(calls), len(ops)) - head and calls[-1 - tail] == ops[-1 - tail]:
+        tail += 1
+    left, right = calls[head : len(calls) - tail], ops[head : len(ops) - tail]
+    find = _longest_common if len(left) * len(right) <= _EXACT else _heuristic
+    pairs = [(i, i) for i in range(head)]
+    pairs += [(head + i, head + j) for i, j in find(left, right)]
+    pairs += [(len(calls) - i, len(ops) - i) for i in range(tail, 0, -1)]
+    return tuple(pairs)
+
+
+def _longest_common(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """A longest common subsequence, the earliest pairs where there are several."""
+    lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i in range(len(left) - 1, -1, -1):
+        row, below = lengths[i], lengths[i + 1]
+        for j in range(len(right) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if left[i] == right[j] else max(below[j], row[j + 1])
+    i = j = 0
+    while i < len(left) and j < len(right):
+        if left[i] == right[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+
+
+def _heuristic(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[int, int]]:
+    for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+        yield from ((block.a + i, block.b + i) for i in range(block.size))

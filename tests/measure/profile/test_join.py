@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gambrel.measure.profile.join import Call, join, short_name
+
+
+def call(name, time_s, *children):
+    return Call(name=name, time_s=time_s, children=children)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("aten::addmm", "addmm"),
+        ("aten.addmm", "addmm"),
+        ("aten.add.Tensor", "add"),
+        ("aten::relu_", "relu"),
+        ("aten._softmax", "_softmax"),
+        ("transformers.mamba_selective_scan", "mamba_selective_scan"),
+        ("torchvision::nms", "nms"),
+        ("gambrel.step", "step"),
+    ],
+)
+def test_names_of_both_sides_meet(name, short):
+    assert short_name(name) == short
+
+
+def test_a_wrapper_around_one_op_is_its_time_and_views_are_other():
+    step = [
+        call("linear", 10.0, call("t", 1.0), call("addmm", 7.0, call("copy", 2.0))),
+        call("view", 0.5),
+        call("relu", 3.0, call("clamp_min", 2.5)),
+    ]
+    found = join(step, ["addmm", "relu"])
+    assert found.times_s == (10.0, 3.0)
+    assert found.unmatched == ()
+    assert found.other_s == 0.5
+
+
+def test_a_wrapper_around_several_ops_gives_each_its_own():
+    step = [call("linear", 10.0, call("mm", 6.0), call("add", 3.0))]
+    found = join(step, ["mm", "add"])
+    assert found.times_s == (6.0, 3.0)
+    assert found.other_s == 1.0
+
+
+def test_a_module_used_three_times_counts_three_times():
+    step = [call("mm", 1.0), call("mm", 2.0), call("mm", 4.0)]
+    assert join(step, ["mm", "mm", "mm"]).times_s == (1.0, 2.0, 4.0)
+
+
+def test_an_op_that_did_not_run_is_unknown_and_does_not_shift_the_others():
+    step = [call("mm", 1.0), call("softmax", 2.0), call("bmm", 3.0)]
+    found = join(step, ["mm", "add", "softmax", "bmm"])
+    assert found.times_s == (1.0, None, 2.0, 3.0)
+
+
+def test_a_call_that_is_no_captured_op_is_reported_with_its_time():
+    step = [call("mm", 1.0), call("add", 5.0), call("mm", 2.0)]
+    found = join([*step, call("add", 0.25)], ["mm", "mm", "add"])
+    assert found.times_s == (1.0, 2.0, 0.25)
+    assert found.unmatched == (("add", 5.0),)
+
+
+def test_nothing_ran():
+    assert join([], ["mm"]).times_s == (None,)
+    assert join([], []).times_s == ()
+
+
+names = st.lists(st.sampled_from(["mm", "add", "softmax", "copy"]), max_size=30)
+
+
+@given(names, st.lists(st.sampled_from(["view", "t"]), max_size=5))
+def test_equal_sequences_join_one_to_one_whatever_views_lie_between(ops, views):
+    step = [call(v, 0.125) for v in views] + [call(n, float(i)) for i, n in enumerate(ops)]
+    found = join(step, ops)
+    assert found.times_s == tuple(float(i) for i in range(len(ops)))
+    assert found.unmatched == ()
+    assert found.other_s == pytest.approx(0.125 * len(views))
+
+
+@given(names, names)
+def test_no_time_is_lost_or_counted_twice(ran, ops):
+    step = [call(n, 1.0) for n in ran]
+    found = join(step, ops)
+    known = sum(t for t in found.times_s if t is not None)
+    assert known + sum(t for _, t in found.unmatched) + found.other_s == pytest.approx(len(ran))

@@ -1,0 +1,137 @@
+"""``gambrel peaks`` and ``gambrel profile`` from arguments to output."""
+
+import json
+
+import pytest
+
+from gambrel.cli import run
+from gambrel.device.files import load_file
+from gambrel.measure import cpu, library
+from gambrel.measure.text import Row, compare, render_comparison
+
+
+@pytest.fixture
+def measured(survey, monkeypatch):
+    monkeypatch.setattr(cpu, "survey", lambda effort, progress=None: survey)
+    nothing = library.Attained(measurements=(), versions={})
+    monkeypatch.setattr(library, "attained", lambda steps: nothing)
+
+
+def test_peaks_prints_the_compact_view_and_every_figure(measured, survey, capsys):
+    assert run(["peaks", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("HardwarePeaks(peak_flops=")
+    for m in survey.measurements:
+        assert m.mix in out
+    assert "bytes are those that the program reads and writes" in out
+
+
+def test_peaks_as_json_is_json_and_nothing_else(measured, survey, capsys):
+    assert run(["peaks", "--json", "--compare", "epyc-9755"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["schema_version"] == 1
+    assert record["device"] == "cpu"
+    assert record["ridge_point"] == pytest.approx(record["peak_flops"] / record["peak_bandwidth"])
+    assert len(record["survey"]["measurements"]) == len(survey.measurements)
+    assert {row["ceiling"] for row in record["comparison"]} >= {"vector fp32", "DRAM"}
+
+
+def test_saved_peaks_are_hardware(measured, tmp_path, capsys):
+    path = tmp_path / "lab.toml"
+    assert run(["peaks", "--quick", "--save", str(path)]) == 0
+    assert load_file(path).id == "lab"
+    assert list(tmp_path.glob("*.tmp")) == []
+    capsys.readouterr()
+    assert run(["analyze", "resnet18", "--hardware", str(path), "-p", "fp32", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hardware"]["id"] == "lab"
+    assert run(["analyze", "resnet18", "--hardware", "this", "-p", "fp32"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--save", "lab.csv"], "a device file ends in .toml"),
+        (["--save", "/nowhere/lab.toml"], "there is no folder /nowhere"),
+        (["--device", "tpu"], "cannot measure 'tpu'"),
+        (["--compare", "h10000"], "unknown device 'h10000'"),
+        (["--precision", "fp33"], "unknown precision 'fp33'"),
+    ],
+)
+def test_peaks_refuses_in_one_line(measured, arguments, sentence, capsys):
+    assert run(["peaks", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_ceiling_is_low_below_four_fifths():
+    rows = [
+        Row(ceiling="a", unit="B/s", measured=79.0, published=100.0),
+        Row(ceiling="b", unit="B/s", measured=80.0, published=100.0),
+        Row(ceiling="c", unit="B/s", measured=None, published=100.0),
+    ]
+    assert [r.low for r in rows] == [True, False, False]
+    text = render_comparison(rows, "other").splitlines()
+    assert text[1].endswith("79.0%  low")
+    assert text[3].split() == ["c", "unknown", "100", "B/s", "unknown"]
+
+
+def test_ceilings_that_only_one_has_stay_in_the_comparison():
+    from gambrel.device.lookup import find
+
+    cpu_device, gpu_device = find("epyc-9755").device, find("a100").device
+    rows = {r.ceiling: r for r in compare(cpu_device, gpu_device)}
+    assert rows["matrix bf16"].measured is None
+    assert rows["matrix bf16"].published == 312e12
+    assert rows["vector fp32"].ratio == pytest.approx(22.1184 / 19.5)
+
+
+MODEL = """
+import torch
+def build():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
+    return model, torch.randn(2, 8)
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "my_model.py"
+    path.write_text(MODEL)
+    return f"{path}:build"
+
+
+def test_profile_prints_the_table_and_the_whole(measured, target, capsys):
+    assert run(["profile", target, "--device", "cpu", "--steps", "2", "--compare"]) == 0
+    out = capsys.readouterr().out
+    assert "End to end" in out
+    assert "Sum of ops" in out
+    assert "measured/bound" in out
+
+
+def test_profile_as_json_and_files(measured, target, tmp_path, capsys):
+    page, record = tmp_path / "p.html", tmp_path / "p.json"
+    files = ["--html", str(page), "--save", str(record)]
+    assert run(["profile", target, "-d", "a100", "--steps", "1", "--json", *files]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [op["type"] for op in out["ops"]] == ["matmul", "elementwise"]
+    assert json.loads(record.read_text())["ops"] == out["ops"]
+    assert "<html" in page.read_text(encoding="utf-8")[:200]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["resnet50"], "a profile needs a model with values"),
+        (["nowhere.py:build"], "nowhere.py"),
+        (["x.py:build", "--html", "/nowhere/p.html"], "there is no folder /nowhere"),
+    ],
+)
+def test_profile_refuses_in_one_line(arguments, sentence, capsys):
+    assert run(["profile", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
