@@ -13,9 +13,9 @@ from gambrel._version import __version__
 #: Public name → the module that holds it.
 _HOMES = {
     "Analysis": "gambrel.analysis.result",
-    "Bound": "gambrel.analysis.result",
-    "Estimate": "gambrel.analysis.result",
-    "Measures": "gambrel.analysis.result",
+    "Bound": "gambrel.analysis.measures",
+    "Estimate": "gambrel.analysis.measures",
+    "Measures": "gambrel.analysis.measures",
     "OpResult": "gambrel.analysis.result",
     "Ceiling": "gambrel.device.model",
     "Device": "gambrel.device.model",
@@ -93,7 +93,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
+    from gambrel.analysis.measures import Bound, Estimate, Measures
+    from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api import analyze, check, compare, load, load_model, select, sweep, what_if
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import gambrel
 from gambrel.analysis.energy import energy
 from gambrel.analysis.energy_constants import memory_energy, node_of, static_power, work_energy
-from gambrel.analysis.result import EngineWork, Estimate, Measures
+from gambrel.analysis.measures import EngineWork, Estimate, Measures
 from gambrel.device.catalog import list_devices
 from gambrel.device.lookup import find
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gambrel.analysis.result import (
-    Analysis,
-    Bound,
-    EngineWork,
-    Estimate,
-    Footprint,
-    Group,
-    Measures,
-    ModelInfo,
-    OpResult,
-    ResourceTime,
-    State,
-)
+from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime, State
+from gambrel.analysis.needs import Footprint
+from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
 from gambrel.device.model import Ceiling, Device, Fact, Kind, Link, MemoryLevel, Source
 
 SHEET = Source(

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gambrel.analysis.result import Analysis, EngineWork
+from gambrel.analysis.measures import EngineWork
+from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, SHAPES, Chart, Point, decades, describe
 from tests.report import samples
 

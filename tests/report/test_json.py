@@ -13,17 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.result import (
-    Analysis,
-    Bound,
-    EngineWork,
-    Estimate,
-    Group,
-    Measures,
-    OpResult,
-    ResourceTime,
-    State,
-)
+from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime, State
+from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import FileFormatError
 from gambrel.report import load_analyses, load_analysis, render, render_many
 from gambrel.report.json_ import to_data

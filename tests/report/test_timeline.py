@@ -10,7 +10,8 @@ import pytest
 
 import gambrel
 from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.result import Analysis, EnergyEstimate
+from gambrel.analysis.needs import EnergyEstimate
+from gambrel.analysis.result import Analysis
 from gambrel.cli import run
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.report import Options, load_analysis, write

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples import Known, place
 from gambrel.device.lookup import from_peaks
 from gambrel.errors import FileFormatError, GambrelError

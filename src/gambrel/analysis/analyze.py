@@ -17,17 +17,10 @@ from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
 from gambrel.analysis.levels import Step, cached_bound, describe_caches, with_levels
+from gambrel.analysis.measures import Bound, Measures, State
+from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import cast_map, check_precision, describe
-from gambrel.analysis.result import (
-    Analysis,
-    Bound,
-    Footprint,
-    Group,
-    Measures,
-    ModelInfo,
-    OpResult,
-    State,
-)
+from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
 from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision

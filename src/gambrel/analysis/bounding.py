@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.analysis.estimate.estimator import total as expected_total
 from gambrel.analysis.levels import add_levels
-from gambrel.analysis.result import Bound, EngineWork, Estimate, Measures, ResourceTime
+from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime
 from gambrel.device.model import Device
 from gambrel.device.roofs import Roof, host_link, main_memory, peer_link, resolve
 from gambrel.ops import Cost

@@ -11,7 +11,8 @@ from gambrel.analysis.energy_constants import (
     static_power,
     work_energy,
 )
-from gambrel.analysis.result import EnergyEstimate, EngineWork, Measures
+from gambrel.analysis.measures import EngineWork, Measures
+from gambrel.analysis.needs import EnergyEstimate
 from gambrel.device.model import Device, Source
 
 

@@ -8,14 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gambrel.analysis.result import (
-    EngineWork,
-    Estimate,
-    LevelTraffic,
-    Measures,
-    OpResult,
-    ResourceTime,
-)
+from gambrel.analysis.measures import EngineWork, Estimate, LevelTraffic, Measures, ResourceTime
+from gambrel.analysis.result import OpResult
 
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.liveness import lifetimes, live_bytes, peak_index
-from gambrel.analysis.result import Footprint
+from gambrel.analysis.needs import Footprint
 from gambrel.workload import Op, Role, Workload
 
 

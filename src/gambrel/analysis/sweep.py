@@ -18,8 +18,8 @@ from gambrel import roofline
 from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.measures import Bound
 from gambrel.analysis.precision import cast_map
-from gambrel.analysis.result import Bound
 from gambrel.device.model import Device
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError

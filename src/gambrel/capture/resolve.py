@@ -120,7 +120,9 @@ def _from_zoo(name: str, request: Request) -> Resolved:
 
 def _from_code(target: str, request: Request) -> Resolved:
     from gambrel.capture.files.python_source import load_target
+    from gambrel.capture.torch import ensure_torchvision
 
+    ensure_torchvision()  # the user's code may import it
     loaded = load_target(target, input_shapes=request.input_shapes)
     workload = _capture_live(loaded.model, loaded.args, loaded.kwargs, request, name=target)
     return Resolved(workload=workload)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Ceiling, Kind
 from gambrel.report.level_points import LevelChart, level_chart
 from gambrel.report.terms import rate_at_bound, title

@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.options import Options
 from gambrel.report.terms import DERIVED
 

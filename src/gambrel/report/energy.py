@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.result import Analysis, EnergyEstimate
+from gambrel.analysis.needs import EnergyEstimate
+from gambrel.analysis.result import Analysis
 from gambrel.units import format_number, format_si
 
 #: Figures of `EnergyEstimate` that follow from its stored fields; written beside them.

@@ -9,15 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.analysis.result import (
-    SCHEMA_VERSION,
-    Analysis,
-    Footprint,
-    Group,
-    Measures,
-    OpResult,
-    State,
-)
+from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.needs import Footprint
+from gambrel.analysis.result import SCHEMA_VERSION, Analysis, Group, OpResult
 from gambrel.errors import FileFormatError
 from gambrel.report.energy import DERIVED as DERIVED_ENERGY
 from gambrel.report.options import Options

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.levels import cached_time
-from gambrel.analysis.result import Analysis, Measures
+from gambrel.analysis.measures import Measures
+from gambrel.analysis.result import Analysis
 
 #: Colours of the levels on a light and on a dark ground, from the palette of the bounds (Okabe and
 #: Ito), from the coolest for the memory that is farthest from the arithmetic.

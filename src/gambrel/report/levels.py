@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gambrel.analysis.levels import binding_level
-from gambrel.analysis.result import Analysis, LevelTraffic, OpResult
+from gambrel.analysis.measures import LevelTraffic
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Column, line, show, table
 from gambrel.report.options import Options
 from gambrel.report.summary import slowest

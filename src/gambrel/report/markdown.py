@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gambrel.analysis.result import Analysis, Measures, OpResult, State
+from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput, title

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gambrel.analysis.fold import fold
-from gambrel.analysis.result import Analysis, Bound, Estimate, Measures, OpResult
+from gambrel.analysis.measures import Bound, Estimate, Measures
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.energy import energy_lines
 from gambrel.report.terms import rate_at_bound, sizes, throughput
 from gambrel.units import format_capacity, format_number, format_percent, format_si

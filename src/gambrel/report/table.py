@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.result import Analysis, Estimate, Measures, OpResult, State
+from gambrel.analysis.measures import Estimate, Measures, State
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Align, Column, beside, hanging, line, listed, show, table
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, slowest, summary, verdict

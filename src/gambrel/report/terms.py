@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.result import UNITS, Analysis, Measures
+from gambrel.analysis.measures import Measures
+from gambrel.analysis.result import Analysis
+from gambrel.analysis.units_of import UNITS
 
 #: Figures of `Measures` that follow from its stored fields; written beside them everywhere.
 DERIVED: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gambrel.analysis.advise.whatif import Difference, Point, Side, WhatIf
-from gambrel.analysis.result import Estimate
+from gambrel.analysis.measures import Estimate
 from gambrel.report.advice_json import document
 from gambrel.report.layout import Column, line, listed, show, table
 from gambrel.report.options import Options

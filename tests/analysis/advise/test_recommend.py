@@ -7,7 +7,7 @@ from gambrel.analysis.advise.explore import kinds_of
 from gambrel.analysis.advise.recommend import advise, attained_share, recommend
 from gambrel.analysis.advise.whatif import with_change
 from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.device.model import MemoryLevel

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gambrel.analysis.advise.figures import Facts, figure
 from gambrel.analysis.advise.limits import Limit
 from gambrel.analysis.advise.verdict import Verdict, judge, worst
-from gambrel.analysis.result import Estimate
+from gambrel.analysis.measures import Estimate
 
 
 def estimate(value, low, high):

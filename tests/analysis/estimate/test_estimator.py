@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, total
 from gambrel.analysis.estimate.features import RULES
-from gambrel.analysis.result import Estimate
+from gambrel.analysis.measures import Estimate
 from gambrel.device import catalog
 from gambrel.errors import UnknownNameError
 from gambrel.ops import cost, is_free, kinds

@@ -7,7 +7,7 @@ import pytest
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.fusion import Stack
 from gambrel.analysis.fusion.measures import with_launches
-from gambrel.analysis.result import Bound, Estimate
+from gambrel.analysis.measures import Bound, Estimate
 from gambrel.capture import zoo
 from gambrel.device.lookup import find
 from gambrel.errors import InputError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gambrel.analysis.result import Analysis, Bound, Measures
+from gambrel.analysis.measures import Bound, Measures
+from gambrel.analysis.result import Analysis
 from gambrel.dtypes import width_bytes
 
 #: An op that attains less than this share of its roof, and takes more than this share of the time.

@@ -10,7 +10,7 @@ import msgspec
 from gambrel.analysis.advise.figures import Facts, Figure, figure
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.advise.limits import METRICS
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.device.model import Device
 from gambrel.errors import InputError, UnknownNameError
 

@@ -13,7 +13,9 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.advise.limits import METRICS, format_metric
-from gambrel.analysis.result import Analysis, EnergyEstimate, Estimate
+from gambrel.analysis.measures import Estimate
+from gambrel.analysis.needs import EnergyEstimate
+from gambrel.analysis.result import Analysis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,9 @@ from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.estimate.estimator import total
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
+from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures
 from gambrel.analysis.precision import cast_map
-from gambrel.analysis.result import Analysis, Bound, EngineWork, Estimate, Measures
+from gambrel.analysis.result import Analysis
 from gambrel.analysis.traffic import IdealTraffic
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory

@@ -12,7 +12,8 @@ from gambrel.analysis.advise.changes import CATALOGUE, case_of, describe_changes
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.fleet import Point
 from gambrel.analysis.estimate import Calibration
-from gambrel.analysis.result import Analysis, Bound
+from gambrel.analysis.measures import Bound
+from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.units import format_percent
 

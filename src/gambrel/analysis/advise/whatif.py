@@ -10,7 +10,8 @@ import msgspec
 from gambrel.analysis.advise.changes import apply_changes, case_of, describe_changes
 from gambrel.analysis.advise.figures import items_of
 from gambrel.analysis.estimate import Calibration
-from gambrel.analysis.result import Analysis, Bound, Estimate, Group, Measures, OpResult
+from gambrel.analysis.measures import Bound, Estimate, Measures
+from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import InputError
 
 

@@ -13,7 +13,7 @@ from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
-from gambrel.analysis.result import Estimate
+from gambrel.analysis.measures import Estimate
 from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, maximum, minimum

@@ -19,7 +19,7 @@ from gambrel.analysis.fusion.costs import fused_costs, kernel_costs, launches
 from gambrel.analysis.fusion.kernel import Kernel, Stack, parse_stack
 from gambrel.analysis.fusion.program import Priced
 from gambrel.analysis.fusion.stacks import group
-from gambrel.analysis.result import Estimate, Measures, ResourceTime
+from gambrel.analysis.measures import Estimate, Measures, ResourceTime
 from gambrel.ops import Cost, OpView
 from gambrel.workload import Workload
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gambrel.analysis.levels.hierarchy import hierarchy_of
 from gambrel.analysis.levels.predict import USABLE, Step, Traffic, predict
-from gambrel.analysis.result import LevelTraffic, Measures, OpResult
+from gambrel.analysis.measures import LevelTraffic, Measures
+from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
 from gambrel.units import format_percent, format_si
 from gambrel.workload import Workload

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples.aggregate import aggregate, merge
 from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.analysis.samples.warn import above_roof, warnings_of, warnings_together

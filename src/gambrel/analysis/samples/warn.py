@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from gambrel.analysis.result import Bound
+from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples.records import Known, Sample
 from gambrel.units import format_number, format_si
 

@@ -1,0 +1,237 @@
+"""What is known of one scope: an op, a module, a kind, or the whole. Data only."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import SupportsFloat
+
+import msgspec
+
+
+class Bound(StrEnum):
+    """The resource that limits, by work/peak; a tie at the ridge is COMPUTE."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    NETWORK = "network"
+    OVERHEAD = "overhead"
+
+
+class State(StrEnum):
+    """What is known of an op's cost."""
+
+    COUNTED = "counted"
+    FREE = "free"
+    UNMODELLED = "unmodelled"
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A time with its range. Used as a number (``float()``, ``<``, formats) it is its value.
+
+    Attributes:
+        value: Seconds.
+        low: Lower end of the range, s.
+        high: Upper end, s.
+        confidence: ``high``, ``medium`` or ``low``.
+        reason: Why that confidence.
+        overhead_s: Part of the value in which kernels start and end, s.
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: str
+    reason: str
+    overhead_s: float = 0.0
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return self.value < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return self.value <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return self.value > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return self.value >= float(other)
+
+    @property
+    def overhead_share(self) -> float:
+        """Share of the value in which kernels start and end."""
+        return self.overhead_s / self.value if self.value else 0.0
+
+
+class EngineWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Work on one engine in one number format, and the roof it was held against.
+
+    Attributes:
+        work_class: ``matrix``, ``vector`` or ``special``: the class of the work.
+        dtype: Number format of the work.
+        flops: FLOP (function evaluations for ``special``).
+        engine: Engine of the device that serves it; empty when the device has no known roof.
+        engine_dtype: Format of the roof (differs from ``dtype`` after a fallback).
+        peak_flop_per_s: That roof; None when unknown.
+        time_s: ``flops / peak``; None when the roof is unknown.
+    """
+
+    work_class: str
+    dtype: str
+    flops: int
+    engine: str = ""
+    engine_dtype: str = ""
+    peak_flop_per_s: float | None = None
+    time_s: float | None = None
+
+
+class ResourceTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a scope keeps one resource busy at its peak rate.
+
+    Attributes:
+        resource: An engine (``matrix``, ``vector``, ...), a memory level (``DRAM``) or a link.
+        bound: The class of bound that it stands for.
+        time_s: Work / peak.
+        utilization: Share of the resource in use at the bound time.
+    """
+
+    resource: str
+    bound: Bound
+    time_s: float
+    utilization: float
+
+
+class LevelTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scope asks of one memory level; see docs/levels.md.
+
+    Attributes:
+        name: ``DRAM``, ``LLC``, ``L2`` or ``L1``.
+        traffic_bytes: Bytes that the level supplies or takes, on the way to the arithmetic.
+        flops: Work of the scope, as `Measures.flops`.
+        peak_byte_per_s: Bandwidth of the level; None when unknown.
+        time_s: ``traffic_bytes / peak_byte_per_s``; None when the bandwidth is unknown.
+    """
+
+    name: str
+    traffic_bytes: int
+    flops: int
+    peak_byte_per_s: float | None = None
+    time_s: float | None = None
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte at this level; 0 without work, infinite without traffic."""
+        if self.flops == 0:
+            return 0.0
+        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one scope: an op, a module, a kind, or the whole.
+
+    ``flops`` is the work on the scope's main class of engine: matrix work where there is any (the
+    figure that papers publish as "FLOPs"), otherwise vector arithmetic. Matrix and vector work are
+    never added to one number, because no single roof applies to their sum.
+
+    Attributes:
+        matrix_flops: Multiply-accumulate work, FLOP (FMA = 2).
+        vector_flops: Element-wise and reduction arithmetic, FLOP.
+        special_ops: Transcendental function evaluations.
+        read_bytes: Compulsory bytes read from the memory level of the roof, eager execution.
+        write_bytes: Compulsory bytes written.
+        link_bytes: Bytes over the link to other devices or the host.
+        work: The same work by engine and number format, with the roofs used.
+        times: Busy time of each resource.
+        bound: The resource class with the largest busy time; None for no work and no traffic.
+        bound_time_s: No run is faster (data that stayed in cache apart); None when nothing that
+            the scope needs has a known roof.
+        expected_time_s: What a stopwatch will show, never below the bound; None when nothing is
+            known that the device could borrow.
+        peak_flop_per_s: Roof of the main engine; None when unknown.
+        peak_byte_per_s: Roof of the memory; None when unknown.
+        time_share: Share of the whole's bound time.
+        levels: Predicted traffic of each memory level, outermost first: reuse inside an op and
+            between ops counted; empty when the scope is unmodelled or has no known memory.
+    """
+
+    matrix_flops: int = 0
+    vector_flops: int = 0
+    special_ops: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    link_bytes: int = 0
+    work: tuple[EngineWork, ...] = ()
+    times: tuple[ResourceTime, ...] = ()
+    bound: Bound | None = None
+    bound_time_s: float | None = None
+    expected_time_s: Estimate | None = None
+    peak_flop_per_s: float | None = None
+    peak_byte_per_s: float | None = None
+    time_share: float | None = None
+    levels: tuple[LevelTraffic, ...] = ()
+
+    @property
+    def flops(self) -> int:
+        """Work on the main class of engine, FLOP."""
+        return self.matrix_flops or self.vector_flops
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes read and written."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte; 0 without work, infinite without traffic."""
+        if self.flops == 0:
+            return 0.0
+        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+
+    @property
+    def ridge_point(self) -> float | None:
+        """FLOP/byte at which the main engine's roof meets the memory's; None when unknown."""
+        if self.peak_flop_per_s is None or self.peak_byte_per_s is None:
+            return None
+        return self.peak_flop_per_s / self.peak_byte_per_s
+
+    @property
+    def attainable_flop_per_s(self) -> float | None:
+        """``min(peak, intensity * bandwidth)``; None when a roof is unknown."""
+        if self.peak_flop_per_s is None:
+            return None
+        if self.peak_byte_per_s is None or math.isinf(self.arithmetic_intensity):
+            return self.peak_flop_per_s
+        return min(self.peak_flop_per_s, self.arithmetic_intensity * self.peak_byte_per_s)
+
+    @property
+    def compute_utilization(self) -> float | None:
+        """Share of the busiest engine's peak in use when running at the bound."""
+        return self._utilization(Bound.COMPUTE)
+
+    @property
+    def memory_utilization(self) -> float | None:
+        """Share of the memory bandwidth in use when running at the bound."""
+        return self._utilization(Bound.MEMORY)
+
+    @property
+    def network_utilization(self) -> float | None:
+        """Share of the link's bandwidth in use when running at the bound."""
+        return self._utilization(Bound.NETWORK)
+
+    def _utilization(self, bound: Bound) -> float | None:
+        """None when something that the resource must serve has no known roof."""
+        if self.bound_time_s is None:
+            return None
+        busy = [t.utilization for t in self.times if t.bound is bound]
+        demanded = {
+            Bound.COMPUTE: bool(self.flops),
+            Bound.MEMORY: bool(self.traffic_bytes),
+            Bound.NETWORK: bool(self.link_bytes),
+        }[bound]
+        return max(busy, default=None if demanded else 0.0)

@@ -1,0 +1,93 @@
+"""What a run needs besides time: memory and energy. Data only."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gambrel.device.model import Source
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that the model needs at once: what is alive at the op where most is.
+
+    Attributes:
+        weights_bytes: Parameters and buffers.
+        activations_bytes: Intermediates, inputs and outputs alive then.
+        kv_cache_bytes: Key/value cache and recurrent state.
+        gradients_bytes: Gradients alive then, when training.
+        optimizer_bytes: Optimizer state, when training.
+        peak_op: Name of that op.
+        capacity_bytes: Of the device; None when unknown.
+        fits: Whether it fits; None when unknown.
+    """
+
+    weights_bytes: int
+    activations_bytes: int
+    kv_cache_bytes: int = 0
+    gradients_bytes: int = 0
+    optimizer_bytes: int = 0
+    peak_op: str = ""
+    capacity_bytes: int | None = None
+    fits: bool | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all parts."""
+        return (
+            self.weights_bytes
+            + self.activations_bytes
+            + self.kv_cache_bytes
+            + self.gradients_bytes
+            + self.optimizer_bytes
+        )
+
+
+class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimate of the energy of one run; never a measurement. See docs/energy.md.
+
+    Attributes:
+        energy_j: J; None where a part has no published constant.
+        static_j: Share that is drawn whatever the device does, over ``time_s``.
+        compute_j: Arithmetic.
+        memory_j: Traffic of the main memory.
+        energy_upper_bound_j: Thermal design power for ``time_s``; None when either is unknown.
+        capped: Whether the sum of the parts was above that bound.
+        time_s: Seconds that the estimate is for.
+        time_kind: ``expected`` or ``bound``.
+        inferences: Items that the run handles.
+        confidence: ``low``, or ``unknown`` without an estimate.
+        reason: Why.
+        missing: What no constant was found for.
+        notes: What else is left out or assumed.
+        sources: Where the constants come from.
+    """
+
+    energy_j: float | None
+    static_j: float | None
+    compute_j: float | None
+    memory_j: float | None
+    energy_upper_bound_j: float | None
+    capped: bool
+    time_s: float | None
+    time_kind: str
+    inferences: int
+    confidence: str
+    reason: str
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def average_power_w(self) -> float | None:
+        """Estimated energy over time, W."""
+        return self.energy_j / self.time_s if self.energy_j is not None and self.time_s else None
+
+    @property
+    def energy_per_inference_j(self) -> float | None:
+        """Estimated J for one item."""
+        return None if self.energy_j is None else self.energy_j / self.inferences
+
+    @property
+    def inferences_per_j(self) -> float | None:
+        """Items for one J of the estimate."""
+        return self.inferences / self.energy_j if self.energy_j else None
