@@ -12,7 +12,10 @@ from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.ncu.table import is_ncu
+from gambrel.traces.nsys import is_sqlite
+from gambrel.traces.perf import is_likwid, is_perf
 from gambrel.traces.points import is_points
+from gambrel.traces.rocprof import is_rocprof
 from gambrel.traces.source import decode, read_head, without_collector
 
 
@@ -34,15 +37,22 @@ class Format:
 FORMATS: Final = (
     Format(name="Nsight Compute CSV", sniff=lambda _, text: is_ncu(text), module="ncu.reader"),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
+    Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
+    Format(name="rocprof CSV", sniff=lambda _, text: is_rocprof(text), module="rocprof"),
+    Format(name="perf stat -x,", sniff=lambda _, text: is_perf(text), module="perf"),
+    Format(name="likwid CSV", sniff=lambda _, text: is_likwid(text), module="likwid"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
-#: Beginnings of files that people try, and what to do with them.
-_REFUSED: Final = (
-    (b"NVR\0", "an Nsight Compute report; its format is private. Export it (no GPU needed): "),
-    (b"PK\x03\x04", "a zip archive; unpack it and name the files in it. "),
-)
-_EXPORT: Final = "ncu --import {path} --csv --page raw --print-units base > report.csv"
+#: Files that people try and whose format is private: suffix → what it is and the command to type.
+_PRIVATE: Final = {
+    ".ncu-rep": (
+        "an Nsight Compute report",
+        "ncu --import {path} --csv --page raw --print-units base > report.csv",
+    ),
+    ".nsys-rep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
+    ".qdrep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
+}
 
 
 def read(paths: str | Path | Sequence[str | Path]) -> Samples:
@@ -66,11 +76,13 @@ def read(paths: str | Path | Sequence[str | Path]) -> Samples:
 def _read_one(path: Path) -> Samples:
     head = read_head(path)
     text = decode(head)
-    if path.suffix in {".ncu-rep", ".ncu-repz"}:
-        raise FileFormatError(f"{path} is {_REFUSED[0][1]}{_EXPORT.format(path=path)}")
-    for start, what in _REFUSED:
-        if head.startswith(start):
-            raise FileFormatError(f"{path} is {what}{_EXPORT.format(path=path)}")
+    suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix
+    if suffix in _PRIVATE and not is_sqlite(head):
+        what, command = _PRIVATE[suffix]
+        raise FileFormatError(
+            f"{path} is {what}, whose format is private; export it (no GPU needed): "
+            f"{command.format(path=path)}"
+        )
     for found in FORMATS:
         if found.sniff(head, text):
             module = importlib.import_module(f"gambrel.traces.{found.module}")

@@ -1,0 +1,89 @@
+"""The CSV output of likwid-perfctr (``-O``): one sample a group and region."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+from gambrel.errors import FileFormatError
+from gambrel.traces.source import decode, read_bytes
+
+_FORMATS: Final = {"DP": "fp64", "SP": "fp32", "HP": "fp16"}
+_LEVELS: Final = {"Memory": "DRAM", "L3": "LLC", "L2": "L2"}
+
+
+def read(path: Path) -> Samples:
+    """Reads the derived metrics of each table: rates, volumes, time.
+
+    Raises:
+        FileFormatError: Not readable, or without metrics.
+    """
+    reader = csv.reader(decode(read_bytes(path)).splitlines())
+    tables: dict[str, dict[str, float]] = {}
+    name = path.stem
+    try:
+        for row in reader:
+            if row and row[0] == "TABLE":
+                name = " ".join(dict.fromkeys(c for c in row[1:4] if c)) or name
+            elif len(row) >= 2 and (value := _value(row)) is not None:
+                # The table of sums ("... STAT") comes after that of single threads and wins.
+                tables.setdefault(name, {}).setdefault(row[0].removesuffix(" STAT"), value)
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
+    samples = [s for n, m in tables.items() if (s := _sample(n, m)) is not None]
+    if not samples:
+        raise FileFormatError(f"{path}: no metric with FLOP/s or a data volume.")
+    return Samples(format="likwid", sources=(str(path),), launches=tuple(samples))
+
+
+def _value(row: list[str]) -> float | None:
+    """Sum over threads for what adds up, the longest time for the time."""
+    numbers = []
+    for cell in row[1:]:
+        try:
+            value = float(cell)
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            numbers.append(value)
+    if not numbers:
+        return None
+    if row[0].endswith(" STAT"):  # sum, minimum, maximum, average
+        return numbers[2] if row[0].startswith("Runtime") and len(numbers) > 2 else numbers[0]
+    return max(numbers) if row[0].startswith("Runtime") else sum(numbers)
+
+
+def _sample(name: str, metrics: Mapping[str, float]) -> Sample | None:
+    time = next((v for n, v in metrics.items() if n.startswith("Runtime") and v > 0), None)
+    work, traffic = [], []
+    for label, value in metrics.items():
+        head = label.split()[0]
+        if head in _FORMATS and "FLOP/s" in label and time:
+            scale = 1e9 if "GFLOP" in label else 1e6
+            flops = round(value * scale * time)
+            how = f"likwid {label} x time"
+            work.append(
+                MeasuredWork(work_class="vector", dtype=_FORMATS[head], flops=flops, how=how)
+            )
+        elif "data volume [GBytes]" in label and head in _LEVELS and label.count("volume") == 1:
+            if "load" in label or "evict" in label or "read" in label or "write" in label:
+                continue
+            traffic.append(
+                MeasuredTraffic(
+                    level=_LEVELS[head], traffic_bytes=round(value * 1e9), how=f"likwid {label}"
+                )
+            )
+    if not work and not traffic:
+        return None
+    return Sample(
+        name=name,
+        time_s=time,
+        state=Known.COUNTED if work else Known.MISSING,
+        why="" if work else "the group has no FLOP/s",
+        work=tuple(work),
+        traffic=tuple(traffic),
+    )

@@ -1,0 +1,249 @@
+"""CSV files of AMD's profilers: rocprof, rocprofv3, rocprof-compute, and its measured roofs.
+
+Work = 64 x (ADD + MUL + 2 FMA + TRANS) of each vector format, because a wave has 64 lanes (lanes
+that are masked out are counted as well), and 512 x the MFMA_MOPS counters. Sums come before ratios.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.errors import FileFormatError
+from gambrel.traces.source import decode, read_bytes
+
+FORMAT: Final = "rocprof CSV"
+_LANES: Final = 64
+_MOPS: Final = 512
+_NAMES: Final = ("Kernel_Name", "KernelName", "Name", "kernel_name")
+_STARTS: Final = ("Start_Timestamp", "BeginNs", "Start_Ns")
+_ENDS: Final = ("End_Timestamp", "EndNs", "End_Ns")
+_TOTALS: Final = ("DurationNs", "TotalDurationNs", "Duration_Ns")
+_DISPATCH: Final = ("Dispatch_Id", "Dispatch_ID", "Index", "Correlation_Id")
+_VECTOR: Final = {"F16": "fp16", "F32": "fp32", "F64": "fp64"}
+_MATRIX: Final = {
+    "F64": "fp64",
+    "F32": "fp32",
+    "F16": "fp16",
+    "BF16": "bf16",
+    "F8": "fp8",
+    "I8": "int8",
+}
+_ROOFS: Final = (
+    ("vector", "fp32", ("FP32Flops",)),
+    ("vector", "fp64", ("FP64Flops",)),
+    ("matrix", "fp64", ("MFMAF64Flops",)),
+    ("matrix", "fp32", ("MFMAF32Flops",)),
+    ("matrix", "fp16", ("MFMAF16Flops",)),
+    ("matrix", "bf16", ("MFMABF16Flops",)),
+    ("matrix", "fp8", ("MFMAF8Flops",)),
+    ("matrix", "int8", ("MFMAI8Ops",)),
+)
+_LEVELS: Final = (("DRAM", "HBMBw"), ("L2", "L2Bw"), ("L1", "L1Bw"), ("shared", "LDSBw"))
+
+
+def is_rocprof(text: str) -> bool:
+    """Whether text begins like a table of one of AMD's profilers."""
+    line = text.lstrip("\ufeff\r\n ").partition("\n")[0]
+    cells = {c.strip().strip('"') for c in line.split(",")}
+    named = bool(cells & set(_NAMES))
+    timed = bool(cells & {*_STARTS, *_TOTALS}) or "Counter_Name" in cells
+    return (named and timed) or {"HBMBw", "L2Bw"} <= cells
+
+
+def read(path: Path) -> Samples:
+    """Reads a table of kernels or of measured roofs.
+
+    Raises:
+        FileFormatError: Not readable, or without a usable row.
+    """
+    lines = decode(read_bytes(path)).lstrip("\ufeff").splitlines()
+    reader = csv.DictReader(lines)
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
+    columns = [c.strip() for c in reader.fieldnames or ()]
+    if "HBMBw" in columns:
+        return _roofs(rows, path)
+    skipped: dict[str, int] = {}
+    launches = _kernels(rows, columns, skipped)
+    if not launches:
+        raise FileFormatError(f"{path}: no row with a kernel.")
+    return Samples(format=FORMAT, sources=(str(path),), launches=tuple(launches), skipped=skipped)
+
+
+Row = Mapping[str, str]
+
+
+def _kernels(rows: Sequence[Row], columns: Sequence[str], skipped: dict[str, int]) -> list[Sample]:
+    if "Counter_Name" not in columns:
+        found = [(row, _counters(row, columns)) for row in rows]
+    else:
+        found = _gathered(rows)
+    samples = []
+    for row, counters in found:
+        sample = _sample(row, counters)
+        if sample is None:
+            skipped["rows without a kernel or with a negative time"] = (
+                skipped.get("rows without a kernel or with a negative time", 0) + 1
+            )
+        else:
+            samples.append(sample)
+    return samples
+
+
+def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in columns:
+        # rocprof writes one column an instance ("TCC_HIT[0]") or the sum ("TCC_HIT_sum").
+        base = name.partition("[")[0].removesuffix("_sum")
+        if base.startswith(("SQ_", "TCC_", "TCP_", "GRBM_", "TA_")):
+            value = _number(row.get(name))
+            if value is not None:
+                found[base] = found.get(base, 0.0) + value
+    return found
+
+
+def _gathered(rows: Sequence[Row]) -> list[tuple[Row, dict[str, float]]]:
+    """rocprofv3 writes one row a counter: they are put together by dispatch."""
+    found: dict[tuple[str, ...], tuple[Row, dict[str, float]]] = {}
+    for row in rows:
+        key = tuple(str(row.get(c, "")) for c in (*_DISPATCH, "Process_Id", "Agent_Id"))
+        counters = found.setdefault(key, (row, {}))[1]
+        value = _number(row.get("Counter_Value"))
+        name = (row.get("Counter_Name") or "").removesuffix("_sum")
+        if name and value is not None:
+            counters[name] = counters.get(name, 0.0) + value
+    return list(found.values())
+
+
+def _sample(row: Row, counters: Mapping[str, float]) -> Sample | None:
+    name = _first(row, _NAMES)
+    time = _time(row)
+    if not name or (time is not None and time < 0):
+        return None
+    work = _work(counters)
+    return Sample(
+        name=name.removesuffix(".kd"),
+        count=int(_number(row.get("Calls")) or 1),
+        time_s=time,
+        state=Known.COUNTED if work else Known.MISSING,
+        why="" if work else "no SQ_INSTS_VALU counters were collected",
+        work=work,
+        traffic=tuple(_traffic(counters)),
+        grid=_first(row, ("Grid_Size", "grd", "Grid_Size_X")),
+        block=_first(row, ("Workgroup_Size", "wgr", "Workgroup_Size_X")),
+    )
+
+
+def _time(row: Row) -> float | None:
+    total = _number(_first(row, _TOTALS))
+    if total is not None:
+        return total * 1e-9
+    start, end = _number(_first(row, _STARTS)), _number(_first(row, _ENDS))
+    return (end - start) * 1e-9 if start is not None and end is not None else None
+
+
+def _first(row: Row, names: Sequence[str]) -> str:
+    return next((str(row[n]).strip() for n in names if row.get(n)), "")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is None or math.isfinite(value) else None
+
+
+def _work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:
+    found = []
+    for suffix, dtype in _MATRIX.items():
+        count = counters.get(f"SQ_INSTS_VALU_MFMA_MOPS_{suffix}")
+        if count is not None:
+            how = f"SQ_INSTS_VALU_MFMA_MOPS_{suffix} x {_MOPS}"
+            found.append(_one("matrix", dtype, count * _MOPS, how))
+    for suffix, dtype in _VECTOR.items():
+        parts = {"ADD": 1, "MUL": 1, "FMA": 2, "TRANS": 1}
+        known = {n: counters[k] for n in parts if (k := f"SQ_INSTS_VALU_{n}_{suffix}") in counters}
+        if known:
+            lanes = sum(parts[n] * v for n, v in known.items())
+            how = f"{_LANES} x ({' + '.join(known)}, FMA = 2), masked lanes included"
+            found.append(_one("vector", dtype, lanes * _LANES, how))
+    return tuple(found)
+
+
+def _one(work_class: str, dtype: str, flops: float, how: str) -> MeasuredWork:
+    return MeasuredWork(work_class=work_class, dtype=dtype, flops=round(flops), how=how)
+
+
+def _traffic(c: Mapping[str, float]) -> list[MeasuredTraffic]:
+    found = []
+    reads, writes = c.get("TCC_EA_RDREQ", c.get("TCC_EA0_RDREQ")), _writes(c)
+    if reads is not None and writes is not None:
+        short = c.get("TCC_EA_RDREQ_32B", c.get("TCC_EA0_RDREQ_32B", 0.0))
+        wide = c.get("TCC_BUBBLE", 0.0)  # of 128 bytes, on MI300
+        size = 128 * wide + 64 * (reads - wide - short) + 32 * short + writes
+        found.append(_level("DRAM", size, "TCC_EA requests x 32, 64, 128 bytes"))
+    parts = ("TCC_READ", "TCC_WRITE", "TCC_ATOMIC")
+    names = [n for n in ("TCP_TCC_READ_REQ", "TCP_TCC_WRITE_REQ") if n in c]
+    if len(names) == 2:
+        total = sum(v for n, v in c.items() if n.startswith("TCP_TCC_") and n.endswith("_REQ"))
+        found.append(_level("L2", 64 * total, "TCP_TCC requests x 64"))
+    elif {"TCC_READ", "TCC_WRITE"} <= set(c):
+        found.append(_level("L2", 64 * sum(c.get(n, 0.0) for n in parts), "TCC requests x 64"))
+    accesses = c.get("TCP_TOTAL_CACHE_ACCESSES")
+    if accesses is not None:
+        line = 128 if "TCC_BUBBLE" in c else 64
+        found.append(_level("L1", line * accesses, f"TCP_TOTAL_CACHE_ACCESSES x {line}"))
+    if {"SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"} <= set(c):
+        cycles = c["SQ_LDS_IDX_ACTIVE"] - c["SQ_LDS_BANK_CONFLICT"]
+        found.append(_level("shared", 128 * cycles, "LDS cycles without conflicts x 4 x 32 banks"))
+    return found
+
+
+def _writes(c: Mapping[str, float]) -> float | None:
+    total = c.get("TCC_EA_WRREQ", c.get("TCC_EA0_WRREQ"))
+    wide = c.get("TCC_EA_WRREQ_64B", c.get("TCC_EA0_WRREQ_64B"))
+    if total is None or wide is None:
+        return None
+    return 64 * wide + 32 * (total - wide)
+
+
+def _level(level: str, size: float, how: str) -> MeasuredTraffic:
+    return MeasuredTraffic(level=level, traffic_bytes=max(round(size), 0), how=how)
+
+
+def _roofs(rows: Sequence[Row], path: Path) -> Samples:
+    if not rows:
+        raise FileFormatError(f"{path}: the table of roofs has no row.")
+    row = rows[0]
+    source = Source(title=f"rocprof-compute, {path.name}", confidence="measured")
+    ceilings = tuple(
+        Ceiling(
+            engine=engine, dtype=dtype, flop_per_s=value * 1e9, kind=Kind.MEASURED, source=source
+        )
+        for engine, dtype, names in _ROOFS
+        if (value := _number(_first(row, names)))
+    )
+    memory = tuple(
+        MemoryLevel(name=level, byte_per_s=value * 1e9, bandwidth_source=source, kind=Kind.MEASURED)
+        for level, name in _LEVELS
+        if (value := _number(row.get(name)))
+    )
+    device = Device(
+        id="measured-device", name="measured device", vendor="AMD", ceilings=ceilings, memory=memory
+    )
+    return Samples(
+        format="rocprof-compute roofs",
+        sources=(str(path),),
+        launches=(),
+        device=device,
+        notes=(f"roofs measured by rocprof-compute, from {path.name}",),
+    )

@@ -1,0 +1,193 @@
+"""Tables of points, AMD's tables, perf and likwid: hand arithmetic, units, broken rows."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gambrel.analysis.samples import Known
+from gambrel.errors import FileFormatError, GambrelError, InputError
+from gambrel.traces import read
+from gambrel.traces.given import with_flops, with_precision
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="points.csv"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+class TestPoints:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "name,flops,bytes,time\ngemm,2.5e9,1e8,0.00125\n",
+            "name;flops (G);dram_gb;time (ms)\ngemm;2,5;0,1;1,25\n",
+            "kernel\tGFLOP\tBytes [MB]\tmedian_us\ngemm\t2.5\t100\t1250\n",
+            "# notes\nname,flops,dram_bytes,time_s\ngemm,2500000000,100000000,1.25e-3\n",
+            "name,flops,bytes,time\ngemm,2.5e9,100 MB,1.25 ms\n",
+            '[{"name": "gemm", "flops": 2.5e9, "bytes": 100000000, "time_ms": 1.25}]',
+            '{"points": [{"name": "gemm", "flops": 2500000000, "bytes": 1e8, "time": 0.00125}]}',
+        ],
+    )
+    def test_units_of_the_heading(self, write, text):
+        if "GFLOP" in text:
+            text = text.replace("GFLOP", "flops (GFLOP)")
+        (point,) = read(write(text)).launches
+        assert (point.name, point.flops) == ("gemm", 2_500_000_000)
+        assert point.bytes_at("DRAM") == 100_000_000
+        assert point.time_s == pytest.approx(1.25e-3)
+
+    def test_levels_and_missing_figures(self, write):
+        path = write("name,flops,bytes,l2_bytes,l1_kb,time_us\na,10,20,30,0.04,50\nb,,7,,,1\n")
+        a, b = read(path).launches
+        assert [(t.level, t.traffic_bytes) for t in a.traffic] == [
+            ("DRAM", 20),
+            ("L2", 30),
+            ("L1", 40),
+        ]
+        assert (b.state, b.flops, b.bytes_at("L2")) == (Known.MISSING, None, None)
+
+    def test_repeated_names_get_what_tells_them_apart(self, write):
+        path = write("kernel,n,mean_ms,flops,note x\ns,4,0.5,8,\ns,8,0.7,16,\n")
+        assert [p.name for p in read(path).launches] == ["s [n=4]", "s [n=8]"]
+
+    def test_bad_rows_are_skipped_and_counted(self, write):
+        path = write("name,flops,bytes,time\na,-1,2,3\nb,1,2,3\nc,x,2,3\n,,,\n")
+        samples = read(path)
+        assert [p.name for p in samples.launches] == ["b"]
+        assert samples.skipped == {
+            "rows with a figure that is no number, negative or not finite": 2,
+            "rows without a name or figures": 1,
+        }
+
+    def test_roofs_beside_points(self, write):
+        points = write("name,flops,bytes,time\na,1,2,3\n")
+        roofs = write("label,peak_flops,peak_bandwidth\nmine,1e12,5e11\nother,9e11,4e11\n", "r.csv")
+        samples = read([points, roofs])
+        assert samples.device.level("DRAM").byte_per_s == 5e11
+        assert "not used: other" in samples.notes[0]
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("name,flops,bytes,time\n", "no row"),
+            ("[{]", "no valid JSON"),
+            ('{"points": 3}', "write a list of objects"),
+            ("hello\nworld\n", "no known format"),
+        ],
+    )
+    def test_one_clear_sentence(self, write, text, sentence):
+        name = "p.json" if text[0] in "[{" else "p.csv"
+        text = text.replace("[{]", '[{"flops"]')
+        with pytest.raises(FileFormatError, match=sentence):
+            read(write(text, name))
+
+    @settings(max_examples=80, deadline=None)
+    @given(text=st.text(st.sampled_from('name,flopsbyt;\t"\n0159.eE-()[]GM '), max_size=80))
+    def test_any_text_gives_an_answer_or_an_error_of_ours(self, tmp_path_factory, text):
+        path = tmp_path_factory.mktemp("p") / "p.csv"
+        path.write_text("name,flops,bytes,time\n" + text)
+        with suppress(GambrelError):
+            read(path)
+
+
+class TestGiven:
+    def test_work_by_name(self, write):
+        samples = read(write("name,bytes,time,count\nsaxpy_1,20,1,3\nother,20,1,1\n"))
+        a, b = with_flops(samples, {"saxpy": 100}).launches
+        assert (a.flops, b.flops) == (300, None)
+        with pytest.raises(InputError, match="no kernel of that name"):
+            with_flops(samples, {"gemm": 1})
+
+    def test_precision_of_points(self, write):
+        samples = with_precision(read(write("name,flops,bytes\na,5,20\n")), "half")
+        assert samples.launches[0].work[0].dtype == "fp16"
+
+
+class TestRocprof:
+    def test_counters_of_a_dispatch(self, write):
+        head = (
+            "Kernel_Name,Grid_Size,Workgroup_Size,Start_Timestamp,End_Timestamp,"
+            "SQ_INSTS_VALU_ADD_F32,SQ_INSTS_VALU_MUL_F32,SQ_INSTS_VALU_FMA_F32,"
+            "SQ_INSTS_VALU_TRANS_F32,SQ_INSTS_VALU_MFMA_MOPS_F16,"
+            "TCC_EA_RDREQ_sum,TCC_EA_RDREQ_32B_sum,TCC_EA_WRREQ_sum,TCC_EA_WRREQ_64B_sum"
+        )
+        path = write(f"{head}\nk.kd,1024,256,1000,3000,10,20,30,5,7,100,40,50,20\n")
+        (k,) = read(path).launches
+        assert (k.name, k.grid) == ("k", "1024")
+        assert k.time_s == pytest.approx(2e-6)
+        # 64 x (10 + 20 + 2 x 30 + 5) and 512 x 7.
+        assert {(w.work_class, w.dtype): w.flops for w in k.work} == {
+            ("matrix", "fp16"): 3584,
+            ("vector", "fp32"): 6080,
+        }
+        # 40 x 32 + 60 x 64 read, 20 x 64 + 30 x 32 written.
+        assert k.bytes_at("DRAM") == 1280 + 3840 + 1280 + 960
+
+    def test_one_row_a_counter(self, write):
+        rows = [("SQ_INSTS_VALU_FMA_F64", 4), ("SQ_INSTS_VALU_ADD_F64", 1)]
+        text = "Correlation_Id,Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value,"
+        text += "Start_Timestamp,End_Timestamp\n"
+        text += "".join(f"1,{d},k,{n},{v},0,500\n" for d in (1, 2) for n, v in rows)
+        found = read(write(text)).launches
+        # 64 x (2 x 4 + 1), twice.
+        assert [k.flops for k in found] == [576, 576]
+
+    def test_times_alone_have_no_work(self, write):
+        text = "Name,Calls,TotalDurationNs,AverageNs,Percentage\nk,4,8000,2000,100\n"
+        (k,) = read(write(text)).launches
+        assert (k.count, k.time_s, k.state) == (4, pytest.approx(8e-6), Known.MISSING)
+
+    def test_measured_roofs(self, write):
+        text = "device,HBMBw,L2Bw,L1Bw,LDSBw,FP32Flops,FP64Flops,MFMAF16Flops\n"
+        device = read(write(text + "0,1388,5017,9227,17714,20000,20300,165000\n")).device
+        assert device.level("DRAM").byte_per_s == 1.388e12
+        assert device.ceiling("matrix", "fp16").flop_per_s == 1.65e14
+
+
+PERF = """# started on Fri
+
+1000,,fp_arith_inst_retired.scalar_double:u,100,100.00,,
+500,,fp_arith_inst_retired.256b_packed_double:u,100,100.00,,
+<not supported>,,amx_ops_retired.bf16,0,100.00,,
+2.00,MiB,uncore_imc/cas_count_read/,100,100.00,,
+1.00,MiB,uncore_imc/cas_count_write/,100,100.00,,
+2000000,ns,duration_time,2000000,100.00,,
+"""
+
+
+class TestCpu:
+    def test_perf_stat(self, write):
+        samples = read(write(PERF, "app.csv"))
+        (run,) = samples.launches
+        # 1000 x 1 + 500 x 4.
+        assert (run.name, run.flops) == ("app", 3000)
+        assert run.bytes_at("DRAM") == 3 * 2**20
+        assert run.time_s == pytest.approx(2e-3)
+        assert samples.notes == ("amx_ops_retired.bf16 was not counted",)
+
+    def test_semicolons_and_a_decimal_comma(self, write):
+        text = PERF.replace(",", ";").replace("2.00;MiB", "2,50;MiB")
+        text = text.replace("1.00;MiB", "1,50;MiB")
+        assert read(write(text)).launches[0].bytes_at("DRAM") == 4 * 2**20
+
+    def test_likwid(self, write):
+        text = (
+            "TABLE,Region main,Group 1 Metric,MEM_DP,5,\n"
+            "Metric,HWThread 0,HWThread 1\n"
+            "Runtime (RDTSC) [s],0.5,0.5\n"
+            "DP [MFLOP/s],1000,3000\n"
+            "Memory data volume [GBytes],1.5,0\n"
+        )
+        (region,) = read(write(text)).launches
+        # 4 GFLOP/s for half a second.
+        assert region.flops == 2_000_000_000
+        assert region.bytes_at("DRAM") == 1_500_000_000
