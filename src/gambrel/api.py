@@ -465,11 +465,19 @@ def what_if(model: Any, hardware: Hardware, change: str | Sequence[str], **quest
         UnknownNameError: No such change.
         InputError: The model or the device does not take it.
     """
+    return what_if_sides(model, hardware, change, **question)[2]
+
+
+def what_if_sides(
+    model: Any, hardware: Hardware, change: str | Sequence[str], **question: Any
+) -> tuple[Analysis, Analysis, WhatIf]:
+    """As `what_if`, with the two analyses before it: what a chart of both needs."""
     from gambrel.analysis.advise.whatif import what_if as differences
 
     changes = [change] if isinstance(change, str) else list(change)
     before = analyze(model, hardware, **question)
-    return differences(before, before.with_change(*changes), changes)
+    after = before.with_change(*changes)
+    return before, after, differences(before, after, changes)
 
 
 def calibrate(

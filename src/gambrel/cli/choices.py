@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,6 +41,8 @@ Price = Annotated[
     list[str] | None,
     typer.Option("--price", help="What a device costs, DEVICE=NUMBER; repeatable."),
 ]
+
+Html = Annotated[Path | None, typer.Option(help="Write an interactive chart.", dir_okay=False)]
 
 Latency = Annotated[
     str | None, typer.Option(help="At most, for the whole batch, e.g. 33ms.", show_default=False)
@@ -88,3 +92,19 @@ def prices_of(texts: Sequence[str] | None) -> dict[str, str]:
             raise InputError(f"--price {text!r}: write DEVICE=NUMBER, e.g. --price l4=2500.")
         prices[name.strip()] = value.strip()
     return prices
+
+
+def check_page(path: Path | None) -> None:
+    """Refuses, before any work, a page that could not be written."""
+    from gambrel.report.registry import check_target
+
+    if path is not None:
+        check_target(path)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Writes a page, complete or not at all, and says so on stderr."""
+    from gambrel.report.registry import replace_file
+
+    replace_file(path, text.encode())
+    print(f"wrote {path}", file=sys.stderr)

@@ -17,6 +17,8 @@ gambrel compare yolov8n --hardware jetson-orin-nano,jetson-orin-agx,coral-edge-t
 
 gambrel compare resnet50,vit-b-16 --hardware a100,h100 --precision fp16,int8 --batch 1,32
 
+gambrel compare yolov8n --hardware all --metric latency,power --html pareto.html
+
 gambrel compare resnet50 --hardware l4,t4 --price l4=2500 --price t4=900 --metric throughput,price
 """  # noqa: E501 a command on one line can be copied
 
@@ -59,10 +61,12 @@ def compare(
     stack: choices.Stack = "eager",
     trust: choices.Trust = False,
     json_: choices.Json = False,
+    html: choices.Html = None,
 ) -> None:
     """Compare every model on every device, best first; what is unknown stays unknown."""
     from gambrel.api import compare as compare_all
 
+    choices.check_page(html)
     found = compare_all(
         choices.names_of(models),
         choices.devices_of(hardware),
@@ -75,6 +79,11 @@ def compare(
         stack=stack,
         trust=trust,
     )
+    page = None
+    if html is not None:
+        from gambrel.report.plot_compare import render_html
+
+        page = render_html(found)
     if json_:
         from gambrel.report.compare import to_json
 
@@ -84,3 +93,5 @@ def compare(
         from gambrel.report.compare import render
 
         write_text(render(found, terminal_options(sys.stdout)))
+    if html is not None and page is not None:
+        choices.write_page(html, page)

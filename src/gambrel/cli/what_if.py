@@ -16,7 +16,7 @@ gambrel what-if resnet50 --hardware a100 --change precision=int8 --change fuse
 
 gambrel what-if llama-3-8b --hardware a100 --phase decode --change weights=int4 --change kv=fp8
 
-gambrel what-if yolov8n --hardware l4 --change batch=8 --change hardware=h200
+gambrel what-if yolov8n --hardware l4 --change batch=8 --change hardware=h200 --html moved.html
 
 Changes: fuse, batch=, precision=, weights=, kv=, sparsity, checkpoint, hardware=, stack=, seq=,
 context=, image= and any other size of the model.
@@ -41,11 +41,13 @@ def what_if(
     trust: choices.Trust = False,
     top: Annotated[int, typer.Option(help="Ops shown; 0 all.", min=0)] = 10,
     json_: choices.Json = False,
+    html: choices.Html = None,
 ) -> None:
     """Apply changes, analyze again, and show what they change per op and in total."""
-    from gambrel.api import what_if as differences
+    from gambrel.api import what_if_sides
 
-    found = differences(
+    choices.check_page(html)
+    before, after, found = what_if_sides(
         model,
         hardware,
         change,
@@ -65,3 +67,7 @@ def what_if(
         from gambrel.report.whatif import render
 
         write_text(render(found, terminal_options(sys.stdout, top=top)))
+    if html is not None:
+        from gambrel.report.plot_whatif import render_html
+
+        choices.write_page(html, render_html(before, after, found))

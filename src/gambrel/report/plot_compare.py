@@ -1,0 +1,111 @@
+"""A comparison as a chart: two metrics against each other, and the rows that no other beats."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gambrel.analysis.advise.compare import Comparison, Row, mark_pareto
+from gambrel.analysis.advise.figures import Figure
+from gambrel.analysis.advise.limits import METRICS
+from gambrel.errors import InputError
+from gambrel.report.check import value_text
+from gambrel.report.text import clean
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_FRONT, _OTHER = "#d55e00", "#0072b2"
+#: More names than this would hide each other: only the front is named then.
+_NAMED = 15
+
+
+def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
+    """Draws every row of which both metrics are known, or limited from the unfavourable side.
+
+    A hollow mark has a figure that is only a limit, such as power by the thermal design power.
+
+    Args:
+        found: What to draw.
+        x: Metric; empty takes the second one compared.
+        y: Metric; empty takes the first one compared.
+
+    Raises:
+        InputError: Fewer than two metrics, or no row with both.
+    """
+    import plotly.graph_objects as go
+
+    y = y or found.metrics[0]
+    x = x or next((m for m in found.metrics if m != y), "")
+    if not x:
+        raise InputError("a chart needs two metrics, e.g. --metric latency,power.")
+    rows = [r for r in found.rows if r.fits is not False and _known(r, x) and _known(r, y)]
+    if not rows:
+        raise InputError(f"no row has both {x} and {y}: there is nothing to draw.")
+    rows = mark_pareto(rows, (x, y))
+    front = sorted((r for r in rows if r.pareto), key=lambda r: _value(r.figures[x]))
+    others = [r for r in rows if not r.pareto]
+    few = len(rows) <= _NAMED
+    return go.Figure(
+        data=[
+            _trace(others, x, y, "others", "markers+text" if few else "markers", _OTHER),
+            _trace(front, x, y, "Pareto front", "lines+markers+text", _FRONT),
+        ],
+        layout={
+            "title": {"text": f"{y} against {x}"},
+            "xaxis": _axis(x),
+            "yaxis": _axis(y),
+            "template": "plotly_white",
+        },
+    )
+
+
+def render_html(found: Comparison) -> str:
+    """The figure as a page that needs no network."""
+    return str(plot(found).to_html(include_plotlyjs=True, full_html=True))
+
+
+def _axis(metric: str) -> dict[str, Any]:
+    unit = METRICS[metric].unit
+    better = "more" if METRICS[metric].more_is_better else "less"
+    text = f"{metric}{f', {unit}' if unit else ''} ({better} is better)"
+    return {"title": {"text": text}, "type": "log", "exponentformat": "SI"}
+
+
+def _value(figure: Figure) -> float:
+    return figure.value if figure.value is not None else figure.worst or 0.0
+
+
+def _known(row: Row, metric: str) -> bool:
+    return _value(row.figures[metric]) > 0
+
+
+def _trace(rows: Sequence[Row], x: str, y: str, name: str, mode: str, color: str) -> dict[str, Any]:
+    exact = [all(r.figures[m].value is not None for m in (x, y)) for r in rows]
+    return {
+        "type": "scatter",
+        "mode": mode,
+        "name": name,
+        "x": [_value(r.figures[x]) for r in rows],
+        "y": [_value(r.figures[y]) for r in rows],
+        "text": [html.escape(clean(r.hardware)) for r in rows],
+        "textposition": "top center",
+        "hovertext": [_hover(r, (y, x)) for r in rows],
+        "hoverinfo": "text",
+        "marker": {
+            "size": 9,
+            "color": color,
+            "symbol": ["circle" if known else "circle-open" for known in exact],
+        },
+    }
+
+
+def _hover(row: Row, metrics: Sequence[str]) -> str:
+    sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+    lines = [
+        f"<b>{html.escape(clean(row.model))} on {html.escape(clean(row.hardware))}</b>",
+        html.escape(f"{row.precision}, {sizes}"),
+        *(f"{m} {html.escape(value_text(row.figures[m]))}" for m in metrics),
+    ]
+    return "<br>".join(lines)

@@ -1,0 +1,70 @@
+"""Charts of comparisons and what-ifs: their data, not their looks."""
+
+import math
+
+import pytest
+
+import gambrel
+from gambrel.api import what_if_sides
+from gambrel.cli import run
+from gambrel.errors import InputError
+from gambrel.report import plot_compare, plot_whatif
+
+
+def test_an_arrow_an_op_and_one_for_the_whole():
+    before, after, found = what_if_sides("resnet18", "a100", ["precision=int8"])
+    figure = plot_whatif.plot(before, after, found)
+    traces = {t.name: t for t in figure.data if t.mode == "markers"}
+    assert traces["whole model before"].x[0] == pytest.approx(before.arithmetic_intensity)
+    assert traces["whole model after"].x[0] == pytest.approx(after.arithmetic_intensity)
+    assert len(traces["ops before"].x) == len(traces["ops after"].x) > 10
+    arrows = [a for a in figure.layout.annotations if a.showarrow]
+    whole = arrows[-1]
+    assert 10**whole.ax == pytest.approx(before.arithmetic_intensity)
+    assert 10**whole.y == pytest.approx(after.flops / after.bound_time_s)
+    assert all(math.isfinite(v) for a in arrows for v in (a.ax, a.ay, a.x, a.y))
+
+
+def test_roofs_of_both_devices():
+    same = plot_whatif.plot(*what_if_sides("resnet18", "a100", "batch=8"))
+    other = plot_whatif.plot(*what_if_sides("resnet18", "a100", "hardware=h100"))
+    lines = [sum(t.mode == "lines" for t in figure.data) for figure in (same, other)]
+    assert lines[1] > lines[0]
+
+
+def test_the_front_of_a_comparison():
+    found = gambrel.compare("yolov8n", ["l4", "t4", "h100", "hailo-8"], metric=["latency", "power"])
+    figure = plot_compare.plot(found)
+    others, front = figure.data
+    # hailo-8 has no known latency and is left out
+    assert {*others.text, *front.text} == {"l4", "t4", "h100-sxm5-80gb"}
+    assert list(front.x) == sorted(front.x)
+    assert list(front.y) == sorted(front.y, reverse=True)
+    # power is known only as a limit: hollow
+    assert set(front.marker.symbol) == {"circle-open"}
+    assert figure.layout.yaxis.title.text == "latency, s (less is better)"
+
+
+def test_nothing_to_draw():
+    one = gambrel.compare("yolov8n", ["l4"], metric="latency")
+    with pytest.raises(InputError, match="a chart needs two metrics"):
+        plot_compare.plot(one)
+    unknown = gambrel.compare("yolov8n", ["hailo-8"], metric=["latency", "power"])
+    with pytest.raises(InputError, match="no row has both power and latency"):
+        plot_compare.plot(unknown)
+
+
+def test_pages_are_written_whole_or_not_at_all(tmp_path, capsys):
+    page = tmp_path / "chart.html"
+    command = ["compare", "yolov8n", "--hardware", "l4,t4", "--html", str(page)]
+    assert run([*command, "--metric", "latency"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, page.exists()) == ("", False)
+    assert "two metrics" in err
+    assert run([*command, "--metric", "latency,power", "--json"]) == 0
+    assert "Pareto front" in page.read_text()
+    moved = tmp_path / "moved.html"
+    what_if = ["what-if", "resnet18", "--hardware", "a100", "--change", "fuse"]
+    assert run([*what_if, "--html", str(moved)]) == 0
+    assert "whole model after" in moved.read_text()
+    assert run([*what_if, "--html", str(tmp_path / "none" / "x.html")]) == 2
