@@ -10,6 +10,7 @@ from gambrel.cli import (
     analyze,
     calibrate,
     check,
+    collect,
     compare,
     hardware,
     import_,
@@ -54,6 +55,7 @@ def build() -> Any:
     app.command("import", epilog=import_.EXAMPLES)(import_.import_)
     app.command("peaks", epilog=peaks.EXAMPLES)(peaks.peaks)
     app.command("profile", epilog=profile.EXAMPLES)(profile.profile)
+    app.add_typer(collect.app, name="collect")
     app.add_typer(hardware.app, name="hardware")
     app.add_typer(models.app, name="models")
     return typer.main.get_command(app)
