@@ -1,11 +1,16 @@
 """``gambrel check``: the commands as promised, exit codes, JSON."""
 
+import contextlib
+import io
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gambrel
 from gambrel.cli import run
+from gambrel.device.catalog import list_devices
 
 
 @pytest.mark.parametrize(
@@ -53,3 +58,30 @@ def test_python_answers_as_the_command_line_does(capsys):
     data = json.loads(capsys.readouterr().out)
     assert data["constraints"][0]["figure"]["value"] == found.constraints[0].figure.value
     assert data["verdict"] == found.verdict.value
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["resnet18", "yolov8n", "bert-base", "llama-3-8b-decode", "mobilenet-v2"]),
+    st.sampled_from([d.id for d in list_devices()]),
+    st.sampled_from(["latency", "throughput", "power", "energy", "memory"]),
+    st.floats(-4, 4),
+)
+def test_verdict_exit_code_and_json_agree_over_zoo_and_catalog(model, device, metric, size):
+    units = {"latency": "s", "throughput": "/s", "power": "W", "energy": "J", "memory": "MB"}
+    limit = f"{10**size:.9f}{units[metric]}"
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run(["check", model, "--hardware", device, f"--{metric}", limit, "--json"])
+    data = json.loads(out.getvalue())
+    assert {"PASS": 0, "MARGINAL": 0, "FAIL": 1, "UNKNOWN": 3}[data["verdict"]] == code
+    verdicts = [c["verdict"] for c in data["constraints"]]
+    assert data["verdict"] in verdicts
+    for c in data["constraints"]:
+        figure = c["figure"]
+        if c["verdict"] in {"PASS", "MARGINAL"}:
+            assert figure["value"] is not None or figure["worst"] is not None
+        if c["verdict"] == "UNKNOWN":
+            assert figure["value"] is None or figure["high"] is None
+    tried = {fix["verdict"] for fix in data["fixes"]}
+    assert not (tried and code != 1)

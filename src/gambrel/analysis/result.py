@@ -118,6 +118,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         gambrel_version: Version that computed it.
         stack: How ops became kernels: ``eager``, ``compiled``, ``epilogue`` or ``ideal``; traffic
             and bounds are those of its kernels.
+        framework: Whose kernels the expected time describes.
+        warm: Whether the caches were taken to hold what an earlier run left.
         launches: Kernel starts of one run.
         schema_version: Of this record.
     """
@@ -146,6 +148,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     expected_bound: Bound | None = None
     cached_bound_time_s: float | None = None
     stack: str = "eager"
+    framework: str = "any"
+    warm: bool = False
     launches: int = 0
     energy: EnergyEstimate | None = None
     schema_version: int = SCHEMA_VERSION

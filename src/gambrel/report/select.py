@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.advise.select import Candidate, Selection
+from gambrel.analysis.advise.verdict import Constraint, Verdict
 from gambrel.report.advice_json import document
 from gambrel.report.check import value_text
 from gambrel.report.layout import Column, line, listed, show, table
 from gambrel.report.options import Options
-from gambrel.report.text import ELLIPSIS, display_width
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +29,7 @@ def render(found: Selection, options: Options | None = None) -> str:
         _group("Not known", found, found.unknown, options),
         _group("Near misses (25 % or less)", found, found.near, options),
         [line(_failed(found))],
-        listed("Notes", found.notes),
+        listed("Notes", (*_formats(found), *found.notes)),
     ]
     return show(blocks, options)
 
@@ -76,21 +76,38 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
         ),
         Column(
             title="why",
-            cells=tuple(c.reason for c in shown),
+            cells=tuple(map(_why, shown)),
             align="left",
             priority=2,
             minimum=16,
-            shorten=_cut,
         ),
     ]
 
 
-def _cut(text: str, width: int) -> str:
-    """The beginning of a sentence tells most."""
-    return text if display_width(text) <= width else text[: width - 1] + ELLIPSIS
+def _why(candidate: Candidate) -> str:
+    """What keeps it from a PASS, in few words; JSON has the sentences."""
+    return ", ".join(_SAID[c.verdict](c) for c in candidate.constraints if c.verdict in _SAID)
+
+
+def _missed(c: Constraint) -> str:
+    return c.metric if c.headroom is None else f"{c.metric} by {-c.headroom:.0%}"
+
+
+_SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
+    Verdict.UNKNOWN: lambda c: f"{c.metric} open",
+    Verdict.FAIL: _missed,
+    Verdict.MARGINAL: lambda c: f"{c.metric} within its range",
+}
 
 
 def _failed(found: Selection) -> str:
     if not found.failed:
         return "No device misses a limit by more than 25 %."
     return f"{len(found.failed)} devices miss a limit by more than 25 %."
+
+
+def _formats(found: Selection) -> list[str]:
+    everyone = (*found.meets, *found.unknown, *found.near)
+    if all(c.row.precision_reason == "as asked" for c in everyone):
+        return []
+    return ["each device in the format that its engine is made for; choose with --precision."]

@@ -30,7 +30,7 @@ def llama():
 
 
 def test_no_change_gives_the_same_analysis():
-    found = toy(sizes={"batch": 4}, stack="compiled", sparsity=True)
+    found = toy(sizes={"batch": 4}, stack="compiled", sparsity=True, framework="vllm", warm=True)
     assert case_of(found).analyzed() == found
 
 

@@ -98,6 +98,8 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
         engine=analysis.engine or None,
         conventions=Conventions(**analysis.conventions),
         stack=analysis.stack,
+        framework=analysis.framework,
+        warm=analysis.warm,
         calibration=calibration,
     )
     return Case(workload=analysis.workload, device=analysis.hardware, settings=settings)

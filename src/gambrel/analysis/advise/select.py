@@ -126,11 +126,13 @@ def judged(fleet: Fleet, device: Device, point: Point, limits: Sequence[Limit]) 
     )
 
 
-def _doubt(candidate: Candidate) -> tuple[int, float]:
-    """How far from certain: limits whose figure is open, and the worst that it could be."""
+def _doubt(candidate: Candidate) -> tuple[int, bool, float]:
+    """How far from certain: figures that nothing limits, other doubts, the worst it could be."""
+    verdicts = [c.verdict for c in candidate.constraints]
     open_ = [c for c in candidate.constraints if c.verdict is Verdict.UNKNOWN]
     shares = [_worst_share(c) for c in open_]
-    return len([s for s in shares if s is None]), max((s for s in shares if s), default=0.0)
+    known = [share for share in shares if share is not None]
+    return len(shares) - len(known), Verdict.MARGINAL in verdicts, max(known, default=0.0)
 
 
 def _worst_share(constraint: Constraint) -> float | None:
