@@ -39,7 +39,9 @@ def _run(argv: Sequence[str]) -> int:
     from gambrel.errors import GambrelError
 
     try:
-        code = build()(args=list(argv), prog_name="gambrel", standalone_mode=False)
+        code = build(argv[0] if argv else "")(
+            args=list(argv), prog_name="gambrel", standalone_mode=False
+        )
     except GambrelError as error:
         return _fail(str(error))
     except USAGE_ERRORS as error:

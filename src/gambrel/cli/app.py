@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
-from gambrel.cli import (
-    analyze,
-    calibrate,
-    check,
-    collect,
-    compare,
-    hardware,
-    import_,
-    models,
-    peaks,
-    profile,
-    select,
-    what_if,
-)
 from gambrel.cli.output import write_text
 
 #: What the parser raises for a wrong option or argument, in any version of typer.
@@ -36,8 +24,30 @@ in total.
 _EPILOG = "Start with: gambrel analyze resnet50 --hardware a100 --roofline"
 
 
-def build() -> Any:
-    """The command tree, ready to be called with arguments."""
+#: Command → module of this package; a module with an ``app`` is a group of commands.
+COMMANDS: Final[dict[str, str]] = {
+    "analyze": "analyze",
+    "check": "check",
+    "compare": "compare",
+    "select": "select",
+    "what-if": "what_if",
+    "import": "import_",
+    "collect": "collect",
+    "calibrate": "calibrate",
+    "peaks": "peaks",
+    "profile": "profile",
+    "hardware": "hardware",
+    "models": "models",
+}
+
+
+def build(wanted: str = "") -> Any:
+    """The command tree, ready to be called with arguments.
+
+    Args:
+        wanted: The command that will be called; then only its module is imported. Anything else
+            builds the whole tree, as help and messages about unknown commands need it.
+    """
     app = typer.Typer(
         help=_HELP,
         epilog=_EPILOG,
@@ -46,19 +56,17 @@ def build() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    app.command("analyze", epilog=analyze.EXAMPLES)(analyze.analyze)
-    app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-    app.command("check", epilog=check.EXAMPLES)(check.check)
-    app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-    app.command("select", epilog=select.EXAMPLES)(select.select)
-    app.command("what-if", epilog=what_if.EXAMPLES)(what_if.what_if)
-    app.command("import", epilog=import_.EXAMPLES)(import_.import_)
-    app.command("peaks", epilog=peaks.EXAMPLES)(peaks.peaks)
-    app.command("profile", epilog=profile.EXAMPLES)(profile.profile)
-    app.add_typer(collect.app, name="collect")
-    app.add_typer(hardware.app, name="hardware")
-    app.add_typer(models.app, name="models")
+    _register(app, [wanted] if wanted in COMMANDS else COMMANDS)
     return typer.main.get_command(app)
+
+
+def _register(app: typer.Typer, names: Iterable[str]) -> None:
+    for name in names:
+        module = import_module(f"gambrel.cli.{COMMANDS[name]}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name, epilog=module.EXAMPLES)(getattr(module, COMMANDS[name]))
 
 
 def _print_version(wanted: bool) -> None:
