@@ -44,6 +44,17 @@ def test_triad_adds_a_multiple_of_the_third_array_to_the_second(tools):
         np.testing.assert_allclose(data[:1024], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("mix", ["read", "copy", "triad", "update"])
+def test_asking_ahead_changes_no_result(tools, mix):
+    def result(**options):
+        with arena(1 << 21, seed=3) as memory:
+            kernel = ir.memory(mix, tools.width, register=tools.register, **options)
+            run(tools, kernel, memory.address, 4096)
+            return view(memory.address, 4096).copy()
+
+    np.testing.assert_array_equal(result(), result(ahead=512))
+
+
 def test_update_changes_every_sign_once_a_pass(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 2048)

@@ -10,7 +10,7 @@ Every kernel has the type ``void (ptr data, i64 size, i64 passes)``. ``data`` ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -171,7 +171,9 @@ done:
     return Kernel(name="chain", text=text, instructions=CHAIN)
 
 
-def memory(mix: str, width: int, *, nontemporal: bool = False, register: str = "v") -> Kernel:
+def memory(
+    mix: str, width: int, *, nontemporal: bool = False, register: str = "v", ahead: int = 0
+) -> Kernel:
     """A loop over one to three arrays of equal length that lie one after another.
 
     Args:
@@ -180,14 +182,14 @@ def memory(mix: str, width: int, *, nontemporal: bool = False, register: str = "
         width: Bytes of a vector register.
         nontemporal: Store past the caches (x86).
         register: Constraint of a vector register in inline assembly.
+        ahead: Ask for data so many bytes before they are loaded; 0 leaves that to the hardware.
     """
     vector = f"<{width // 4} x i32>"
     streams, moved = STREAMS[mix]
-    name = f"{mix}_nt" if nontemporal else mix
+    name = f"{mix}{'_nt' if nontemporal else ''}{'_ahead' if ahead else ''}"
     suffix = ", !nontemporal !0" if nontemporal else ""
-    body = "\n  ".join(
-        line for u in range(UNROLL) for line in _BODIES[mix](u, width, vector, suffix)
-    )
+    lines = [line for u in range(UNROLL) for line in _BODIES[mix](u, width, vector, suffix)]
+    body = "\n  ".join(_asking(lines, ahead) if ahead else lines)
     phis, finish = _read_state(vector, register) if mix == "read" else ("", "")
     fence = 'call void asm sideeffect "sfence", "~{memory}"()' if nontemporal else ""
     floats = f"<{width // 4} x float>"
@@ -222,6 +224,7 @@ done:
 }}
 """
     text = fused + text if mix == "triad" else text
+    text = _PREFETCH + text if ahead else text
     return Kernel(name=name, text=text, streams=streams, moved=moved)
 
 
@@ -265,6 +268,19 @@ def _load(name: str, base: str, u: int, width: int, vector: str) -> list[str]:
         f"%{name}p{u} = getelementptr i8, ptr %{base}, i64 {u * width}",
         f"%{name}{u} = load {vector}, ptr %{name}p{u}, align {width}",
     ]
+
+
+_PREFETCH: Final = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+
+
+def _asking(lines: list[str], ahead: int) -> Iterator[str]:
+    """The lines, with a request for what lies ahead after the address of every load."""
+    for line in lines:
+        yield line
+        address, _, rest = line.partition(" = getelementptr")
+        if rest and address.startswith(("%rp", "%qp")):
+            yield f"{address}a = getelementptr i8, ptr {address}, i64 {ahead}"
+            yield f"call void @llvm.prefetch.p0(ptr {address}a, i32 0, i32 3, i32 1)"
 
 
 def _store(value: str, u: int, width: int, vector: str, suffix: str) -> list[str]:

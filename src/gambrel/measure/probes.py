@@ -20,6 +20,9 @@ _MISS: Final = 8
 _LEAST_MISS: Final = 2
 #: A slice of main memory: half a millisecond or so, and no piece is used twice within one pass.
 CHUNK: Final = 12 << 20
+#: Bytes that loops over main memory ask for in advance: on processors whose own prefetchers do not
+#: keep enough requests in flight, reading was up to a fifth faster so, and nowhere slower.
+AHEAD: Final = 512
 #: Main memory that is walked over: several times all caches, within these limits.
 _LEAST_DRAM: Final = 256 << 20
 _MOST_DRAM: Final = 1 << 30
@@ -173,7 +176,13 @@ def _memory(
     chunks: int = 1,
     nontemporal: bool = False,
 ) -> Probe:
-    kernel = ir.memory(mix, tools.width, nontemporal=nontemporal, register=tools.register)
+    kernel = ir.memory(
+        mix,
+        tools.width,
+        nontemporal=nontemporal,
+        register=tools.register,
+        ahead=AHEAD if chunks > 1 else 0,
+    )
     stores = mix != "read" and not nontemporal
     return Probe(
         resource=level,
