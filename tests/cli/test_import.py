@@ -1,0 +1,150 @@
+"""``gambrel import`` and ``gambrel collect``: reports, files, roofs, and errors on one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Gambrel
+from tests.traces.ncu_files import Kernel, dram, fp32, time_ns, write
+
+KERNELS = [
+    Kernel(
+        "void saxpy<float>(float *, int)",
+        fp32(0, 0, 10**6) | time_ns(10_000) | dram(12 * 10**6),
+    ),
+    Kernel("<script>alert(1)</script>", fp32(10**6, 0, 0) | time_ns(40_000) | dram(10**6)),
+    Kernel("no_counters", time_ns(50_000) | dram(10**6)),
+]
+ROOFS = ("--peak", "10T", "--bandwidth", "1T")
+
+
+@pytest.fixture
+def report() -> str:
+    Path("kernels.csv").write_text(write(KERNELS))
+    return "kernels.csv"
+
+
+def test_json(gambrel: Gambrel, report: str) -> None:
+    done = gambrel("import", report, *ROOFS, "--json")
+    assert (done.code, done.err) == (0, "")
+    data = json.loads(done.out)
+    assert (data["type"], data["schema_version"]) == ("gambrel/samples", 1)
+    saxpy = next(k for k in data["kernels"] if "saxpy" in k["name"])
+    # 2e6 FLOP and 12e6 byte in 10 us: 200 GFLOP/s, 1.2 TB/s of 1 TB/s.
+    assert saxpy["flops"] == 2_000_000
+    assert saxpy["flop_per_s"] == pytest.approx(2e11)
+    assert saxpy["levels"][0]["arithmetic_intensity"] == pytest.approx(1 / 6)
+    assert (saxpy["bound"], saxpy["binding"]) == ("memory", "DRAM")
+    assert saxpy["roofline_efficiency"] == pytest.approx(1.2)
+    assert saxpy["attainable_flop_per_s"] == pytest.approx(2e11 / 1.2)
+    assert "120% of the DRAM roof" in saxpy["warnings"][0]
+    unknown = next(k for k in data["kernels"] if k["name"] == "no_counters")
+    assert (unknown["flops"], unknown["state"], unknown["bound"]) == (None, "missing", None)
+
+
+def test_table_lists_and_warns(gambrel: Gambrel, report: str) -> None:
+    out = gambrel("import", report, *ROOFS, "--roofline").out
+    assert "saxpy<float>" in out
+    assert "missing" in out
+    assert "120% of the DRAM roof" in out
+    assert "◆" in out or "●" in out
+    assert "no_counters" not in gambrel("import", report, *ROOFS, "--top", "0").err
+
+
+def test_top(gambrel: Gambrel, report: str) -> None:
+    out = gambrel("import", report, *ROOFS, "--top", "1").out
+    assert "2 more with 50.0% of the time" in out
+
+
+def test_files(gambrel: Gambrel, report: str) -> None:
+    names = ["a.html", "a.svg", "a.png", "a.pdf", "a.csv", "a.json"]
+    words = [word for name in names for word in ("-o", name)]
+    assert gambrel("import", report, *ROOFS, *words).code == 0
+    page = Path("a.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert page.count("<tr>") == 4
+    assert Path("a.svg").read_text().startswith("<?xml")
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF")
+    assert len(json.loads(Path("a.json").read_text())["kernels"]) == 3
+
+
+def test_csv_reads_back(gambrel: Gambrel, report: str) -> None:
+    gambrel("import", report, *ROOFS, "-o", "a.csv")
+    rows = list(csv.DictReader(io.StringIO(Path("a.csv").read_text())))
+    assert rows[0]["state"] == "missing"
+    again = json.loads(gambrel("import", "a.csv", *ROOFS, "--json").out)
+    assert sorted(str(k["flops"]) for k in again["kernels"]) == ["1000000", "2000000", "None"]
+
+
+def test_work_that_the_user_knows(gambrel: Gambrel, report: str) -> None:
+    words = ("--flops", "no_counters=5e6", "--json")
+    data = json.loads(gambrel("import", report, *ROOFS, *words).out)
+    assert data["total"]["flops"] == 8_000_000
+
+
+def test_device_of_the_catalog(gambrel: Gambrel, report: str) -> None:
+    done = gambrel("import", report, "--hardware", "a10", "--json")
+    assert json.loads(done.out)["hardware"]["id"] == "a10"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("noise.bin", bytes(range(256)) * 8, "no known format"),
+        ("cut.csv", write(KERNELS)[:150].encode(), "no kernel"),
+        ("x.ncu-rep", b"NVR\0\1\2", "ncu --import x.ncu-rep --csv"),
+        ("cut.json", b'{"schemaVersion": 1, "traceEvents": [{"ph": "X"', "cut off"),
+    ],
+)
+def test_broken_files(gambrel: Gambrel, name: str, content: bytes, said: str) -> None:
+    Path(name).write_bytes(content)
+    done = gambrel("import", name)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("import", "none.csv"), "cannot read none.csv"),
+        (("import", "."), "is a folder"),
+        (("import", "kernels.csv", "-o", "a.xyz"), "unknown file suffix"),
+        (("import", "kernels.csv", "--by", "colour"), "unknown grouping"),
+        (("import", "kernels.csv", "--peak", "1T"), "give both"),
+        (("import", "kernels.csv", "-d", "a10", "--peak", "1T"), "not both"),
+        (("import", "kernels.csv", "--flops", "x"), "write NAME=NUMBER"),
+        (("import", "kernels.csv", "--flops", "zzz=1"), "no kernel of that name"),
+        (("collect", "ncu", "-d", "mi300x"), "needs an NVIDIA GPU"),
+    ],
+)
+def test_wrong_words(gambrel: Gambrel, report: str, words: tuple[str, ...], said: str) -> None:
+    done = gambrel(*words)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said in done.err
+
+
+def test_collect_by_chip(gambrel: Gambrel) -> None:
+    ampere = gambrel("collect", "ncu", "-d", "a100", "--", "python", "my file.py").out
+    assert "sm__ops_path_tensor_src_bf16_dst_fp32.sum," in ampere
+    assert "python 'my file.py' > kernels.csv" in ampere
+    assert "fp8" not in ampere
+    hopper = gambrel("collect", "ncu", "-d", "h100-sxm5-80gb").out
+    assert "sm__ops_path_tensor_src_fp8.sum," in hopper
+    assert re.search(r"op_hgmma_src_fp16_sparsity_off\.sum\.peak_sustained", hopper)
+    orin = gambrel("collect", "ncu", "-d", "jetson-agx-orin-64gb").out
+    assert "dram__" not in orin
+
+
+@pytest.mark.parametrize("command", ["import", "collect"])
+def test_help_has_examples(gambrel: Gambrel, command: str) -> None:
+    words = (command, "--help") if command == "import" else (command, "ncu", "--help")
+    assert "Examples" in gambrel(*words).out
