@@ -6,6 +6,7 @@ import csv
 import itertools
 import re
 from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -276,6 +277,43 @@ def test_launches_add_up_before_ratios():
     # 5 FLOP over 125 bytes, not the mean of 0.01 and 0.16.
     assert kernel.level("DRAM").arithmetic_intensity == 0.04
     assert kernel.sample.count == 2
+
+
+def test_summary_by_kernel():
+    text = (
+        '"Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
+        '"Grid Size","Device","CC","Invocations","Section Name","Metric Name","Metric Unit",'
+        '"Minimum","Maximum","Average"\n'
+    )
+    row = '"1","a","h","{0}","1","7","(32, 1, 1)","(8, 1, 1)","0","8.0","3","m","{1}","{2}",{3}\n'
+    for name in ("k", "l"):
+        text += row.format(name, "gpu__time_duration.sum", "ns", '"900","1100","1000"')
+        text += row.format(name, "dram__bytes.sum", "byte", '"60","70","64"')
+    found = from_text(text, "f.csv").launches
+    assert [(s.name, s.count, s.bytes_at("DRAM")) for s in found] == [("k", 3, 192), ("l", 3, 192)]
+    assert found[0].time_s == pytest.approx(3e-6)
+
+
+class TestChip:
+    PIPE: ClassVar = {"sm__inst_executed_pipe_tensor.sum": (1000, "inst")}
+
+    @pytest.mark.parametrize(
+        ("name", "extra", "given", "flops"),
+        [
+            ("gemm", {}, "", None),
+            ("gemm", {}, "7.0", 512_000),
+            ("volta_h884gemm", {}, "", 1_024_000),
+            ("x_s16816_y", {"device__attribute_compute_capability_major": (8, "")}, "", 4_096_000),
+        ],
+    )
+    def test_old_exports_without_the_column(self, name, extra, given, flops):
+        text = write([Kernel(name, self.PIPE | extra)], "long_old")
+        assert from_text(text, "f.csv", given).launches[0].flops == flops
+
+    def test_pipe_active_without_operations(self):
+        found = one(fp32(5, 0, 0) | self.PIPE | ops(src_fp16_dst_fp32=0))
+        assert found.flops == 5
+        assert any("constant moves" in n for n in found.notes)
 
 
 class TestNumbers:

@@ -77,14 +77,16 @@ def import_(
     from gambrel.report import terminal_options
     from gambrel.report.samples import check_target, render, write
     from gambrel.traces import read
-    from gambrel.traces.devices import roofs_for
+    from gambrel.traces.devices import chip_of, roofs_for
     from gambrel.traces.given import with_flops, with_precision
 
     for path in output or []:
         check_target(path)
-    samples = with_flops(read(files), dict(map(_assignment, flops or [])))
+    chosen = _device(hardware, peak, bandwidth)
+    samples = read(files, cc=chip_of(chosen))
+    samples = with_flops(samples, dict(map(_assignment, flops or [])))
     samples = with_precision(samples, precision)
-    device, notes = roofs_for(samples, _device(hardware, peak, bandwidth))
+    device, notes = roofs_for(samples, chosen)
     standing = place(samples, device, by=by, notes=notes)
     options = terminal_options(sys.stdout, top=top)
     if json_:

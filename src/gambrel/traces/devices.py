@@ -6,6 +6,7 @@ from gambrel.analysis.samples import Samples
 from gambrel.device.lookup import find
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
+from gambrel.traces.collect import compute_capability
 
 
 def roofs_for(
@@ -39,3 +40,15 @@ def roofs_for(
         return None, (text,)
     note = f"roofs of {match.device.id}, by the device's name in the files; dense, at boost clock"
     return match.device, tuple(filter(None, (note, match.note)))
+
+
+def chip_of(chosen: Device | str | None) -> str:
+    """The compute capability of a chosen device; empty where there is none or it has none.
+
+    Raises:
+        UnknownNameError: The chosen name is unknown.
+    """
+    device = find(chosen).device if isinstance(chosen, str) else chosen
+    if device is None or "sm_" not in device.architecture:
+        return ""
+    return compute_capability(device)

@@ -27,15 +27,22 @@ class Format:
         name: For reading.
         sniff: Whether a file that begins with these bytes (and the same as text) is one.
         module: Module of this package with ``read(path) -> Samples``, imported when needed.
+        by_chip: Whether it reads better when it knows the chip: ``read(path, cc)``.
     """
 
     name: str
     sniff: Callable[[bytes, str], bool]
     module: str
+    by_chip: bool = False
 
 
 FORMATS: Final = (
-    Format(name="Nsight Compute CSV", sniff=lambda _, text: is_ncu(text), module="ncu.reader"),
+    Format(
+        name="Nsight Compute CSV",
+        sniff=lambda _, text: is_ncu(text),
+        module="ncu.reader",
+        by_chip=True,
+    ),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
     Format(name="rocprof CSV", sniff=lambda _, text: is_rocprof(text), module="rocprof"),
@@ -55,11 +62,12 @@ _PRIVATE: Final = {
 }
 
 
-def read(paths: str | Path | Sequence[str | Path]) -> Samples:
+def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
     """Reads what profilers recorded; several files (ranks, runs) become one list of launches.
 
     Args:
         paths: One file or several, each of any known format.
+        cc: Compute capability (``"7.0"``) of the GPU, for files that do not name it.
 
     Raises:
         FileFormatError: A file is missing, damaged, or of no known format.
@@ -69,11 +77,11 @@ def read(paths: str | Path | Sequence[str | Path]) -> Samples:
     if not listed:
         raise InputError("name at least one file to read.")
     with without_collector():
-        parts = [_read_one(Path(path)) for path in listed]
+        parts = [_read_one(Path(path), cc) for path in listed]
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _read_one(path: Path) -> Samples:
+def _read_one(path: Path, cc: str) -> Samples:
     head = read_head(path)
     text = decode(head)
     suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix
@@ -86,7 +94,7 @@ def _read_one(path: Path) -> Samples:
     for found in FORMATS:
         if found.sniff(head, text):
             module = importlib.import_module(f"gambrel.traces.{found.module}")
-            samples: Samples = module.read(path)
+            samples: Samples = module.read(path, cc) if found.by_chip else module.read(path)
             return samples
     known = ", ".join(f.name for f in FORMATS)
     raise FileFormatError(f"{path}: no known format. Known are: {known}.")

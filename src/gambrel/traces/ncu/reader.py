@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.traces.ncu.ceilings import from_report
@@ -15,6 +18,8 @@ from gambrel.traces.ncu.values import Metrics, to_metrics
 from gambrel.traces.ncu.work import count
 from gambrel.traces.source import decode, read_bytes
 
+#: Generation by the prefixes of NVIDIA's own kernels.
+_PREFIXES: Final = (("volta_", "7.0"), ("turing_", "7.5"), ("ampere_", "8.0"), ("sm80_", "8.0"))
 FORMAT: Final = "Nsight Compute CSV"
 _PERCENT: Final = (
     ("compute", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -29,24 +34,26 @@ _PERCENT: Final = (
 )
 
 
-def read(path: Path) -> Samples:
+def read(path: Path, cc: str = "") -> Samples:
     """Reads an export.
 
     Args:
         path: A CSV file, with or without the profiler's own lines around the table.
+        cc: Compute capability to assume where the file names none (exports before 2023).
 
     Raises:
         FileFormatError: Not readable, no table, or numbers of two locales.
     """
-    return from_text(decode(read_bytes(path)), str(path))
+    return from_text(decode(read_bytes(path)), str(path), cc)
 
 
-def from_text(text: str, where: str) -> Samples:
+def from_text(text: str, where: str, cc: str = "") -> Samples:
     """Reads the text of an export.
 
     Args:
         text: Of the file.
         where: Its name.
+        cc: Compute capability to assume where the text names none.
 
     Raises:
         FileFormatError: No table, or numbers of two locales.
@@ -54,11 +61,15 @@ def from_text(text: str, where: str) -> Samples:
     table = parse(text, where)
     values, locale = to_metrics(table, where)
     origins = _origins(table.launches)
+    pairs = zip(table.launches, values, strict=True)
+    chips = [_chip(launch, metrics) or cc for launch, metrics in pairs]
     launches = tuple(
-        _sample(launch, metrics, origin)
-        for launch, metrics, origin in zip(table.launches, values, origins, strict=True)
+        _sample(launch, metrics, origin, chip)
+        for launch, metrics, origin, chip in zip(
+            table.launches, values, origins, chips, strict=True
+        )
     )
-    ccs = list(dict.fromkeys(launch.info.get("CC", "") for launch in table.launches))
+    ccs = list(dict.fromkeys(chips))
     name = _device_name(table)
     device, clock_note = from_report(values, ccs[0], name) if len(ccs) == 1 else (None, "")
     return Samples(
@@ -72,8 +83,7 @@ def from_text(text: str, where: str) -> Samples:
     )
 
 
-def _sample(launch: Launch, metrics: Metrics, origin: str) -> Sample:
-    cc = launch.info.get("CC", "")
+def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
     counted = count(metrics, launch.name, cc)
     traffic, caveats = measure(metrics, cc)
     time = metrics.time_s
@@ -81,7 +91,7 @@ def _sample(launch: Launch, metrics: Metrics, origin: str) -> Sample:
     if time is not None and time < 0:
         time = None
         notes.append("a negative duration was recorded; the time is unknown")
-    return Sample(
+    sample = Sample(
         name=launch.name,
         time_s=time,
         state=counted.state,
@@ -94,6 +104,39 @@ def _sample(launch: Launch, metrics: Metrics, origin: str) -> Sample:
         recorded=_recorded(metrics),
         notes=tuple(notes),
     )
+    return _times(sample, launch.info.get("Invocations", ""))
+
+
+def _times(sample: Sample, invocations: str) -> Sample:
+    """An average of several invocations as their sum."""
+    digits = re.sub(r"\D", "", invocations)
+    count = int(digits[:12] or 1)
+    if count <= 1:
+        return sample
+    work = [replace(w, flops=w.flops * count) for w in sample.work]
+    traffic = [
+        t if t.traffic_bytes is None else replace(t, traffic_bytes=t.traffic_bytes * count)
+        for t in sample.traffic
+    ]
+    return replace(
+        sample,
+        count=count,
+        time_s=None if sample.time_s is None else sample.time_s * count,
+        work=tuple(work),
+        traffic=tuple(traffic),
+    )
+
+
+def _chip(launch: Launch, metrics: Metrics) -> str:
+    """Compute capability: the column, the device's attributes, or the kernel's own name."""
+    if launch.info.get("CC"):
+        return launch.info["CC"]
+    parts = [
+        metrics.get(f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
+    ]
+    if parts[0] is not None:
+        return f"{parts[0]:.0f}.{parts[1] or 0:.0f}"
+    return next((cc for prefix, cc in _PREFIXES if launch.name.startswith(prefix)), "")
 
 
 def _recorded(metrics: Metrics) -> dict[str, float]:

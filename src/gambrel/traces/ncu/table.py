@@ -16,13 +16,19 @@ Cell = tuple[str, str]
 
 _DATA_ROW: Final = re.compile(r'^"?\d+"?[,;\t]')
 _UNITS_ROW: Final = re.compile(r'^(?:"")?[,;\t]')
-_HEADER: Final = re.compile(r'^"?ID"?[,;\t]"?[A-Za-z]')
+_HEADER: Final = re.compile(
+    r'^"?ID"?[,;\t]"?[A-Za-z]|^.{0,200}"?Kernel Name"?[,;\t].*"?Metric Name"?'
+)
 _LABELLED: Final = re.compile(r".*\((\w+__[\w.]+)\)")
 #: Columns that describe a launch; every other column of the wide layout is a metric.
 _LAUNCH: Final = frozenset(
     {"ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context"}
     | {"Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Device Name"}
+    | {"Invocations"}
 )
+#: What tells launches apart; without an ID, kernels by their launch shape.
+_WITH_ID: Final = frozenset({"ID", "Process ID", "Host Name", "Device"})
+_LAUNCH_KEYS: Final = (*sorted(_WITH_ID), "Kernel Name", "Block Size", "Grid Size", "Context")
 #: Headings of the details page, which shows labels instead of names, as metrics, with the unit
 #: that tells two metrics of one label apart.
 _LABELS: Final[dict[tuple[str, bool], str]] = {
@@ -84,7 +90,7 @@ class Table:
 def is_ncu(head: str) -> bool:
     """Whether text begins like an export of Nsight Compute."""
     for line in head.splitlines():
-        if _HEADER.match(line) and ("Kernel Name" in line or "Metric Name" in line):
+        if "Kernel Name" in line and _HEADER.match(line):
             return True
     return "==PROF==" in head or "==ERROR==" in head
 
@@ -135,7 +141,7 @@ def _blocks(text: str, table: Table) -> list[tuple[int, list[str]]]:
             open_quote = False
         elif line.startswith("==ERROR=="):
             table.errors.append(line.removeprefix("==ERROR==").strip())
-        elif blocks and (_DATA_ROW.match(line) or _is_units_row(line, blocks[-1][1])):
+        elif blocks and _is_row(line, blocks[-1][1]):
             blocks[-1][1].append(line)
             open_quote = line.count('"') % 2 == 1
         elif line.strip() and blocks and not line.startswith("=="):
@@ -143,13 +149,21 @@ def _blocks(text: str, table: Table) -> list[tuple[int, list[str]]]:
     return blocks
 
 
-def _is_units_row(line: str, block: Sequence[str]) -> bool:
-    return len(block) == 1 and _UNITS_ROW.match(line) is not None
+def _is_row(line: str, block: Sequence[str]) -> bool:
+    """Whether a line goes on with the table: it starts with a number, or has all its columns."""
+    if _DATA_ROW.match(line) or (len(block) == 1 and _UNITS_ROW.match(line)):
+        return True
+    delimiter = _delimiter(block[0])
+    whole = line.count(delimiter) >= block[0].count(delimiter)
+    return whole and not block[0].lstrip('"').startswith("ID")
+
+
+def _delimiter(heading: str) -> str:
+    return max(",;\t", key=heading.count)
 
 
 def _parse_block(start: int, lines: Sequence[str], table: Table, where: str) -> None:
-    delimiter = max(",;\t", key=lines[0].count)
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=_delimiter(lines[0]))
     try:
         header = [name.strip() for name in next(reader)]
         if "Metric Name" in header:
@@ -169,18 +183,19 @@ def _parse_long(
     header: Sequence[str], reader: Iterable[list[str]], start: int, table: Table
 ) -> None:
     at = {name: i for i, name in enumerate(header)}
-    name_at, value_at = at["Metric Name"], at.get("Metric Value", len(header))
-    unit_at, id_at = at.get("Metric Unit", len(header)), at["ID"]
+    # A summary by kernel (--print-summary) has no launches but averages of so many invocations.
+    name_at, value_at = at["Metric Name"], at.get("Metric Value", at.get("Average", len(header)))
+    unit_at, id_at = at.get("Metric Unit", len(header)), at.get("ID")
     known: dict[tuple[str, ...], Launch] = {}
     info_at = [(n, i) for n, i in at.items() if n in _LAUNCH and n != "Section Name"]
-    keys = [at[n] for n in ("ID", "Process ID", "Host Name", "Device") if n in at]
+    keys = [at[n] for n in _LAUNCH_KEYS if n in at and (n in _WITH_ID or id_at is None)]
     for offset, row in enumerate(reader, 1):
         if len(row) <= name_at or not row[name_at]:
             continue  # a rule of the details page, or a launch without metrics
         if len(row) <= value_at:
             table.skip("rows that end before the value")
             continue
-        if not row[id_at].isdigit():
+        if id_at is not None and not row[id_at].isdigit():
             table.skip("rows without a number of the launch")
             continue
         key = tuple(row[i] for i in keys)

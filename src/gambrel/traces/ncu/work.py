@@ -233,7 +233,12 @@ def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
             chosen = [f for s, _, f in ranks[min(ranks)] if s is sparse]
             if chosen and (not sparse or any(f.value for f in chosen)):
                 work.append(_operations(dtype, sparse, chosen))
-    return Known.COUNTED, "", tuple(work)
+    executed = metrics.total(_PIPE)
+    idle = executed is not None and executed.value > 0 and not any(w.flops for w in work)
+    return Known.COUNTED, _IDLE if idle else "", tuple(work)
+
+
+_IDLE: Final = "the tensor pipe executed instructions but no tensor operations: constant moves"
 
 
 def _path_bases(metrics: Metrics) -> list[str]:
@@ -266,7 +271,8 @@ def _operations(dtype: str, sparse: bool, chosen: Sequence[Found]) -> MeasuredWo
 
 def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     """Warp instructions of the tensor pipe times the FLOP of their shape, where that is known."""
-    found = metrics.total(_PIPE) or metrics.total(f"{_PIPE}_op_hmma")
+    names = (_PIPE, f"{_PIPE}_op_hmma", "sm__inst_executed_pipe_tc")
+    found = next((f for name in names if (f := metrics.total(name)) is not None), None)
     if found is None:
         return None
     moves = metrics.total(f"{_PIPE}_op_hmma_type_hfma2")
