@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gambrel
 from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, total
 from gambrel.analysis.estimate.features import RULES
@@ -211,3 +212,15 @@ def test_ops_without_constants_count_with_their_bound():
     assert found.reason.endswith("; 1 ops without constants count with their bound")
     assert total([(None, 1.0)]) is None
     assert total([]) is None
+
+
+def test_convolutions_quantised_beforehand_pay_no_pass_over_their_activations():
+    times = {
+        precision: gambrel.analyze("resnet50", "a100", precision=precision).by_kind
+        for precision in ("fp16", "int8")
+    }
+    expected = {
+        precision: next(g for g in kinds if g.name == "convolution").measures.expected_time_s
+        for precision, kinds in times.items()
+    }
+    assert expected["int8"] < expected["fp16"]
