@@ -40,17 +40,18 @@ def same(found, expected):
         assert found.energy.energy_j == pytest.approx(expected.energy.energy_j, rel=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(MODELS),
     st.sampled_from([d.id for d in list_devices()]),
     st.sampled_from([1, 3, 16]),
     st.sampled_from([None, "int8", "fp32"]),
+    st.sampled_from(["eager", "compiled", "epilogue", "ideal"]),
 )
-def test_the_same_facts_as_an_analysis(model, device_id, batch, precision):
+def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, stack):
     workload = zoo.load(model)
     on = next(d for d in list_devices() if d.id == device_id)
-    chosen = Settings(precision=precision, sizes={"batch": batch})
+    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
     point = Fleet(workload, chosen).on(on)
     found = analyze(workload, on, chosen)
     same(point.facts, facts_of(found))

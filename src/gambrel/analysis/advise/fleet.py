@@ -5,27 +5,22 @@ The facts are those of `gambrel.analysis.analyze` at the same point, without the
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import msgspec
 
+from gambrel.analysis.advise.demand import Demand, demand_of, held_against
 from gambrel.analysis.advise.figures import Facts, facts_of
 from gambrel.analysis.analyze import Settings, analyze, choose_precision
-from gambrel.analysis.bounding import Roofs, roofs_of
+from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.estimate import Estimator
-from gambrel.analysis.estimate.estimator import total
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.footprint import footprint
-from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures
+from gambrel.analysis.measures import Bound
 from gambrel.analysis.precision import cast_map
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.traffic import IdealTraffic
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.ops import Cost, OpView, is_free
 from gambrel.workload import Workload
 
 
@@ -66,23 +61,6 @@ def point_of(analysis: Analysis) -> Point:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Demand:
-    """What the model asks for in one number format.
-
-    Attributes:
-        ops: Distinct ops with how often each runs.
-        ideal_bytes: Traffic with perfect fusion.
-        memory_bytes: Footprint.
-        unmodelled: Ops without a formula.
-    """
-
-    ops: tuple[tuple[OpView, Cost, int], ...]
-    ideal_bytes: float
-    memory_bytes: int
-    unmodelled: int
-
-
 class Fleet:
     """A workload at given sizes, to be held against any number of devices.
 
@@ -95,7 +73,7 @@ class Fleet:
         self._workload = workload
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
-        self._demands: dict[str, _Demand] = {}
+        self._demands: dict[str, Demand] = {}
 
     @property
     def name(self) -> str:
@@ -112,12 +90,12 @@ class Fleet:
         """
         settings = replace(self._settings, precision=precision or self._settings.precision)
         roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
-        if roofs.off_chip_only or settings.stack != "eager":
+        if roofs.off_chip_only:
             return self._analyzed(device, settings, price)
         chosen, reason = choose_precision(self._workload, device, settings.precision)
         demand = self._demand(chosen)
         estimator = Estimator(roofs, settings.calibration, settings.framework)
-        held = _held(demand, roofs, estimator)
+        held = held_against(demand, roofs, estimator)
         items = self.sizes.get("batch", 1)
         facts = Facts(
             items=items,
@@ -142,125 +120,16 @@ class Fleet:
         found = point_of(analyze(self._workload, device, settings))
         return msgspec.structs.replace(found, facts=replace(found.facts, price=price))
 
-    def _demand(self, precision: str) -> _Demand:
+    def _demand(self, precision: str) -> Demand:
         if precision not in self._demands:
             self._demands[precision] = self._evaluate(precision)
         return self._demands[precision]
 
-    def _evaluate(self, precision: str) -> _Demand:
-        workload = self._workload
+    def _evaluate(self, precision: str) -> Demand:
+        workload, settings = self._workload, self._settings
         casts = cast_map(workload.dtype, precision)
-        evaluator = Evaluator(workload, self.sizes, casts, self._settings.conventions)
-        ideal = IdealTraffic(workload)
-        found: dict[tuple[Any, ...], tuple[OpView, Cost, int]] = {}
-        unmodelled = 0
-        for op, view, cost in evaluator.costs():
-            if is_free(op.kind):
-                continue
-            if cost is None:
-                unmodelled += op.repeat
-                continue
-            ideal.see(view, cost)
-            key = _key(view, cost)
-            times = found[key][2] if key in found else 0
-            found[key] = (view, cost, times + op.repeat)
-        return _Demand(
-            ops=tuple(found.values()),
-            ideal_bytes=round(ideal.total_bytes()),
-            memory_bytes=footprint(workload, evaluator, None).total_bytes,
-            unmodelled=unmodelled,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """A demand held against the roofs of a device."""
-
-    total: Measures
-    busy: dict[tuple[str, Bound], float]
-
-    @property
-    def bound(self) -> Bound | None:
-        ranked = sorted(self.busy.items(), key=lambda item: item[0][1] is not Bound.COMPUTE)
-        return max(ranked, key=lambda item: item[1])[0][1] if ranked else None
-
-    def floor_s(self, ideal_bytes: float, roofs: Roofs) -> float | None:
-        """All resources overlap, and only ideal traffic."""
-        seconds = [s for (name, _), s in self.busy.items() if name != roofs.memory]
-        if roofs.memory_byte_per_s is not None:
-            seconds.append(ideal_bytes / roofs.memory_byte_per_s)
-        return max(seconds, default=None)
-
-
-def _held(demand: _Demand, roofs: Roofs, estimator: Estimator) -> _Held:
-    busy: dict[tuple[str, Bound], float] = defaultdict(float)
-    parts: list[tuple[Estimate | None, float | None]] = []
-    for view, cost, count in demand.ops:
-        seconds = _seconds(cost, count, roofs)
-        for resource, s in seconds.items():
-            busy[resource] += s
-        bound = max(seconds.values(), default=None)
-        parts.append((estimator.estimate(view, cost, bound, count), bound))
-    known = [bound for _, bound in parts if bound is not None]
-    whole = Measures(
-        work=_work(demand, roofs),
-        read_bytes=sum(round(cost.read_bytes) * count for _, cost, count in demand.ops),
-        write_bytes=sum(round(cost.write_bytes) * count for _, cost, count in demand.ops),
-        bound_time_s=sum(known) if known else None,
-        expected_time_s=total(parts),
-    )
-    return _Held(total=whole, busy=dict(busy))
-
-
-def _work(demand: _Demand, roofs: Roofs) -> tuple[EngineWork, ...]:
-    """The work of the whole by class and number format, with the formats it is computed in."""
-    flops: dict[tuple[str, str], int] = defaultdict(int)
-    for _, cost, count in demand.ops:
-        for (engine, dtype), n in cost.work.items():
-            flops[engine.value, dtype] += round(n) * count
-    return tuple(
-        EngineWork(
-            work_class=work_class,
-            dtype=dtype,
-            flops=n,
-            engine_dtype=roof.dtype if (roof := roofs.engine_roof(work_class, dtype)) else "",
-        )
-        for (work_class, dtype), n in flops.items()
-    )
-
-
-def _seconds(cost: Cost, count: int, roofs: Roofs) -> dict[tuple[str, Bound], float]:
-    """Busy time of each resource for all executions of an op."""
-    seconds: dict[tuple[str, Bound], float] = {}
-    for (engine, dtype), flops in cost.work.items():
-        roof = roofs.engine_roof(engine.value, dtype) if flops else None
-        if roof is not None:
-            key = (roof.engine, Bound.COMPUTE)
-            seconds[key] = seconds.get(key, 0.0) + round(flops) * count / roof.flop_per_s
-    traffic = (round(cost.read_bytes) + round(cost.write_bytes)) * count
-    if roofs.memory_byte_per_s is not None and traffic:
-        seconds[roofs.memory, roofs.memory_bound] = traffic / roofs.memory_byte_per_s
-    link = round(cost.link_bytes) * count
-    if roofs.link_byte_per_s is not None and link:
-        seconds[roofs.link, Bound.NETWORK] = link / roofs.link_byte_per_s
-    return seconds
-
-
-def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
-    """Equal for ops that cost and take the same on every device."""
-    tensors = tuple((t.shape, t.dtype) for t in (*view.inputs, *view.outputs))
-    return (
-        view.kind,
-        view.phase,
-        tuple(view.sizes.items()),
-        tuple(view.attrs.items()),
-        len(view.inputs),
-        tensors,
-        cost.read_bytes,
-        cost.write_bytes,
-        cost.link_bytes,
-        tuple(cost.work.items()),
-    )
+        evaluator = Evaluator(workload, self.sizes, casts, settings.conventions)
+        return demand_of(workload, evaluator, settings.stack)
 
 
 def _capacity(device: Device) -> int | None:

@@ -1,0 +1,252 @@
+"""What a model asks for in one number format, and how long that keeps a device busy.
+
+The sums are those of `gambrel.analysis.analyze`, op by op; only the records are left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gambrel.analysis.bounding import Roofs
+from gambrel.analysis.estimate import Estimator
+from gambrel.analysis.estimate.estimator import total
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.footprint import footprint
+from gambrel.analysis.fusion import Stack, fused_costs, group, launches, parse_stack
+from gambrel.analysis.fusion.measures import with_launches
+from gambrel.analysis.fusion.program import Priced
+from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures
+from gambrel.analysis.traffic import IdealTraffic
+from gambrel.ops import Cost, OpView, is_free
+from gambrel.workload import Workload
+
+#: (name, class) of a resource → seconds that it is busy.
+Busy: TypeAlias = dict[tuple[str, Bound], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An op, or equal ops.
+
+    Attributes:
+        view: Its sizes.
+        cost: Of one execution; within a fused kernel of all executions.
+        count: Executions that the cost is for one of.
+        starts: Kernel starts that it pays within its kernel; None where it is a kernel of its own.
+    """
+
+    view: OpView
+    cost: Cost
+    count: int = 1
+    starts: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the model asks for in one number format.
+
+    Attributes:
+        items: Distinct ops, or every op of a fused stack.
+        kernels: Items that share a kernel, by index; empty for eager execution.
+        ideal_bytes: Traffic with perfect fusion.
+        memory_bytes: Footprint.
+        unmodelled: Ops without a formula.
+    """
+
+    items: tuple[Item, ...]
+    kernels: tuple[tuple[int, ...], ...]
+    ideal_bytes: float
+    memory_bytes: int
+    unmodelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A demand held against the roofs of a device.
+
+    Attributes:
+        total: Work, traffic, bound and expected time of the whole.
+        busy: Of each resource, all ops together.
+    """
+
+    total: Measures
+    busy: Busy
+
+    @property
+    def bound(self) -> Bound | None:
+        """The resource with the largest busy time; compute wins a tie."""
+        return _slowest(self.busy)[1] if self.busy else None
+
+    def floor_s(self, ideal_bytes: float, roofs: Roofs) -> float | None:
+        """All resources overlap, and only ideal traffic; None when no roof is known."""
+        seconds = [s for (name, _), s in self.busy.items() if name != roofs.memory]
+        if roofs.memory_byte_per_s is not None:
+            seconds.append(ideal_bytes / roofs.memory_byte_per_s)
+        return max(seconds, default=None)
+
+
+def demand_of(workload: Workload, evaluator: Evaluator, stack: str) -> Demand:
+    """Evaluates a workload.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to sizes and a precision.
+        stack: How ops become kernels.
+    """
+    priced = tuple(evaluator.costs())
+    counted = [(op, view, cost) for op, view, cost in priced if not is_free(op.kind)]
+    ideal = IdealTraffic(workload)
+    for _, view, cost in counted:
+        if cost is not None:
+            ideal.see(view, cost)
+    kernels: tuple[tuple[int, ...], ...] = ()
+    if parse_stack(stack) is Stack.EAGER:
+        items = _distinct(counted)
+    else:
+        items, kernels = _fused(workload, evaluator, stack, priced)
+    return Demand(
+        items=items,
+        kernels=kernels,
+        ideal_bytes=round(ideal.total_bytes()),
+        memory_bytes=footprint(workload, evaluator, None).total_bytes,
+        unmodelled=sum(op.repeat for op, _, cost in counted if cost is None),
+    )
+
+
+def held_against(demand: Demand, roofs: Roofs, estimator: Estimator) -> Held:
+    """Holds a demand against the roofs of a device.
+
+    Args:
+        demand: Of the model.
+        roofs: Of the device.
+        estimator: Of expected times on it.
+    """
+    items = demand.items
+    seconds = [_seconds(item.cost, item.count, roofs) for item in items]
+    bounds = _bounds(seconds, demand.kernels)
+    expected = [
+        (_expected(item, bound, estimator), bound)
+        for item, bound in zip(items, bounds, strict=True)
+    ]
+    known = [bound for bound in bounds if bound is not None]
+    whole = Measures(
+        work=_work(items, roofs),
+        read_bytes=sum(round(i.cost.read_bytes) * i.count for i in items),
+        write_bytes=sum(round(i.cost.write_bytes) * i.count for i in items),
+        bound_time_s=sum(known) if known else None,
+        expected_time_s=total(expected),
+    )
+    return Held(total=whole, busy=_sum(seconds))
+
+
+def _distinct(counted: Sequence[Priced]) -> tuple[Item, ...]:
+    """Equal ops once, with how often they run."""
+    found: dict[tuple[Any, ...], Item] = {}
+    for op, view, cost in counted:
+        if cost is not None:
+            key = _key(view, cost)
+            times = found[key].count if key in found else 0
+            found[key] = Item(view=view, cost=cost, count=times + op.repeat)
+    return tuple(found.values())
+
+
+def _fused(
+    workload: Workload, evaluator: Evaluator, stack: str, priced: Sequence[Priced]
+) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...]]:
+    """Every op with its part of its kernel's traffic, and which ops share a kernel."""
+    kernels = group(workload, evaluator, stack, priced)
+    costs = fused_costs(kernels, priced)
+    starts = launches(kernels)
+    places = {
+        index: place
+        for place, index in enumerate(i for i in costs if not is_free(priced[i][0].kind))
+    }
+    items = tuple(Item(view=priced[i][1], cost=costs[i], starts=starts.get(i, 0)) for i in places)
+    shared = (tuple(places[i] for i in kernel.ops if i in places) for kernel in kernels)
+    return items, tuple(members for members in shared if len(members) > 1)
+
+
+def _bounds(seconds: Sequence[Busy], kernels: Iterable[tuple[int, ...]]) -> list[float | None]:
+    """Of each item; in a kernel its part of what keeps the kernel's slowest resource busy."""
+    bounds = [max(own.values(), default=None) for own in seconds]
+    for members in kernels:
+        whole = _sum(seconds[i] for i in members)
+        if whole:
+            limit = _slowest(whole)
+            for i in members:
+                bounds[i] = seconds[i].get(limit, 0.0)
+    return bounds
+
+
+def _expected(item: Item, bound: float | None, estimator: Estimator) -> Estimate | None:
+    if item.starts is None:
+        return estimator.estimate(item.view, item.cost, bound, item.count)
+    alone = estimator.estimate(item.view, item.cost, bound)
+    return with_launches(alone, item.starts, bound or 0.0)
+
+
+def _seconds(cost: Cost, count: int, roofs: Roofs) -> Busy:
+    """Busy time of each resource for all executions of an op."""
+    seconds: Busy = {}
+    for (engine, dtype), flops in cost.work.items():
+        roof = roofs.engine_roof(engine.value, dtype) if flops else None
+        if roof is not None:
+            key = (roof.engine, Bound.COMPUTE)
+            seconds[key] = seconds.get(key, 0.0) + round(flops) * count / roof.flop_per_s
+    traffic = (round(cost.read_bytes) + round(cost.write_bytes)) * count
+    if roofs.memory_byte_per_s is not None and traffic:
+        seconds[roofs.memory, roofs.memory_bound] = traffic / roofs.memory_byte_per_s
+    link = round(cost.link_bytes) * count
+    if roofs.link_byte_per_s is not None and link:
+        seconds[roofs.link, Bound.NETWORK] = link / roofs.link_byte_per_s
+    return seconds
+
+
+def _sum(parts: Iterable[Busy]) -> Busy:
+    whole: Busy = defaultdict(float)
+    for part in parts:
+        for resource, s in part.items():
+            whole[resource] += s
+    return dict(whole)
+
+
+def _slowest(busy: Busy) -> tuple[str, Bound]:
+    ranked = sorted(busy, key=lambda resource: resource[1] is not Bound.COMPUTE)
+    return max(ranked, key=lambda resource: busy[resource])
+
+
+def _work(items: Iterable[Item], roofs: Roofs) -> tuple[EngineWork, ...]:
+    """The work of the whole by class and number format, with the formats it is computed in."""
+    flops: dict[tuple[str, str], int] = defaultdict(int)
+    for item in items:
+        for (engine, dtype), n in item.cost.work.items():
+            flops[engine.value, dtype] += round(n) * item.count
+    return tuple(
+        EngineWork(
+            work_class=work_class,
+            dtype=dtype,
+            flops=n,
+            engine_dtype=roof.dtype if (roof := roofs.engine_roof(work_class, dtype)) else "",
+        )
+        for (work_class, dtype), n in flops.items()
+    )
+
+
+def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
+    """Equal for ops that cost and take the same on every device."""
+    tensors = tuple((t.shape, t.dtype) for t in (*view.inputs, *view.outputs))
+    return (
+        view.kind,
+        view.phase,
+        tuple(view.sizes.items()),
+        tuple(view.attrs.items()),
+        len(view.inputs),
+        tensors,
+        cost.read_bytes,
+        cost.write_bytes,
+        cost.link_bytes,
+        tuple(cost.work.items()),
+    )
