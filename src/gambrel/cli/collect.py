@@ -8,12 +8,16 @@ import typer
 
 from gambrel.cli.output import write_text
 
-app = typer.Typer(help="Print the command that records a run for 'gambrel import'.")
+app = typer.Typer(
+    help="Print the command that records a run for 'gambrel import'.",
+    epilog="Example: gambrel collect ncu --hardware h100",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
 def _collect() -> None:
-    """Print the command that records a run for 'gambrel import'."""
+    """Keeps `ncu` a command of its own while it is the only one."""
 
 
 @app.command(
