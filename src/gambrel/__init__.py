@@ -48,6 +48,7 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api",
     "sweep": "gambrel.api",
+    "read": "gambrel.traces",
     "what_if": "gambrel.api",
 }
 
@@ -87,6 +88,7 @@ __all__ = [
     "load",
     "load_model",
     "measure_peaks",
+    "read",
     "select",
     "sweep",
     "what_if",
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.traces import read
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

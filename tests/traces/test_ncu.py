@@ -247,6 +247,19 @@ class TestRoofs:
         samples = from_text(write([Kernel("k", peaks, cc="9.0")]), "f.csv")
         assert samples.device.ceiling("matrix", "bf16").flop_per_s == 4096 * 132 * 1.5e9
 
+    def test_engine_that_the_report_has_no_peak_of_has_no_roof(self):
+        peaks = {
+            "derived__sm__sass_thread_inst_executed_op_ffma_pred_on_x2": (13824, "inst"),
+            "sm__cycles_elapsed.avg.per_second": (1e9, "hz"),
+            "dram__bytes.sum.peak_sustained": (1280, "byte"),
+            "dram__cycles_elapsed.avg.per_second": (1e9, "hz"),
+        }
+        metrics = peaks | ops(src_fp16_dst_fp32=10**9) | time_ns(1000) | dram(1000)
+        samples = from_text(write([Kernel("k", metrics)]), "f.csv")
+        assert samples.device.ceiling("vector", "fp32").flop_per_s == 13824e9
+        kernel = place(samples).kernels[0]
+        assert (kernel.bound, kernel.peak_flop_per_s) == (None, None)
+
     def test_above_the_roof_names_causes(self):
         text = write([Kernel("saxpy", fp32(0, 0, 1000) | time_ns(1000) | dram(2_000_000))])
         kernel = place(from_text(text, "f.csv"), from_peaks(1e12, 1e12)).kernels[0]

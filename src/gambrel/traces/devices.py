@@ -29,15 +29,14 @@ def roofs_for(
     if chosen is not None:
         match = find(chosen)
         return match.device, (match.note,) if match.note else ()
-    if samples.device is not None:
-        return samples.device, ()
-    if not samples.device_name:
-        return None, ()
+    own = samples.device
+    if not samples.device_name or (own and own.ceilings and own.level("DRAM")):
+        return own, ()
     try:
         match = find(samples.device_name)
     except UnknownNameError:
         text = f"{samples.device_name} is not in the catalog; give --peak and --bandwidth"
-        return None, (text,)
+        return own, (text,)
     note = f"roofs of {match.device.id}, by the device's name in the files; dense, at boost clock"
     return match.device, tuple(filter(None, (note, match.note)))
 

@@ -6,10 +6,18 @@ holds them against a device, with `warn` for what looks wrong.
 
 from gambrel.analysis.samples.aggregate import GROUPINGS, aggregate
 from gambrel.analysis.samples.place import LevelPlace, Placed, Standing, place
-from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+from gambrel.analysis.samples.records import (
+    PROFILED,
+    Known,
+    MeasuredTraffic,
+    MeasuredWork,
+    Sample,
+    Samples,
+)
 
 __all__ = [
     "GROUPINGS",
+    "PROFILED",
     "Known",
     "LevelPlace",
     "MeasuredTraffic",

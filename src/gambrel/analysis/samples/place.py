@@ -9,7 +9,14 @@ import msgspec
 
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples.aggregate import aggregate, merge
-from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+from gambrel.analysis.samples.records import (
+    PROFILED,
+    Known,
+    MeasuredTraffic,
+    MeasuredWork,
+    Sample,
+    Samples,
+)
 from gambrel.analysis.samples.warn import above_roof, warnings_of, warnings_together
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
@@ -203,7 +210,8 @@ def _roof(work: MeasuredWork, device: Device) -> float | None:
         # Points need not say in what they ran: held against what the device is made for.
         roof = resolve(device, "matrix", default_precision(device)[0])
     elif work.dtype in BITS:
-        roof = resolve(device, work.work_class, work.dtype, sparsity=work.sparse)
+        engine = "matrix" if (device.id, work.work_class) == (PROFILED, "matrix") else None
+        roof = resolve(device, work.work_class, work.dtype, sparsity=work.sparse, engine=engine)
     else:
         return None
     return None if roof is None else roof.flop_per_s

@@ -8,10 +8,15 @@ holds cannot be turned into FLOP on this chip).
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from gambrel.device.model import Device
+
+#: Id of a device made of the peaks that a report holds. It lists the engines that were profiled, so
+#: work on an engine that it lacks has no roof, where a device of the catalog has a fallback.
+PROFILED: Final = "profiled-device"
 
 
 class Known(StrEnum):

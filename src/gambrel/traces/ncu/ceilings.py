@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
+from gambrel.analysis.samples import PROFILED
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.dtypes import BITS
 from gambrel.traces.ncu.values import Metrics
@@ -61,7 +62,7 @@ def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device
     at = f" at {format_si(clock, 'Hz')}" if clock else ""
     label = name or (f"device of compute capability {cc}" if cc else "profiled device")
     device = Device(
-        id="profiled-device", name=f"{label}{at}", vendor="NVIDIA", ceilings=ceilings, memory=memory
+        id=PROFILED, name=f"{label}{at}", vendor="NVIDIA", ceilings=ceilings, memory=memory
     )
     note = (
         f"roofs from the report, at the clock while profiling{at}; Nsight Compute locks the clock "
@@ -75,9 +76,9 @@ def _ceilings(
 ) -> tuple[Ceiling, ...]:
     found = []
     for dtype, base, factor in _VECTOR:
-        peak = _median(launches, lambda m, b=base: m.get(b + _PEAK))  # type: ignore[misc]
+        peak = _median(launches, lambda m, b=base, f=factor: _vector_peak(m, b, f))  # type: ignore[misc]
         if peak:
-            found.append(("vector", dtype, peak * factor, base))
+            found.append(("vector", dtype, peak, base))
     for dtype, names in _MATRIX.items():
         for name in _candidates(names, cc):
             peak = _median(launches, lambda m, n=name: m.get(f"{_PATH}{n}{_PEAK}"))  # type: ignore[misc]
@@ -95,6 +96,12 @@ def _ceilings(
         )
         for engine, dtype, per_clock, name in found
     )
+
+
+def _vector_peak(metrics: Metrics, base: str, factor: int) -> float | None:
+    """FLOP a cycle; the roofline section exports twice the peak of FMA under a derived name."""
+    peak = metrics.get(base + _PEAK)
+    return metrics.get(f"derived__{base}_x{factor}") if peak is None else peak * factor
 
 
 def _candidates(names: Sequence[str], cc: str) -> list[str]:
