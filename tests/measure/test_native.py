@@ -163,3 +163,29 @@ def test_memory_is_private_random_and_aligned():
         assert not np.array_equal(first, second)
         ctypes.memset(one.address, 0, one.size)
         assert second.min() >= 0.3
+
+
+def test_an_interruption_waits_for_the_threads(tools):
+    import threading
+    import time
+
+    done = []
+
+    def work(index):
+        time.sleep(0.05)
+        done.append(index)
+
+    class Once(threading.Thread):
+        interrupted = False
+
+        def join(self, timeout=None):
+            if not Once.interrupted:
+                Once.interrupted = True
+                raise KeyboardInterrupt
+            super().join(timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native.threading, "Thread", Once)
+        with pytest.raises(KeyboardInterrupt):
+            native._together(work, 2)
+    assert sorted(done) == [0, 1]

@@ -26,6 +26,10 @@ SIDES: Final = (2048, 4096, 8192, 16384)
 #: Arrays of the streaming copies are this many times the L2, and at least this large.
 _TIMES_L2: Final = 8
 _LEAST_BYTES: Final = 512 << 20
+#: Compute capabilities whose matrix engine takes fp64, which cuBLAS then uses: A100, H100, B200.
+#: Source: NVIDIA's CUDA C++ Programming Guide, table of arithmetic by compute capability.
+#: gfx90a and gfx942 report 9.0 and 9.4; their matrix cores take fp64 as well.
+_FP64_MATRIX: Final = frozenset({(8, 0), (9, 0), (10, 0), (9, 4)})
 #: Seconds of work before clocks are taken to have settled, and that a sustained rate lasts.
 _SETTLE_S: Final = 0.5
 _SUSTAINED_S: Final = 1.0
@@ -40,6 +44,7 @@ class Bench:
         timed: From a call and a count to the seconds of each of so many calls.
         sides: Of the products that are tried.
         stream_bytes: Of one array of the streaming copies.
+        fp64_engine: That the library's fp64 products run on.
         settle_s: Seconds of work before the first measurement of a kind.
         sustained_s: Seconds that a sustained rate lasts.
     """
@@ -48,6 +53,7 @@ class Bench:
     timed: Callable[[Callable[[], Any], int], list[float]]
     sides: tuple[int, ...] = SIDES
     stream_bytes: int = _LEAST_BYTES
+    fp64_engine: str = "vector"
     settle_s: float = _SETTLE_S
     sustained_s: float = _SUSTAINED_S
 
@@ -111,6 +117,7 @@ def survey(index: int, effort: Mapping[str, int], progress: Progress | None = No
         device=f"cuda:{index}",
         timed=_timed_by_events(index),
         stream_bytes=min(max(_TIMES_L2 * level2, _LEAST_BYTES), about.total_memory // 8),
+        fp64_engine="matrix" if (about.major, about.minor) in _FP64_MATRIX else "vector",
     )
     begun = datetime.now(UTC)
     with torch.cuda.device(index):
@@ -221,7 +228,7 @@ def _products(bench: Bench) -> Iterator[_Task]:
     import torch
 
     kinds = {
-        "fp64": ("vector", torch.float64, False),
+        "fp64": (bench.fp64_engine, torch.float64, False),
         "fp32": ("vector", torch.float32, False),
         "tf32": ("matrix", torch.float32, True),
         "fp16": ("matrix", torch.float16, False),

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -210,10 +210,20 @@ def _pin(cpu: int) -> None:
         os.sched_setaffinity(0, {cpu})
 
 
-def _together(work: Any, count: int) -> None:
-    """Runs ``work(index)`` on threads of their own: the caller's affinity stays as it is."""
+def _together(work: Callable[[int], None], count: int) -> None:
+    """Runs ``work(index)`` on threads of their own: the caller's affinity stays as it is.
+
+    An interruption waits until they are done, because they still use the caller's memory.
+    """
     threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(count)]
     for thread in threads:
         thread.start()
+    interruption: BaseException | None = None
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt as error:
+                interruption = error
+    if interruption is not None:
+        raise interruption
