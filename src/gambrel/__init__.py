@@ -40,16 +40,16 @@ _HOMES = {
     "UnifiedAnalyzer": "gambrel.unified",
     "analyze": "gambrel.api",
     "calibrate": "gambrel.api",
-    "check": "gambrel.api",
+    "check": "gambrel.advising",
     "clear_peaks_cache": "gambrel.measure.peaks",
-    "compare": "gambrel.api",
+    "compare": "gambrel.advising",
     "load": "gambrel.api",
     "load_model": "gambrel.api",
     "measure_peaks": "gambrel.measure.peaks",
-    "select": "gambrel.api",
+    "select": "gambrel.advising",
     "sweep": "gambrel.api",
     "read": "gambrel.traces",
-    "what_if": "gambrel.api",
+    "what_if": "gambrel.advising",
 }
 
 __all__ = [
@@ -95,9 +95,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from gambrel.advising import check, compare, select, what_if
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
-    from gambrel.api import analyze, check, compare, load, load_model, select, sweep, what_if
+    from gambrel.api import analyze, load, load_model, sweep
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import gambrel
-from gambrel.api import what_if_sides
+from gambrel.advising import what_if_sides
 from gambrel.cli import run
 from gambrel.errors import InputError
 from gambrel.report import plot_compare, plot_whatif

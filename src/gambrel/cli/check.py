@@ -55,7 +55,7 @@ def check(
     json_: choices.Json = False,
 ) -> None:
     """Check limits on latency, throughput, power, energy and memory, and say what would help."""
-    from gambrel.api import check as check_model
+    from gambrel.advising import check as check_model
 
     found = check_model(
         model,

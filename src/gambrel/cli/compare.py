@@ -64,7 +64,7 @@ def compare(
     html: choices.Html = None,
 ) -> None:
     """Compare every model on every device, best first; what is unknown stays unknown."""
-    from gambrel.api import compare as compare_all
+    from gambrel.advising import compare as compare_all
 
     choices.check_page(html)
     found = compare_all(

@@ -59,7 +59,7 @@ def select(
     json_: choices.Json = False,
 ) -> None:
     """Rank the devices that meet all limits; near misses and unknowns stand apart."""
-    from gambrel.api import select as select_device
+    from gambrel.advising import select as select_device
 
     found = select_device(
         model,

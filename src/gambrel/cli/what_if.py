@@ -44,7 +44,7 @@ def what_if(
     html: choices.Html = None,
 ) -> None:
     """Apply changes, analyze again, and show what they change per op and in total."""
-    from gambrel.api import what_if_sides
+    from gambrel.advising import what_if_sides
 
     choices.check_page(html)
     before, after, found = what_if_sides(
