@@ -133,7 +133,8 @@ def _fixes(found: Check, width: int) -> list[RenderableType]:
     if not found.fixes:
         return [
             line(("What would make it pass", "bold")),
-            line("No change of the catalogue comes closer; 'gambrel select' finds other devices."),
+            line("No change of the catalogue comes closer."),
+            line(f"Other devices: {_selection(found)}"),
         ]
     columns = [
         Column(
@@ -157,7 +158,12 @@ def _fixes(found: Check, width: int) -> list[RenderableType]:
             minimum=30,
         ),
     ]
-    return [head, table(columns, width), line(f"See the difference: {_command(found)}")]
+    return [
+        head,
+        table(columns, width),
+        line(f"See the difference: {_command(found)}"),
+        line(f"Other devices: {_selection(found)}"),
+    ]
 
 
 def _command(found: Check) -> str:
@@ -166,11 +172,27 @@ def _command(found: Check) -> str:
     words += ["--precision", found.precision]
     if found.stack != "eager":
         words += ["--stack", found.stack]
-    for name, value in found.sizes.items():
-        words += ["--batch", str(value)] if name == "batch" else ["--size", f"{name}={value}"]
+    words += _sizes(found)
     for change in found.fixes[0].changes:
         words += ["--change", change]
     return shlex.join(words)
+
+
+def _selection(found: Check) -> str:
+    """The command that looks for devices on which the same limits are met."""
+    units = {"latency": "s", "throughput": "/s", "power": "W", "energy": "J", "memory": "B"}
+    words = ["gambrel", "select", clean(found.model), *_sizes(found)]
+    for c in found.constraints:
+        if c.metric in units:
+            words += [f"--{c.metric}", f"{c.limit:.6g}{units[c.metric]}"]
+    return shlex.join(words)
+
+
+def _sizes(found: Check) -> list[str]:
+    words = []
+    for name, value in found.sizes.items():
+        words += ["--batch", str(value)] if name == "batch" else ["--size", f"{name}={value}"]
+    return words
 
 
 def _then(fix: Fix) -> str:

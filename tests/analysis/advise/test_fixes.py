@@ -68,7 +68,10 @@ def test_the_command_in_the_report_repeats_the_first_fix(capsys):
     found, wanted, _ = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"})
     told = with_fixes(check(found, wanted), case_of(found), wanted)
     words = " ".join(render(told, Options(width=1000)).split("See the difference: ")[1].split())
-    command = words.split(" Notes")[0]
+    command, other = words.split(" Notes")[0].split(" Other devices: ")
+    assert other == "gambrel select resnet50 --batch 1 --size image=224 --latency 0.003s"
+    assert run([*shlex.split(other)[1:], "--json"]) == 0
+    capsys.readouterr()
     assert run([*shlex.split(command)[1:], "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert tuple(data["changes"]) == told.fixes[0].changes
