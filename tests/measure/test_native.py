@@ -189,3 +189,16 @@ def test_an_interruption_waits_for_the_threads(tools):
         with pytest.raises(KeyboardInterrupt):
             native._together(work, 2)
     assert sorted(done) == [0, 1]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_chain_of_the_clock_multiplies_as_often_as_it_says(tools, busy):
+    if not tools.is_x86:
+        pytest.skip("x86 only")
+    with arena(1 << 21) as memory:
+        number = view(memory.address, 1, np.uint64)
+        number[0] = 3
+        kernel = ir.chain(tools.width if busy else 0)
+        run(tools, kernel, memory.address, 0, passes=2)
+        # 3 times 3, 2 * 1024 times, in 64 bits.
+        assert int(number[0]) == pow(3, 1 + 2 * kernel.instructions, 2**64)

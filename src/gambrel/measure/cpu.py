@@ -139,20 +139,26 @@ class _Runner:
         job = _job(probe, places, first)
         if self.effort.warmup:
             native.run_slices(self.tools, job, cpus, self.effort.warmup * SLICES_PER_STEP)
-        clock = self.clock_hz()
+        busy = probe.kernel.flops > 0
+        clock = self.clock_hz(busy)
         times = native.run_slices(self.tools, job, cpus, self.effort.steps * SLICES_PER_STEP)
-        clocks = [c for c in (clock, self.clock_hz()) if c is not None]
+        clocks = [c for c in (clock, self.clock_hz(busy)) if c is not None]
         return _Take(
             figure(times, probe.work(first)), sum(clocks) / len(clocks) if clocks else None
         )
 
-    def clock_hz(self) -> float | None:
-        """The clock of the first core now, from a chain of multiplications; None beside x86."""
+    def clock_hz(self, busy: bool = False) -> float | None:
+        """The clock of the first core now; None beside x86.
+
+        Args:
+            busy: While the vector units work.
+        """
         if not self.tools.is_x86:
             return None
-        kernel, passes = ir.chain(), 100
-        word = np.array([3], dtype=np.int64)
-        job = native.Job(kernel=kernel, places=(word.ctypes.data,), size=0, passes=passes)
+        kernel, passes = ir.chain(self.tools.width if busy else 0), 100
+        words = np.full(64, 0.5, dtype=np.float32)  # x = 0.5·x + 0.5 stays an ordinary number
+        words[:2] = np.array([3], dtype=np.int64).view(np.float32)
+        job = native.Job(kernel=kernel, places=(words.ctypes.data,), size=0, passes=passes)
         times = native.run_slices(self.tools, job, self.here.cpus[:1], 12)
         cycles = kernel.instructions * ir.IMUL_CYCLES * passes
         return cycles / float(np.quantile(times, 0.25))

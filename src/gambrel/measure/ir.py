@@ -24,6 +24,9 @@ CHAIN: Final = 1024
 #: AMD core since Zen (Agner Fog, "Instruction tables", 2022, IMUL r64,r64).
 IMUL_CYCLES: Final = 3
 
+#: Chains of multiply-adds beside that of the clock.
+_BESIDE: Final = 8
+
 _BARRIER: Final = 'call void asm sideeffect "", "~{memory}"()'
 _LETTERS: Final = {"fp64": "double", "fp32": "float", "fp16": "half"}
 _BYTES: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
@@ -146,29 +149,53 @@ done:
     return Kernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
 
 
-def chain() -> Kernel:
-    """Integer multiplications that wait for each other: their rate is the clock over 3 (x86)."""
-    steps = "\n  ".join(
-        f'%v{i + 1} = call i64 asm "imulq $2, $0", "=r,0,r"(i64 %v{i}, i64 %k)'
-        for i in range(CHAIN)
+def chain(width: int = 0) -> Kernel:
+    """Integer multiplications that wait for each other: their rate is the clock over 3 (x86).
+
+    Args:
+        width: Keep the vector units busy meanwhile, with fused multiply-adds of so many bytes: many
+            processors lower their clock then. 0 leaves them idle.
+    """
+    vector, name = f"<{width // 4} x float>", f"chain_{width}"
+    steps, last = [], list(range(_BESIDE))
+    for i in range(CHAIN):
+        steps.append(f'%v{i + 1} = call i64 asm "imulq $2, $0", "=r,0,r"(i64 %v{i}, i64 %k)')
+        # Four in three cycles leave the chain the longest path: units do two a cycle at most.
+        for j in range(4 if width else 0):
+            slot, out = (4 * i + j) % _BESIDE, _BESIDE + 4 * i + j
+            call = f"call {vector} @llvm.fma.v{width // 4}f32"
+            before = f"{vector} %f{last[slot]}"
+            steps.append(f"%f{out} = {call}({before}, {vector} %x, {vector} %x)")
+            last[slot] = out
+    body = "\n  ".join(steps)
+    slots = range(_BESIDE if width else 0)
+    phis = "\n  ".join(
+        f"%f{s} = phi {vector} [ %x, %entry ], [ %f{last[s]}, %loop ]" for s in slots
     )
-    text = f"""define void @chain(ptr %data, i64 %size, i64 %passes) #0 {{
+    ends = "\n  ".join(f"store volatile {vector} %f{last[s]}, ptr %at, align 4" for s in slots)
+    load = f"%x = load {vector}, ptr %at, align 4" if width else ""
+    fused = f"declare {vector} @llvm.fma.v{width // 4}f32({vector}, {vector}, {vector})\n"
+    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
 entry:
   %k = load i64, ptr %data
+  %at = getelementptr i8, ptr %data, i64 64
+  {load}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   %v0 = phi i64 [ %k, %entry ], [ %v{CHAIN}, %loop ]
-  {steps}
+  {phis}
+  {body}
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %passes
   br i1 %more, label %loop, label %done
 done:
   store i64 %v{CHAIN}, ptr %data
+  {ends}
   ret void
 }}
 """
-    return Kernel(name="chain", text=text, instructions=CHAIN)
+    return Kernel(name=name, text=(fused if width else "") + text, instructions=CHAIN)
 
 
 def memory(
