@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,8 @@ from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sampl
 from gambrel.errors import FileFormatError
 from gambrel.traces.source import decode, read_bytes
 
+#: Larger values are damage.
+_LARGEST: Final = 1e30
 _FORMATS: Final = {"DP": "fp64", "SP": "fp32", "HP": "fp16"}
 _LEVELS: Final = {"Memory": "DRAM", "L3": "LLC", "L2": "L2"}
 
@@ -48,7 +49,7 @@ def _value(row: list[str]) -> float | None:
             value = float(cell)
         except ValueError:
             continue
-        if math.isfinite(value):
+        if 0 <= value <= _LARGEST:
             numbers.append(value)
     if not numbers:
         return None
@@ -61,7 +62,7 @@ def _sample(name: str, metrics: Mapping[str, float]) -> Sample | None:
     time = next((v for n, v in metrics.items() if n.startswith("Runtime") and v > 0), None)
     work, traffic = [], []
     for label, value in metrics.items():
-        head = label.split()[0]
+        head = label.partition(" ")[0]
         if head in _FORMATS and "FLOP/s" in label and time:
             scale = 1e9 if "GFLOP" in label else 1e6
             flops = round(value * scale * time)

@@ -47,12 +47,13 @@ def read(path: Path) -> Samples:
     uri = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as base:
+            base.text_factory = lambda data: data.decode("utf-8", "replace")
             base.execute("PRAGMA trusted_schema = OFF")
             base.execute("PRAGMA query_only = ON")
             steps = iter(range(_MOST_STEPS))
             base.set_progress_handler(lambda: next(steps, None) is None, _STEPS_EACH)
             return _read(base, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError, TypeError, OverflowError) as error:
         raise FileFormatError(f"{path}: damaged or unusual database ({error}).") from None
 
 

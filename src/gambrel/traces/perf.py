@@ -33,6 +33,8 @@ _INTEL: Final[dict[str, tuple[str, int]]] = {
 }
 _EVENT: Final = re.compile(r"fp_arith_inst_retired2?\.(\w+)")
 _LINE_BYTES: Final = 64
+#: Larger counts are damage.
+_LARGEST: Final = 1e30
 _UNITS: Final = {"": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _UNCOUNTED: Final = ("<not counted>", "<not supported>")
 
@@ -99,6 +101,9 @@ def _events(text: str, where: str) -> tuple[dict[str, float], list[str]]:
         try:
             value = locale.parse(row[0].strip()) * _UNITS.get(row[1].strip(), 1.0)
         except ValueError:
+            continue
+        if not 0 <= value <= _LARGEST:
+            problems.append(name)
             continue
         sums[name] = sums.get(name, 0.0) + value
     return sums, problems

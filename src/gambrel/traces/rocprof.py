@@ -7,7 +7,6 @@ that are masked out are counted as well), and 512 x the MFMA_MOPS counters. Sums
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,8 @@ from gambrel.errors import FileFormatError
 from gambrel.traces.source import decode, read_bytes
 
 FORMAT: Final = "rocprof CSV"
+#: Larger values are damage.
+_LARGEST: Final = 1e30
 _LANES: Final = 64
 _MOPS: Final = 512
 _NAMES: Final = ("Kernel_Name", "KernelName", "Name", "kernel_name")
@@ -159,7 +160,7 @@ def _number(text: str | None) -> float | None:
         value = float(text) if text else None
     except ValueError:
         return None
-    return value if value is None or math.isfinite(value) else None
+    return value if value is None or abs(value) <= _LARGEST else None
 
 
 def _work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:

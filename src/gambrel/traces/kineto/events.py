@@ -128,7 +128,7 @@ def parse_list(raw: msgspec.Raw) -> list[Any]:
     """A list kept undecoded; empty when there is none."""
     try:
         found = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return found if isinstance(found, list) else []
 

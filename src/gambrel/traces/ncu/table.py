@@ -188,11 +188,12 @@ def _parse_long(
     unit_at, id_at = at.get("Metric Unit", len(header)), at.get("ID")
     known: dict[tuple[str, ...], Launch] = {}
     info_at = [(n, i) for n, i in at.items() if n in _LAUNCH and n != "Section Name"]
+    needed = max([value_at, *(i for _, i in info_at)])
     keys = [at[n] for n in _LAUNCH_KEYS if n in at and (n in _WITH_ID or id_at is None)]
     for offset, row in enumerate(reader, 1):
         if len(row) <= name_at or not row[name_at]:
             continue  # a rule of the details page, or a launch without metrics
-        if len(row) <= value_at:
+        if len(row) <= needed:
             table.skip("rows that end before the value")
             continue
         if id_at is not None and not row[id_at].isdigit():

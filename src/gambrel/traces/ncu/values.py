@@ -11,6 +11,8 @@ from gambrel.traces.ncu.metric_units import scale
 from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric
 from gambrel.traces.ncu.table import Table
 
+#: Larger values are damage: a GPU would need a billion years to count so far.
+_LARGEST: Final = 1e30
 _INSTANCED: Final = re.compile(r"([^()]*)\(([^()]*;[^()]*)\)")
 _EMPTY: Final = frozenset({"", "no data", "n/a", "nan", "-nan", "inf", "-inf", "N/A", "(!) n/a"})
 #: Ways in which a version can have named the cycles of a launch, best first.
@@ -145,7 +147,7 @@ def to_metrics(table: Table, where: str) -> tuple[list[Metrics], Locale]:
         if text not in _EMPTY
     }
     locale = infer(((t, _whole(n, u)) for t, n, u in cells if looks_numeric(t)), where)
-    known = {cell: _value(cell, locale) for cell in cells}
+    known = {cell: _sane(_value(cell, locale), cell[1]) for cell in cells}
     return [_of_launch(launch.metrics, known) for launch in table.launches], locale
 
 
@@ -186,6 +188,13 @@ def _value(cell: tuple[str, str, str], locale: Locale) -> float | None:
         return _combine(name, parts) * scale(unit)
     except (ValueError, OverflowError):
         return None  # a text, such as the name of the device
+
+
+def _sane(value: float | None, name: str) -> float | None:
+    """Counters are finite and never negative; what is not is unknown. A time keeps its sign."""
+    if value is None or not abs(value) <= _LARGEST:
+        return None
+    return value if value >= 0 or name.startswith("gpu__time") else None
 
 
 def _combine(name: str, parts: list[float]) -> float:
