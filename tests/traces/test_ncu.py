@@ -365,7 +365,7 @@ class TestBroken:
             ),
             ("nothing here\n", "no table of Nsight Compute"),
             (write(KERNELS).splitlines()[0] + "\n", "no kernel"),
-            ('"ID","Something"\n', "no column"),
+            ('"ID","Something"\n', "no table of Nsight Compute"),
             (write(KERNELS) + '"2","1","a","h","' + "x" * 200_000 + '"\n', "field larger"),
         ],
     )

@@ -81,15 +81,15 @@ def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
 
 def _proof(text: str) -> str:
     """The decimal mark that a cell proves; empty when it proves none."""
-    if text.isdecimal():
-        return ""
-    text = _SPACED.sub("", text)
-    dot, comma = text.rfind("."), text.rfind(",")
-    if dot >= 0 and comma >= 0:
-        return "." if dot > comma else ","
-    if repeated := _REPEATED.fullmatch(text):
-        return "," if repeated[1] == "." else "."
-    if one := _ONE.fullmatch(text):
+    if not text.isascii() or " " in text or "'" in text:
+        text = _SPACED.sub("", text)
+    dots, commas = text.count("."), text.count(",")
+    if dots and commas:
+        return "." if text.rfind(".") > text.rfind(",") else ","
+    if dots + commas > 1:
+        repeated = _REPEATED.fullmatch(text)
+        return {".": ",", ",": "."}[repeated[1]] if repeated else ""
+    if dots + commas == 1 and (one := _ONE.fullmatch(text)):
         head, mark, tail = one.groups()
         # A group has three digits, is preceded by one to three, and numbers do not begin with 0.
         if len(tail) != 3 or len(head) > 3 or head.startswith("0"):

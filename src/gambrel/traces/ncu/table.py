@@ -136,7 +136,7 @@ def _blocks(text: str, table: Table) -> list[tuple[int, list[str]]]:
         if blocks and open_quote:
             blocks[-1][1].append(line)
             open_quote ^= line.count('"') % 2 == 1
-        elif _HEADER.match(line.lstrip("\ufeff")):
+        elif "Name" in line and _HEADER.match(line.lstrip("\ufeff")):
             blocks.append((number, [line.lstrip("\ufeff")]))
             open_quote = False
         elif line.startswith("==ERROR=="):
