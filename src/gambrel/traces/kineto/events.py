@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from pathlib import Path
@@ -112,7 +113,9 @@ def load(path: Path) -> Trace:
     data = read_bytes(path)
     if data.startswith(_GZIP):
         data = _unpack(data, path)
-    start = data.lstrip(b"\xef\xbb\xbf \r\n\t")[:1]
+    if data.startswith(codecs.BOM_UTF8):
+        data = data[len(codecs.BOM_UTF8) :]
+    start = data[:4096].lstrip()[:1]
     try:
         if start == b"[":  # the bare list of events that the trace format allows as well
             return Trace(events=msgspec.json.decode(data, type=list[Event]))
