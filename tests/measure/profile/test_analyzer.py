@@ -91,6 +91,15 @@ def test_end_to_end_time_is_that_of_the_clock():
     assert ra.totals.plain_spread == 0.0
 
 
+def test_interrupted_steps_are_left_out_and_the_parts_of_the_others_add_up():
+    from gambrel.measure.profile.points import steady
+
+    # The middle half of eight: two of the shortest and two of the longest are left out.
+    assert sorted(steady([5.0, 1.0, 9.0, 4.0, 2.0, 6.0, 3.0, 100.0])) == [0, 3, 5, 6]
+    assert steady([3.0]) == (0,)
+    assert sorted(steady([3.0, 1.0, 2.0])) == [0, 1, 2]
+
+
 class Mixed(nn.Module):
     """Functional attention, @, F.linear and a layer that is used three times."""
 

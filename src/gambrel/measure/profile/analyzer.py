@@ -19,7 +19,7 @@ from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.profile import text
 from gambrel.measure.profile.join import join, short_name
-from gambrel.measure.profile.points import RooflinePoint, Totals, points, totals
+from gambrel.measure.profile.points import RooflinePoint, Totals, points, steady, totals
 from gambrel.measure.profile.run import Runs, as_call, forward_explained, moved, placed, run
 from gambrel.measure.records import HardwarePeaks
 
@@ -176,7 +176,7 @@ class RooflineAnalyzer:
 
     def _keep(self, computed: Analysis, names: list[str], runs: Runs) -> None:
         joined = [join(step, names) for step in runs.steps]
-        found = points(computed, joined)
+        found = points(computed, joined, steady(runs.instrumented_s))
         whole = totals(runs, joined, found)
         predicted = computed.footprint.total_bytes
         self.analysis = computed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean as mean
 from typing import Final
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Device
 from gambrel.measure.profile.join import Joined
-from gambrel.measure.profile.run import Runs, middle
+from gambrel.measure.profile.run import Runs
 from gambrel.units import format_capacity, format_si
 
 #: Above this a utilization is not noise of the clock but needs an explanation.
@@ -37,7 +38,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
         flops: Work on the main class of engine, FLOP.
         traffic_bytes: Compulsory bytes.
         arithmetic_intensity: FLOP/byte.
-        time_s: Median over steps; None when the profile has no call for this op.
+        time_s: Mean over the steady steps; None when the profile has no call for this op.
         spread: (95% quantile - 5% quantile) / median over steps; None as above.
         achieved_flop_per_s: ``flops / time_s``.
         achieved_byte_per_s: ``traffic_bytes / time_s``.
@@ -69,12 +70,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run: the parts, and what lies between them.
 
     Attributes:
-        plain_s: Median step without instruments: the time that a user waits.
+        plain_s: Mean steady step without instruments: the time that a user waits.
         plain_spread: (95% quantile - 5% quantile) / median of those steps.
-        instrumented_s: Median profiled step.
+        instrumented_s: Mean steady step with the profiler.
         ops_s: Sum of the ops' times.
         unmatched_s: Time of calls that are no op of the capture.
-        covered: (Ops + unmatched) / the profiled step that they come from, median over steps.
+        covered: (Ops + unmatched) / the profiled step that they come from, mean over steady steps.
         steps: Steps without instruments.
         profiled_steps: Steps with them.
         peak_bytes: Most memory held at once; None where it is not counted.
@@ -111,30 +112,48 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return (self.ops_s + self.unmatched_s) / self.plain_s
 
 
-def points(analysis: Analysis, steps: Sequence[Joined]) -> tuple[RooflinePoint, ...]:
+def steady(seconds: Sequence[float]) -> tuple[int, ...]:
+    """The positions of the steps in the middle half by their time.
+
+    Like a median, their mean does not follow a step that something interrupted; unlike the medians
+    of parts, the means of parts over the same steps add up to that of the whole.
+    """
+    order = sorted(range(len(seconds)), key=lambda i: seconds[i])
+    cut = len(order) // 4
+    return tuple(order[cut : len(order) - cut])
+
+
+def points(
+    analysis: Analysis, steps: Sequence[Joined], kept: Sequence[int]
+) -> tuple[RooflinePoint, ...]:
     """Joins the rows of an analysis with the times of each step.
 
     Args:
         analysis: Of the same capture, one row an op.
         steps: One entry a profiled step, each with one time a row.
+        kept: The steady ones of them.
     """
     return tuple(
-        _point(op, [t for s in steps if (t := s.times_s[i]) is not None], analysis.hardware)
+        _point(
+            op,
+            [t for k in kept if (t := steps[k].times_s[i]) is not None],
+            [t for s in steps if (t := s.times_s[i]) is not None],
+            analysis.hardware,
+        )
         for i, op in enumerate(analysis.ops)
     )
 
 
 def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) -> Totals:
     """The whole of a run."""
+    kept = steady(runs.instrumented_s)
     return Totals(
-        plain_s=middle(runs.plain_s),
+        plain_s=mean([runs.plain_s[i] for i in steady(runs.plain_s)]),
         plain_spread=spread_of(runs.plain_s),
-        instrumented_s=middle(runs.instrumented_s),
+        instrumented_s=mean([runs.instrumented_s[i] for i in kept]),
         ops_s=sum(p.time_s for p in found if p.time_s is not None),
-        unmatched_s=middle([sum(t for _, t in s.unmatched) for s in steps]),
-        covered=middle(
-            [_parts_s(s) / wall for s, wall in zip(steps, runs.instrumented_s, strict=True)]
-        ),
+        unmatched_s=mean([sum(t for _, t in steps[i].unmatched) for i in kept]),
+        covered=mean([_parts_s(steps[i]) / runs.instrumented_s[i] for i in kept]),
         steps=len(runs.plain_s),
         profiled_steps=len(runs.instrumented_s),
         peak_bytes=runs.peak_bytes,
@@ -153,9 +172,11 @@ def spread_of(values: Sequence[float]) -> float:
     return float((high - low) / mid) if mid else 0.0
 
 
-def _point(op: OpResult, times: Sequence[float], device: Device) -> RooflinePoint:
+def _point(
+    op: OpResult, times: Sequence[float], every: Sequence[float], device: Device
+) -> RooflinePoint:
     m = op.measures
-    time_s = middle(times) if times else None
+    time_s = mean(times) if times else None
     ran = time_s is not None and time_s > 0
     utilization = m.bound_time_s / time_s if ran and time_s and m.bound_time_s else None
     return RooflinePoint(
@@ -166,7 +187,7 @@ def _point(op: OpResult, times: Sequence[float], device: Device) -> RooflinePoin
         traffic_bytes=m.traffic_bytes,
         arithmetic_intensity=m.arithmetic_intensity,
         time_s=time_s,
-        spread=spread_of(times) if ran else None,
+        spread=spread_of(every) if ran else None,
         achieved_flop_per_s=m.flops / time_s if ran and time_s else None,
         achieved_byte_per_s=m.traffic_bytes / time_s if ran and time_s else None,
         bound=m.bound.value if m.bound else "unknown",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -244,10 +244,3 @@ def moved(value: Any, device: str) -> Any:
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(moved(v, device) for v in value)
     return value
-
-
-def middle(values: Sequence[float]) -> float:
-    """The median."""
-    import statistics
-
-    return statistics.median(values)

@@ -81,7 +81,7 @@ def _row(p: RooflinePoint) -> tuple[str, ...]:
 def _whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
     lines = [
         f"End to end    {format_si(t.plain_s, 's')} without instruments "
-        f"(median of {t.steps}, spread {t.plain_spread:.0%})",
+        f"(middle half of {t.steps} steps, spread {t.plain_spread:.0%})",
         f"Sum of ops    {format_si(t.ops_s, 's')}, {t.ops_s / t.plain_s:.1%} of it; "
         f"within the profiled steps the parts are {t.covered:.1%}",
     ]
@@ -93,7 +93,7 @@ def _whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
         f"Gap           {_signed(t.gap_s)}: the framework between ops, waiting"
         if t.gap_s >= 0
         else f"Gap           {_signed(t.gap_s)}: the parts include what the profiler added",
-        f"Profiler      {_signed(t.instrumentation_s)} a step (median of {t.profiled_steps})",
+        f"Profiler      {_signed(t.instrumentation_s)} a step ({t.profiled_steps} profiled)",
         f"No bound      {no_bound_share(points):.1%} of the ops' time is in ops without a bound",
     ]
     if t.peak_bytes is not None or t.predicted_bytes is not None:
