@@ -211,14 +211,14 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
     device = standing.device
     if device is None:
         return ()
-    used = _used(standing, device)
+    used, sparse_used = _used(standing, device, False), _used(standing, device, True)
     heights: dict[float, list[tuple[str, str]]] = {}
     for c in device.ceilings:
         dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
         label = f"{c.engine} {dtype}" if c.dtype != "any" else c.engine
         source = f"{c.kind.value}: {c.source.title}"
         heights.setdefault(c.flop_per_s, []).append((label, source))
-        if c.sparse_flop_per_s in used:
+        if c.sparse_flop_per_s in sparse_used:
             sparse = (f"{label} sparse", source)
             heights.setdefault(c.sparse_flop_per_s or 0.0, []).append(sparse)
     return tuple(
@@ -226,23 +226,23 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
             label=f"{', '.join(dict.fromkeys(n for n, _ in heights[peak]))} "
             f"{format_si(peak, 'FLOP/s')}",
             peak_flop_per_s=peak,
-            used=peak in used,
+            used=peak in used | sparse_used,
             source="; ".join(dict.fromkeys(s for _, s in heights[peak])),
         )
         for peak in sorted(heights, reverse=True)
     )
 
 
-def _used(standing: Standing, device: Device) -> set[float]:
-    """Roofs that the work of the kernels is held against."""
+def _used(standing: Standing, device: Device, sparse: bool) -> set[float]:
+    """Roofs that the work of the kernels is held against, on the dense or the sparse path."""
     kinds = {
-        (w.work_class, w.dtype, w.sparse)
+        (w.work_class, w.dtype)
         for k in standing.kernels
         for w in k.sample.work
-        if w.flops and not w.suspect
+        if w.flops and not w.suspect and w.sparse is sparse
     }
     found = set()
-    for work_class, dtype, sparse in kinds:
+    for work_class, dtype in kinds:
         if dtype == "any":
             roof = resolve(device, "matrix", default_precision(device)[0])
         else:

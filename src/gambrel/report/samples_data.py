@@ -12,6 +12,7 @@ import msgspec
 from gambrel._version import __version__
 from gambrel.analysis.samples import Known, LevelPlace, Placed, Standing
 from gambrel.report.options import Options
+from gambrel.report.text import clean
 
 #: Says what the JSON is.
 TYPE: Final = "gambrel/samples"
@@ -122,7 +123,7 @@ def render_csv(standing: Standing, _options: Options | None = None) -> str:
     """Returns one row a kernel; it reads back as a table of points.
 
     An unknown figure is an empty cell, an infinite one is ``inf``. Text that a spreadsheet would
-    run as a formula is preceded by an apostrophe.
+    run as a formula is preceded by an apostrophe; control characters are made visible.
     """
     levels = [x for x in _LEVELS if any(k.level(x) for k in standing.kernels)]
     out = io.StringIO()
@@ -137,7 +138,7 @@ def render_csv(standing: Standing, _options: Options | None = None) -> str:
 
 
 def _cells(k: Placed, levels: list[str]) -> list[object]:
-    name = k.sample.name
+    name = clean(k.sample.name)
     row: list[object] = [
         f"'{name}" if name.startswith(_FORMULA) else name,
         k.sample.count,
