@@ -284,6 +284,15 @@ def place_one(metrics):
     return place(from_text(write([Kernel("k", metrics)]), "f.csv")).kernels[0]
 
 
+@pytest.mark.parametrize(("size", "said"), [(900_000, "memory-bound"), (100_000, "10.0% of")])
+def test_bytes_speak_where_the_work_is_missing(size, said):
+    text = write([Kernel("k", time_ns(1000) | dram(size))])
+    kernel = place(from_text(text, "f.csv"), from_peaks(1e12, 1e12)).kernels[0]
+    # 900 kB in 1 us of 1 TB/s are 90 %.
+    assert kernel.bound is None
+    assert said in kernel.findings[0]
+
+
 def test_launches_add_up_before_ratios():
     launches = [Kernel("k", fp32(n, 0, 0) | time_ns(1000 * n) | dram(100 / n)) for n in (1, 4)]
     kernel = place(from_text(write(launches), "f.csv"), from_peaks(1e12, 1e12)).kernels[0]
