@@ -64,7 +64,7 @@ def main() -> None:
         ],
         rows,
         notes=[
-            f"CPU, threads: {torch.get_num_threads()}, middle half of the steps; load {load():.1f}.",
+            f"CPU, threads: {threads}, middle half of the steps; load {load():.1f}.",
             "Target: parts / plain within 5 % at batch 8 and 10 % at batch 1.",
         ],
         packages=("gambrel", "torch"),

@@ -49,6 +49,7 @@ def peaks(
 
     _check(save)
     other = resolve_hardware(compare)[0] if compare else None
+    shown = not json_ and sys.stderr.isatty()
     found = measure_peaks(
         device,
         steps=5 if quick else steps,
@@ -56,8 +57,10 @@ def peaks(
         rounds=1 if quick else 3,
         dtype=dtype,
         refresh=refresh,
-        progress=None if json_ or not sys.stderr.isatty() else _progress,
+        progress=_progress if shown else None,
     )
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
     if save is not None:
         _save(found, save)
     from gambrel.measure import text
@@ -108,4 +111,4 @@ def _progress(done: int, total: int, name: str) -> None:
     width = 24
     filled = width * done // max(total, 1)
     bar = "#" * filled + "." * (width - filled)
-    print(f"\r[{bar}] {name:<24}", end="" if done + 1 < total else "\r", file=sys.stderr)
+    print(f"\r[{bar}] {name:<24}", end="", file=sys.stderr, flush=True)
