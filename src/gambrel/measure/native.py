@@ -15,6 +15,7 @@ import numpy as np
 
 from gambrel.errors import DeviceError, MissingExtraError
 from gambrel.measure import ir
+from gambrel.measure.harness import harness_module
 
 #: CLOCK_MONOTONIC_RAW would be steadier, but only CLOCK_MONOTONIC is fast in every virtual machine.
 _MONOTONIC: Final = {"linux": 1, "darwin": 6}
@@ -97,7 +98,7 @@ class Compiler:
     def harness(self, name: str) -> int:
         """Where a function of the harness is."""
         if name not in self._known:
-            text = ir.harness_module(self.triple, _MONOTONIC[sys.platform])
+            text = harness_module(self.triple, _MONOTONIC[sys.platform])
             self._known |= self._add(text, ["slices", "ping_pong"])
         return self._known[name]
 
