@@ -43,9 +43,21 @@ def pooling(call: Call) -> Described:
     "aten.adaptive_max_pool3d",
 )
 def adaptive(call: Call) -> Described:
-    """self, output_size: the windows tile the input."""
+    """self, output_size: the windows tile the input.
+
+    An average over everything is a mean, and PyTorch runs it as one.
+    """
+    image, out = call.tensor(0), call.out
+    if "avg" in call.name and all(n == 1 for n in out.shape[len(out.shape) - _rank(call.name) :]):
+        whole = {"elements": image.numel, "outputs": out.numel}
+        return call.described("reduction", whole, {"function": "mean"})
     sizes = _adaptive_sizes(call, call.tensor(0), call.out)
     return call.described("pooling", sizes, {"function": "adaptive_" + _function(call)})
+
+
+def _rank(name: str) -> int:
+    """Spatial dimensions, from ``..._pool2d``."""
+    return int(name.removesuffix("d")[-1])
 
 
 @rule(
