@@ -31,9 +31,10 @@ class IdealTraffic:
     """
 
     def __init__(self, workload: Workload) -> None:
-        self._persistent = {t.storage for t in workload.tensors if t.role in _PERSISTENT}
-        self._inputs = {t.storage for t in workload.tensors if t.role is Role.INPUT}
-        self._outputs = {workload.tensors[i].storage for i in workload.outputs}
+        tensors = workload.tensors
+        persistent = {t.storage for t in tensors if t.role in _PERSISTENT}
+        self._read_once = persistent | {t.storage for t in tensors if t.role is Role.INPUT}
+        self._written_once = persistent | {tensors[i].storage for i in workload.outputs}
         self._read: dict[int, Size] = defaultdict(int)
         self._written: dict[int, Size] = defaultdict(int)
 
@@ -43,9 +44,8 @@ class IdealTraffic:
         An op that touches only a part of its inputs (``cost.read_bytes`` below their sum) is taken
         to touch the same share of each of them.
         """
-        kept = self._persistent | self._inputs
-        self._mark(view.inputs, cost.read_bytes, kept, self._read)
-        self._mark(view.outputs, cost.write_bytes, self._persistent | self._outputs, self._written)
+        self._mark(view.inputs, cost.read_bytes, self._read_once, self._read)
+        self._mark(view.outputs, cost.write_bytes, self._written_once, self._written)
 
     def total_bytes(self) -> Size:
         """The sum over all storages."""
