@@ -1,0 +1,1 @@
+"""Questions in words: parsed offline, answered from an analysis."""

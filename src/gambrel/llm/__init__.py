@@ -1,0 +1,1 @@
+"""Language models: their architecture, work per phase, many devices, serving."""

@@ -1,0 +1,1 @@
+"""The tools that agents call: an MCP server over the same functions."""
