@@ -12,7 +12,15 @@ from gambrel.analysis.estimate.estimator import total as expected_total
 from gambrel.analysis.levels import add_levels
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime
 from gambrel.device.model import Device
-from gambrel.device.roofs import Roof, host_link, main_memory, peer_link, resolve
+from gambrel.device.roofs import (
+    NETWORK,
+    Roof,
+    host_link,
+    main_memory,
+    network_link,
+    peer_link,
+    resolve,
+)
 from gambrel.ops import Cost
 
 
@@ -27,6 +35,8 @@ class Roofs:
             network-bound).
         link: Name of the link to peers or host; empty when none is known.
         link_byte_per_s: Its bandwidth one way.
+        network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
+            None where the device is not placed in a network.
         notes: What the user must know about these roofs.
         engines: (class of work, number format) → roof, filled as they are asked for.
     """
@@ -42,6 +52,7 @@ class Roofs:
     link_byte_per_s: float | None
     off_chip_only: bool
     notes: tuple[str, ...]
+    network_byte_per_s: float | None = None
     engines: dict[tuple[str, str], Roof | None] = field(default_factory=dict)
 
     def engine_roof(self, work_class: str, dtype: str) -> Roof | None:
@@ -80,6 +91,7 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
     sram = device.level("SRAM")
     off_chip_only = (memory is None or memory.byte_per_s is None) and rate is not None
     peer = None if off_chip_only else peer_link(device)
+    network = network_link(device)
     if off_chip_only and link is not None:
         name, byte_per_s, bound = link.name, rate, Bound.NETWORK
         capacity = sram.capacity_bytes if sram else None
@@ -105,6 +117,7 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         link_byte_per_s=peer.byte_per_s_per_direction if peer else None,
         off_chip_only=off_chip_only,
         notes=notes,
+        network_byte_per_s=network.byte_per_s_per_direction if network else None,
     )
 
 
@@ -122,7 +135,7 @@ def bound_op(cost: Cost, roofs: Roofs, count: int = 1) -> Measures:
         if flops
     )
     read, write = round(cost.read_bytes) * count, round(cost.write_bytes) * count
-    link = round(cost.link_bytes) * count
+    link, network = round(cost.link_bytes) * count, round(cost.network_bytes) * count
     seconds: dict[tuple[str, Bound], float] = {}
     for w in work:
         if w.time_s is not None:
@@ -133,7 +146,10 @@ def bound_op(cost: Cost, roofs: Roofs, count: int = 1) -> Measures:
         seconds[key] = (read + write) / roofs.memory_byte_per_s
     if roofs.link_byte_per_s is not None and link:
         seconds[(roofs.link, Bound.NETWORK)] = link / roofs.link_byte_per_s
-    return _measures(work, read, write, link, seconds, max(seconds.values(), default=None), roofs)
+    if roofs.network_byte_per_s is not None and network:
+        seconds[(NETWORK, Bound.NETWORK)] = network / roofs.network_byte_per_s
+    bound_time = max(seconds.values(), default=None)
+    return _measures(work, read, write, link + network, seconds, bound_time, roofs)
 
 
 def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = None) -> Measures:

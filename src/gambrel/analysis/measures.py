@@ -145,7 +145,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         special_ops: Transcendental function evaluations.
         read_bytes: Compulsory bytes read from the memory level of the roof, eager execution.
         write_bytes: Compulsory bytes written.
-        link_bytes: Bytes over the link to other devices or the host.
+        link_bytes: Bytes over links to other devices, within a node and between nodes, or to the
+            host.
         work: The same work by engine and number format, with the roofs used.
         times: Busy time of each resource.
         bound: The resource class with the largest busy time; None for no work and no traffic.

@@ -21,6 +21,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.precision import cast_map
 from gambrel.device.model import Device
+from gambrel.device.roofs import NETWORK
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions, Cost, OpView, cost, is_free
@@ -139,6 +140,7 @@ class _Demand:
         work: (class of work, number format) → FLOP.
         traffic: Bytes.
         link: Bytes over the link.
+        network: Bytes over the network between nodes.
     """
 
     ops: list[tuple[OpView, Cost]]
@@ -146,6 +148,7 @@ class _Demand:
     work: dict[tuple[str, str], Floats]
     traffic: Floats
     link: Floats
+    network: Floats
 
 
 def _grid(workload: Workload, sizes: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
@@ -184,6 +187,7 @@ def _demand(
         work={(e.value, d): _stack((c.work.get((e, d), 0) for _, c in found), n) for e, d in keys},
         traffic=_stack((c.read_bytes + c.write_bytes for _, c in found), n),
         link=_stack((c.link_bytes for _, c in found), n),
+        network=_stack((c.network_bytes for _, c in found), n),
     )
 
 
@@ -256,6 +260,9 @@ def _busy(demand: _Demand, roofs: Roofs) -> dict[tuple[str, Bound], Floats]:
     if roofs.link_byte_per_s is not None:
         key = (roofs.link, Bound.NETWORK)
         busy[key] = roofline.resource_times(demand.link, roofs.link_byte_per_s)
+    if roofs.network_byte_per_s is not None:
+        key = (NETWORK, Bound.NETWORK)
+        busy[key] = roofline.resource_times(demand.network, roofs.network_byte_per_s)
     return busy
 
 

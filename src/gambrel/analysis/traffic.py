@@ -95,6 +95,7 @@ class OffChip:
             read_bytes=minimum(read, cost.read_bytes),
             write_bytes=distinct_bytes(outputs),
             link_bytes=cost.link_bytes,
+            network_bytes=cost.network_bytes,
         )
 
 

@@ -35,6 +35,21 @@ def list_models() -> tuple[WorkloadSummary, ...]:
     return tuple(msgspec.json.decode(data, type=list[WorkloadSummary]))
 
 
+def search(text: str | None = None, family: str | None = None) -> tuple[WorkloadSummary, ...]:
+    """The entries whose name, family or alias contains a text, without loading any.
+
+    Args:
+        text: Part of a name; None does not filter.
+        family: A whole family name; None does not filter.
+    """
+    return tuple(
+        m
+        for m in list_models()
+        if (not text or text.lower() in " ".join((m.name, m.family, *m.aliases)).lower())
+        and (not family or family.lower() == m.family.lower())
+    )
+
+
 def find(name: str, phase: str | None = None) -> tuple[WorkloadSummary, str]:
     """The entry that a name means.
 

@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, str]] = {
     "profile": "profile",
     "hardware": "hardware",
     "models": "models",
+    "mcp": "mcp",
 }
 
 

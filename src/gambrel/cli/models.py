@@ -24,14 +24,9 @@ def list_(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the built-in models: parameters, FLOPs at default sizes, sizes that may be chosen."""
-    from gambrel.capture.zoo import list_models
+    from gambrel.capture.zoo import search
 
-    rows = [
-        m
-        for m in list_models()
-        if (not text or text.lower() in " ".join((m.name, m.family, *m.aliases)).lower())
-        and (not family or family.lower() == m.family.lower())
-    ]
+    rows = search(text, family)
     if json_:
         write_text(json_text(rows))
         return

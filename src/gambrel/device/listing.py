@@ -96,7 +96,7 @@ def list_rows(
         raise UnknownNameError("sort key", sort, _SORTS)
     dtype = None if precision is None else parse_dtype(precision)
     passes = _predicate(wanted)
-    rows = [_row(device, dtype) for device in list_devices() if passes(device)]
+    rows = [device_row(device, dtype) for device in list_devices() if passes(device)]
     rows = _limited(rows, wanted)
     key = _SORTS[sort]
     known = [r for r in rows if key(r) is not None]
@@ -127,7 +127,8 @@ def _limited(rows: list[DeviceRow], wanted: Filter) -> list[DeviceRow]:
     return rows
 
 
-def _row(device: Device, asked: str | None) -> DeviceRow:
+def device_row(device: Device, asked: str | None = None) -> DeviceRow:
+    """A device as a row of the list; ``asked`` is the format of peak and ridge point."""
     dtype = asked or default_precision(device)[0]
     roof = resolve(device, "matrix", dtype)
     peak = roof.flop_per_s if roof is not None and roof.dtype == dtype else None

@@ -138,9 +138,19 @@ def host_link(device: Device) -> Link | None:
     return next((found[name] for name in _HOST_LINKS if name in found), None)
 
 
+#: Name of the link between nodes; only a device that was placed in a node has one.
+NETWORK: Final = "network"
+
+
+def network_link(device: Device) -> Link | None:
+    """The device's share of the network between nodes; None where nothing is known of one."""
+    return next((link for link in device.links if link.name == NETWORK), None)
+
+
 def peer_link(device: Device) -> Link | None:
-    """The fastest link to other devices; the host link where there is no other."""
-    peers = [link for link in device.links if link.name not in _HOST_LINKS]
+    """The fastest link to other devices of a node; the host link where there is no other."""
+    others = (*_HOST_LINKS, NETWORK)
+    peers = [link for link in device.links if link.name not in others]
     return max(peers, key=lambda link: link.byte_per_s, default=host_link(device))
 
 

@@ -1,1 +1,4 @@
-"""The tools that agents call: an MCP server over the same functions."""
+"""The MCP server: the same questions as on the command line, for agents.
+
+Needs the extra ``mcp``. Only ``gambrel mcp`` imports what is in here.
+"""

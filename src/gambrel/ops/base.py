@@ -129,13 +129,15 @@ class Cost:
             on `Engine.SPECIAL`, function evaluations.
         read_bytes: Compulsory bytes read; None means "every distinct input once".
         write_bytes: Compulsory bytes written; None means "every output once".
-        link_bytes: Bytes that each device sends over its link.
+        link_bytes: Bytes that each device sends over its link to the devices of its node.
+        network_bytes: Bytes that each device sends over the network between nodes.
     """
 
     work: Work = field(default_factory=dict)
     read_bytes: Size = None
     write_bytes: Size = None
     link_bytes: Size = 0
+    network_bytes: Size = 0
 
 
 #: None: the kind is known, but not this variant of it; the op is then unmodelled, never zero.
@@ -198,6 +200,7 @@ def cost(op: OpView) -> Cost | None:
         read_bytes=distinct_bytes(op.inputs) if found.read_bytes is None else found.read_bytes,
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
         link_bytes=found.link_bytes,
+        network_bytes=found.network_bytes,
     )
 
 

@@ -20,6 +20,7 @@ from gambrel.analysis.fusion.measures import with_launches
 from gambrel.analysis.fusion.program import Priced
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures
 from gambrel.analysis.traffic import IdealTraffic
+from gambrel.device.roofs import NETWORK
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.workload import Workload
 
@@ -202,6 +203,9 @@ def _seconds(cost: Cost, count: int, roofs: Roofs) -> Busy:
     link = round(cost.link_bytes) * count
     if roofs.link_byte_per_s is not None and link:
         seconds[roofs.link, Bound.NETWORK] = link / roofs.link_byte_per_s
+    network = round(cost.network_bytes) * count
+    if roofs.network_byte_per_s is not None and network:
+        seconds[NETWORK, Bound.NETWORK] = network / roofs.network_byte_per_s
     return seconds
 
 
@@ -248,5 +252,6 @@ def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
         cost.read_bytes,
         cost.write_bytes,
         cost.link_bytes,
+        cost.network_bytes,
         tuple(cost.work.items()),
     )

@@ -34,6 +34,7 @@ def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int
                     read_bytes=kernel.op_read_bytes.get(i, 0),
                     write_bytes=kernel.op_write_bytes.get(i, 0),
                     link_bytes=cost.link_bytes * op.repeat,
+                    network_bytes=cost.network_bytes * op.repeat,
                 )
     return found
 
@@ -66,4 +67,5 @@ def _sum(costs: Sequence[Cost]) -> Cost:
         read_bytes=sum(c.read_bytes for c in costs),
         write_bytes=sum(c.write_bytes for c in costs),
         link_bytes=sum(c.link_bytes for c in costs),
+        network_bytes=sum(c.network_bytes for c in costs),
     )

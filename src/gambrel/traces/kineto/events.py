@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import zlib
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from gambrel.errors import FileFormatError
-from gambrel.traces.source import MAX_BYTES, read_bytes
-
-#: Decompressed bytes that are accepted for each compressed one; traces reach 60, bombs 1,000.
-_MOST_RATIO: Final = 400
 _GZIP: Final = b"\x1f\x8b"
 
 
-class Args(msgspec.Struct):
+class Args(msgspec.Struct, gc=False):
     """Arguments of an event; spellings differ by version, types by vendor, hence Any."""
 
     external_id: Any = msgspec.field(default=None, name="External id")
@@ -26,8 +18,8 @@ class Args(msgspec.Struct):
     correlation: Any = None
     device: Any = None
     stream: Any = None
-    grid: Any = None
-    block: Any = None
+    grid: msgspec.Raw = msgspec.Raw(b"null")
+    block: msgspec.Raw = msgspec.Raw(b"null")
     bytes: Any = None
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input Dims")
     old_dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input dims")
@@ -41,11 +33,11 @@ class Args(msgspec.Struct):
         return _int(self.external_id if self.external_id is not None else self.external_id_low)
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, gc=False):
     """One event; times in microseconds as recorded."""
 
-    ph: str = ""
-    cat: str = ""
+    ph: Any = ""
+    cat: Any = ""
     name: Any = ""
     ts: Any = None
     dur: Any = None
@@ -56,8 +48,7 @@ class Event(msgspec.Struct):
     @property
     def kind(self) -> str:
         """Category in its newest spelling."""
-        low = self.cat.lower()
-        return _OLD_KINDS.get(low, low)
+        return kind_of(self.cat)
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -78,16 +69,21 @@ _OLD_KINDS: Final = {
 }
 
 
+def kind_of(category: Any) -> str:
+    """A category in its newest spelling."""
+    low = category.lower() if isinstance(category, str) else ""
+    return _OLD_KINDS.get(low, low)
+
+
 class Property(msgspec.Struct):
     """A device of the trace."""
 
     name: Any = ""
 
 
-class Trace(msgspec.Struct):
-    """A trace file."""
+class Rest(msgspec.Struct):
+    """What a trace file holds beside its events."""
 
-    events: list[Event] = msgspec.field(default_factory=list, name="traceEvents")
     devices: list[Property] | None = msgspec.field(default=None, name="deviceProperties")
     distributed: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="distributedInfo")
 
@@ -104,29 +100,6 @@ def is_kineto(head: bytes, text: str) -> bool:
     return start.startswith(("{", "[")) and any(name in text for name in names)
 
 
-def load(path: Path) -> Trace:
-    """Decodes a trace, ``.json`` or ``.json.gz``.
-
-    Raises:
-        FileFormatError: Not readable, truncated, no trace, or too large.
-    """
-    data = read_bytes(path)
-    if data.startswith(_GZIP):
-        data = _unpack(data, path)
-    if data.startswith(codecs.BOM_UTF8):
-        data = data[len(codecs.BOM_UTF8) :]
-    start = data[:4096].lstrip()[:1]
-    try:
-        if start == b"[":  # the bare list of events that the trace format allows as well
-            return Trace(events=msgspec.json.decode(data, type=list[Event]))
-        return msgspec.json.decode(data, type=Trace)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        text = str(error)
-        if "truncated" in text:
-            text = "the file ends in the middle; it was cut off, record or copy it again"
-        raise FileFormatError(f"{path}: no complete trace: {text}.") from None
-
-
 def parse_list(raw: msgspec.Raw) -> list[Any]:
     """A list kept undecoded; empty when there is none."""
     try:
@@ -134,23 +107,6 @@ def parse_list(raw: msgspec.Raw) -> list[Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return found if isinstance(found, list) else []
-
-
-def _unpack(data: bytes, path: Path) -> bytes:
-    limit = min(MAX_BYTES, len(data) * _MOST_RATIO + (1 << 20))
-    machine = zlib.decompressobj(31)
-    try:
-        out = machine.decompress(data, limit)
-        if machine.unconsumed_tail:
-            raise FileFormatError(f"{path}: unpacks to more than {limit:,} bytes; not read.")
-        if not machine.eof:
-            raise FileFormatError(f"{path}: the compressed file is cut off.")
-        if machine.unused_data.startswith(_GZIP):
-            rest = _unpack(machine.unused_data, path)  # members one after another
-            return out + rest
-    except (zlib.error, gzip.BadGzipFile) as error:
-        raise FileFormatError(f"{path}: damaged gzip file ({error}).") from None
-    return out
 
 
 def _int(value: Any) -> int | None:
