@@ -1,0 +1,235 @@
+"""The server over both transports, asked by the SDK's own client."""
+
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import gambrel
+from gambrel.cli import run
+from gambrel.device.catalog import list_devices
+from tests.mcp.conftest import COMMAND, ask, listed
+
+TOOLS = set("analyze recommend what_if check compare select hardware models explain".split())
+
+#: Every tool once, as an agent would call it.
+CALLS = [
+    ("analyze", {"model": "resnet50", "hardware": "a100", "batch": 8}),
+    ("recommend", {"model": "resnet50", "hardware": "a100"}),
+    ("what_if", {"model": "resnet50", "hardware": "a100", "changes": ["precision=int8", "fuse"]}),
+    ("check", {"model": "resnet50", "hardware": "jetson-orin-nano", "latency": "2ms"}),
+    ("compare", {"models": ["yolov8n"], "hardware": ["l4", "t4"], "batches": [1, 8]}),
+    ("select", {"model": "yolov8n", "latency": "33ms", "power": "15W", "top": 3}),
+    ("hardware", {"name": "H100"}),
+    ("hardware", {"category": "edge"}),
+    ("models", {"text": "llama"}),
+    ("explain", {"term": "ridge point", "hardware": "h100"}),
+]
+
+
+def test_every_tool_answers_as_the_api_does(place):
+    results = ask(place, CALLS)
+    assert [r.is_error for r in results] == [False] * len(CALLS)
+    analyzed, advised, moved, checked, compared, selected, shown, edge, models, explained = (
+        r.structured_content for r in results
+    )
+
+    analysis = gambrel.analyze("resnet50", "a100", batch_size=8)
+    assert analyzed["flops"] == analysis.flops
+    assert analyzed["bound"] == analysis.bound.value
+    assert analyzed["bound_time_s"] == analysis.bound_time_s
+    assert analyzed["expected"]["value_s"] == analysis.expected_time_s.value
+    assert analyzed["sizes"] == {"batch": 8, "image": 224}
+    assert len(analyzed["top_ops"]) == 10
+
+    found = gambrel.analyze("resnet50", "a100").recommend()
+    assert [r["changes"] for r in advised["recommendations"]] == [list(r.changes) for r in found]
+    assert [r["gain"] for r in advised["recommendations"]] == [r.gain for r in found]
+
+    assert moved["gain"] == gambrel.what_if("resnet50", "a100", ["precision=int8", "fuse"]).gain
+    assert moved["after"]["precision"] == "int8"
+
+    assert checked["verdict"] == "FAIL"
+    assert checked["constraints"][0]["limit"] == 0.002
+    assert checked["fixes"]
+
+    assert {r["hardware"] for r in compared["rows"]} == {"l4", "t4"}
+    assert compared["left_out"] == 0
+    assert set(compared["rows"][0]["figures"]) == set(compared["metrics"])
+
+    groups = ("meets", "unknown", "near")
+    counted = sum(len(selected[g]) for g in groups) + len(selected["failed"])
+    assert counted + selected["left_out"] == len(list_devices())
+
+    assert shown["devices"][0]["id"] == "h100-sxm5-80gb"
+    assert {c["dtype"] for c in shown["detail"]["ceilings"]} >= {"fp16", "fp8"}
+    assert any("ridge point 295" in text for text in shown["detail"]["explained"])
+    assert {d["category"] for d in edge["devices"]} == {"edge"} or len(edge["devices"]) > 5
+    assert all("llama" in m["name"] for m in models["models"])
+    assert list(explained["terms"]) == ["ridge_point"]
+
+
+def test_the_command_of_an_answer_gives_its_figures(place, capsys):
+    analyzed, checked = (
+        r.structured_content for r in ask(place, [CALLS[0], ("check", dict(CALLS[3][1]))])
+    )
+    assert run([*analyzed["command"].split()[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total"]["flops"] == analyzed["flops"]
+    assert run([*checked["command"].split()[1:], "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["constraints"][0]["figure"]["value"] == checked["constraints"][0]["figure"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("analyze", {"model": "resnet5000x", "hardware": "a100"}, "unknown model"),
+        ("analyze", {"model": "resnet50", "hardware": "h1000"}, "closest: h100-sxm5-80gb"),
+        ("analyze", {"model": "m.py:build", "hardware": "a100"}, "this server does not run"),
+        ("analyze", {"model": "os:system", "hardware": "a100"}, "this server does not run"),
+        ("compare", {"models": ["m.py:build"], "hardware": ["l4"]}, "this server does not run"),
+        ("select", {"model": "m.py:build", "latency": "1s"}, "this server does not run"),
+        ("check", {"model": "resnet50", "hardware": "a100", "latency": "10"}, "has no unit"),
+        ("check", {"model": "resnet50", "hardware": "a100", "latency": "-1ms"}, "latency"),
+        ("check", {"model": "resnet50", "hardware": "a100"}, "at least one limit"),
+        ("select", {"model": "resnet50"}, "at least one limit"),
+        ("what_if", {"model": "resnet50", "hardware": "l4", "changes": ["go"]}, "unknown change"),
+        ("explain", {"term": "bogus"}, "unknown term 'bogus'"),
+        ("analyze", {"model": "resnet50", "hardware": "l4", "batch": 0}, "greater than or equal"),
+        ("analyze", {"model": "resnet50"}, "hardware"),
+        ("analyze", {"model": "resnet50", "hardware": "l4", "stack": "fast"}, "'eager'"),
+    ],
+)
+def test_errors_say_what_to_do(address, tool, arguments, message):
+    (result,) = ask(address, [(tool, arguments)])
+    assert result.is_error
+    assert message in result.content[0].text
+    assert "Traceback" not in result.content[0].text
+
+
+def test_a_failed_call_does_not_end_the_session(place):
+    bad, good = ask(place, [("analyze", {"model": "x", "hardware": "y"}), CALLS[0]])
+    assert bad.is_error
+    assert not good.is_error
+
+
+def test_every_number_of_every_schema_has_a_unit(place):
+    tools = listed(place)
+    assert {tool.name for tool in tools} == TOOLS
+    bare = []
+    for tool in tools:
+        assert tool.description
+        for schema in (tool.input_schema, tool.output_schema):
+            for name, field in fields(schema):
+                if numeric(field) and "unit" not in field:
+                    bare.append(f"{tool.name}.{name}")
+    assert bare == []
+
+
+def test_the_walk_over_schemas_finds_numbers(address):
+    (analyze,) = (t for t in listed(address) if t.name == "analyze")
+    assert numeric(dict(fields(analyze.output_schema))["bound_time_s"])
+    assert numeric({"anyOf": [{"type": "number"}, {"type": "null"}]})
+    assert not numeric({"type": "string"})
+
+
+def fields(schema):
+    """(name, schema) of every property, also of nested records."""
+    for part in [schema, *schema.get("$defs", {}).values()]:
+        yield from part.get("properties", {}).items()
+
+
+def numeric(field):
+    if field.get("type") in {"number", "integer"}:
+        return True
+    inner = field.get("items"), field.get("additionalProperties"), *field.get("anyOf", ())
+    return any(numeric(part) for part in inner if isinstance(part, dict))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_other_hosts_and_origins_are_refused(address, headers, status):
+    assert posted(address, headers) == status
+
+
+def test_a_page_of_this_machine_is_let_in(address):
+    place = urlsplit(address).netloc
+    assert posted(address, {"Origin": f"http://{place}"}) == 200
+
+
+def posted(address, headers):
+    """Status of an initialize request with these headers."""
+    url = urlsplit(address)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    sent = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    } | headers
+    connection.request("POST", url.path, json.dumps(body), sent)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
+def test_only_the_loopback_address_listens(address):
+    port = urlsplit(address).port
+    # 0.0.0.0 would show as all zeros; /proc writes 127.0.0.1 as 0100007F.
+    table = Path("/proc/net/tcp").read_text().splitlines()
+    local = [line.split()[1] for line in table if line.split()[3] == "0A"]
+    assert [a.split(":")[0] for a in local if int(a.split(":")[1], 16) == port] == ["0100007F"]
+
+
+def test_a_port_in_use_is_one_sentence(address):
+    port = str(urlsplit(address).port)
+    done = subprocess.run(
+        [*COMMAND, "--http", "--port", port], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_the_extra_it_says_what_to_install():
+    code = "import sys; sys.modules['mcp'] = None; from gambrel.cli import run; print(run(['mcp']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "2"
+    assert "pip install 'gambrel[mcp]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_other_commands_do_not_load_it():
+    code = (
+        "import sys; from gambrel.cli import run; run(['models', 'list', 'resnet50']);"
+        "print([m for m in sys.modules if m.split('.')[0] in ('mcp', 'pydantic', 'uvicorn')"
+        " or m.startswith('gambrel.mcp')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+    # It can fail: the same check sees what the server itself loads.
+    served = code.replace("run(['models', 'list', 'resnet50'])", "import gambrel.mcp.server")
+    done = subprocess.run(
+        [sys.executable, "-c", served], capture_output=True, text=True, timeout=60
+    )
+    assert "pydantic" in done.stdout.splitlines()[-1]
