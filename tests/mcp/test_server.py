@@ -14,7 +14,8 @@ from gambrel.cli import run
 from gambrel.device.catalog import list_devices
 from tests.mcp.conftest import COMMAND, ask, listed
 
-TOOLS = set("analyze recommend what_if check compare select hardware models explain".split())
+LOOK_UP = {"hardware", "models", "explain"}
+TOOLS = LOOK_UP | {"analyze", "recommend", "what_if", "check", "compare", "select"}
 
 #: Every tool once, as an agent would call it.
 CALLS = [
