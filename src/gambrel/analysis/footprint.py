@@ -36,7 +36,7 @@ def parameter_count(workload: Workload, evaluator: Evaluator) -> int:
     largest: dict[int, int] = {}
     for index, t in enumerate(workload.tensors):
         if t.role is Role.WEIGHT:
-            elements = evaluator.tensor(index).elements
+            elements = evaluator.tensor(index).elements * t.copies
             largest[t.storage] = max(elements, largest.get(t.storage, 0))
     return sum(largest.values())
 

@@ -95,7 +95,7 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
         Lifetime(
             storage=storage,
             part=_PART_OF.get(seen.role, "activations"),
-            nbytes=math.ceil(sizes[storage]),
+            nbytes=math.ceil(sizes[storage]) * workload.tensors[seen.tensor].copies,
             first=-1 if seen.role in _THROUGHOUT or seen.existed else seen.first,
             last=end if seen.role in _THROUGHOUT | _STAYING or storage in kept else seen.last,
             tensor=seen.tensor,

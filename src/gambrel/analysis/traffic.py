@@ -35,6 +35,7 @@ class IdealTraffic:
         persistent = {t.storage for t in tensors if t.role in _PERSISTENT}
         self._read_once = persistent | {t.storage for t in tensors if t.role is Role.INPUT}
         self._written_once = persistent | {tensors[i].storage for i in workload.outputs}
+        self._copies = {t.storage: t.copies for t in tensors if t.copies != 1}
         self._read: dict[int, Size] = defaultdict(int)
         self._written: dict[int, Size] = defaultdict(int)
 
@@ -49,7 +50,12 @@ class IdealTraffic:
 
     def total_bytes(self) -> Size:
         """The sum over all storages."""
-        return total(self._read.values()) + total(self._written.values())
+        return total(map(self._all_copies, (*self._read.items(), *self._written.items())))
+
+    def _all_copies(self, part: tuple[int, Size]) -> Size:
+        """Repeated layers touch one copy each; the bytes are those of one execution."""
+        storage, nbytes = part
+        return nbytes * self._copies.get(storage, 1)
 
     @staticmethod
     def _mark(

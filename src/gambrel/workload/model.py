@@ -53,6 +53,8 @@ class Tensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         version: How often the storage was written before this tensor was seen.
         role: What it is to the model.
         name: Parameter, buffer or argument name; empty for intermediates.
+        copies: How many tensors like it exist, where repeated ops (`Op.repeat`) have one each:
+            the weights and caches of equal layers. Memory and parameter counts multiply.
     """
 
     shape: tuple[Dim, ...]
@@ -63,6 +65,7 @@ class Tensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = 0
     role: Role = Role.ACTIVATION
     name: str = ""
+    copies: int = 1
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,6 +30,9 @@ FORMAT: Final = "gambrel-workload"
 MAX_FILE_BYTES: Final = 8 * 2**20
 MAX_TEXT_BYTES: Final = 32 * 2**20
 
+#: No model repeats a layer more often.
+_MAX_COPIES: Final = 2**20
+
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 #: JSON has no infinity and no NaN: these are written ``{"float": "inf"}``.
@@ -42,6 +45,7 @@ class _TensorTemplate(msgspec.Struct, frozen=True, array_like=True):
     dtype: str
     role: Role
     elements: Dim | None
+    copies: int = 1  # absent in files of repeated layers written out
 
 
 class _OpTemplate(msgspec.Struct, frozen=True, array_like=True):
@@ -264,6 +268,7 @@ def _tensors(f: _File) -> Iterator[Tensor]:
             version=version,
             role=t.role,
             name=f.texts[name],
+            copies=_checked_copies(t.copies),
         )
 
 
@@ -321,8 +326,14 @@ def _differences(values: list[int]) -> list[int]:
     return [b - a for a, b in zip([0, *values], values, strict=False)]
 
 
+def _checked_copies(copies: int) -> int:
+    if not 1 <= copies <= _MAX_COPIES:
+        raise _InconsistentError(f"a tensor has {copies} copies")
+    return copies
+
+
 def _tensor_template(t: Tensor) -> _TensorTemplate:
-    return _TensorTemplate(t.shape, t.dtype, t.role, t.elements)
+    return _TensorTemplate(t.shape, t.dtype, t.role, t.elements, t.copies)
 
 
 def _op_template(o: Op) -> _OpTemplate:

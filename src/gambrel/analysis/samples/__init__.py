@@ -4,7 +4,7 @@
 holds them against a device, with `warn` for what looks wrong.
 """
 
-from gambrel.analysis.samples.aggregate import GROUPINGS, aggregate
+from gambrel.analysis.samples.aggregate import GROUPINGS, aggregate, times_traffic, times_work
 from gambrel.analysis.samples.place import LevelPlace, Placed, Standing, place
 from gambrel.analysis.samples.records import (
     PROFILED,
@@ -28,4 +28,6 @@ __all__ = [
     "Standing",
     "aggregate",
     "place",
+    "times_traffic",
+    "times_work",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from gambrel.analysis.samples.records import Known, MeasuredTraffic, MeasuredWork, Sample
 from gambrel.errors import UnknownNameError
 
@@ -65,6 +67,27 @@ def merge(group: Sequence[Sample], name: str) -> Sample:
         origin=_same(s.origin for s in group),
         recorded=_mean_recorded(group),
         notes=tuple(dict.fromkeys(note for s in group for note in s.notes)),
+    )
+
+
+def times_work(work: tuple[MeasuredWork, ...], count: int) -> tuple[MeasuredWork, ...]:
+    """The work of so many launches, each with this work."""
+    if count == 1:
+        return work
+    return tuple(msgspec.structs.replace(w, flops=w.flops * count) for w in work)
+
+
+def times_traffic(traffic: tuple[MeasuredTraffic, ...], count: int) -> tuple[MeasuredTraffic, ...]:
+    """The traffic of so many launches, each with this traffic; other definitions too."""
+    if count == 1:
+        return traffic
+    return tuple(
+        msgspec.structs.replace(
+            t,
+            traffic_bytes=None if t.traffic_bytes is None else t.traffic_bytes * count,
+            others={name: size * count for name, size in t.others.items()},
+        )
+        for t in traffic
     )
 
 

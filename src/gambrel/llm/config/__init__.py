@@ -1,0 +1,1 @@
+"""From a ``config.json`` to a `gambrel.llm.spec.ModelSpec`, without torch or transformers."""
