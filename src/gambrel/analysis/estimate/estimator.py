@@ -132,6 +132,7 @@ class Estimator:
             matrix_peak=self._peak(cost, Engine.MATRIX),
             vector_peak=self._peak(cost, Engine.VECTOR),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
+            network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
         )
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
@@ -236,6 +237,8 @@ def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
         cost.write_bytes,
         get("function"),
         get("transposed"),
+        get("kernel"),
+        get("network_latency_s"),
         *view.sizes.values(),
         *cost.work.values(),
         *[t.dtype for t in view.inputs[:2]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
-from gambrel.ops import Cost, OpView
+from gambrel.ops import Cost, OpView, cost
 from gambrel.ops.base import Engine, Size, maximum, minimum, product, total, where
 from gambrel.ops.matmul import touched_share
 
@@ -32,6 +33,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         matrix_peak: FLOP/s of the engine that serves its matrix work; 0 without.
         vector_peak: FLOP/s of the engine that serves its vector work; 0 without.
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
+        network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
     """
 
     view: OpView
@@ -39,6 +41,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     matrix_peak: float
     vector_peak: float
     link_byte_per_s: float
+    network_byte_per_s: float = 0.0
 
     @property
     def traffic_bytes(self) -> Size:
@@ -214,13 +217,36 @@ def _stream(c: Constants, machine: Machine, task: Task) -> Size:
 
 
 def _collective(c: Constants, _machine: Machine, task: Task) -> Size:
-    if not task.link_byte_per_s:
-        return 0.0
-    devices = task.view.size("devices")
-    seconds = forms.collective(
-        c, task.link_byte_per_s, link_bytes=task.cost.link_bytes, devices=devices
-    )
-    return where(devices > 1, seconds, 0.0)
+    view, devices = task.view, task.view.size("devices")
+    nodes = view.size("nodes", 1)
+    seconds: Size = 0.0
+    if task.link_byte_per_s:
+        # Constants were fitted to the bytes of rings, whatever algorithm the library chose.
+        seconds = forms.collective(
+            c, task.link_byte_per_s, link_bytes=_ring_bytes(view), devices=devices / nodes
+        )
+        if view.attrs.get("kernel") == "custom":
+            own = forms.custom_all_reduce(
+                c, task.link_byte_per_s, payload=view.size("payload_bytes"), devices=devices
+            )
+            seconds = minimum(seconds, own)
+        seconds = where(devices / nodes > 1, seconds, 0.0)
+    if task.network_byte_per_s:
+        seconds = seconds + forms.over_network(
+            c,
+            task.network_byte_per_s,
+            network_bytes=task.cost.network_bytes,
+            nodes=nodes,
+            latency_s=float(view.attrs.get("network_latency_s", 0.0)),
+        )
+    return seconds
+
+
+def _ring_bytes(view: OpView) -> Size:
+    """What a device sends within the node by rings."""
+    plain = {k: v for k, v in view.attrs.items() if k != "algorithm"}
+    found = cost(replace(view, attrs=plain))
+    return 0.0 if found is None else found.link_bytes
 
 
 #: Collectives that were measured; others use the nearest of them in bytes and steps.
@@ -233,7 +259,7 @@ _LIKE: Final = {
 
 
 def _collective_scheme(view: OpView) -> str:
-    devices = view.size("devices")
+    devices = view.size("devices") / view.size("nodes", 1)
     count = int(devices) if isinstance(devices, int | float) else 8
     near = next((d for d in (2, 4) if count <= d), 8)
     return f"{_LIKE.get(str(view.attrs.get('function')), 'all_gather')}-{near}"

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gambrel.ops.base import Size, maximum, minimum
+from gambrel.ops.base import Size, log2, maximum, minimum
 
 Constants: TypeAlias = Mapping[str, float]
 
@@ -263,6 +263,39 @@ def collective(c: Constants, link_byte_per_s: float, *, link_bytes: Size, device
     start = c["base_s"] + c["step_s"] * (devices - 2)
     moved = link_bytes / (c["share"] * link_byte_per_s)
     return start + moved + c["middle"] * (start * moved) ** 0.5
+
+
+#: Shortest all-reduce of a serving framework's own kernel on two and on eight devices behind one
+#: switch, s: 2.4 and 4.5 µs in the measurements that docs/estimates.md names; a step for each
+#: doubling between.
+CUSTOM_FLOOR_S: Final = (2.4e-6, 1.05e-6)
+
+
+def custom_all_reduce(
+    c: Constants, link_byte_per_s: float, *, payload: Size, devices: Size
+) -> Size:
+    """The all-reduce that serving frameworks bring for short messages, in seconds, start included.
+
+    Every device reads the whole message of every other and adds (one step), or reads its part of
+    each, adds, and hands the sum out (two steps, with a second meeting of all devices): whichever
+    is shorter.
+    """
+    floor = CUSTOM_FLOOR_S[0] + CUSTOM_FLOOR_S[1] * (log2(devices) - 1)
+    rate = c["share"] * link_byte_per_s
+    one = floor + payload * (devices - 1) / rate
+    two = 1.5 * floor + 2 * payload * (devices - 1) / devices / rate
+    return minimum(one, two)
+
+
+def over_network(
+    c: Constants, byte_per_s: float, *, network_bytes: Size, nodes: Size, latency_s: float
+) -> Size:
+    """The part of a collective between nodes, in seconds.
+
+    The bytes at the share of the link that was attained within a node, and a message's latency for
+    each level of a tree over the nodes, there and back.
+    """
+    return network_bytes / (c["share"] * byte_per_s) + 2 * log2(nodes) * latency_s
 
 
 def _warm(c: Constants, machine: Machine, traffic_bytes: Size) -> Size:

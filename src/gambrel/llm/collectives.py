@@ -1,0 +1,105 @@
+"""Where the collectives of a sharded workload run: within a node or across, and by which algorithm.
+
+The builder names the degree of parallelism that a collective belongs to (``axis``); this module
+knows how groups lie on nodes. Devices are numbered with the tensor degree innermost, then context,
+then pipeline, then data, so that the busiest traffic stays within a node.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.topology import Topology
+from gambrel.workload import Op, Workload
+
+#: Frameworks that reduce small messages with kernels of their own instead of the vendor's library.
+_CUSTOM: Final = frozenset({"any", "vllm", "sglang", "trtllm"})
+#: Most devices for which these kernels exist.
+_CUSTOM_DEVICES: Final = 8
+
+
+def place(
+    workload: Workload, sharding: Sharding, topology: Topology, framework: str = "any"
+) -> Workload:
+    """The workload with every collective laid on the nodes.
+
+    Sets ``nodes`` in the sizes, ``algorithm`` and, for the expected time, ``kernel`` in the
+    attributes.
+
+    Args:
+        workload: Of one device, as `gambrel.llm.build` makes it.
+        sharding: The layout it was built for.
+        topology: Nodes and links.
+        framework: Whose kernels reduce: those of a serving framework, or ``"nccl"``.
+    """
+    ops = tuple(
+        _placed(op, sharding, topology, framework) if op.kind == "collective" else op
+        for op in workload.ops
+    )
+    return msgspec.structs.replace(workload, ops=ops)
+
+
+def group_of(axis: str, sharding: Sharding) -> tuple[int, int]:
+    """How far apart the members of a group stand, and how many they are.
+
+    Args:
+        axis: ``tensor``, ``attention``, ``expert``, ``expert_tensor``, ``context``, ``pipeline``
+            or ``data``; the boundary between two pipeline stages counts as a pair.
+        sharding: The layout.
+    """
+    s = sharding
+    return {
+        "tensor": (1, s.tensor),
+        "attention": (1, s.attention_tensor),
+        "expert_tensor": (1, s.expert_tensor),
+        "expert": (s.expert_tensor, s.expert),
+        "attention_data": (s.attention_tensor, s.attention_data),
+        "context": (s.tensor, s.context),
+        "pipeline": (s.tensor * s.context, s.pipeline),
+        "data": (s.tensor * s.context * s.pipeline, s.data),
+        "gradient": (s.tensor, s.context * s.pipeline * s.data),
+    }[axis]
+
+
+def nodes_of(axis: str, sharding: Sharding, topology: Topology) -> int:
+    """Nodes that a group of an axis spans; for pipeline stages, whether any boundary crosses."""
+    stride, size = group_of(axis, sharding)
+    if axis == "pipeline":
+        return min(2, topology.nodes(stride, size))
+    return topology.nodes(stride, size)
+
+
+def _placed(op: Op, sharding: Sharding, topology: Topology, framework: str) -> Op:
+    axis = str(op.attrs.get("axis", "tensor"))
+    nodes = nodes_of(axis, sharding, topology)
+    attrs = dict(op.attrs)
+    if op.attrs.get("function") == "all_reduce":
+        attrs["algorithm"] = "in_switch" if topology.in_switch else "ring"
+        _, size = group_of(axis, sharding)
+        if framework in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
+            attrs["kernel"] = "custom"
+    if nodes > 1 and topology.network_latency_s:
+        attrs["network_latency_s"] = topology.network_latency_s
+    sizes = {**op.sizes, "nodes": nodes} if nodes > 1 else op.sizes
+    return msgspec.structs.replace(op, sizes=sizes, attrs=attrs)
+
+
+def assumptions(sharding: Sharding, topology: Topology) -> tuple[str, ...]:
+    """What a layout rests on, one sentence each; nothing for one device."""
+    if sharding.devices == 1:
+        return ()
+    found = ["communication does not overlap with computation."]
+    if topology.note:
+        found.append(topology.note)
+    if topology.mesh_links:
+        found.append(
+            f"devices of a node are joined pairwise by {topology.mesh_links} links each; a group "
+            "smaller than the node is counted as if it had all of them."
+        )
+    crosses = topology.devices_per_node and sharding.devices > topology.devices_per_node
+    if crosses and not topology.network_latency_s:
+        found.append("messages between nodes take no time besides their bytes: no latency given.")
+    return tuple(found)
