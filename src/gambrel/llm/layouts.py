@@ -1,0 +1,201 @@
+"""Which layouts suit a model: what a degree of parallelism must divide, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from gambrel.errors import InputError
+from gambrel.llm.sharding import Sharding, common
+from gambrel.llm.spec import (
+    Attention,
+    FeedForward,
+    LatentAttention,
+    Layer,
+    LinearAttention,
+    Mixer,
+    Mixture,
+    ModelSpec,
+    SelectiveScan,
+    ShortConvolution,
+    StateSpaceDual,
+    mixers_of,
+)
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """A size of the model that a degree must divide.
+
+    Attributes:
+        degree: ``tensor``, ``attention`` (tensor over attention_data) or ``expert`` or
+            ``expert_tensor``.
+        field: What is divided, e.g. ``"attention heads"``.
+        size: How many there are.
+        copies: A degree that is a multiple of the size is as good: the parts are copied.
+    """
+
+    degree: str
+    field: str
+    size: int
+    copies: bool = False
+
+    def fits(self, degree: int) -> bool:
+        """Whether ``degree`` devices can share it."""
+        return self.size % degree == 0 or (self.copies and degree % self.size == 0)
+
+
+def demands(spec: ModelSpec) -> tuple[Demand, ...]:
+    """All sizes that a layout of this model must divide, each once.
+
+    Vocabularies are padded by every framework and so never stand in the way.
+    """
+    found: list[Demand] = []
+    for layer in _layers(spec):
+        for mixer in (*mixers_of(layer), *filter(None, (layer.cross,))):
+            found += _of_mixer(mixer)
+        if layer.feed_forward is not None:
+            found += _of_feed_forward(layer.feed_forward)
+    return tuple(dict.fromkeys(found))
+
+
+def check(sharding: Sharding, spec: ModelSpec, devices: int | None = None) -> None:
+    """Refuses a layout that the model or the devices cannot have.
+
+    Args:
+        sharding: The layout.
+        spec: The model.
+        devices: Devices that there are; None is any number.
+
+    Raises:
+        InputError: The degree, the field of the model that it does not divide, and what would fit.
+    """
+    if devices is not None and sharding.devices > devices:
+        raise InputError(
+            f"{sharding} needs {sharding.devices} devices (tensor x pipeline x data x context) "
+            f"and there are {devices}."
+        )
+    if sharding.pipeline > spec.layer_count:
+        raise InputError(
+            f"pipeline={sharding.pipeline}: {spec.name} has {spec.layer_count} layers; at most so "
+            "many stages."
+        )
+    if sharding.expert > 1 and not spec.mixtures:
+        raise InputError(f"expert={sharding.expert}: {spec.name} has no experts; leave it at 1.")
+    for demand in demands(spec):
+        _check(demand, sharding, spec)
+
+
+def problem(sharding: Sharding, spec: ModelSpec) -> str:
+    """Why a model cannot have a layout; empty when it can."""
+    try:
+        check(sharding, spec)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def candidates(spec: ModelSpec, devices: int, *, pipeline: bool = True) -> tuple[Sharding, ...]:
+    """The layouts of one replica worth comparing: every split that the model allows.
+
+    Args:
+        spec: The model.
+        devices: Most devices of one replica.
+        pipeline: Whether to split into stages as well.
+    """
+    found: dict[Sharding, None] = {}
+    for tensor in _powers(devices):
+        for stages in _powers(devices // tensor) if pipeline else (1,):
+            for expert, groups in _inner(spec, tensor):
+                layout = Sharding(
+                    tensor=tensor, pipeline=stages, expert=expert, attention_data=groups
+                )
+                if not problem(layout, spec):
+                    found[layout] = None
+    return tuple(found)
+
+
+def _powers(limit: int) -> Iterator[int]:
+    """1, 2, 4, ... up to a limit."""
+    n = 1
+    while n <= limit:
+        yield n
+        n *= 2
+
+
+def _inner(spec: ModelSpec, tensor: int) -> Iterator[tuple[int, int]]:
+    """Degrees within the tensor group: (expert, attention_data)."""
+    yield 1, 1
+    if tensor > 1 and spec.mixtures:
+        yield tensor, 1
+        if any(isinstance(m, LatentAttention) for x in _layers(spec) for m in mixers_of(x)):
+            yield tensor, tensor
+
+
+def _check(demand: Demand, sharding: Sharding, spec: ModelSpec) -> None:
+    degree = _DEGREES[demand.degree](sharding)
+    if demand.fits(degree):
+        return
+    same = [d.size for d in demands(spec) if d.degree == demand.degree and not d.copies]
+    fits = ", ".join(map(str, common(same or [demand.size])))
+    name = _NAMES[demand.degree]
+    multiples = f" (or a multiple of {demand.size})" if demand.copies else ""
+    raise InputError(
+        f"{name}={degree} does not divide the {demand.size} {demand.field} of {spec.name}; "
+        f"it may be {fits}{multiples}."
+    )
+
+
+_DEGREES: Final = {
+    "tensor": lambda s: s.tensor,
+    "attention": lambda s: s.attention_tensor,
+    "expert": lambda s: s.expert,
+    "expert_tensor": lambda s: s.expert_tensor,
+}
+_NAMES: Final = {
+    "tensor": "tensor",
+    "attention": "tensor / attention_data",
+    "expert": "expert",
+    "expert_tensor": "tensor / expert",
+}
+
+
+def _layers(spec: ModelSpec) -> Iterable[Layer]:
+    yield from (group.layer for group in spec.layers)
+    if spec.mtp_layer is not None:
+        yield spec.mtp_layer
+
+
+def _of_mixer(mixer: Mixer) -> list[Demand]:
+    if isinstance(mixer, (Attention, LatentAttention)):
+        found = [Demand(degree="attention", field="attention heads", size=mixer.heads)]
+        if isinstance(mixer, Attention) and not mixer.shared_kv:
+            kv = Demand(
+                degree="attention", field="key/value heads", size=mixer.kv_heads, copies=True
+            )
+            found.append(kv)
+        return found
+    if isinstance(mixer, StateSpaceDual):
+        return [Demand(degree="attention", field="state-space heads", size=mixer.heads)]
+    if isinstance(mixer, LinearAttention):
+        heads = Demand(degree="attention", field="value heads", size=mixer.value_heads)
+        keys = Demand(degree="attention", field="key heads", size=mixer.key_heads, copies=True)
+        return [heads, keys]
+    if isinstance(mixer, (SelectiveScan, ShortConvolution)):
+        return [Demand(degree="attention", field="channels of the mixer", size=mixer.channels)]
+    return []
+
+
+def _of_feed_forward(part: FeedForward) -> list[Demand]:
+    if not isinstance(part, Mixture):
+        return [Demand(degree="tensor", field="columns of the feed-forward", size=part.width)]
+    found = [
+        Demand(degree="expert", field="experts", size=part.experts),
+        Demand(degree="expert_tensor", field="columns of an expert", size=part.width),
+    ]
+    if part.shared_width:
+        found.append(
+            Demand(degree="tensor", field="columns of the shared expert", size=part.shared_width)
+        )
+    return found
