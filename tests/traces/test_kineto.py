@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from gambrel.analysis.samples import Known, place
 from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces import read
 from gambrel.traces.devices import roofs_for
+from gambrel.traces.kineto import join, stream
 from gambrel.traces.kineto.spans import length
 from tests.traces.kineto_files import kernel, launch, mm, op, trace
 
@@ -91,6 +94,52 @@ def test_convolution_from_recorded_strides(write):
 def test_tf32_kernels_are_held_against_tf32(write):
     events = [mm(0, 1, kind="float"), kernel("ampere_sgemm_tf32_128x64", 20, 5, 1, 1)]
     assert read(write(trace(events))).launches[0].work[0].dtype == "tf32"
+
+
+class TestPieces:
+    """The same answer for every way to cut the file, and with alike launches added up."""
+
+    EVENTS: ClassVar = [
+        mm(0, 5),
+        mm(50, 6, m=8),
+        launch(3, 77),
+        *(kernel(f"k{i % 3} }},{{", 100 + 30 * i, 20, 77 + i, 5 + i % 2) for i in range(40)),
+        *(kernel("alone", 9000 + 20 * i, 7, 500 + i) for i in range(5)),
+    ]
+
+    @pytest.mark.parametrize("piece", [64, 500, 4096])
+    @pytest.mark.parametrize("indent", [None, 2])
+    @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
+    def test_cut_anywhere(self, write, monkeypatch, piece, indent, name):
+        whole = read(write(trace(self.EVENTS), "whole.json"))
+        text = json.dumps(json.loads(trace(self.EVENTS)), indent=indent)
+        monkeypatch.setattr(stream, "PIECE", piece)
+        cut = read(write(text, name))
+        assert cut.launches == whole.launches
+        assert cut.device_name == "NVIDIA A100-SXM4-80GB"
+
+    def test_many_launches_are_added_up(self, write, monkeypatch):
+        path = write(trace(self.EVENTS))
+        single = read(path)
+        monkeypatch.setattr(join, "MOST_SINGLE", 1)
+        added = read(path)
+        assert len(added.launches) < len(single.launches)
+        assert "added up" in added.notes[-1]
+        for part in ("flops", "time_s"):
+            sums = [sum(getattr(s, part) or 0 for s in x.launches) for x in (single, added)]
+            assert sums[0] == pytest.approx(sums[1])
+
+    def test_keys_after_the_events(self, write):
+        events = json.dumps([mm(0, 5), kernel("gemm", 100, 20, 1, number=5)])
+        text = '{"traceEvents": %s, "x": "},{", "deviceProperties": [{"name": "NVIDIA A10"}]}'
+        assert read(write(text % events)).device_name == "NVIDIA A10"
+        assert len(read(write(events)).launches) == 1
+
+    def test_refusal_names_the_offset(self, write):
+        text = trace([mm(0, 5), kernel("gemm", 100, 20, 1, number=5)])
+        at = text.index('"gemm"')
+        with pytest.raises(FileFormatError, match=rf"offset {at + 1}\b"):
+            read(write(text[:at] + "'" + text[at + 1 :]))
 
 
 class TestUnknown:

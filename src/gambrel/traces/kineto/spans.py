@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
+
 Span = tuple[float, float]
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Merges intervals that overlap or touch.
+def length(spans: Iterable[Span]) -> float:
+    """Time covered by at least one interval.
 
     Args:
         spans: Start and end, in any order.
     """
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            if end > merged[-1][1]:
-                merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return merged
+    listed = np.array(list(spans), dtype=np.float64).reshape(-1, 2)
+    return covered(listed[:, 0], listed[:, 1])
 
 
-def length(spans: Iterable[Span]) -> float:
-    """Time covered by at least one interval."""
-    listed = list(spans)
-    if len(listed) == 1:
-        return listed[0][1] - listed[0][0]
-    return sum(end - start for start, end in union(listed))
+def covered(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> float:
+    """Time covered by at least one interval, from columns in any order."""
+    if len(starts) < 2:
+        return float((ends - starts).sum())
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reached = np.maximum.accumulate(ends)
+    gaps = np.maximum(starts[1:] - reached[:-1], 0.0)
+    return float(reached[-1] - starts[0] - gaps.sum())

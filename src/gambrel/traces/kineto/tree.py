@@ -1,73 +1,107 @@
-"""Ops nested by time: which op called which, thread by thread."""
+"""Intervals nested by time, thread by thread: which op called which, which range holds what."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
-from gambrel.traces.kineto.events import Event
-from gambrel.traces.kineto.spans import Span
+import numpy as np
+import numpy.typing as npt
+
+#: Stands for "none".
+NONE = -1
 
 
-@dataclass(slots=True, eq=False)
-class OpNode:
-    """An op call.
+class Nest:
+    """Intervals of threads, nested.
 
-    Attributes:
-        event: As recorded.
-        span: Microseconds.
-        parent: The op that called it.
-        children: Ops that it called.
+    Args:
+        keys: Number of the thread, by interval.
+        starts: When it begins.
+        ends: When it ends.
     """
 
-    event: Event
-    span: Span
-    parent: OpNode | None = None
-    children: list[OpNode] = field(default_factory=list)
+    def __init__(
+        self,
+        keys: npt.ArrayLike,
+        starts: npt.NDArray[Any],
+        ends: npt.NDArray[Any],
+    ) -> None:
+        self._keys = np.asarray(keys, dtype=np.int64)
+        #: Intervals by thread and start, an outer one before those that it holds.
+        self.order = np.lexsort((-ends, starts, self._keys))
+        self._starts, self._ends = starts, ends
 
-    @property
-    def name(self) -> str:
-        """For example ``aten::addmm``."""
-        return str(self.event.name)
-
-
-class Forest:
-    """All ops of a trace."""
-
-    def __init__(self, events: Iterable[tuple[Event, Span]]) -> None:
-        self.roots: list[OpNode] = []
-        self.by_id: dict[int, OpNode] = {}
-        self._threads: dict[tuple[Any, Any], list[OpNode]] = {}
-        threads: dict[tuple[Any, Any], list[OpNode]] = {}
-        for event, span in events:
-            threads.setdefault((str(event.pid), str(event.tid)), []).append(OpNode(event, span))
-        for key, nodes in threads.items():
-            nodes.sort(key=lambda n: (n.span[0], -n.span[1]))
-            self._threads[key] = nodes
-            self._nest(nodes)
-
-    def _nest(self, nodes: list[OpNode]) -> None:
-        stack: list[OpNode] = []
-        for node in nodes:
-            while stack and stack[-1].span[1] <= node.span[0]:
+    @cached_property
+    def parents(self) -> npt.NDArray[np.int64]:
+        """The interval around each; `NONE` for the outermost."""
+        order = self.order.tolist()
+        keys = self._keys[self.order].tolist()
+        starts, ends = self._starts[self.order].tolist(), self._ends[self.order].tolist()
+        found = [NONE] * len(order)
+        stack: list[tuple[float, int]] = []
+        thread = None
+        for row, key, start, end in zip(order, keys, starts, ends, strict=True):
+            if key != thread:
+                stack, thread = [], key
+            while stack and stack[-1][0] <= start:
                 stack.pop()
             if stack:
-                node.parent = stack[-1]
-                stack[-1].children.append(node)
-            else:
-                self.roots.append(node)
-            stack.append(node)
-            op_id = node.event.args.op_id if node.event.args else None
-            if op_id:
-                self.by_id[op_id] = node
+                found[row] = stack[-1][1]
+            stack.append((end, row))
+        return np.array(found, dtype=np.int64)
 
-    def around(self, event: Event, at: float) -> OpNode | None:
-        """The innermost op that was running on the event's thread at a time."""
-        nodes = self._threads.get((str(event.pid), str(event.tid)), [])
-        i = bisect_right(nodes, at, key=lambda n: n.span[0]) - 1
-        node = nodes[i] if i >= 0 else None
-        while node is not None and node.span[1] < at:
-            node = node.parent
-        return node
+    @cached_property
+    def _threads(self) -> dict[int, tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]:
+        """Starts and intervals of each thread, in order."""
+        keys = self._keys[self.order]
+        cuts = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
+        return {
+            int(keys[low]): (self._starts[self.order[low:high]], self.order[low:high])
+            for low, high in pairwise(cuts)
+            if high > low
+        }
+
+    def around(self, keys: npt.ArrayLike, at: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """The innermost interval that holds each time; `NONE` where there is none.
+
+        Args:
+            keys: Number of the thread, by time.
+            at: Times.
+        """
+        wanted = np.asarray(keys, dtype=np.int64)
+        rows = np.full(len(wanted), NONE, dtype=np.int64)
+        for key in np.unique(wanted).tolist():
+            if key in self._threads:
+                mine = np.flatnonzero(wanted == key)
+                starts, order = self._threads[key]
+                place = np.searchsorted(starts, at[mine], side="right") - 1
+                rows[mine] = np.where(place >= 0, order[np.maximum(place, 0)], NONE)
+        left = np.flatnonzero(rows != NONE)
+        left = left[self._ends[rows[left]] < at[left]]
+        while len(left):
+            rows[left] = self.parents[rows[left]]
+            left = left[rows[left] != NONE]
+            left = left[self._ends[rows[left]] < at[left]]
+        return rows
+
+
+def climb(
+    rows: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_], nest: Nest
+) -> npt.NDArray[np.int64]:
+    """Goes from each interval outwards to the first that is wanted; `NONE` where none is.
+
+    Args:
+        rows: Where to begin; `NONE` stays.
+        wanted: By interval.
+        nest: Of the intervals; nested only when some row has to go outwards.
+    """
+    rows = rows.copy()
+    left = np.flatnonzero(rows != NONE)
+    left = left[~wanted[rows[left]]]
+    while len(left):
+        rows[left] = nest.parents[rows[left]]
+        left = left[rows[left] != NONE]
+        left = left[~wanted[rows[left]]]
+    return rows

@@ -18,7 +18,8 @@ from gambrel.capture.aten import TensorArg, describe, is_known
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import GambrelError
 from gambrel.ops.base import Cost, Engine, OpView, TensorView, cost, is_free, is_modelled
-from gambrel.traces.kineto.events import Args, parse_list
+from gambrel.traces.kineto.columns import Call
+from gambrel.traces.kineto.events import parse_list
 
 Shape = tuple[int, ...]
 
@@ -44,21 +45,19 @@ _MOST_ARGS: Final = 512
 Worked = tuple[tuple[MeasuredWork, ...], tuple[MeasuredTraffic, ...]]
 
 
-def op_work(name: str, args: Args | None, *, tf32: bool = False) -> Worked | None:
+def op_work(call: Call, *, tf32: bool = False) -> Worked | None:
     """The work and the compulsory traffic of one op call.
 
     Args:
-        name: For example ``aten::addmm``.
-        args: As recorded.
+        call: For example ``aten::addmm`` with its shapes, as recorded.
         tf32: Whether its kernel shows that fp32 products ran in TF32.
 
     Returns:
         None when the op or its shapes are not known well enough.
     """
-    if args is None or not name.startswith("aten::"):
+    if call[1] == b"null" or not call[0].startswith("aten::"):
         return None
-    dims = bytes(args.dims) if bytes(args.dims) != b"null" else bytes(args.old_dims)
-    return _cached(name, dims, bytes(args.types), bytes(args.concrete), tf32)
+    return _cached(*call, tf32)
 
 
 @lru_cache(maxsize=65536)
@@ -66,7 +65,7 @@ def _cached(name: str, dims: bytes, types: bytes, concrete: bytes, tf32: bool) -
     import msgspec
 
     op = name.replace("::", ".")
-    if dims == b"null" or not is_known(op):
+    if not is_known(op):
         return None
     parts = [parse_list(msgspec.Raw(raw)) for raw in (dims, types, concrete)]
     call_args = _arguments(*parts)

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gambrel.analysis.samples import Sample, Samples
+from gambrel.analysis.samples import Sample, Samples, times_traffic, times_work
 from gambrel.traces.ncu.ceilings import from_report
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import Launch, Table, parse
@@ -113,17 +113,12 @@ def _times(sample: Sample, invocations: str) -> Sample:
     count = int(digits[:12] or 1)
     if count <= 1:
         return sample
-    work = [replace(w, flops=w.flops * count) for w in sample.work]
-    traffic = [
-        t if t.traffic_bytes is None else replace(t, traffic_bytes=t.traffic_bytes * count)
-        for t in sample.traffic
-    ]
     return replace(
         sample,
         count=count,
         time_s=None if sample.time_s is None else sample.time_s * count,
-        work=tuple(work),
-        traffic=tuple(traffic),
+        work=times_work(sample.work, count),
+        traffic=times_traffic(sample.traffic, count),
     )
 
 
