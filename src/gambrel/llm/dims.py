@@ -40,6 +40,15 @@ def plus(*dims: Dim) -> Dim:
     return Polynomial(terms).as_dim()
 
 
+def share(dim: Dim, part: int, whole: int) -> Dim:
+    """``dim * part / whole``: rounded up for a number, exact for a polynomial."""
+    if part == whole:
+        return dim
+    if not isinstance(dim, str):
+        return -(-dim * part // whole)
+    return _product(parse(dim), Polynomial({(): Fraction(part, whole)})).as_dim()
+
+
 def at_most(dim: Dim, limit: int | None) -> Dim:
     """The smaller of a number and a limit; a polynomial is kept, for it has no minimum."""
     return dim if limit is None or isinstance(dim, str) else min(dim, limit)

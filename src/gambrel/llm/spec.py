@@ -291,8 +291,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
         shared_width: Inner width of what every token passes besides (all shared experts
             together); 0 is none.
         shared_gate: The shared part is multiplied by a learned sigmoid of the token.
-        dense_width: Inner width of a dense network beside the mixture (Arctic, Granite); 0 is
-            none.
+        held: Experts on this device, where they are divided among several; None is all.
     """
 
     experts: int
@@ -305,7 +304,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
     correction_bias: bool = False
     shared_width: int = 0
     shared_gate: bool = False
-    dense_width: int = 0
+    held: int | None = None
 
 
 FeedForward: TypeAlias = Mlp | Mixture
@@ -323,6 +322,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         norm_bias: Whether they have biases.
         pre_norms: Whether each part normalizes its input.
         post_norms: Whether each part normalizes its output as well.
+        residual_norms: Whether each addition is followed by a norm instead (BERT).
         parallel: Mixer and feed-forward see the same input and are added together.
         parallel_norms: With ``parallel``: 1 when both read one normalized input, else 2.
         linear: A projection from hidden to hidden after the layer (Zamba 2).
@@ -338,6 +338,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     norm_bias: bool = False
     pre_norms: bool = True
     post_norms: bool = False
+    residual_norms: bool = False
     parallel: bool = False
     parallel_norms: int = 1
     linear: bool = False

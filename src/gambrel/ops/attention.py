@@ -25,10 +25,11 @@ def attention(op: OpView) -> Cost:
     addition of a value row of length v_head_dim. On the vector engine a pair costs one
     multiplication by the scale, one addition of the mask, and its share of the softmax (see
     `gambrel.ops.normalization.softmax`: 4 a value, less 2 a row; one exponential); dropout
-    multiplies by its mask and rescales.
+    multiplies by its mask and rescales. ``rotary_dim`` values of each new query and key that the
+    kernel rotates first (x·cos + x'·sin) cost 3 each.
 
     Sizes: batch, heads, kv_heads (heads), q_len, kv_len, head_dim, v_head_dim (head_dim), window.
-    Attrs: causal, causal_alignment (``"lower_right"``: the last query sees all keys;
+    Attrs: rotary_dim, causal, causal_alignment (``"lower_right"``: the last query sees all keys;
     ``"upper_left"``: the first query sees the first key), mask, dropout.
     Inputs: query, key, value, then mask. Keys and values are read once per key/value head, however
     often the framework repeated them for the query heads, and only where some query sees them.
@@ -37,6 +38,10 @@ def attention(op: OpView) -> Cost:
     rows = op.size("batch") * op.size("heads") * _seeing_queries(op)
     d, dv = _head_dims(op)
     vector = pairs * (5 + bool(op.attrs.get("mask")) + 2 * bool(op.attrs.get("dropout"))) - 2 * rows
+    if op.attrs.get("rotary_dim"):
+        turned = op.size("heads") + op.size("kv_heads", op.size("heads"))
+        rotated = op.size("batch") * op.size("q_len") * turned
+        vector = vector + 3 * rotated * op.attrs["rotary_dim"]
     return Cost(
         work=work(op.operand_dtype(1), matrix=2 * pairs * (d + dv), vector=vector, special=pairs),
         read_bytes=distinct_bytes(_unrepeated(op, op.inputs, 1, _seen_keys(op))),

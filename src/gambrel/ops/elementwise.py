@@ -78,6 +78,8 @@ FUNCTIONS: Final[Mapping[str, Counts]] = {
     "glu": (4, 1),  # a * sigmoid(b), per element of the result
     "swiglu": (4, 1),  # silu(a) * b
     "geglu": (5, 1),  # gelu(a) * b
+    "geglu_tanh": (9, 1),  # gelu_tanh(a) * b
+    "reglu": (2, 0),  # relu(a) * b
     "logit": (2, 1),  # log(x / (1 - x))
     # Two operands.
     "pow": (1, 2),  # exp2(y * log2(x)); whole powers 2 and 3 are square and cube

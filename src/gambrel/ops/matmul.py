@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gambrel.ops.base import Cost, OpView, Size, distinct_bytes, formula, rounded, work
+from gambrel.ops.elementwise import FUNCTIONS
 
 
 @formula("matmul")
@@ -29,34 +32,87 @@ def matmul(op: OpView) -> Cost:
 def grouped_matmul(op: OpView) -> Cost:
     """2·rows·n·k: every row meets the weights of one expert; only touched experts are read.
 
+    What the kernel does to its results before it writes them: ``activation`` (a function of
+    `gambrel.ops.elementwise`, once for each result, or for each pair of results when ``gated``),
+    ``combine`` (times the router's weight, added to the other experts' results of its token: 2).
+    ``dequantize``: weights stored narrower than they are multiplied, 2 for each touched one.
+
     Sizes: rows (= tokens·top_k), n, k, experts, top_k, tokens.
-    Inputs: the rows, the weights of all experts, then offsets and scales. With
+    Attrs: bias, activation, gated, combine, dequantize, routing_skew, and expert_inputs: how many
+    inputs after the rows hold a part for each expert (1, the weights; then scales, biases).
+    Inputs: the rows, the weights of all experts, then scales and biases, then offsets. With
     ``weight_gradient`` the product is the gradient of the weights: the experts are an output, and
     the traffic is that of any other op.
     """
     rows, n, k = op.size("rows"), op.size("n"), op.size("k")
-    bias = rows * n if op.attrs.get("bias") else 0
-    done = work(op.operand_dtype(2), matrix=2 * rows * n * k, vector=bias)
+    per_result, special = _epilogue(op)
+    vector = rows * n * per_result[0] // per_result[1]
     if op.attrs.get("weight_gradient") or len(op.inputs) < 2:
-        return Cost(work=done)
-    x, weights, *rest = op.inputs
-    share = touched_share(op.size("experts"), op.size("top_k"), op.size("tokens"))
-    return Cost(work=done, read_bytes=distinct_bytes((x, *rest)) + rounded(weights.nbytes * share))
+        return Cost(work=work(op.operand_dtype(2), matrix=2 * rows * n * k, vector=vector))
+    share = touched_share(
+        op.size("experts"),
+        op.size("top_k"),
+        op.size("tokens"),
+        float(op.attrs.get("routing_skew", 0.0)),
+    )
+    if op.attrs.get("dequantize"):
+        vector = vector + 2 * rounded(op.inputs[1].elements * share)
+    done = work(
+        op.operand_dtype(2),
+        matrix=2 * rows * n * k,
+        vector=vector,
+        special=rows * n * special // per_result[1],
+    )
+    held = 1 + int(op.attrs.get("expert_inputs", 1))
+    of_experts = rounded(distinct_bytes(op.inputs[1:held]) * share)
+    rest = (op.inputs[0], *op.inputs[held:])
+    return Cost(work=done, read_bytes=distinct_bytes(rest) + of_experts)
 
 
-def touched_share(experts: Size, top_k: Size, tokens: Size) -> Size:
+def _epilogue(op: OpView) -> tuple[tuple[int, int], int]:
+    """Vector FLOP for each result as a fraction, and evaluations over the same denominator."""
+    vector = int(bool(op.attrs.get("bias"))) + 2 * int(bool(op.attrs.get("combine")))
+    counts = FUNCTIONS.get(str(op.attrs.get("activation")), (0, 0))
+    if op.attrs.get("gated"):
+        return (2 * vector + counts[0], 2), counts[1]
+    return (vector + counts[0], 1), counts[1]
+
+
+def touched_share(experts: Size, top_k: Size, tokens: Size, skew: float = 0.0) -> Size:
     """Expected share of the experts that at least one token is sent to.
 
     A token misses a given expert with probability 1 - k/E (it picks k of E without replacement);
-    T independent tokens all miss it with (1 - k/E)^T. The routing is taken as uniform, which
-    touches the most experts.
+    T independent tokens all miss it with (1 - k/E)^T. Uniform routing touches the most experts.
+    With a skew, the expert of rank r is picked in proportion to r^-skew (Zipf), never by more than
+    every token.
 
     Args:
         experts: Number of experts, E.
         top_k: Experts a token is sent to, k.
         tokens: Number of tokens, T.
+        skew: Exponent; 0 is uniform.
 
     Returns:
         Between k/E (one token) and 1.
     """
-    return 1 - (1 - top_k / experts) ** tokens
+    if not skew:
+        return 1 - (1 - top_k / experts) ** tokens
+    picked = _pick_probabilities(int(experts), int(top_k), skew)
+    missed: Size = 0
+    for probability in picked:
+        missed = missed + (1 - probability) ** tokens
+    return 1 - missed / len(picked)
+
+
+@lru_cache(maxsize=64)
+def _pick_probabilities(experts: int, top_k: int, skew: float) -> tuple[float, ...]:
+    """How likely a token passes each expert; they sum to ``top_k`` and none exceeds 1."""
+    weights = [rank**-skew for rank in range(1, experts + 1)]
+    certain = 0  # experts that every token passes
+    while certain < top_k:
+        scale = (top_k - certain) / sum(weights[certain:])
+        if weights[certain] * scale <= 1:
+            break
+        certain += 1
+    left = (top_k - certain) / sum(weights[certain:]) if certain < experts else 0.0
+    return tuple(1.0 if i < certain else w * left for i, w in enumerate(weights))

@@ -17,10 +17,11 @@ def normalization(op: OpView) -> Cost:
     With ``statistics=False`` (batch norm at inference) the stored mean and variance fold into a
     scale and a shift: 2n, and per channel epsilon, rsqrt, mean·scale, its subtraction: 2r, or 4r
     with weight and bias to fold in. ``running`` (training): both running averages are moved,
-    (1 - f)·old + f·new: 3 each a channel.
+    (1 - f)·old + f·new: 3 each a channel. ``residual``: the input is a sum that the same kernel
+    forms first: n additions.
 
     Sizes: elements, groups (number of statistics: rows, channels, ...).
-    Attrs: function, statistics (True), affine, running.
+    Attrs: function, statistics (True), affine, running, residual.
     """
     n, r = op.size("elements"), op.size("groups")
     affine = bool(op.attrs.get("affine"))
@@ -31,7 +32,8 @@ def normalization(op: OpView) -> Cost:
     else:
         vector = 5 * n + r + affine * 2 * n
     running = 6 * r if op.attrs.get("running") else 0
-    return Cost(work=work(op.dtype, vector=vector + running, special=r))
+    residual = n if op.attrs.get("residual") else 0
+    return Cost(work=work(op.dtype, vector=vector + running + residual, special=r))
 
 
 @formula("normalization_backward")

@@ -1,0 +1,135 @@
+"""Feed-forward networks: dense, and mixtures of experts."""
+
+from __future__ import annotations
+
+from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.blocks.linear import linear, product_attrs
+from gambrel.llm.blocks.norms import add
+from gambrel.llm.dims import share, times
+from gambrel.llm.spec import Mixture, Mlp
+from gambrel.workload import Dim
+
+#: Activations that a gate multiplies, as one kernel: activation(a) * b.
+_GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh"}
+
+
+def mlp(e: Emitter, m: Mlp, x: Index, rows: Dim, hidden: int) -> Index:
+    """Two or three projections; the activation and the gate's product are one kernel."""
+    width = m.input_hidden or hidden
+    if m.gated and m.fused:
+        up = linear(e, x, "gate_up_proj", rows, width, 2 * m.width, bias=m.bias)
+        inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (up,), rows, m.width)
+    elif m.gated:
+        gate = linear(e, x, "gate_proj", rows, width, m.width, bias=m.bias)
+        up = linear(e, x, "up_proj", rows, width, m.width, bias=m.bias)
+        inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (gate, up), rows, m.width)
+    else:
+        up = linear(e, x, "up_proj", rows, width, m.width, bias=m.bias)
+        inner = e.elementwise(m.activation, (up,), rows, m.width)
+    return linear(e, inner, "down_proj", rows, m.width, hidden, bias=m.bias)
+
+
+def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
+    """Router, the experts' two grouped products, and what every token passes besides.
+
+    Tokens are sorted by expert, activated, weighted and added up inside the grouped kernels.
+    """
+    _route(e, m, x, rows, hidden)
+    held = m.experts if m.held is None else m.held
+    routed = share(times(rows, m.top_k), held, m.experts)
+    inner = m.width * (2 if m.gated else 1)
+    with e.inside("experts"):
+        up = _grouped(e, m, x, "gate_up_proj" if m.gated else "up_proj", routed, hidden, inner)
+        down = e.view(up, (routed, m.width))
+        out = _grouped(e, m, down, "down_proj", routed, m.width, hidden)
+    out = e.view(out, (rows, hidden))
+    if m.shared_width:
+        with e.inside("shared_expert"):
+            shared = mlp(
+                e,
+                Mlp(width=m.shared_width, gated=m.gated, activation=m.activation),
+                x,
+                rows,
+                hidden,
+            )
+        if m.shared_gate:
+            linear(e, x, "shared_expert_gate", rows, hidden, 1, part="router")
+        out = add(e, out, shared, rows, hidden)
+    return out
+
+
+def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> None:
+    logits = linear(e, x, "router", rows, hidden, m.experts, bias=m.router_bias, part="router")
+    scores = e.activation(rows, m.experts)
+    e.op(
+        "softmax",
+        (logits,),
+        (scores,),
+        elements=times(rows, m.experts),
+        rows=rows,
+        attrs={"function": "softmax"},
+    )
+    weights, chosen = e.activation(rows, m.top_k), e.activation(rows, m.top_k, "int32")
+    inputs = [scores]
+    if m.correction_bias:
+        inputs.append(e.weight("correction_bias", (m.experts,), "fp32"))
+    e.op(
+        "sort",
+        tuple(inputs),
+        (weights, chosen),
+        name="topk",
+        elements=times(rows, m.experts),
+        rows=rows,
+        k=m.top_k,
+        attrs={"function": "topk"},
+    )
+
+
+def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: int) -> Index:
+    p = e.precisions
+    held = m.experts if m.held is None else m.held
+    with e.inside(name):
+        matrix = e.weight("weight", (held, k, n), p.of("experts"))
+        inputs = [x, matrix]
+        if p.scales(k, n) and p.experts is None:
+            inputs.append(e.buffer("scales", (held, p.scales(k, n)), p.scale))
+        if m.bias:
+            inputs.append(e.weight("bias", (held, n)))
+        attrs = product_attrs(e, x, p.of("experts"), "experts")
+        attrs |= _epilogue(m, first=name != "down_proj")
+        if m.bias:
+            attrs["bias"] = True
+        if len(inputs) > 2:
+            attrs["expert_inputs"] = len(inputs) - 1
+        if e.routing_skew:
+            attrs["routing_skew"] = e.routing_skew
+        out = e.activation(rows, n)
+        # Of a device's experts as many are touched as of all: the share does not depend on how
+        # many it holds.
+        e.op(
+            "grouped_matmul",
+            tuple(inputs),
+            (out,),
+            rows=rows,
+            n=n,
+            k=k,
+            experts=m.experts,
+            top_k=m.top_k,
+            tokens=_tokens(e),
+            attrs=attrs,
+        )
+    return out
+
+
+def _epilogue(m: Mixture, *, first: bool) -> dict[str, bool | int | float | str]:
+    """What the grouped kernels do to their results before they write them."""
+    if not first:
+        return {"combine": True}
+    function = _GATED.get(m.activation, "swiglu") if m.gated else m.activation
+    return {"activation": function, "gated": m.gated}
+
+
+def _tokens(e: Emitter) -> Dim:
+    from gambrel.llm.dims import plus
+
+    return plus(*(group.tokens for group in e.groups))

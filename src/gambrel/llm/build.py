@@ -1,0 +1,146 @@
+"""From a model, a step and number formats to the workload of one device.
+
+What is counted: every matrix product, attention and scan; norms (the residual addition in front of
+one is part of it), the activation with its gate, the addition at the end of a layer, look-ups,
+router, softmax, top-k. Rotation and norms of queries and keys, and what happens to the experts'
+results, run inside the kernels that read or write them. The LM head sees the last token of each
+sequence. Layers that are equal are written once, with `Op.repeat`.
+"""
+
+from __future__ import annotations
+
+from gambrel.errors import InputError
+from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.blocks.layer import Exchange, Stream, run_layer
+from gambrel.llm.blocks.linear import as_output, linear
+from gambrel.llm.blocks.norms import norm
+from gambrel.llm.precision import Precisions
+from gambrel.llm.spec import LayerGroup, ModelSpec
+from gambrel.llm.step import Step
+from gambrel.workload import Role, Workload
+
+
+def build(
+    spec: ModelSpec,
+    step: Step,
+    precisions: Precisions | str | None = None,
+    *,
+    routing_skew: float = 0.0,
+    absorbed: bool | None = None,
+    exchange: Exchange | None = None,
+) -> Workload:
+    """The workload of one forward pass on one device.
+
+    Args:
+        spec: The model, or one device's share of it.
+        step: Which tokens pass.
+        precisions: Number formats; a spelling of `Precisions.parse`, or None for the checkpoint's.
+        routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
+        absorbed: Whether latent attention multiplies queries into the latent space instead of
+            expanding the cache; None: in decode only, which is the cheaper way in each phase.
+        exchange: What devices do after each part; see `gambrel.llm.blocks.layer.Exchange`.
+
+    Returns:
+        A workload; its symbols are those of the step.
+
+    Raises:
+        InputError: The step does not fit the model (a context beyond a learned position table).
+    """
+    p = _precisions(spec, precisions)
+    _check(spec, step)
+    e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
+    x = _embed(e, spec, step)
+    s = Stream(rows=step.tokens, hidden=spec.hidden, exchange=exchange)
+    for group in spec.layers:
+        x = _layers(e, group, x, s)
+    out = _head(e, spec, step, x)
+    return Workload(
+        name=spec.name,
+        dtype=p.activations,
+        tensors=tuple(e.tensors),
+        ops=tuple(e.ops),
+        outputs=(out,),
+        symbols=step.symbols,
+        origin=f"closed form of {spec.family}",
+        assumptions=(*_remarks(spec, step), *spec.notes, *p.describe()),
+    )
+
+
+def _precisions(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions:
+    if isinstance(precisions, Precisions):
+        return precisions
+    if precisions is None:
+        quantized = spec.quantization
+        return Precisions.parse(quantized.precision if quantized else spec.dtype, spec.dtype)
+    return Precisions.parse(precisions, spec.dtype)
+
+
+def _check(spec: ModelSpec, step: Step) -> None:
+    if not spec.positions:
+        return
+    for group in step.groups:
+        if not isinstance(group.context, str) and group.context > spec.positions:
+            raise InputError(
+                f"context {group.context}: {spec.name} has a table of {spec.positions} positions; "
+                f"at most {spec.positions} fit."
+            )
+
+
+def _layers(e: Emitter, group: LayerGroup, x: Index, s: Stream) -> Index:
+    with e.inside(f"{group.name}.*", repeat=group.count, copies=group.copies):
+        return run_layer(e, group.layer, x, s)
+
+
+def _embed(e: Emitter, spec: ModelSpec, step: Step) -> Index:
+    p, rows = e.precisions, step.tokens
+    ids = e.tensor((rows,), "int64", role=Role.INPUT, name="input_ids")
+    width = spec.embedding_width or spec.hidden
+    with e.inside("embedding"):
+        table = e.weight("weight", (spec.vocab, width), p.of("embeddings"))
+        x = e.activation(rows, width)
+        e.op(
+            "embedding",
+            (table, ids),
+            (x,),
+            rows=rows,
+            width=width,
+            table_rows=spec.vocab,
+            attrs={"mode": "gather"},
+        )
+    if spec.embedding_norm:
+        x = norm(e, x, "embedding_norm", rows, width, spec.embedding_norm, bias=spec.norm_bias)
+    if width != spec.hidden:
+        x = linear(e, x, "embedding_projection", rows, width, spec.hidden, part="embeddings")
+    return x
+
+
+def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
+    rows = step.tokens
+    if spec.final_norm:
+        x = norm(e, x, "norm", rows, spec.hidden, spec.final_norm, bias=spec.norm_bias)
+    if spec.head != "lm":
+        as_output(e, x)
+        return x
+    kept = e.view(x, (step.head_tokens, spec.hidden))
+    tied = e.named("embedding.weight") if spec.tied else None
+    out = linear(
+        e,
+        kept,
+        "lm_head",
+        step.head_tokens,
+        spec.hidden,
+        spec.vocab,
+        bias=spec.head_bias,
+        part="lm_head",
+        weight=tied,
+    )
+    as_output(e, out)
+    return out
+
+
+def _remarks(spec: ModelSpec, step: Step) -> tuple[str, ...]:
+    where = "the last token of each sequence" if step.outputs is None else "the tokens to check"
+    remarks = [f"{step.label}: the head runs on {where}." if spec.head == "lm" else ""]
+    if spec.mixtures:
+        remarks.append("Mixture of experts: tokens are spread evenly over the experts.")
+    return tuple(r for r in remarks if r)
