@@ -16,6 +16,8 @@ from gambrel.errors import InputError
 EXAMPLES = (
     "Examples: gambrel profile my_model.py:build --device cpu\n\n"
     "gambrel profile my_model.py:build --input 8x3x224x224 --html profile.html\n\n"
+    "gambrel profile my_model.py:build --train --by module\n\n"
+    "gambrel profile my_model.py:build --compile --compare\n\n"
     "gambrel profile my_model.py:build --hardware lab.toml --json"
 )
 
@@ -45,11 +47,21 @@ def profile(
     steps: Annotated[int, typer.Option(help="Steps measured.", min=1)] = 20,
     warmup: Annotated[int, typer.Option(help="Steps thrown away before.", min=0)] = 5,
     top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.", min=0)] = 10,
+    train: Annotated[
+        bool, typer.Option("--train", help="Training steps: forward, backward, optimizer.")
+    ] = False,
+    optimizer: Annotated[
+        str, typer.Option(help="With --train: adamw, adam, sgd, sgd_momentum or none.")
+    ] = "adamw",
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Run what torch.compile makes of it, by kernel.")
+    ] = False,
+    by: Annotated[str, typer.Option(help="Rows of the table: op or module.")] = "op",
     compare: Annotated[
         bool, typer.Option("--compare", help="Measured beside expected and bound times.")
     ] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write the chart as a page.", dir_okay=False)
+        Path | None, typer.Option(help="Write a page: chart, modules, ops.", dir_okay=False)
     ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the profile as JSON.", dir_okay=False)
@@ -60,12 +72,14 @@ def profile(
     for path in filter(None, (html, save)):
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
-    analyzer, notes = _analyzer(model, shape or [], hardware)
+    if by not in {"op", "module"}:
+        raise InputError(f"--by {by}: give op or module.")
+    analyzer, notes = _analyzer(model, shape or [], hardware, compile_)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        analyzer.profile(device, warmup=warmup, steps=steps)
+        analyzer.profile(device, warmup=warmup, steps=steps, train=train, optimizer=optimizer)
     if html is not None:
-        _write(html, analyzer.plot().to_html(include_plotlyjs=True))
+        _write(html, analyzer.to_html())
     if save is not None:
         analyzer.save(save)
         print(f"wrote {save}", file=sys.stderr)
@@ -73,15 +87,22 @@ def profile(
         write_text(analyzer.to_json())
         return
     from gambrel.measure.profile import text
+    from gambrel.measure.profile.record import Comparison
 
-    write_text(text.summary(analyzer.results, analyzer.totals, top))
+    if by == "module":
+        write_text(text.by_module(analyzer.modules, analyzer.results, analyzer.totals, top))
+    else:
+        write_text(text.summary(analyzer.results, analyzer.totals, top))
     if compare:
-        write_text("\n" + text.comparison(analyzer.results, top))
+        compared = Comparison(points=tuple(analyzer.results), totals=analyzer.totals)
+        write_text("\n" + compared.text(top))
     for note in (*notes, *dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)):
         write_text(f"note: {note}")
 
 
-def _analyzer(model: str, shapes: list[str], hardware: str | None) -> tuple[Any, tuple[str, ...]]:
+def _analyzer(
+    model: str, shapes: list[str], hardware: str | None, compiled: bool
+) -> tuple[Any, tuple[str, ...]]:
     from gambrel.api import resolve_hardware
     from gambrel.capture.files.python_source import load_target
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
@@ -93,7 +114,12 @@ def _analyzer(model: str, shapes: list[str], hardware: str | None) -> tuple[Any,
         )
     roofs, notes = resolve_hardware(hardware) if hardware else (None, ())
     loaded = load_target(model, input_shapes=tuple(parse_shape(text) for text in shapes))
-    return RooflineAnalyzer(loaded.model, loaded.args, roofs, kwargs=loaded.kwargs), notes
+    module = loaded.model
+    if compiled:
+        import torch
+
+        module = torch.compile(module)
+    return RooflineAnalyzer(module, loaded.args, roofs, kwargs=loaded.kwargs), notes
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,19 +64,34 @@ def train_step(model: Any, args: Any, kwargs: Any, session: Session) -> Any:
 
 
 def _loss(outputs: Any, session: Session) -> Any:
-    if session.options.loss is not None:
-        return _scalar(session.options.loss(outputs))
+    total, summed = loss_of(outputs, session.options.loss)
+    if summed:
+        session.assumptions.add("the loss is the sum of the outputs, for want of another")
+    return total
+
+
+def loss_of(outputs: Any, given: Callable[[Any], Any] | None = None) -> tuple[Any, bool]:
+    """The loss of a step, and whether it is only the sum of the outputs.
+
+    Args:
+        outputs: Of the model.
+        given: The user's own loss; None takes the outputs' ``loss``, else their sum.
+
+    Raises:
+        CaptureError: Nothing to train, or a loss that is no scalar.
+    """
+    if given is not None:
+        return _scalar(given(outputs)), False
     own = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
     if isinstance(own, torch.Tensor):
-        return _scalar(own)
+        return _scalar(own), False
     parts = [t for t, cached in tensors_of(outputs) if t.requires_grad and not cached]
     if not parts:
         raise CaptureError("no output depends on a trainable parameter: nothing to train")
-    session.assumptions.add("the loss is the sum of the outputs, for want of another")
     total = parts[0].sum()
     for part in parts[1:]:
         total = total + part.sum()
-    return total
+    return total, True
 
 
 def _scalar(loss: Any) -> Any:

@@ -5,28 +5,45 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gambrel._version import __version__
 from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.bounding import roofs_of
+from gambrel.analysis.estimate.store import load as load_calibration
 from gambrel.analysis.result import Analysis
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
-from gambrel.measure.profile import text
-from gambrel.measure.profile.join import join, short_name
+from gambrel.measure.profile import compiling, text
+from gambrel.measure.profile.join import join
+from gambrel.measure.profile.kernels import join_kernels
+from gambrel.measure.profile.memory import peak_of
+from gambrel.measure.profile.modules import ModulePoint, modules
 from gambrel.measure.profile.points import RooflinePoint, Totals, points, steady, totals
-from gambrel.measure.profile.run import Runs, as_call, forward_explained, moved, placed, run
+from gambrel.measure.profile.record import Comparison, Profile, to_json
+from gambrel.measure.profile.rows import join_name, rows_of
+from gambrel.measure.profile.run import (
+    Runs,
+    as_call,
+    forward_explained,
+    moved,
+    placed,
+    run,
+    tensors_in,
+)
+from gambrel.measure.profile.step import Training, step_of
 from gambrel.measure.records import HardwarePeaks
+from gambrel.report.registry import replace_file
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-SCHEMA_VERSION = 1
+    from gambrel.workload import Workload
 
 
 class RooflineAnalyzer:
@@ -84,17 +101,33 @@ class RooflineAnalyzer:
         """What the ops are held against; None before they were measured."""
         return self._peaks
 
-    def profile(self, device: object = "cpu", *, warmup: int = 5, steps: int = 20) -> None:
+    def profile(
+        self,
+        device: object = "cpu",
+        *,
+        warmup: int = 5,
+        steps: int = 20,
+        train: bool = False,
+        optimizer: Any = None,
+        loss: Callable[[Any], Any] | None = None,
+    ) -> None:
         """Runs the model and fills `results`.
 
-        The model runs as it is (its training flag decides about dropout), without gradients. It
-        goes back to the device where it was, with the buffers that it had.
+        A forward pass runs the model as it is (its training flag decides about dropout), without
+        gradients. The model goes back to the device where it was, with the weights, gradients and
+        buffers that it had. Of a model that ``torch.compile`` made, the kernels are measured; it is
+        compiled once more, so that its own kernels appear in the profile.
 
         Args:
             device: As torch names it.
             warmup: Steps thrown away.
             steps: Steps measured, without instruments; as many, or fewer of a model with very many
                 ops, are profiled.
+            train: Profile training steps: forward, loss, backward, optimizer, in training mode.
+            optimizer: With ``train``: ``"adamw"`` (the default), ``"adam"``, ``"sgd"``,
+                ``"sgd_momentum"``, ``"none"``, a class of ``torch.optim`` or an instance, whose
+                settings are used and which is not stepped itself.
+            loss: With ``train``: a scalar from the outputs; by default their ``loss`` or sum.
 
         Raises:
             InputError: Steps below 1, or the model fails.
@@ -105,39 +138,65 @@ class RooflineAnalyzer:
         _check(warmup, steps)
         _check_device(name)
         self._check_peaks(name)
-        workload = capture(self._model, self._sample, self._kwargs)
+        training = Training(optimizer=optimizer, loss=loss) if train else None
+        source, compiler = compiling.split(self._model)
+        workload = _captured(source, self._sample, self._kwargs, training)
         roofs = self._roofs(name)
-        computed = analyze(workload, roofs, Settings(warm=True))
-        names = [short_name(op.op) for op in computed.ops]
-        with placed(self._model, name), forward_explained(workload.name, name):
+        stack = "eager" if compiler is None else "compiled"
+        computed = analyze(
+            workload, roofs, Settings(warm=True, stack=stack, calibration=load_calibration())
+        )
+        model = self._model if compiler is None else compiling.again(source, compiler)
+        with placed(source, name), forward_explained(workload.name, name):
             args, kwargs = as_call(self._sample, name)
             kwargs |= moved(self._kwargs, name)
-            runs = run(
-                lambda: self._model(*args, **kwargs),
-                name,
-                warmup=warmup,
-                steps=steps,
-                ops=len(names),
-                clock=self._clock,
-            )
-        self._keep(computed, names, runs)
+            with step_of(model, args, kwargs, training) as step:
+                runs = run(
+                    step.run,
+                    name,
+                    warmup=warmup,
+                    steps=steps,
+                    ops=len(computed.ops),
+                    clock=self._clock,
+                )
+                if name.startswith("cpu"):
+                    held = (*step.held(), *tensors_in((args, kwargs)))
+                    runs = replace(runs, peak_bytes=peak_of(step.run, held))
+        self._keep(computed, runs, fused=compiler is not None)
 
-    def summary(self, top: int = 10) -> str:
+    def summary(self, top: int = 10, *, by: str = "op") -> str:
         """Prints the ops that take longest, and the whole; returns the text.
 
         Args:
             top: Rows; 0 shows all.
+            by: ``"op"`` (with ``torch.compile``: kernel) or ``"module"``, where every module
+                counts with all that runs inside it.
+
+        Raises:
+            InputError: Another ``by``, or nothing was profiled yet.
         """
-        said = text.summary(self.results, self._done()[1], top)
+        whole = self._done()[1]
+        if by not in {"op", "module"}:
+            raise InputError(f"by={by!r}: give 'op' or 'module'.")
+        if by == "module":
+            said = text.by_module(self.modules, self.results, whole, top)
+        else:
+            said = text.summary(self.results, whole, top)
         print(said)
         return said
 
-    def compare(self, top: int = 10) -> str:
-        """Prints measured beside expected and bound times; returns the text."""
-        self._done()
-        said = text.comparison(self.results, top)
-        print(said)
-        return said
+    def compare(self, top: int = 10) -> Comparison:
+        """Prints measured beside expected and bound times, op by op and in total.
+
+        Args:
+            top: Rows; 0 shows all.
+
+        Returns:
+            The same as data; as a string it is what was printed.
+        """
+        compared = Comparison(points=tuple(self.results), totals=self._done()[1])
+        print(compared.text(top))
+        return compared
 
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
@@ -145,38 +204,54 @@ class RooflineAnalyzer:
 
         return plot(self._done()[0], tuple(self.results), title)
 
+    @property
+    def modules(self) -> tuple[ModulePoint, ...]:
+        """Measured time by module, parents before children; empty before `profile`."""
+        return modules(self.results)
+
+    @property
+    def record(self) -> Profile:
+        """The profile as one record, as `save` writes it."""
+        analysis, whole = self._done()
+        return Profile(
+            model=analysis.model,
+            hardware=analysis.hardware,
+            totals=whole,
+            ops=tuple(self.results),
+            modules=self.modules,
+            unmatched=self.unmatched,
+            stack=analysis.stack,
+        )
+
     def to_json(self) -> str:
         """The profile as JSON, base SI units."""
-        analysis, whole = self._done()
-        record = {
-            "schema_version": SCHEMA_VERSION,
-            "gambrel_version": __version__,
-            "units": {"flops": "FLOP", "traffic_bytes": "byte", "time_s": "s"},
-            "model": analysis.model,
-            "hardware": analysis.hardware,
-            "totals": msgspec.to_builtins(whole)
-            | {"gap_s": whole.gap_s, "instrumentation_s": whole.instrumentation_s},
-            "no_bound_share": text.no_bound_share(self.results),
-            "unmatched": [{"name": n, "time_s": t} for n, t in self.unmatched],
-            "ops": [_finite(p) for p in self.results],
-        }
-        return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+        return to_json(self.record)
+
+    def to_html(self, title: str | None = None) -> str:
+        """The profile as a page that opens offline: the chart, modules, ops and doubts."""
+        from gambrel.measure.profile.page import page
+
+        return page(self.record, self.plot(title))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes `to_json` to a file."""
-        target = Path(path)
-        draft = target.with_name(target.name + ".tmp")
-        draft.write_text(self.to_json(), encoding="utf-8")
-        draft.replace(target)
+        replace_file(Path(path), self.to_json().encode())
 
     def _done(self) -> tuple[Analysis, Totals]:
         if self.analysis is None or self.totals is None:
             raise InputError("nothing was profiled yet; call profile(device=...) first.")
         return self.analysis, self.totals
 
-    def _keep(self, computed: Analysis, names: list[str], runs: Runs) -> None:
-        joined = [join(step, names) for step in runs.steps]
-        found = points(computed, joined, steady(runs.instrumented_s))
+    def _keep(self, computed: Analysis, runs: Runs, *, fused: bool) -> None:
+        roofs = roofs_of(computed.hardware)
+        rows = rows_of(computed.ops, roofs)
+        if fused:
+            rows, joined, kept = join_kernels(runs.steps, rows, roofs)
+            runs = replace(runs, instrumented_s=tuple(runs.instrumented_s[i] for i in kept))
+        else:
+            names = [join_name(row) for row in rows]
+            joined = tuple(join(step, names) for step in runs.steps)
+        found = points(rows, computed.hardware, joined, steady(runs.instrumented_s))
         whole = totals(runs, joined, found)
         predicted = computed.footprint.total_bytes
         self.analysis = computed
@@ -235,7 +310,16 @@ def _check_device(name: str) -> None:
         raise InputError(f"cannot profile on {name!r}; give cpu, cuda or cuda:N.")
 
 
-def _finite(point: RooflinePoint) -> dict[str, object]:
-    """An infinite intensity has no place in JSON: it is null there."""
-    plain = msgspec.structs.asdict(point)
-    return {k: None if v in (float("inf"), float("-inf")) else v for k, v in plain.items()}
+def _captured(
+    model: Any, sample: Any, kwargs: Mapping[str, Any], training: Training | None
+) -> Workload:
+    if training is None:
+        return capture(model, sample, kwargs)
+    kept = [(p, p.grad) for p in model.parameters()]
+    try:
+        return capture(
+            model, sample, kwargs, train=True, optimizer=training.optimizer, loss=training.loss
+        )
+    finally:
+        for parameter, gradient in kept:
+            parameter.grad = gradient

@@ -66,7 +66,7 @@ def join(calls: Sequence[Call], ops: Sequence[str]) -> Joined:
     found = list(_frontier(calls, set(ops)))
     times: list[float | None] = [None] * len(ops)
     matched = [False] * len(found)
-    for at, to in _matches(tuple(f.call.name for f in found), tuple(ops)):
+    for at, to in matches(tuple(f.call.name for f in found), tuple(ops)):
         times[to] = found[at].time_s
         matched[at] = True
     unmatched = tuple(
@@ -104,7 +104,7 @@ _EXACT = 4_000_000
 
 
 @lru_cache(maxsize=64)  # the steps of one run are alike
-def _matches(calls: tuple[str, ...], ops: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+def matches(calls: tuple[str, ...], ops: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     """Pairs of positions with equal names, in order, as many as there can be."""
     head = 0
     while head < min(len(calls), len(ops)) and calls[head] == ops[head]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.result import Analysis, OpResult
+from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
 from gambrel.measure.profile.join import Joined
 from gambrel.measure.profile.run import Runs
@@ -47,6 +47,8 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
         expected_time_s: Calibrated estimate; None without one.
         utilization: ``bound_time_s / time_s``: the share of the roofline that was reached.
         reason: Why it is above the roof or far below it; empty otherwise.
+        phase: ``forward``, ``backward`` or ``optimizer``.
+        count: Ops that the row stands for: more than one in a fused kernel.
     """
 
     name: str
@@ -64,6 +66,8 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     expected_time_s: float | None
     utilization: float | None
     reason: str = ""
+    phase: str = "forward"
+    count: int = 1
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,12 +128,13 @@ def steady(seconds: Sequence[float]) -> tuple[int, ...]:
 
 
 def points(
-    analysis: Analysis, steps: Sequence[Joined], kept: Sequence[int]
+    rows: Sequence[OpResult], device: Device, steps: Sequence[Joined], kept: Sequence[int]
 ) -> tuple[RooflinePoint, ...]:
     """Joins the rows of an analysis with the times of each step.
 
     Args:
-        analysis: Of the same capture, one row an op.
+        rows: Of the same capture, one an op or a kernel.
+        device: That they were held against.
         steps: One entry a profiled step, each with one time a row.
         kept: The steady ones of them.
     """
@@ -138,9 +143,9 @@ def points(
             op,
             [t for k in kept if (t := steps[k].times_s[i]) is not None],
             [t for s in steps if (t := s.times_s[i]) is not None],
-            analysis.hardware,
+            device,
         )
-        for i, op in enumerate(analysis.ops)
+        for i, op in enumerate(rows)
     )
 
 
@@ -195,6 +200,8 @@ def _point(
         expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
         utilization=utilization,
         reason=_reason(op, time_s, utilization, device),
+        phase=op.phase,
+        count=op.count,
     )
 
 

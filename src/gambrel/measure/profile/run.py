@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,8 +30,8 @@ class Runs:
         plain_s: Seconds of each step without instruments.
         instrumented_s: Seconds of each profiled step.
         steps: The outermost calls of each profiled step.
-        peak_bytes: Most memory that torch held at once on the device; None where torch does not
-            count it (CPU).
+        peak_bytes: Most memory that torch held at once on the device; None where it is not
+            counted.
     """
 
     plain_s: tuple[float, ...]
@@ -66,23 +66,22 @@ def run(
 
     wait = _waiter(device)
     gpu = device.startswith("cuda")
-    with torch.no_grad():
-        for _ in range(warmup):
-            call()
-        wait()
-        if gpu:
-            torch.cuda.reset_peak_memory_stats(device)
-        plain: list[float] = []
-        walls: list[float] = []
-        found: list[tuple[Call, ...]] = []
-        profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
-        for untouched, watched in zip(_blocks(steps), _blocks(profiled), strict=True):
-            plain += [_timed(call, wait, clock) for _ in range(untouched)]
-            if watched:
-                seen = _profiled(call, wait, clock, device, watched)
-                walls += seen[0]
-                found += seen[1]
-        peak = int(torch.cuda.max_memory_allocated(device)) if gpu else None
+    for _ in range(warmup):
+        call()
+    wait()
+    if gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    plain: list[float] = []
+    walls: list[float] = []
+    found: list[tuple[Call, ...]] = []
+    profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
+    for untouched, watched in zip(_blocks(steps), _blocks(profiled), strict=True):
+        plain += [_timed(call, wait, clock) for _ in range(untouched)]
+        if watched:
+            seen = _profiled(call, wait, clock, device, watched)
+            walls += seen[0]
+            found += seen[1]
+    peak = int(torch.cuda.max_memory_allocated(device)) if gpu else None
     return Runs(
         plain_s=tuple(plain), instrumented_s=tuple(walls), steps=tuple(found), peak_bytes=peak
     )
@@ -113,10 +112,43 @@ def _profiled(
         for _ in range(steps):
             with record_function(_STEP):
                 walls.append(_timed(call, wait, clock))
-    marks = [e for e in profiler.events() if e.name == _STEP and _on_host(e)]
-    marks.sort(key=lambda e: e.time_range.start)
+    return walls, calls_of(profiler.events(), gpu=gpu)
+
+
+def calls_of(events: Iterable[Any], *, gpu: bool) -> list[tuple[Call, ...]]:
+    """The outermost calls of each step of a record.
+
+    Backward runs in a thread of its own where a GPU is at work: calls of other threads belong to
+    the step in whose time they begin.
+
+    Args:
+        events: As torch's profiler gives them (``FunctionEvent``).
+        gpu: Take the seconds of the kernels that a call started, joined by correlation id, rather
+            than those of the call.
+    """
+    host = [e for e in events if _on_host(e)]
+    marks = sorted((e for e in host if e.name == _STEP), key=_start)
     seconds = _kernel_s if gpu else _host_s
-    return walls, [tuple(_call(c, seconds) for c in mark.cpu_children) for mark in marks]
+    threads = {mark.thread for mark in marks}
+    others = sorted(
+        (e for e in host if e.cpu_parent is None and e.thread not in threads), key=_start
+    )
+    return [
+        tuple(
+            _call(c, seconds)
+            for c in sorted([*mark.cpu_children, *_within(mark, others)], key=_start)
+        )
+        for mark in marks
+    ]
+
+
+def _start(event: Any) -> float:
+    return float(event.time_range.start)
+
+
+def _within(mark: Any, events: Iterable[Any]) -> list[Any]:
+    begin, end = mark.time_range.start, mark.time_range.end
+    return [e for e in events if begin <= e.time_range.start < end]
 
 
 def _on_host(event: Any) -> bool:
@@ -124,7 +156,7 @@ def _on_host(event: Any) -> bool:
 
 
 def _call(event: Any, seconds: Callable[[Any], float]) -> Call:
-    children = sorted(event.cpu_children, key=lambda e: e.time_range.start)
+    children = sorted(event.cpu_children, key=_start)
     return Call(
         name=short_name(event.name),
         time_s=seconds(event),
@@ -244,3 +276,17 @@ def moved(value: Any, device: str) -> Any:
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(moved(v, device) for v in value)
     return value
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """The tensors in nested containers."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)

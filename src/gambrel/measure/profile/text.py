@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
 from gambrel.units import format_number, format_percent, format_si
+
+if TYPE_CHECKING:
+    from gambrel.measure.profile.record import Comparison
 
 _LONGEST_NAME = 44
 
@@ -22,25 +27,75 @@ def summary(points: Sequence[RooflinePoint], totals: Totals, top: int = 10) -> s
     shown = order[:top] if top else order
     head = ("name", "type", "FLOPs", "bytes", "AI", "GFLOPs/s", "bound", "util%", "time")
     rows = [head, *(_row(p) for p in shown)]
-    return "\n".join([columns(rows, left=2), "", *_whole(points, totals)])
+    return "\n".join([columns(rows, left=2), "", *whole(points, totals)])
 
 
-def comparison(points: Sequence[RooflinePoint], top: int = 10) -> str:
-    """Measured beside expected and bound, the ops that take longest first."""
-    order = sorted(points, key=lambda p: -(p.time_s or 0.0))
-    rows: list[tuple[str, ...]] = [("name", "measured", "expected", "bound", "measured/bound")]
+def comparison(compared: Comparison, top: int = 10) -> str:
+    """Measured beside expected and bound, the ops that take longest first, then the sums."""
+    order = sorted(compared.points, key=lambda p: -(p.time_s or 0.0))
+    rows: list[tuple[str, ...]] = [
+        ("name", "measured", "expected", "bound", "measured/expected", "measured/bound")
+    ]
     for p in order[:top] if top else order:
-        ratio = p.time_s / p.bound_time_s if p.time_s and p.bound_time_s else None
+        rows.append(_compared(shorten(p.name), p.time_s, p.expected_time_s, p.bound_time_s))
+    if compared.measured_s:
         rows.append(
-            (
-                shorten(p.name),
-                format_si(p.time_s, "s", 3),
-                format_si(p.expected_time_s, "s", 3),
-                format_si(p.bound_time_s, "s", 3),
-                format_number(ratio, 3),
+            _compared(
+                "ops with all three",
+                compared.measured_s,
+                compared.expected_s,
+                compared.bound_s,
             )
         )
     return columns(rows, left=1)
+
+
+def _compared(
+    name: str, measured: float | None, expected: float | None, bound: float | None
+) -> tuple[str, ...]:
+    return (
+        name,
+        format_si(measured, "s", 3),
+        format_si(expected, "s", 3),
+        format_si(bound, "s", 3),
+        format_number(measured / expected if measured and expected else None, 3),
+        format_number(measured / bound if measured and bound else None, 3),
+    )
+
+
+def by_module(
+    modules: Sequence[ModulePoint],
+    points: Sequence[RooflinePoint],
+    totals: Totals,
+    top: int = 10,
+) -> str:
+    """The modules that take longest, each with all inside it, in the model's order; the whole.
+
+    Args:
+        modules: All, parents before children.
+        points: All ops.
+        totals: The whole.
+        top: Rows; 0 shows all.
+    """
+    order = sorted(range(len(modules)), key=lambda i: -(modules[i].time_s or 0.0))
+    shown = sorted(order[:top] if top else order)
+    head = ("module", "ops", "FLOPs", "bytes", "time", "share", "bound", "expected", "util%")
+    rows = [head, *(_module(modules[i]) for i in shown)]
+    return "\n".join([columns(rows, left=1), "", *whole(points, totals)])
+
+
+def _module(m: ModulePoint) -> tuple[str, ...]:
+    return (
+        shorten(m.name),
+        str(m.ops),
+        format_si(m.flops, "", 4),
+        format_si(m.traffic_bytes, "", 4),
+        format_si(m.time_s, "s", 3),
+        format_percent(m.share),
+        format_si(m.bound_time_s, "s", 3),
+        format_si(m.expected_time_s, "s", 3),
+        format_percent(m.utilization),
+    )
 
 
 def columns(rows: Sequence[Sequence[str]], left: int) -> str:
@@ -78,7 +133,8 @@ def _row(p: RooflinePoint) -> tuple[str, ...]:
     )
 
 
-def _whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
+def whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
+    """What is known of the whole run, a line each."""
     lines = [
         f"End to end    {format_si(t.plain_s, 's')} without instruments "
         f"(middle half of {t.steps} steps, spread {t.plain_spread:.0%})",
