@@ -1,0 +1,195 @@
+"""What a question may be about, and the words that speak for it.
+
+Patterns see the text in lower case with names and quantities replaced by markers in capitals.
+Each that matches adds its weight; the intent with the largest sum is taken, if it leads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: Least weight to act upon.
+ENOUGH: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One kind of question.
+
+    Attributes:
+        name: As frames carry it.
+        about: In words, for a reader who is asked what they meant.
+        needs: Fields of a frame without which it cannot be answered.
+        example: Of a question.
+        evidence: Pattern → weight.
+    """
+
+    name: str
+    about: str
+    needs: tuple[str, ...]
+    example: str
+    evidence: tuple[tuple[re.Pattern[str], float], ...]
+
+
+def _intent(
+    name: str, about: str, needs: str, example: str, evidence: Mapping[str, float]
+) -> Intent:
+    return Intent(
+        name=name,
+        about=about,
+        needs=tuple(needs.split()),
+        example=example,
+        evidence=tuple((re.compile(pattern), weight) for pattern, weight in evidence.items()),
+    )
+
+
+_BOTH: Final = "models hardware"
+_THING: Final = (
+    r"(?:hardware|devices?|gpus?|boards?|accelerators?|chips?|cards?|machines?|platforms?|edge|"
+    r"jetsons?|tpus?|cpus?|npus?|computers?)"
+)
+_ABLE: Final = (
+    r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
+    r"keep|manage|check|stay|run|good|fast)\b"
+)
+_LIMIT: Final = r"(?:LATENCY|THROUGHPUT|POWER|ENERGY|MEMORY)"
+
+_ALL: Final = (
+    _intent("bound", "what limits a model on a device", _BOTH,
+            "Is ResNet-50 compute-bound or memory-bound on an A100?", {
+                r"\b(?:compute|memory|bandwidth|overhead|network|launch)[ -]?(?:bound|limited|constrained)\b|"
+                r"\b(?:compute|memory) (?:or|and|vs) (?:memory|compute)[ -]bound": 5,
+                r"\bbottle ?neck(?:s|ed)?\b|\blimit(?:s|ing|er)\b|\blimited by\b": 4.5,
+                r"\broof(?:line|s)?\b": 4,
+                r"\bbound\b": 1,
+                r"\b(?:above|below|left|right) .*ridge": 3,
+            }),
+    _intent("ridge", "the ridge point of a device", "hardware",
+            "What is the ridge point of an H100 in int8?", {
+                r"\bridge(?: ?points?)?\b|\b(?:machine|balance|knee) (?:balance|point)\b": 5,
+            }),
+    _intent("intensity", "arithmetic intensity", _BOTH,
+            "What is the arithmetic intensity of BERT-base on a T4?", {
+                r"\b(?:arithmetic|operational|computational) intensity\b": 5.5,
+                r"\bintensity\b|\bflops? (?:per|/) ?bytes?\b|\bflop/b(?:yte)?\b|\bai (?:of|for)\b": 5,
+            }),
+    _intent("latency", "latency", _BOTH, "How fast is YOLOv8n on a Jetson Orin Nano in int8?", {
+        r"\blatenc(?:y|ies)\b|\b(?:inference|execution|run|response|prefill|decode|forward)[ -]?times?\b": 4,
+        r"\bhow (?:fast|quick(?:ly)?|long|slow)\b|\bms (?:per|for|does)\b|\bmany ms\b": 4,
+        r"\bttft\b|\btpot\b|\bitl\b|\btime (?:to first token|per token|per image)\b|\bspeed of\b|\bruntime\b": 4,
+        r"\bexpected time\b": 3,
+    }),
+    _intent("throughput", "throughput", _BOTH, "How many images per second does ViT-B/16 do on an L4?", {
+        r"\bthroughput\b|\bhow many (?:fps|images?|frames?|tokens?|samples?|inferences?|qps)\b": 5,
+        r"\bfps\b|\b(?:tokens?|images?|frames?|samples?|inferences?|queries|sequences?) ?(?:per|/|a) ?"
+        r"s(?:ec(?:ond)?)?\b|\btok/s\b|\bqps\b|\btps\b": 4,
+    }),
+    _intent("memory", "memory needed", _BOTH, "Does Llama-3-70B fit on an A100 80GB?", {
+        r"\b(?:how much|what|gpu|device) (?:memory|v?ram)\b|\bmemory (?:use|usage|footprint|needs?|need|"
+        r"requirements?|consumption)\b": 5,
+        r"\bv?ram\b|\bfootprint\b|\bfits?\b|\boom\b|\bout of memory\b|\bweigh\b": 5,
+        r"\bmemory\b(?![ -](?:bound|limited|bandwidth|roof))": 3,
+    }),
+    _intent("energy", "energy", _BOTH, "How much energy does one inference of ResNet-50 take on an A100?", {
+        r"\benergy\b|\bjoules?\b|\bbattery\b|\befficien(?:cy|t)\b|\bper watt\b|\bper joule\b": 4.5,
+    }),
+    _intent("power", "power", _BOTH, "What power does YOLOv8n draw on a Jetson Orin Nano?", {
+        r"\bpower(?: draw| consumption| usage| use)?\b|\bwatts?\b|\bwattage\b": 4,
+    }),
+    _intent("utilization", "utilization", _BOTH, "What utilization does ResNet-50 reach on an H100 at batch 8?", {
+        r"\butili[sz](?:ation|e|es|ed|ing)\b|\bmfu\b|\bsaturat\w+\b": 5,
+        r"\bof (?:the |its |a )?peak\b|\bpeak (?:performance )?(?:is|does)\b": 5,
+    }),
+    _intent("ops", "the ops that take longest", _BOTH, "Which layers of ResNet-50 take longest on a T4?", {
+        r"\b(?:top|slow(?:est)?|expensive|hot(?:test)?|heav(?:y|iest)|biggest|costl(?:y|iest)|dominant|"
+        r"longest|worst)\b.*\b(?:ops?|layers?|kernels?|operat(?:ion|or)s?|parts?|modules?)\b": 5,
+        r"\b(?:which|what) (?:ops?|layers?|kernels?|operat(?:ion|or)s?|parts?|modules?)\b": 5,
+        r"\btime (?:go|goes|spent|is spent)\b|\bhot ?spots?\b|\bbreak ?down\b|\bspends? (?:its |the |most )?time\b": 5,
+    }),
+    _intent("why", "why it is so", _BOTH, "Why is MobileNet-V2 memory-bound on an A100?", {
+        r"\bwhy\b|\bhow come\b|\breasons?\b|\bwhat makes\b": 10,
+    }),
+    _intent("recommend", "what to change", _BOTH, "How can I speed up ResNet-50 on an A100?", {
+        r"\bspeed(?:ing)?[ -]?(?:up|MODEL up|it up)\b|\bspeed .* up\b|\b(?:make|get|run) .*\bfaster\b": 6,
+        r"\boptimi[sz](?:e|ation|ations|ing)\b|\bimprov(?:e|ing|ement|ements)\b|\baccelerat(?:e|ing)\b": 6,
+        r"\brecommend(?:ation|ations)?\b(?! (?:a|an|me|some|hardware))|\btips?\b|\badvice\b|\bsuggest(?:ions?)?\b": 6,
+        r"\bwhat (?:should|can|could|to) (?:i |we )?(?:change|do|improve|try)\b|\bwhat (?:would|could|can) help\b": 6,
+        r"\bhow (?:can|do|could|would|to|should) (?:i|we|you|it)\b": 1,
+    }),
+    _intent("check", "whether limits are met", f"{_BOTH} limits",
+            "Can ResNet-50 achieve 5ms latency on a Jetson Orin Nano?", {
+                rf"{_ABLE}.*{_LIMIT}|{_LIMIT}.*{_ABLE}": 6,
+                rf"^check\b.*{_LIMIT}": 6,
+                rf"{_LIMIT}": 2,
+            }),
+    _intent("compare", "a comparison", "models hardware",
+            "ResNet-50: A100 vs H100", {
+                r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
+                r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the )?(?:DEVICE|MODEL)": 7,
+                r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
+                r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
+            }),
+    _intent("select", "the devices that meet limits", "models limits",
+            "What's the best hardware for running YOLOv8n at 30fps with under 10W power?", {
+                rf"\b(?:best|which|what|cheapest|smallest|fastest|slowest|lowest|any|most \w+|recommend|find|"
+                rf"suggest|choose|pick|need)\b(?:(?! does| do ).)*\b{_THING}\b": 8,
+                r"\bwhich (?:of|ones?)\b.*DEVICE": 7,
+                r"\b(?:best|which|what|every|all) (?:DEVICE )?(?:for|to run|runs|can run)\b": 3,
+            }),
+    _intent("what_if", "what a change would bring", f"{_BOTH} changes",
+            "What if I run ResNet-50 on an A100 in int8?", {
+                r"\bwhat if\b|\bwhat happens\b|\bsuppose\b|\bassum(?:e|ing)\b": 9,
+                r"\bif (?:i|we|you|it|they)\b|\bwould\b.*\b(?:gain|help|bring|save)\b|\bhow much (?:faster|"
+                r"quicker|slower|speed ?up|gain)\b": 6,
+                r"\b(?:does|do|will|would|can|could)\b.*\bhelp\b|\b(?:effect|impact|benefit|gain|speed ?up) "
+                r"(?:of|from|with)\b|\bswitch(?:ing)?\b|\binstead of\b|\bquanti[sz]\w*\b": 6,
+            }),
+    _intent("devices", "the list of devices", "", "List edge devices under 20W.", {
+        rf"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b{_THING}\b": 4,
+        rf"\b{_THING}\b.*\b(?:known?|have|list|support(?:s|ed)?|available|exist)\b": 2,
+    }),
+    _intent("models", "the list of models", "", "Which models do you know?", {
+        r"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b(?:models?|networks?|zoo)\b": 5,
+        r"\b(?:models?|networks?)\b.*\b(?:known?|have|list|support(?:s|ed)?|available|exist)\b": 1,
+    }),
+    _intent("device", "the figures of a device", "hardware", "Tell me about the L40S.", {
+        r"\btell me (?:more )?about\b|\bspec(?:s|ification|ifications)?\b|\binfo(?:rmation)?\b|\bdata ?sheet\b|"
+        r"\bdescribe\b|\bdetails?\b|\bwhat (?:is|are) (?:an? |the )?(?:DEVICE|MODEL)\W*$|^show(?: me)? "
+        r"(?:an? |the )?(?:DEVICE|MODEL)\W*$": 5,
+        r"\b(?:memory|v?ram|bandwidth|power)\b.* (?:does|do) (?:an? |the )?DEVICE (?:have|has|offer)|"
+        r"DEVICE(?:'s)? (?:specs?|bandwidth|tdp)\b": 8,
+        r"\bt?flops\b|\btops\b|\bpeak\b|\bbandwidth\b(?![ -](?:bound|limited))|\btdp\b|\bl2\b": 5,
+    }),
+    _intent("model", "the size of a model", "models", "How many FLOPs does ResNet-50 have?", {
+        r"\bhow many (?:g?flops?|g?macs|param\w*|operations|weights)\b|\b(?:number|count|amount) of "
+        r"(?:g?flops?|g?macs|param\w*|operations|weights)\b": 6,
+        r"\bparam(?:s|eters?)\b|\bg?flops\b(?! (?:per|/))|\bg?macs\b|\bhow (?:big|large) is\b": 5,
+    }),
+    _intent("explain", "what a term means", "term", "Explain ridge point.", {
+        r"\bexplain\b|\bdefin(?:e|ition)\b|\bmean(?:s|ing)?\b|\bstand for\b|\bglossary\b": 5,
+        r"^(?:so |and )?what(?:'?s| is| are| does)\b": 4.6,
+    }),
+    _intent("help", "what can be asked", "", "help", {
+        r"^/?help\b|\bwhat (?:can|do) you (?:answer|do|know|understand)\W*$|\bhow do(?:es)? (?:this|you) work\b|"
+        r"\bwhat can i (?:ask|type|say)\b": 12,
+    }),
+)  # fmt: skip
+
+#: All kinds of question by name.
+INTENTS: Final[dict[str, Intent]] = {intent.name: intent for intent in _ALL}
+
+
+def scores(text: str) -> dict[str, float]:
+    """Weight of the evidence for each intent that has any.
+
+    Args:
+        text: With markers; see `gambrel.chat.quantities.extract`.
+    """
+    found = {
+        intent.name: sum(weight for pattern, weight in intent.evidence if pattern.search(text))
+        for intent in _ALL
+    }
+    return {name: weight for name, weight in found.items() if weight}

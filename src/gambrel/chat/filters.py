@@ -1,0 +1,61 @@
+"""Which devices a question means without naming one: by maker, by class, by family, by power."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gambrel.chat.frame import Pairs
+from gambrel.chat.reading import Reading
+
+_VENDORS: Final = (
+    "nvidia", "amd", "intel", "google", "apple", "aws", "qualcomm", "huawei", "rockchip",
+    "graphcore", "tenstorrent", "sambanova", "cerebras", "hailo",
+)  # fmt: skip
+_CLASSES: Final = {
+    r"\bedge\b|\bembedded\b": "edge",
+    r"\bdata ?cent(?:er|re)\b|\bserver\b": "datacenter",
+    r"\bconsumer\b|\bgaming\b": "consumer",
+    r"\bworkstation\b": "workstation",
+    r"\bcpus?\b": "cpu",
+    r"\btpus?\b": "tpu",
+    r"\bnpus?\b": "npu",
+    r"\bgpus?\b": "gpu",
+}
+_FAMILIES: Final = (r"jetson", r"rtx", r"xeon", r"epyc", r"hailo", r"orin")
+
+
+def device_filters(reading: Reading) -> Pairs:
+    """The filters of ``gambrel hardware list`` that a question asks for."""
+    found: dict[str, str] = {}
+    for pattern, name in _CLASSES.items():
+        if re.search(pattern, reading.text):
+            found["category"] = name
+            break
+    for vendor in _VENDORS:
+        if re.search(rf"\b{vendor}\b", reading.text):
+            found["vendor"] = vendor
+    for family in _FAMILIES:
+        if re.search(rf"\b{family}s?\b", reading.text):
+            found["text"] = family
+    limits = reading.found.limits
+    if "power" in limits:
+        found["max_tdp"] = limits["power"]
+    if "memory" in limits:
+        found["min_memory"] = limits["memory"]
+    return tuple(found.items())
+
+
+def matching_devices(reading: Reading) -> tuple[str, ...]:
+    """Ids of the devices among which to choose; empty for the whole catalog.
+
+    ``gpu`` alone restricts nothing: people say it for any accelerator.
+    """
+    from gambrel.device.listing import Filter, list_rows
+
+    wanted = {k: v for k, v in device_filters(reading) if k in {"category", "vendor", "text"}}
+    if wanted.get("category") == "gpu" and "vendor" not in wanted:
+        del wanted["category"]
+    if not wanted:
+        return ()
+    return tuple(sorted(row.id for row in list_rows(Filter(**wanted))))

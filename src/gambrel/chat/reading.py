@@ -1,0 +1,196 @@
+"""A question cut into what it names, the quantities it gives, and the words that remain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from gambrel.chat.lexicon import Lexicon, Named, lexicon
+from gambrel.chat.quantities import Found, extract
+from gambrel.chat.vocabulary import corrected, is_known
+
+#: Words of the longest name.
+_LONGEST: Final = 6
+_WORD: Final = re.compile(r"[^\s,;?!()\"“”]+")
+_EDGE: Final = ".:'’`"
+_ARTICLES: Final = frozenset({"a", "an", "the", "at", "in", "on", "is", "for", "of", "to", "or", "and", "vs"})
+_UNIT_AHEAD: Final = re.compile(r"^\s*(?:ms|us|s|fps|w|gb|mb|tok\w*|images?|frames?|px|pixels?|k)\b")
+_COUNTED: Final = frozenset({"batch", "size", "bs", "context", "seq", "length", "of", "=", "len"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        question: Lower case, misspelt words corrected, with markers for names.
+        text: The same with markers for quantities, too.
+        models: Models named, in order.
+        devices: Devices named, in order.
+        found: Quantities.
+        notes: How misspellings and short names were read.
+        strangers: What looks like a name and is none.
+        numbers: Numbers whose meaning is open.
+        words: Words that mean nothing here.
+    """
+
+    question: str = ""
+    text: str = ""
+    models: list[Named] = field(default_factory=list)
+    devices: list[Named] = field(default_factory=list)
+    found: Found = field(default_factory=Found)
+    notes: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Word:
+    text: str
+    start: int
+    end: int
+
+
+def read(question: str) -> Reading:
+    """Reads a question; nothing is decided yet."""
+    done = Reading()
+    text = question.lower().replace("’", "'").replace("\u2019", "'")
+    text = _mark(text, _exact, done)
+    text = _mark(text, _misspelt_word, done)
+    done.question = text
+    text, done.found = extract(text)
+    text = _mark(text, _misspelt_name, done)
+    done.text = re.sub(r"\s+", " ", text).strip()
+    done.notes += done.found.notes
+    _leftovers(done)
+    return done
+
+
+def _mark(text: str, step: object, done: Reading) -> str:
+    """Goes through the words; a step that recognizes some replaces them by a marker."""
+    words = _words(text)
+    parts, at, i = [], 0, 0
+    while i < len(words):
+        taken, marker = step(text, words, i, done)  # type: ignore[operator]
+        if taken:
+            parts += [text[at : words[i].start], marker]
+            at = words[i + taken - 1].end
+        i += taken or 1
+    return "".join([*parts, text[at:]])
+
+
+def _words(text: str) -> list[_Word]:
+    found = []
+    for match in _WORD.finditer(text):
+        word = match.group().rstrip(_EDGE)
+        start = match.start() + len(word) - len(word.lstrip(_EDGE))
+        if word.strip(_EDGE):
+            found.append(_Word(text=word.strip(_EDGE), start=start, end=match.start() + len(word)))
+    return found
+
+
+def _exact(text: str, words: list[_Word], i: int, done: Reading) -> tuple[int, str]:
+    """A name in any known spelling, the longest one that begins here."""
+    names = lexicon()
+    for size in range(min(_LONGEST, len(words) - i), 0, -1):
+        span = text[words[i].start : words[i + size - 1].end]
+        if _broken(span) or _stray(words, i, size) or _is_number(text, words, i, size):
+            continue
+        found = names.find(span) or _plural(names, span)
+        if found is not None:
+            return size, _keep(found, span, done)
+    return 0, ""
+
+
+def _broken(span: str) -> bool:
+    return any(mark in span for mark in (",", "?", "!", ";", ": ", "(", ")", '"'))
+
+
+def _stray(words: list[_Word], i: int, size: int) -> bool:
+    """Whether a window begins or ends with a word that belongs to the sentence."""
+    return words[i].text in _ARTICLES or words[i + size - 1].text in _ARTICLES
+
+
+def _is_number(text: str, words: list[_Word], i: int, size: int) -> bool:
+    """Whether a bare number, as 3090, counts something rather than naming a card."""
+    if size > 1 or not words[i].text.isdigit():
+        return False
+    before = words[i - 1].text if i else ""
+    return before in _COUNTED or bool(_UNIT_AHEAD.match(text[words[i].end :]))
+
+
+def _plural(names: Lexicon, span: str) -> Named | None:
+    """``"a100s"``, ``"h100's"``."""
+    for ending in ("'s", "s"):
+        if span.endswith(ending):
+            found = names.find(span.removesuffix(ending))
+            if found is not None and (found.kind == "device" or ending == "'s"):
+                return found
+    return None
+
+
+def _keep(found: Named, span: str, done: Reading) -> str:
+    if found.kind == "model":
+        done.models.append(found)
+        return "MODEL"
+    done.devices.append(found)
+    if found.also:
+        done.notes.append(f"{span} is ambiguous: using {found.name}; also {', '.join(found.also)}.")
+    return "DEVICE"
+
+
+def _misspelt_word(text: str, words: list[_Word], i: int, done: Reading) -> tuple[int, str]:
+    """A misspelt name without digits, or a misspelt word of the vocabulary."""
+    word = words[i].text
+    if not re.fullmatch(r"[a-z][a-z'-]{3,}", word) or is_known(word) or lexicon().begins(word):
+        return 0, ""
+    better = corrected(word)
+    if better is not None:
+        return 1, better
+    found = lexicon().similar(word)
+    if found is None:
+        return 0, ""
+    done.notes.append(f"{word} read as {found.name}.")
+    return 1, _keep(found, word, done)
+
+
+def _misspelt_name(text: str, words: list[_Word], i: int, done: Reading) -> tuple[int, str]:
+    """A misspelt name with digits; else what looks like a name is noted as a stranger."""
+    if _plain_word(words[i].text):
+        return 0, ""
+    size = 1
+    while size < 4 and i + size < len(words) and not _plain_word(words[i + size].text):
+        size += 1
+    spans = [text[words[i].start : words[i + n - 1].end] for n in range(size, 0, -1)]
+    for n, span in zip(range(size, 0, -1), spans, strict=True):
+        found = None if _broken(span) else lexicon().similar(span)
+        if found is not None:
+            done.notes.append(f"{span} read as {found.name}.")
+            return n, _keep(found, span, done)
+    whole = next(span for span in spans if not _broken(span))
+    if _looks_like_name(whole):
+        done.strangers.append(whole)
+        return len(_words(whole)), "STRANGER"
+    return 0, ""
+
+
+def _plain_word(word: str) -> bool:
+    return word.isupper() or is_known(word) or word in {"-", "+", "&", "/", "=", "<", ">", "<=", ">=", "|", "@", "≤"}
+
+
+def _looks_like_name(text: str) -> bool:
+    first = _words(text)[0].text
+    mixed = any(c.isalpha() for c in text) and any(c.isdigit() for c in text)
+    return mixed or (first.isalpha() and lexicon().begins(first))
+
+
+def _leftovers(done: Reading) -> None:
+    for word in _words(done.text):
+        if word.text == "STRANGER" or _plain_word(word.text):
+            continue
+        if any(c.isdigit() for c in word.text):
+            done.numbers.append(word.text)
+        else:
+            done.words.append(word.text)

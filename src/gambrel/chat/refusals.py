@@ -1,0 +1,43 @@
+"""Questions of the field that gambrel cannot answer: said by name, never answered beside the point."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Pattern over the marked text → what to say.
+_RAW: Final[dict[str, str]] = {
+    r"\b(?:accura(?:cy|te)|top-?[15]\b|quality|perplexity|map\b|bleu|hallucinat\w+)":
+        "Accuracy is not something that a roofline knows; gambrel predicts time, memory and energy.",
+    r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
+        "The built-in models are inference workloads. For a training step run "
+        "'gambrel analyze file.py:function --hardware DEVICE --train'.",
+    r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?|budget)\b"
+    r"|[$€£]":
+        "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
+        "--price DEVICE=NUMBER'.",
+    r"\b(?:\d+|two|four|eight|multi|multiple|several|many)[ -]?x? ?-?(?:DEVICES|DEVICE ?s\b|gpus?\b|nodes?|cards)"
+    r"|\b[2-9] ?x ?DEVICE|\btensor[ -]parallel\w*|\bpipeline[ -]parallel\w*|\bcluster\b|\bmulti-?gpu\b"
+    r"|\btp ?= ?\d|\bnvlink\b":
+        "One device is analyzed at a time in chat, not several together.",
+    r"\b(?:not|n't|never|except|besides|without|other than|excluding)\b (?:on |in |an? |the |using )*"
+    r"(?:DEVICE|MODEL|PRECISION|BATCH|CHANGE|STACK)":
+        "I do not understand exclusions; name what you want instead.",
+    r"(?<!no )(?<!not )\b(?:more than|over|above|at least|exceed\w*|slower than|minimum of|min)\b "
+    r"(?:LATENCY|POWER|ENERGY|MEMORY)":
+        "Latency, power, energy and memory can be limited from above only ('under 10 ms').",
+    r"(?<!no )(?<!not )\b(?:less than|under|below|at most|fewer than|max(?:imum)?(?: of)?)\b THROUGHPUT":
+        "Throughput can be limited from below only ('at least 30 fps').",
+    r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":
+        "gambrel has no such figure.",
+}  # fmt: skip
+_REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.items())
+
+
+def refusal(text: str) -> str:
+    """What to say to a question that cannot be answered; empty when nothing speaks against it.
+
+    Args:
+        text: With markers.
+    """
+    return next((said for pattern, said in _REFUSALS if pattern.search(text)), "")
