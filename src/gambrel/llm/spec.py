@@ -93,9 +93,6 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
         v_head_dim: Length of a value.
         qkv_bias: Whether the compressing projections have biases.
         causal: Queries see no later position.
-        index_heads: Heads of a sparse indexer (DeepSeek V3.2); 0 is none.
-        index_head_dim: Their length.
-        index_top_k: Positions that the indexer leaves to a query.
     """
 
     heads: int
@@ -106,9 +103,6 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
     q_lora_rank: int | None = None
     qkv_bias: bool = False
     causal: bool = True
-    index_heads: int = 0
-    index_head_dim: int = 0
-    index_top_k: int = 0
 
     @property
     def head_dim(self) -> int:
@@ -118,8 +112,7 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
     @property
     def kv_elements(self) -> int:
         """Elements that one token adds to the cache: the latent and the rotated key."""
-        index = self.index_head_dim if self.index_heads else 0
-        return self.kv_lora_rank + self.rope_head_dim + index
+        return self.kv_lora_rank + self.rope_head_dim
 
 
 class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omit_defaults=True):
@@ -292,6 +285,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
             together); 0 is none.
         shared_gate: The shared part is multiplied by a learned sigmoid of the token.
         held: Experts on this device, where they are divided among several; None is all.
+        spread: Devices whose tokens reach these experts, each with sequences of its own.
     """
 
     experts: int
@@ -305,6 +299,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
     shared_width: int = 0
     shared_gate: bool = False
     held: int | None = None
+    spread: int = 1
 
 
 FeedForward: TypeAlias = Mlp | Mixture

@@ -36,7 +36,7 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     """
     _route(e, m, x, rows, hidden)
     held = m.experts if m.held is None else m.held
-    routed = share(times(rows, m.top_k), held, m.experts)
+    routed = share(times(rows, m.top_k, m.spread), held, m.experts)
     inner = m.width * (2 if m.gated else 1)
     with e.inside("experts"):
         up = _grouped(e, m, x, "gate_up_proj" if m.gated else "up_proj", routed, hidden, inner)
@@ -115,7 +115,7 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
             k=k,
             experts=m.experts,
             top_k=m.top_k,
-            tokens=_tokens(e),
+            tokens=times(_tokens(e), m.spread),
             attrs=attrs,
         )
     return out
