@@ -142,9 +142,9 @@ class Stream:
             events, after = _EVENTS.decode(text), b""
         except msgspec.DecodeError as error:
             at = _AT_BYTE.search(str(error))
-            if "trailing" not in str(error) or at is None:
+            end = text.rfind(b"]", 0, int(at[1])) + 1 if at else 0
+            if "trailing" not in str(error) or not end:
                 raise
-            end = text.rindex(b"]", 0, int(at[1])) + 1
             events, after = _EVENTS.decode(text[:end]), text[end:]
         yield events
         self._held, self._offset = after, self._offset + len(text) - len(after) - 1

@@ -52,6 +52,9 @@ def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device
     Returns:
         The device, None when the report holds no peak; and a sentence on its clock.
     """
+    names: set[str] = set().union(*(m.values for m in launches))
+    if not any(_PEAK in name or name.startswith("derived__") for name in names):
+        return None, ""
     clock = _median(launches, lambda m: m.clock_hz)
     title = "peak per clock of the Nsight Compute report, at the clock while profiling"
     source = Source(title=title, confidence="measured")

@@ -44,6 +44,21 @@ class Locale:
         return float(text.replace(",", ".") if self.decimal == "," else text)
 
 
+_DIGITS: Final = str.maketrans("123456780", "999999999")
+
+
+def shapes(cells: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """One cell of each shape: digits may differ, a zero at the beginning may not.
+
+    Cells by the hundred thousand have some hundred shapes, and a shape tells all that `infer`
+    looks at.
+    """
+    found: dict[tuple[str, bool, bool], str] = {}
+    for text, whole in cells:
+        found.setdefault((text.translate(_DIGITS), text[:1] == "0", whole), text)
+    return [(text, whole) for (_, _, whole), text in found.items()]
+
+
 def looks_numeric(text: str) -> bool:
     """Whether a cell holds one number, in any locale."""
     return text.isdecimal() or _NUMBER.fullmatch(text) is not None

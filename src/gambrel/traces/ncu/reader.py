@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -109,6 +110,8 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
 
 def _times(sample: Sample, invocations: str) -> Sample:
     """An average of several invocations as their sum."""
+    if not invocations:
+        return sample
     digits = re.sub(r"\D", "", invocations)
     count = int(digits[:12] or 1)
     if count <= 1:
@@ -124,8 +127,9 @@ def _times(sample: Sample, invocations: str) -> Sample:
 
 def _chip(launch: Launch, metrics: Metrics) -> str:
     """Compute capability: the column, the device's attributes, or the kernel's own name."""
-    if launch.info.get("CC"):
-        return launch.info["CC"]
+    chip = launch.info.get("CC")
+    if chip:
+        return chip
     parts = [
         metrics.get(f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
     ]
@@ -136,11 +140,17 @@ def _chip(launch: Launch, metrics: Metrics) -> str:
 
 def _recorded(metrics: Metrics) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name, metric in _PERCENT:
+    for name, metric in _shares(metrics.bases):
         value = metrics.get(metric)
         if value is not None:
             found.setdefault(name, value / 100)
     return found
+
+
+@lru_cache(maxsize=4096)
+def _shares(bases: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The recorded shares that can be there at all."""
+    return tuple(p for p in _PERCENT if p[1].partition(".")[0] in bases)
 
 
 def _origins(launches: Sequence[Launch]) -> list[str]:

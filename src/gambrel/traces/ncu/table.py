@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final
 
 from gambrel.errors import FileFormatError
@@ -131,18 +132,23 @@ def _blocks(text: str, table: Table) -> list[tuple[int, list[str]]]:
     A row may go on over several lines inside quotes (texts of rules do), so quotes are counted.
     """
     blocks: list[tuple[int, list[str]]] = []
+    rows: list[str] | None = None
     open_quote = False
     for number, line in enumerate(text.splitlines(keepends=True), 1):
-        if blocks and open_quote:
-            blocks[-1][1].append(line)
+        if rows is not None and not open_quote and _DATA_ROW.match(line):
+            rows.append(line)  # nearly every line
+            open_quote = line.count('"') % 2 == 1
+        elif rows is not None and open_quote:
+            rows.append(line)
             open_quote ^= line.count('"') % 2 == 1
         elif "Name" in line and _HEADER.match(line.lstrip("\ufeff")):
-            blocks.append((number, [line.lstrip("\ufeff")]))
+            rows = [line.lstrip("\ufeff")]
+            blocks.append((number, rows))
             open_quote = False
         elif line.startswith("==ERROR=="):
             table.errors.append(line.removeprefix("==ERROR==").strip())
-        elif blocks and _is_row(line, blocks[-1][1]):
-            blocks[-1][1].append(line)
+        elif rows is not None and _is_row(line, rows):
+            rows.append(line)
             open_quote = line.count('"') % 2 == 1
         elif line.strip() and blocks and not line.startswith("=="):
             table.skip("lines that are no row of the table")
@@ -186,10 +192,11 @@ def _parse_long(
     # A summary by kernel (--print-summary) has no launches but averages of so many invocations.
     name_at, value_at = at["Metric Name"], at.get("Metric Value", at.get("Average", len(header)))
     unit_at, id_at = at.get("Metric Unit", len(header)), at.get("ID")
-    known: dict[tuple[str, ...], Launch] = {}
+    known: dict[object, Launch] = {}
     info_at = [(n, i) for n, i in at.items() if n in _LAUNCH and n != "Section Name"]
     needed = max([value_at, *(i for _, i in info_at)])
     keys = [at[n] for n in _LAUNCH_KEYS if n in at and (n in _WITH_ID or id_at is None)]
+    key_of = itemgetter(*keys) if keys else lambda _: ""
     for offset, row in enumerate(reader, 1):
         if len(row) <= name_at or not row[name_at]:
             continue  # a rule of the details page, or a launch without metrics
@@ -199,7 +206,7 @@ def _parse_long(
         if id_at is not None and not row[id_at].isdigit():
             table.skip("rows without a number of the launch")
             continue
-        key = tuple(row[i] for i in keys)
+        key = key_of(row)
         launch = known.get(key)
         if launch is None:
             launch = known[key] = Launch({n: row[i] for n, i in info_at}, start + offset)
@@ -229,8 +236,8 @@ def _parse_wide(
 
 def _add(launch: Launch, name: str, value: str, unit: str, table: Table) -> None:
     unit = unit.strip()
-    name = metric_name(name, unit)
     cell = (value.strip(), unit)
+    name = metric_name(name, unit)
     if launch.metrics.setdefault(name, cell) != cell:
         table.skip("second values of one metric of one launch")
 

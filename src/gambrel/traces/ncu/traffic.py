@@ -189,6 +189,11 @@ def _applicable(bases: frozenset[str], unified: bool) -> tuple[Definition, ...]:
 
 
 def _total(metrics: Metrics, definition: Definition) -> Found | None:
+    if len(definition.counters) == 1 and not definition.optional:
+        one = metrics.total(definition.counters[0])
+        if one is None or definition.factor == 1:
+            return one
+        return Found(value=one.value * definition.factor, how=one.how, error=one.error)
     parts = [metrics.total(counter) for counter in definition.counters]
     known = [p for p in parts if p is not None]
     if len(known) < len(parts):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from gambrel.traces.ncu.metric_units import scale
-from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric
+from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric, shapes
 from gambrel.traces.ncu.table import Table
 
 #: Larger values are damage: a GPU would need a billion years to count so far.
@@ -60,7 +61,7 @@ class Metrics:
     def get(self, name: str) -> float | None:
         """A metric as recorded; an ``sm__`` name stands for its ``smsp__`` twin as well."""
         found = self.values.get(name)
-        if found is None and name.startswith("sm__"):
+        if found is None and name[:4] == "sm__":
             return self.values.get(f"smsp__{name[4:]}")
         return found
 
@@ -140,28 +141,56 @@ def to_metrics(table: Table, where: str) -> tuple[list[Metrics], Locale]:
     Raises:
         FileFormatError: Numbers of two locales.
     """
-    cells = {
-        (text, name, unit)
-        for launch in table.launches
-        for name, (text, unit) in launch.metrics.items()
-        if text not in _EMPTY
-    }
-    locale = infer(((t, _whole(n, u)) for t, n, u in cells if looks_numeric(t)), where)
-    known = {cell: _sane(_value(cell, locale), cell[1]) for cell in cells}
-    return [_of_launch(launch.metrics, known) for launch in table.launches], locale
+    kinds: dict[tuple[str, str], bool] = {}
+    locale = infer((c for c in shapes(_texts(table, kinds)) if looks_numeric(c[0])), where)
+    scales = {unit: scale(unit) for _, unit in kinds}
+    return [_of_launch(launch.metrics, locale, scales) for launch in table.launches], locale
+
+
+def _texts(table: Table, kinds: dict[tuple[str, str], bool]) -> Iterator[tuple[str, bool]]:
+    """Cells with a separator in them, and whether each must be a whole number."""
+    for launch in table.launches:
+        for name, (text, unit) in launch.metrics.items():
+            whole = kinds.get((name, unit))
+            if whole is None:
+                whole = kinds[name, unit] = _whole(name, unit)
+            if not text.isdecimal() and text not in _EMPTY:
+                yield text, whole
 
 
 def _of_launch(
-    cells: dict[str, tuple[str, str]], known: dict[tuple[str, str, str], float | None]
+    cells: dict[str, tuple[str, str]], locale: Locale, scales: dict[str, float]
 ) -> Metrics:
-    values, steps = {}, {}
+    values = {}
+    comma = locale.decimal == ","
     for name, (text, unit) in cells.items():
-        value = known.get((text, name, unit))
+        try:
+            # A plain number, or one that is plain without its group separators; anything else
+            # goes the long way.
+            if text.isdecimal():
+                value: float | None = float(text)
+            elif comma:
+                value = float(text.replace(".", "").replace(",", "."))
+            else:
+                value = float(text.replace(",", ""))
+            value *= scales[unit]  # type: ignore[operator]
+        except ValueError:
+            value = None
+        if value is None or not 0 <= value <= _LARGEST:
+            value = None if text in _EMPTY else _sane(_value((text, name, unit), locale), name)
         if value is not None:
             values[name] = value
-            if ".per_" in name:
-                steps[name] = _step(text) * scale(unit)
-    return Metrics(values, steps, _bases(tuple(values)))
+    names = tuple(values)
+    steps = {}
+    for name in _rates(names):
+        text, unit = cells[name]
+        steps[name] = _step(text) * scale(unit)
+    return Metrics(values, steps, _bases(names))
+
+
+@lru_cache(maxsize=4096)
+def _rates(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if ".per_" in name)
 
 
 @lru_cache(maxsize=4096)

@@ -156,14 +156,18 @@ def _thread_inst(metrics: Metrics, name: str) -> Found | None:
 
 
 def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> MeasuredWork:
-    total = sum(factor * s.value for factor, s in parts)
-    off = sum(factor * s.value * s.error for factor, s in parts)
-    ways = list(dict.fromkeys(s.how for _, s in parts if s.how))
+    total = off = 0.0
+    how = "SASS thread instructions"
+    for factor, s in parts:
+        total += factor * s.value
+        if s.how:
+            off += factor * s.value * s.error
+            how = how if how.endswith(s.how) else f"{how}, {s.how}"
     return MeasuredWork(
         work_class=work_class,
         dtype=dtype,
         flops=round(total),
-        how=", ".join(["SASS thread instructions", *ways]),
+        how=how,
         error=off / total if total else 0.0,
     )
 
@@ -172,9 +176,11 @@ def _mark_constant_moves(
     vector: tuple[MeasuredWork, ...], matrix: Sequence[MeasuredWork], kernel: str, cc: str
 ) -> tuple[MeasuredWork, ...]:
     """Flags half instructions that are probably constant moves: few, in a kernel of fp32."""
+    if cc not in _CONSTANT_MOVES or not any(w.dtype == "fp16" and w.flops for w in vector):
+        return vector
     single = sum(w.flops for w in vector if w.dtype == "fp32")
     half_tensor = any(w.dtype in {"fp16", "bf16"} and w.flops for w in matrix)
-    if cc not in _CONSTANT_MOVES or half_tensor or _HALF_NAME.search(kernel):
+    if half_tensor or _HALF_NAME.search(kernel):
         return vector
     return tuple(
         MeasuredWork(
@@ -194,8 +200,16 @@ def _mark_constant_moves(
 _State = tuple[Known, str, tuple[MeasuredWork, ...]]
 
 
+@lru_cache(maxsize=4096)
+def _has_tensor(bases: frozenset[str]) -> bool:
+    """Whether any counter of the tensor cores is there; most exports have none."""
+    return any("tensor" in base or "pipe_tc" in base for base in bases)
+
+
 def _matrix(metrics: Metrics, kernel: str, cc: str) -> _State:
     """Tensor-core work, by the first recipe that the file has the counters for."""
+    if not _has_tensor(metrics.bases):
+        return Known.MISSING, "", ()
     recipes: tuple[Callable[[Metrics, str, str], _State | None], ...] = (
         _by_operations,
         _by_instructions,
