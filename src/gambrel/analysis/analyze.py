@@ -329,7 +329,14 @@ def _assumptions(
         *roofs.engine_notes(),
         *unknown,
         *_convention_notes(workload, settings.conventions),
+        *((_SPARSE,) if settings.sparsity else ()),
     )
+
+
+_SPARSE = (
+    "structured sparsity: forward products with weights run at the sparse peak, all other matrix "
+    "work (attention, backward) at the dense one; the traffic of weights is counted dense."
+)
 
 
 def _convention_notes(workload: Workload, conventions: Conventions) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Roofs:
         network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
             None where the device is not placed in a network.
         notes: What the user must know about these roofs.
-        engines: (class of work, number format) → roof, filled as they are asked for.
+        engines: (class of work, number format, sparse) → roof, filled as they are asked for.
     """
 
     device: Device
@@ -53,14 +53,20 @@ class Roofs:
     off_chip_only: bool
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
-    engines: dict[tuple[str, str], Roof | None] = field(default_factory=dict)
+    engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
 
-    def engine_roof(self, work_class: str, dtype: str) -> Roof | None:
-        """The roof that serves a class of work in a number format; None when unknown."""
-        key = (work_class, dtype)
+    def engine_roof(self, work_class: str, dtype: str, prunable: bool = False) -> Roof | None:
+        """The roof that serves a class of work in a number format; None when unknown.
+
+        Args:
+            work_class: ``matrix``, ``vector`` or ``special``.
+            dtype: Number format.
+            prunable: Whether the work multiplies by weights: only that reaches a sparse peak.
+        """
+        key = (work_class, dtype, prunable and self.sparsity)
         if key not in self.engines:
             self.engines[key] = resolve(
-                self.device, work_class, dtype, sparsity=self.sparsity, engine=self.engine
+                self.device, work_class, dtype, sparsity=key[2], engine=self.engine
             )
         return self.engines[key]
 
@@ -73,10 +79,10 @@ class Roofs:
         """Classes of work for which the device publishes no roof (special functions apart)."""
         missing = [
             f"{work_class} {dtype}"
-            for (work_class, dtype), roof in self.engines.items()
+            for (work_class, dtype, _), roof in self.engines.items()
             if roof is None and work_class != "special"
         ]
-        return tuple(missing)
+        return tuple(dict.fromkeys(missing))
 
 
 def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = None) -> Roofs:
@@ -130,7 +136,7 @@ def bound_op(cost: Cost, roofs: Roofs, count: int = 1) -> Measures:
         count: Executions.
     """
     work = tuple(
-        _engine_work(engine.value, dtype, round(flops) * count, roofs)
+        _engine_work(engine.value, dtype, round(flops) * count, roofs, cost.prunable)
         for (engine, dtype), flops in cost.work.items()
         if flops
     )
@@ -152,6 +158,23 @@ def bound_op(cost: Cost, roofs: Roofs, count: int = 1) -> Measures:
     return _measures(work, read, write, link + network, seconds, bound_time, roofs)
 
 
+def overlapped(parts: Iterable[Measures], roofs: Roofs) -> Measures:
+    """The bound and the busy times of ops that run at the same time, as one kernel.
+
+    Args:
+        parts: Of the ops.
+        roofs: Of the device.
+    """
+    parts = tuple(parts)
+    seconds: dict[tuple[str, Bound], float] = defaultdict(float)
+    for part in parts:
+        for t in part.times:
+            seconds[t.resource, t.bound] += t.time_s
+    read, write = sum(p.read_bytes for p in parts), sum(p.write_bytes for p in parts)
+    bound_time = max(seconds.values(), default=None)
+    return _measures((), read, write, sum(p.link_bytes for p in parts), seconds, bound_time, roofs)
+
+
 def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = None) -> Measures:
     """The measures of ops that run one after another: work, traffic and times add.
 
@@ -160,7 +183,7 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
         roofs: Of the device.
         total_time_s: Bound time of the whole, for the share; None leaves the share out.
     """
-    merged: dict[tuple[str, str], EngineWork] = {}
+    merged: dict[tuple[str, str, float | None], EngineWork] = {}
     seconds: dict[tuple[str, Bound], float] = defaultdict(float)
     read = write = link = 0
     bound_time, known = 0.0, False
@@ -174,7 +197,7 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
         for t in part.times:
             seconds[(t.resource, t.bound)] += t.time_s
         for w in part.work:
-            key = (w.work_class, w.dtype)
+            key = (w.work_class, w.dtype, w.peak_flop_per_s)  # dense and sparse stay apart
             merged[key] = _plus(merged[key], w) if key in merged else w
     result = _measures(
         tuple(merged.values()), read, write, link, seconds, bound_time if known else None, roofs
@@ -202,8 +225,10 @@ def fused_bound(total: Measures, ideal_traffic_bytes: int, roofs: Roofs) -> floa
     return max(seconds, default=None)
 
 
-def _engine_work(work_class: str, dtype: str, flops: int, roofs: Roofs) -> EngineWork:
-    roof = roofs.engine_roof(work_class, dtype)
+def _engine_work(
+    work_class: str, dtype: str, flops: int, roofs: Roofs, prunable: bool
+) -> EngineWork:
+    roof = roofs.engine_roof(work_class, dtype, prunable)
     if roof is None:
         return EngineWork(work_class=work_class, dtype=dtype, flops=flops)
     return EngineWork(

@@ -102,6 +102,7 @@ class OffChip:
             write_bytes=distinct_bytes(outputs),
             link_bytes=cost.link_bytes,
             network_bytes=cost.network_bytes,
+            prunable=cost.prunable,
         )
 
 

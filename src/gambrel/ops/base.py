@@ -131,6 +131,8 @@ class Cost:
         write_bytes: Compulsory bytes written; None means "every output once".
         link_bytes: Bytes that each device sends over its link to the devices of its node.
         network_bytes: Bytes that each device sends over the network between nodes.
+        prunable: Whether its matrix work multiplies by a weight, in which a structure of zeros can
+            be made; `cost` fills it in.
     """
 
     work: Work = field(default_factory=dict)
@@ -138,6 +140,7 @@ class Cost:
     write_bytes: Size = None
     link_bytes: Size = 0
     network_bytes: Size = 0
+    prunable: bool = False
 
 
 #: None: the kind is known, but not this variant of it; the op is then unmodelled, never zero.
@@ -201,6 +204,23 @@ def cost(op: OpView) -> Cost | None:
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
         link_bytes=found.link_bytes,
         network_bytes=found.network_bytes,
+        prunable=_multiplies_weight(op),
+    )
+
+
+#: Kinds that multiply their first operand by the second.
+_PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "convolution"})
+
+
+def _multiplies_weight(op: OpView) -> bool:
+    """Whether the op is a forward product with a parameter.
+
+    Attention multiplies activations by activations, and the products of a backward pass meet the
+    weight transposed or not at all: there is nothing to prune to a structure along the contraction.
+    """
+    operands = op.inputs[:2]
+    return (
+        op.kind in _PRODUCTS and op.phase == "forward" and any(t.role == "weight" for t in operands)
     )
 
 

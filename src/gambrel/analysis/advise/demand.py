@@ -193,7 +193,7 @@ def _seconds(cost: Cost, count: int, roofs: Roofs) -> Busy:
     """Busy time of each resource for all executions of an op."""
     seconds: Busy = {}
     for (engine, dtype), flops in cost.work.items():
-        roof = roofs.engine_roof(engine.value, dtype) if flops else None
+        roof = roofs.engine_roof(engine.value, dtype, cost.prunable) if flops else None
         if roof is not None:
             key = (roof.engine, Bound.COMPUTE)
             seconds[key] = seconds.get(key, 0.0) + round(flops) * count / roof.flop_per_s
@@ -249,6 +249,7 @@ def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
         tuple(view.attrs.items()),
         len(view.inputs),
         tensors,
+        cost.prunable,
         cost.read_bytes,
         cost.write_bytes,
         cost.link_bytes,

@@ -157,7 +157,8 @@ class Estimator:
         peaks = [
             roof.flop_per_s
             for (e, dtype) in cost.work
-            if e is engine and (roof := self._roofs.engine_roof(e.value, dtype)) is not None
+            if e is engine
+            and (roof := self._roofs.engine_roof(e.value, dtype, cost.prunable)) is not None
         ]
         return min(peaks, default=0.0)
 
@@ -233,6 +234,7 @@ def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
     get = view.attrs.get
     return (
         view.kind,
+        cost.prunable,
         cost.read_bytes,
         cost.write_bytes,
         get("function"),

@@ -35,6 +35,7 @@ def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int
                     write_bytes=kernel.op_write_bytes.get(i, 0),
                     link_bytes=cost.link_bytes * op.repeat,
                     network_bytes=cost.network_bytes * op.repeat,
+                    prunable=cost.prunable,
                 )
     return found
 

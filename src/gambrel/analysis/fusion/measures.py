@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from gambrel.analysis.bounding import Roofs, bound_op
+from gambrel.analysis.bounding import Roofs, bound_op, overlapped
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.fusion.costs import fused_costs, kernel_costs, launches
+from gambrel.analysis.fusion.costs import fused_costs, launches
 from gambrel.analysis.fusion.kernel import Kernel, Stack, parse_stack
 from gambrel.analysis.fusion.program import Priced
 from gambrel.analysis.fusion.stacks import group
@@ -89,10 +89,10 @@ def fuse(
         kernels = tuple(_over_link(kernel, priced, crossing) for kernel in kernels)
     costs = fused_costs(kernels, priced)
     measures = {i: bound_op(cost, roofs) for i, cost in costs.items()}
-    for kernel, cost in zip(kernels, kernel_costs(kernels, priced), strict=True):
+    for kernel in kernels:
         counted = [i for i in kernel.ops if i in measures]
         if len(counted) > 1:
-            whole = bound_op(cost, roofs)
+            whole = overlapped((measures[i] for i in counted), roofs)
             measures.update({i: _within(measures[i], whole) for i in counted})
     return Fused(kernels=kernels, costs=costs, measures=measures, launches=launches(kernels))
 
