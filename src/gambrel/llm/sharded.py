@@ -1,0 +1,342 @@
+"""One device's share of a model, and the collectives between devices.
+
+A layout turns a model into the model of the busiest device: fewer heads, narrower networks, fewer
+experts and layers. The collectives are what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from gambrel.dtypes import width_bytes
+from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.build import build
+from gambrel.llm.collectives import place
+from gambrel.llm.dims import plus, share, times
+from gambrel.llm.layouts import check
+from gambrel.llm.precision import Precisions
+from gambrel.llm.sharding import Sharding, kv_heads_of_rank
+from gambrel.llm.spec import (
+    Attention,
+    FeedForward,
+    LatentAttention,
+    Layer,
+    LayerGroup,
+    LinearAttention,
+    Mixer,
+    Mixture,
+    ModelSpec,
+    SelectiveScan,
+    ShortConvolution,
+    StateSpaceDual,
+)
+from gambrel.llm.step import Group, Step
+from gambrel.llm.topology import Topology
+from gambrel.workload import Dim, Op, Tensor, Workload
+
+_replace = msgspec.structs.replace
+
+
+def build_rank(
+    spec: ModelSpec,
+    step: Step,
+    precisions: Precisions | str | None = None,
+    sharding: Sharding | None = None,
+    *,
+    topology: Topology | None = None,
+    framework: str = "any",
+    fused: bool = True,
+    routing_skew: float = 0.0,
+    absorbed: bool | None = None,
+) -> Workload:
+    """The workload of the busiest device of a layout.
+
+    Args:
+        spec: The whole model.
+        step: What *this device's group* passes: the sequences of one of the
+            ``data x attention_data`` groups, and of one of ``pipeline`` microbatches. With
+            ``context``, tokens are those of the whole sequence.
+        precisions: Number formats; None for the checkpoint's.
+        sharding: The layout; None is one device.
+        topology: Nodes and links; None puts all devices into one.
+        framework: Whose kernels reduce short messages.
+        fused: Store q, k, v and gate, up as one matrix each, as every serving framework does.
+        routing_skew: Exponent of a Zipf distribution of tokens over experts.
+        absorbed: How latent attention runs; None: absorbed in decode only.
+
+    Raises:
+        InputError: The layout does not suit the model.
+    """
+    sharding = sharding or Sharding()
+    check(sharding, spec)
+    own = rank_of(spec, sharding)
+    if fused:
+        own = as_served(own)
+    exchange = _Exchange(own, sharding) if sharding.replica > 1 else None
+    workload = build(
+        own,
+        rank_step(step, sharding),
+        precisions,
+        routing_skew=routing_skew,
+        absorbed=absorbed,
+        exchange=exchange,
+    )
+    if sharding.devices == 1:
+        return workload
+    workload = _with_ends(workload, sharding)
+    return place(workload, sharding, topology or Topology(), framework)
+
+
+def rank_of(spec: ModelSpec, sharding: Sharding) -> ModelSpec:
+    """The model of one device: its share of heads, widths, experts, layers and vocabulary."""
+    if sharding.replica == 1:
+        return spec
+    split = sharding.attention_tensor
+    groups = tuple(
+        _replace(
+            group,
+            layer=_layer(group.layer, sharding),
+            count=count,
+            distinct=None if group.distinct is None else min(group.distinct, count),
+        )
+        for group, count in zip(spec.layers, _stage(spec.layers, sharding.pipeline), strict=True)
+        if count
+    )
+    # Every framework pads the vocabulary to a multiple of the devices that share it.
+    return _replace(spec, layers=groups, vocab=-(-spec.vocab // split))
+
+
+def as_served(spec: ModelSpec) -> ModelSpec:
+    """The same model with q, k, v and gate, up stored as one matrix each: fewer, wider products."""
+    return _replace(
+        spec,
+        layers=tuple(_replace(group, layer=_fused(group.layer)) for group in spec.layers),
+    )
+
+
+def rank_step(step: Step, sharding: Sharding) -> Step:
+    """The step of one of ``context`` devices that share every sequence.
+
+    In prefill a device has its share of the queries; with shares taken from both ends of a
+    sequence each sees the same number of keys: the mean, half of those before it. In decode it has
+    its share of the cache.
+    """
+    parts = sharding.context
+    if parts == 1:
+        return step
+    return _replace(step, groups=tuple(_shared(group, parts) for group in step.groups))
+
+
+def _shared(group: Group, parts: int) -> Group:
+    if group.new_tokens == 1:
+        return _replace(group, cached_tokens=share(group.cached_tokens, 1, parts))
+    new = share(group.new_tokens, 1, parts)
+    before = share(plus(group.new_tokens, times(-1, new)), 1, 2)
+    return _replace(group, new_tokens=new, cached_tokens=plus(group.cached_tokens, before))
+
+
+def _stage(groups: tuple[LayerGroup, ...], stages: int) -> list[int]:
+    """Layers of each group in the busiest stage: its share, what is left over to the largest."""
+    if stages == 1:
+        return [group.count for group in groups]
+    own = [group.count // stages for group in groups]
+    missing = -(-sum(group.count for group in groups) // stages) - sum(own)
+    largest = max(range(len(groups)), key=lambda i: groups[i].count)
+    own[largest] += missing
+    return own
+
+
+def _layer(layer: Layer, sharding: Sharding) -> Layer:
+    split = sharding.attention_tensor
+    return _replace(
+        layer,
+        mixer=None if layer.mixer is None else _mixer(layer.mixer, split),
+        beside=None if layer.beside is None else _mixer(layer.beside, split),
+        cross=None if layer.cross is None else _attention(layer.cross, split),
+        feed_forward=None
+        if layer.feed_forward is None
+        else _feed_forward(layer.feed_forward, sharding),
+    )
+
+
+def _attention(a: Attention, split: int) -> Attention:
+    return _replace(a, heads=a.heads // split, kv_heads=kv_heads_of_rank(a.kv_heads, split))
+
+
+def _latent(a: LatentAttention, split: int) -> LatentAttention:
+    return _replace(a, heads=a.heads // split)
+
+
+def _scan(m: SelectiveScan, split: int) -> SelectiveScan:
+    return _replace(m, channels=m.channels // split)
+
+
+def _dual(m: StateSpaceDual, split: int) -> StateSpaceDual:
+    return _replace(m, heads=m.heads // split, groups=max(1, m.groups // split))
+
+
+def _linear(m: LinearAttention, split: int) -> LinearAttention:
+    keys = max(1, m.key_heads // split)
+    return _replace(m, key_heads=keys, value_heads=m.value_heads // split)
+
+
+def _short(m: ShortConvolution, split: int) -> ShortConvolution:
+    return _replace(m, channels=m.channels // split)
+
+
+_SPLIT: Final[dict[type, Callable[..., Mixer]]] = {
+    Attention: _attention,
+    LatentAttention: _latent,
+    SelectiveScan: _scan,
+    StateSpaceDual: _dual,
+    LinearAttention: _linear,
+    ShortConvolution: _short,
+}
+
+
+def _mixer(mixer: Mixer, split: int) -> Mixer:
+    return _SPLIT[type(mixer)](mixer, split) if split > 1 else mixer
+
+
+def _feed_forward(part: FeedForward, sharding: Sharding) -> FeedForward:
+    """Dense parts are split like attention; experts over all devices of the tensor group."""
+    split = sharding.attention_tensor
+    if not isinstance(part, Mixture):
+        return _replace(part, width=part.width // split)
+    return _replace(
+        part,
+        held=part.experts // sharding.expert,
+        width=part.width // sharding.expert_tensor,
+        shared_width=part.shared_width // split,
+        spread=sharding.attention_data,
+    )
+
+
+def _fused(layer: Layer) -> Layer:
+    mixer, part = layer.mixer, layer.feed_forward
+    if isinstance(mixer, Attention) and not mixer.shared_kv and not mixer.fused:
+        mixer = _replace(mixer, fused="qkv")
+    if part is not None and not isinstance(part, Mixture) and part.gated:
+        part = _replace(part, fused=True)
+    return _replace(layer, mixer=mixer, feed_forward=part)
+
+
+class _Exchange:
+    """Emits what devices exchange after a part of a layer.
+
+    Args:
+        spec: One device's share of the model.
+        sharding: The layout.
+    """
+
+    def __init__(self, spec: ModelSpec, sharding: Sharding) -> None:
+        self._sharding = sharding
+        self._layers = {group.name: group.layer for group in spec.layers}
+
+    def __call__(self, e: Emitter, part: str, x: Index, rows: Dim, width: int) -> Index:
+        layer = self._layers[e.scope.module.removesuffix(".*")]
+        if part == "mixer":
+            self._over_context(e, layer, rows)
+            return self._reduce(e, "attention", x, rows, width)
+        if isinstance(layer.feed_forward, Mixture):
+            return self._over_experts(e, layer.feed_forward, x, rows, width)
+        return self._reduce(e, "attention", x, rows, width)
+
+    def _reduce(self, e: Emitter, axis: str, x: Index, rows: Dim, width: int) -> Index:
+        """Every device has a part of each sum: they are added."""
+        s = self._sharding
+        devices = s.tensor if axis == "tensor" else s.attention_tensor
+        if devices > 1:
+            _collective(e, "all_reduce", axis, x, times(rows, width), devices)
+        return x
+
+    def _over_experts(self, e: Emitter, m: Mixture, x: Index, rows: Dim, width: int) -> Index:
+        """Devices with the same tokens add their experts' results; others exchange tokens.
+
+        With attention of its own sequences, a device sends a token to each device that holds one
+        of its experts, once, and gets as many results back.
+        """
+        s = self._sharding
+        if s.attention_data == 1:
+            return self._reduce(e, "tensor", x, rows, width)
+        met = reached(m.top_k, s.expert)
+        elements = share(times(rows, width), met.numerator, met.denominator)
+        for function in ("dispatch", "combine"):
+            _collective(e, "all_to_all", "expert", x, elements, s.expert, name=function)
+        return x
+
+    def _over_context(self, e: Emitter, layer: Layer, rows: Dim) -> None:
+        """Prefill: keys and values of all tokens to all devices. Decode: partial outputs added."""
+        s, mixer = self._sharding, layer.mixer
+        if s.context == 1 or not isinstance(mixer, (Attention, LatentAttention)):
+            return
+        decoding = all(group.new_tokens == 1 for group in e.groups)
+        out = mixer.heads * (mixer.value_dim if isinstance(mixer, Attention) else mixer.v_head_dim)
+        width = out if decoding else mixer.kv_elements * s.context
+        x = e.activation(rows, width, None if decoding else e.precisions.of("kv_cache"))
+        function = "all_reduce" if decoding else "all_gather"
+        _collective(e, function, "context", x, times(rows, width), s.context)
+
+
+def reached(top_k: int, groups: int) -> Fraction:
+    """Devices that hold at least one of a token's experts, on average, of ``groups``.
+
+    Experts picked evenly: a device holds none of ``top_k`` with probability (1 - 1/groups)^top_k.
+    """
+    return groups * (1 - Fraction(groups - 1, groups) ** top_k).limit_denominator(10**6)
+
+
+def _collective(
+    e: Emitter, function: str, axis: str, x: Index, elements: Dim, devices: int, name: str = ""
+) -> None:
+    payload = _payload(elements, e.tensors[x].dtype)
+    e.op(
+        "collective",
+        (x,),
+        (x,),
+        name=name or function,
+        payload_bytes=payload,
+        devices=devices,
+        attrs={"function": function, "axis": axis},
+    )
+
+
+def _payload(elements: Dim, dtype: str) -> Dim:
+    width = Fraction(width_bytes(dtype)).limit_denominator(32)
+    return share(elements, width.numerator, width.denominator)
+
+
+def _with_ends(workload: Workload, sharding: Sharding) -> Workload:
+    """Collectives behind the look-up and the head, and what a stage hands to the next."""
+    ops: list[Op] = []
+    split = sharding.attention_tensor
+    for op in workload.ops:
+        ops.append(op)
+        x = op.outputs[0] if op.outputs else -1
+        if split > 1 and op.kind == "embedding" and op.module == "embedding":
+            ops.append(_end(workload.tensors[x], x, "all_reduce", "attention", split, op.module))
+        elif split > 1 and op.module == "lm_head":
+            ops.append(_end(workload.tensors[x], x, "all_gather", "attention", split, op.module))
+    if sharding.pipeline > 1:
+        x = next(op.outputs[0] for op in workload.ops if op.kind == "embedding")
+        ops.append(_end(workload.tensors[x], x, "send", "pipeline", 2, "stage"))
+    return _replace(workload, ops=tuple(ops))
+
+
+def _end(t: Tensor, x: Index, function: str, axis: str, devices: int, module: str) -> Op:
+    elements = times(*t.shape)
+    if function == "all_gather":
+        elements = times(elements, devices)
+    return Op(
+        kind="collective",
+        inputs=(x,),
+        outputs=(x,),
+        sizes={"payload_bytes": _payload(elements, t.dtype), "devices": devices},
+        attrs={"function": function, "axis": axis},
+        name=function,
+        module=module,
+    )
