@@ -107,13 +107,16 @@ def _missing_file(path: Path, request: Request) -> Resolved:
 
 
 def _from_zoo(name: str, request: Request) -> Resolved:
-    from gambrel.capture import zoo
+    from gambrel.capture import pipelines, zoo
 
     if request.train:
         raise CaptureError(
             f"{name}: the built-in models are inference workloads; for a training step give a "
             "file.py:function, or in Python the module itself with inputs and train=True."
         )
+    pipeline = pipelines.find(name)
+    if pipeline is not None:
+        return Resolved(workload=pipelines.load(pipeline, request.sizes, request.phase))
     summary, note = zoo.find(name, phase=request.phase)
     return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
 

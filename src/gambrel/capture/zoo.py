@@ -36,15 +36,17 @@ def list_models() -> tuple[WorkloadSummary, ...]:
 
 
 def search(text: str | None = None, family: str | None = None) -> tuple[WorkloadSummary, ...]:
-    """The entries whose name, family or alias contains a text, without loading any.
+    """The entries and pipelines whose name, family or alias contains a text; loads none.
 
     Args:
         text: Part of a name; None does not filter.
         family: A whole family name; None does not filter.
     """
+    from gambrel.capture import pipelines
+
     return tuple(
         m
-        for m in list_models()
+        for m in (*list_models(), *pipelines.summaries())
         if (not text or text.lower() in " ".join((m.name, m.family, *m.aliases)).lower())
         and (not family or family.lower() == m.family.lower())
     )

@@ -43,6 +43,8 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
         components: In the order in which they run.
         symbols: Sizes that may be chosen.
         steps: Of the sampler, when the user does not say.
+        parameters: Of all parts together.
+        flops: Multiply-accumulate work at the default sizes.
         assumptions: Printed with every result.
     """
 
@@ -51,6 +53,8 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[Component, ...]
     symbols: tuple[Symbol, ...]
     steps: int
+    parameters: int
+    flops: int
     aliases: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
@@ -177,6 +181,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _image(512), _guidance()),
         steps=50,
+        parameters=1_032_071_643,
+        flops=82_868_244_340_736,
         aliases=("sd15", "stable-diffusion-1-5-pipeline", "sd 1.5 pipeline"),
     ),
     Pipeline(
@@ -190,6 +196,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _image(1024), _guidance()),
         steps=50,
+        parameters=3_434_674_203,
+        flops=686_815_181_103_104,
         aliases=("sdxl-pipeline", "sdxl-base"),
         assumptions=(
             "the decoder has the architecture of Stable Diffusion 1.5's; with the original "
@@ -208,6 +216,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _image(1024, maximum=3072), _guidance(least=2)),
         steps=28,
+        parameters=7_657_904_451,
+        flops=514_129_438_400_512,
         aliases=("sd3", "sd3-medium", "stable-diffusion-3-medium"),
         assumptions=("the projection of the first text encoder (0.6 M parameters) is left out.",),
     ),
@@ -224,6 +234,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _image(1024)),
         steps=28,
+        parameters=16_836_324_931,
+        flops=2_098_100_413_476_864,
         aliases=("flux", "flux.1-dev", "flux1"),
         assumptions=("guidance is distilled into the weights: each image passes once a step.",),
     ),
@@ -237,6 +249,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _image(1024), _guidance()),
         steps=20,
+        parameters=5_423_150_007,
+        flops=273_085_305_454_592,
         aliases=("pixart", "PixArt-XL-2-1024-MS"),
     ),
     Pipeline(
@@ -248,6 +262,8 @@ _ALL: Final = (
         ),
         symbols=(_batch(), _guidance()),
         steps=50,
+        parameters=799_316_663,
+        flops=24_355_554_885_632,
         aliases=("dit pipeline",),
     ),
 )

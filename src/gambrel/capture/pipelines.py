@@ -1,0 +1,60 @@
+"""The built-in image generators: found by name, put together from entries of the zoo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gambrel.capture import zoo
+from gambrel.errors import InputError
+from gambrel.llm.pipelines.known import PIPELINES, Pipeline, build
+from gambrel.workload import Workload
+from gambrel.workload.model import WorkloadSummary
+
+
+def find(name: str) -> Pipeline | None:
+    """The pipeline that a name means, as people write it; None when it means none."""
+    keys = {_key(name), _key(name.rpartition("/")[2])}
+    for pipeline in PIPELINES.values():
+        if keys & {_key(n) for n in (pipeline.name, *pipeline.aliases)}:
+            return pipeline
+    return None
+
+
+def load(pipeline: Pipeline, sizes: Mapping[str, int | None], phase: str | None) -> Workload:
+    """The workload of a pipeline at a number of steps.
+
+    Args:
+        pipeline: As found.
+        sizes: Sizes asked for.
+        phase: None; a pipeline has no phases.
+
+    Raises:
+        InputError: A phase was asked for.
+        WorkloadError: A size that the pipeline does not have, or out of its range.
+    """
+    if phase is not None:
+        raise InputError(f"{pipeline.name} has no phase {phase!r}; it has one run over its steps.")
+    return build(pipeline, sizes, zoo.load)
+
+
+def summaries() -> tuple[WorkloadSummary, ...]:
+    """What `gambrel models list` shows of them."""
+    return tuple(
+        WorkloadSummary(
+            name=p.name,
+            aliases=p.aliases,
+            family="pipelines",
+            about=f"{p.about} ({p.steps} steps)",
+            parameters=p.parameters,
+            flops=p.flops,
+            symbols=(*p.symbols, p.steps_symbol),
+            origin="put together from entries of image generation",
+        )
+        for p in PIPELINES.values()
+    )
+
+
+def _key(name: str) -> str:
+    """Letters and digits only, lower case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
