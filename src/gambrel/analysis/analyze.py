@@ -152,7 +152,12 @@ def choose_precision(workload: Workload, device: Device, requested: str | None) 
 
 
 def block_of(module: str) -> str:
-    """The part of a module path that names a block: up to its first index, else its first name."""
+    """The part of a module path that names a block: up to its first index, else its first name.
+
+    A model that is part of a pipeline (``"unet:down_blocks.0"``) is one block.
+    """
+    if ":" in module:
+        return module.partition(":")[0]
     found = re.match(r"(.*?\.)?\d+(?=\.|$)", module)
     return found.group(0) if found else module.split(".", 1)[0] or "(top)"
 
