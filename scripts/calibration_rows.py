@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calibration_table import DEVICES, Form, Formats, Rows, bandwidth, load, machine, peaks
-from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate import attention_forms, forms
 
 __all__ = ["DEVICES", "FORMS", "Form", "Formats", "Rows", "load"]
 
@@ -75,8 +75,9 @@ def _attention_common(c: dict[str, Any], queries: Any, keys: Any) -> dict[str, A
     peak = peaks(c["device"], dtype)
     pairs = pairs * heads
     bound = np.maximum(4 * pairs * c["head_dim"] / peak, traffic / bandwidth(c["device"]))
+    narrow = (c["attn_dtype"] != "fp8") & (c["kv_cache_dtype"] == "fp8")
     return {
-        "label": c["attn_dtype"],
+        "label": np.where(narrow, "bfloat16_kv8", c["attn_dtype"]),
         "peak": peak,
         "pairs": pairs,
         "longest": window,
@@ -99,7 +100,7 @@ def _context(c: dict[str, Any]) -> dict[str, Any]:
 
 
 def _context_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
-    return forms.launch(c, device[1]) + forms.attention(
+    return forms.launch(c, device[1]) + attention_forms.attention(
         c,
         device[1],
         r["peak"],
@@ -111,6 +112,7 @@ def _context_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         batch=r["batch_size"],
         head_dim=r["head_dim"],
         traffic_bytes=r["traffic"],
+        kv_bytes=r["batch_size"] * r["num_key_value_heads"] * r["isl"] * r["kv_bytes"],
     )
 
 
@@ -125,20 +127,16 @@ def _decode(c: dict[str, Any]) -> dict[str, Any]:
     fallback = trtllm & (
         (group > 32) | ((c["device"] == "l40s") & (found["kv_bytes"] < 4 * c["head_dim"]))
     )
-    # FlashAttention-2 splits no keys without grouped heads and packs no heads with a window.
-    fa2 = np.isin(c["kernel_source"], ["vllm_flash_attn", "vllm_flash_attn_fa2"])
     return {
         **found,
-        "label": np.full(len(length), "bfloat16"),
+        "label": np.where(c["kv_cache_dtype"] == "fp8", "kv8", "bfloat16"),
         "usable": _flash(c) & ~faster & ~fallback,
-        "may_split": np.where(fa2 & (group == 1), 0.0, 1.0),
-        "packed": np.where(fa2 & (c["window_size"] > 0), 0.0, 1.0),
-        "length": length,
+        "windowed": c["window_size"] > 0,
     }
 
 
 def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
-    return forms.launch(c, device[1]) + forms.decode_attention(
+    return forms.launch(c, device[1]) + attention_forms.decode_attention(
         c,
         device[1],
         r["peak"],
@@ -148,9 +146,29 @@ def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         head_dim=r["head_dim"],
         keys=r["seen"],
         kv_bytes=r["kv_bytes"],
-        may_split=r["may_split"],
-        packed=r["packed"],
+        windowed=r["windowed"],
     )
+
+
+def _kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
+    """What is known of the attention kernels of a stack, beyond measurements.
+
+    TensorRT-LLM gives each query head of a prompt tiles of its own. FlashAttention-2, which vLLM
+    takes before Hopper with a 16-bit cache, splits no keys in decoding where heads have keys of
+    their own and packs no heads with a window.
+    """
+    old = stack == "vllm" and device != "h100-sxm5-80gb" and "bf16" in formats.names
+    return {
+        "packed": 0.0 if stack == "trtllm" else 1.0,
+        "split_lone": 0.0 if old else 1.0,
+        "pack_window": 0.0 if old else 1.0,
+    }
+
+
+def _dispatch(stack: str, device: str, formats: Formats) -> dict[str, float]:
+    """Fp8 products of vLLM and SGLang on Hopper: CUTLASS kernels dispatched on the rows."""
+    own = stack in ("vllm", "sglang") and device == "h100-sxm5-80gb" and "fp8" in formats.names
+    return {"by_rows": 1.0 if own else 0.0}
 
 
 # --- mixture of experts ---------------------------------------------------------------------
@@ -188,6 +206,7 @@ def _moe_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
     hit = np.minimum(share * load * np.where(r["skewed"], c["skew_touch"], 1.0), 1 - 1e-9)
     touched = r["experts"] * -np.expm1(tokens * np.log1p(-hit))
     rows = tokens * np.minimum(top_k / r["moe_ep_size"] * load, np.minimum(top_k, r["experts"]))
+    elsewhere = np.maximum(tokens * top_k - rows, 0.0)
     rows = np.maximum(rows, 1e-3)
     touched = np.minimum(np.maximum(touched, np.minimum(1.0, rows)), rows)
     total = 0.0
@@ -202,6 +221,7 @@ def _moe_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
             k=k,
             weight_bytes=touched * n * k * r["width"],
             activation_bytes=rows * (n + k) * 2,
+            spread_bytes=elsewhere * n * 4,
         )
     return 2 * forms.launch(c, device[1]) + total
 
@@ -240,8 +260,10 @@ def _nccl_seconds(c: dict[str, float], _device: Any, r: Rows) -> Any:
 
 
 #: Nothing is quantised on the way; or activations are, in a kernel of its own.
-_STATIC = {"quantize": 0.0}
+_STATIC = {"quantize": 0.0, "row": 0.0, "settle": 2e-3}
 _DYNAMIC = {"launch": 9000.0}
+#: Kernels that alternate with quantisation let the chip cool; the clock falls later.
+_LATER = {"settle": 8e-3}
 
 FORMS = (
     Form(
@@ -249,10 +271,17 @@ FORMS = (
         file="gemm.csv",
         key=("n", "k"),
         formats=(
-            Formats(names=("bf16", "fp16"), labels=("bfloat16",), fixed=_STATIC),
-            Formats(names=("fp8",), labels=("fp8",), initial=_DYNAMIC),
-            Formats(names=("fp8_block",), labels=("fp8_block",), initial=_DYNAMIC),
-            Formats(names=("int8",), labels=("sq",), initial=_DYNAMIC),
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), fixed=_STATIC, pooled=True),
+            Formats(names=("fp8",), labels=("fp8",), initial=_DYNAMIC, fixed=_LATER, alone=True),
+            Formats(
+                names=("fp8_block",),
+                labels=("fp8_block",),
+                initial=_DYNAMIC,
+                fixed=_LATER,
+                alone=True,
+                reference="sglang",
+            ),
+            Formats(names=("int8",), labels=("sq",), initial=_DYNAMIC, fixed=_LATER),
             Formats(names=("int8_weight",), labels=("int8_wo",), fixed=_STATIC),
             Formats(names=("int4_weight",), labels=("int4_wo",), fixed=_STATIC),
         ),
@@ -266,9 +295,11 @@ FORMS = (
             "k_split": 770,
             "operand": 2.7,
             "quantize": 1.5,
+            "row": 500,
             "unaligned": 0.05,
         },
-        own=("launch", "compute", "memory", "headroom", "quantize", "unaligned"),
+        own=("launch", "compute", "memory", "headroom", "quantize", "row", "unaligned"),
+        known=_dispatch,
         shared=("k_fill", "wave", "k_split", "operand"),
         prepare=_gemm,
         seconds=_gemm_seconds,
@@ -279,6 +310,7 @@ FORMS = (
         key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "isl"),
         formats=(
             Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
+            Formats(names=("bf16_kv8", "fp16_kv8"), labels=("bfloat16_kv8",)),
             Formats(names=("fp8",), labels=("fp8",)),
         ),
         start={
@@ -289,9 +321,24 @@ FORMS = (
             "padding": 40,
             "tile": 3000,
             "warm": 0.3,
+            "append": 1.0,
+            "wide": 0.3,
+            "edge": 1.0,
         },
-        own=("launch", "compute", "memory", "softmax", "padding", "tile", "warm"),
-        fixed={"headroom": 10.0},
+        own=(
+            "launch",
+            "compute",
+            "memory",
+            "softmax",
+            "padding",
+            "tile",
+            "warm",
+            "append",
+            "wide",
+            "edge",
+        ),
+        fixed={"headroom": 10.0, "settle": 8e-3},
+        known=_kernel,
         prepare=_context,
         seconds=_context_seconds,
     ),
@@ -299,7 +346,10 @@ FORMS = (
         name="decode_attention",
         file="attention_decode.csv",
         key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "step"),
-        formats=(Formats(names=("bf16", "fp16", "fp8"), labels=("bfloat16",)),),
+        formats=(
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
+            Formats(names=("bf16_kv8", "fp16_kv8", "fp8"), labels=("kv8",)),
+        ),
         start={
             "launch": 15000,
             "memory": 1.1,
@@ -312,6 +362,8 @@ FORMS = (
             "group": 0.25,
             "combine": 4000,
             "serial": 0.5,
+            "wide": 0.3,
+            "grouped": 0.3,
         },
         own=(
             "launch",
@@ -325,7 +377,10 @@ FORMS = (
             "group",
             "combine",
             "serial",
+            "wide",
+            "grouped",
         ),
+        known=_kernel,
         prepare=_decode,
         seconds=_decode_seconds,
     ),
@@ -335,7 +390,7 @@ FORMS = (
         key=("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"),
         formats=(
             Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
-            Formats(names=("fp8",), labels=("fp8",)),
+            Formats(names=("fp8",), labels=("fp8",), reference="trtllm"),
             Formats(names=("fp8_block",), labels=("fp8_block",)),
             Formats(names=("int4_weight",), labels=("int4_wo", "w4a16_mxfp4")),
         ),
@@ -346,6 +401,7 @@ FORMS = (
             "rows_padded": 32,
             "fill": 0.2,
             "permute": 3,
+            "spread": 0.5,
             "k_fill": 50,
             "skew_load": 0.4,
             "skew_touch": 0.6,
@@ -357,11 +413,12 @@ FORMS = (
             "rows_padded",
             "fill",
             "permute",
+            "spread",
             "k_fill",
             "skew_load",
             "skew_touch",
         ),
-        fixed={"headroom": 10.0},
+        fixed={"headroom": 10.0, "settle": 8e-3},
         prepare=_moe,
         seconds=_moe_seconds,
     ),

@@ -41,6 +41,10 @@ class Rows:
     def take(self, mask: Any) -> Rows:
         return Rows({k: v[mask] for k, v in self.columns.items()})
 
+    def part(self, fold: int) -> Rows:
+        """One of two parts of a half, split by shape as the halves are."""
+        return self.take(self["fold"] == fold)
+
     def stacks(self) -> list[str]:
         return sorted(set(self["stack"]))
 
@@ -53,12 +57,28 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Formats:
-    """Number formats that share a set of constants."""
+    """Number formats that share a set of constants.
+
+    Attributes:
+        names: As the package calls them.
+        labels: As the rows are labelled.
+        initial: Start values that differ from those of the form.
+        fixed: Constants that are not fitted.
+        pooled: Whether stacks call one library, so that a set for any of them averages over all.
+        reference: Otherwise, whose kernels a set for any of them describes. vLLM is the widest used
+            and calls what torch itself calls; another where vLLM's were not measured in a CUDA
+            graph (8-bit blocks: 75 µs, whatever the size) or run a path of their own (expert blocks
+            in fp8, a third of the rate of the others).
+        alone: Whether constants of the library differ between devices.
+    """
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
     initial: dict[str, float] = field(default_factory=dict)
     fixed: dict[str, float] = field(default_factory=dict)
+    pooled: bool = False
+    reference: str = "vllm"
+    alone: bool = False
 
     def mask(self, rows: Rows) -> Any:
         return np.isin(rows["label"], self.labels)
@@ -75,6 +95,7 @@ class Form:
         own: Constants of one device.
         shared: Constants of the library, one value for all devices of a fit.
         fixed: Constants that are not fitted.
+        known: Constants that follow from the stack, the device and the formats.
         usable: Rows that describe the kernel at all; each exclusion is documented.
         key: Columns that name a shape: rows of one shape are never split.
     """
@@ -89,6 +110,7 @@ class Form:
     seconds: Callable[[dict[str, float], Any, Rows], Any]
     shared: tuple[str, ...] = ()
     fixed: dict[str, float] = field(default_factory=dict)
+    known: Callable[[str, str, Formats], dict[str, float]] = lambda *_: {}
     least: int = 80
 
     def predict(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
@@ -116,7 +138,8 @@ def load(folder: Path, form: Form, *, everything: bool = False) -> Rows:
     columns["seconds"] = columns["us"] * 1e-6
     columns |= form.prepare(columns)
     keys = ["|".join(str(columns[k][i]) for k in form.key) for i in range(len(raw))]
-    columns["half"] = np.array([zlib.crc32(k.encode()) % 2 for k in keys])
+    hashes = np.array([zlib.crc32(k.encode()) for k in keys])
+    columns["half"], columns["fold"] = hashes % 2, hashes // 2 % 2
     rows = Rows(columns)
     return rows if everything else rows.take(columns["usable"])
 

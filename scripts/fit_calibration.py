@@ -4,7 +4,10 @@
 
 FOLDER holds gemm.csv, attention_context.csv, attention_decode.csv, moe.csv and nccl.csv as
 docs/estimates.md describes them. Shapes are split in two halves by a hash of their key, never row
-by row; constants and ranges come from the first half, the printed errors from the second.
+by row; constants and ranges come from the first half, the printed errors from the second. Ranges
+are those of each half of the first half under constants of the other, so that they hold for shapes
+that were not fitted on. Sets for *any* framework have the constants of one (`Formats.reference`)
+and ranges and errors over the kernels of all.
 ``--write`` replaces src/gambrel/analysis/calibration/constants.json and the sample in
 benchmarks/data.
 """
@@ -14,18 +17,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from calibration_rows import DEVICES, FORMS, Form, Rows, load
+from calibration_rows import DEVICES, FORMS, Form, Formats, Rows, load
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
 #: Edges of the bins of predicted time in which ranges are taken, s.
 EDGES = (2e-5, 2e-4, 2e-3)
+#: Points that a bin needs for a range of its own.
+FEW = 40
+#: Share of the measurements beyond either end of a range.
+TAIL = 0.045
 #: A set with a larger held-out error is not shipped: another format or stack serves better.
 POOREST = 0.35
 
@@ -82,7 +90,7 @@ def transfer(form: Form, rows: Rows, sets: list[dict[str, Any]]) -> list[str]:
         alone = s
         if form.shared:
             mask = formats.mask(rows) & (rows["device"] == s["device"])
-            alone = _fit_group(form, formats, rows.take(mask), [s["device"]])[0]
+            alone = _fit_group(form, formats, rows.take(mask), [s["device"]], "any")[0]
         for device in DEVICES:
             part = rows.take(formats.mask(rows) & (rows["device"] == device) & (rows["half"] == 1))
             if device == s["device"] or len(part) < 40:
@@ -113,38 +121,77 @@ def _fit_stack(form: Form, rows: Rows, stack: str) -> list[dict[str, Any]]:
     for formats in form.formats:
         mask = formats.mask(rows)
         devices = [d for d in DEVICES if (mask & (rows["device"] == d)).sum() >= form.least]
-        groups = [devices] if form.shared else [[d] for d in devices]
+        together = form.shared and not formats.alone
+        groups = [devices] if together else [[d] for d in devices]
         for group in filter(None, groups):
-            found += [{"framework": stack, **s} for s in _fit_group(form, formats, rows, group)]
+            fitted = _fit_group(form, formats, rows, group, stack)
+            found += [{"framework": stack, **s} for s in fitted]
     return found
 
 
-def _fit_group(form: Form, formats: Any, rows: Rows, devices: list[str]) -> list[dict[str, Any]]:
+def _fit_group(
+    form: Form, formats: Formats, rows: Rows, devices: list[str], stack: str
+) -> list[dict[str, Any]]:
     mask = formats.mask(rows)
     parts = [rows.take(mask & (rows["device"] == d)) for d in devices]
     train = [p.take(p["half"] == 0) for p in parts]
-    test = [p.take(p["half"] == 1) for p in parts]
-    fixed = {**form.fixed, **formats.fixed}
-    own = [n for n in form.own if n not in fixed]
-    shared = form.shared
+    models = [_reference(form, formats, p, stack) for p in train]
+    constants = _solve(form, formats, devices, models)
+    crossed = [
+        _solve(form, formats, devices, [(s, m.part(1 - fold)) for s, m in models])
+        for fold in (0, 1)
+    ]
+    found = []
+    for i, device in enumerate(devices):
+        spread = Spread.of(form, device, train[i], [c[i] for c in crossed])
+        test = parts[i].take(parts[i]["half"] == 1)
+        entry = _entry(form, formats, device, constants[i], len(models[i][1]), spread, test)
+        found.append({**entry, "describes": models[i][0]})
+    return found
+
+
+def _reference(form: Form, formats: Formats, rows: Rows, stack: str) -> tuple[str, Rows]:
+    """Whose kernels the constants of a stack describe, and their rows."""
+    if stack != "any" or formats.pooled:
+        return stack, rows
+    count = {s: int((rows["stack"] == s).sum()) for s in rows.stacks()}
+    name = formats.reference
+    if count.get(name, 0) < form.least / 2:
+        name = max(count, key=lambda s: count[s])
+    return name, rows.take(rows["stack"] == name)
+
+
+def _solve(
+    form: Form, formats: Formats, devices: list[str], models: list[tuple[str, Rows]]
+) -> list[dict[str, float]]:
+    """The constants of each device that fit its rows best."""
+    fixed = [
+        {**form.fixed, **formats.fixed, **form.known(stack, d, formats)}
+        for d, (stack, _) in zip(devices, models, strict=True)
+    ]
     start = formats.start(form)
-    names = [(None, n) for n in shared] + [(d, n) for d in devices for n in own]
+    names = [(None, n) for n in form.shared]
+    names += [(d, n) for d in devices for n in form.own if n not in fixed[0]]
     first = np.log([start[n] for _, n in names])
 
-    def constants(z: Any, device: str) -> dict[str, float]:
-        values = dict(fixed)
+    def constants(z: Any, i: int) -> dict[str, float]:
+        values = dict(fixed[i])
         for (d, n), v in zip(names, np.exp(z), strict=True):
-            if d in (None, device):
-                values[n] = float(v)
+            if d in (None, devices[i]):
+                values[n] = float(f"{v:.4g}")
         return values
 
     def residual(z: Any) -> Any:
         errors = [
-            np.log(form.predict(constants(z, d), d, p) / p["seconds"]) * p.weight()
-            for d, p in zip(devices, train, strict=True)
+            np.log(form.predict(exact(z, i), d, p) / p["seconds"]) * p.weight()
+            for i, (d, (_, p)) in enumerate(zip(devices, models, strict=True))
         ]
         # A weak pull to the start keeps constants that the data do not determine where they are.
         return np.concatenate([*errors, 0.3 * (z - first)])
+
+    def exact(z: Any, i: int) -> dict[str, float]:
+        found = zip(names, np.exp(z), strict=True)
+        return fixed[i] | {n: v for (d, n), v in found if d in (None, devices[i])}
 
     solved = least_squares(
         residual,
@@ -155,32 +202,72 @@ def _fit_group(form: Form, formats: Any, rows: Rows, devices: list[str]) -> list
         max_nfev=200,
         bounds=(first - 3, first + 3),
     )
-    return [
-        _entry(form, formats, d, constants(solved.x, d), a, b)
-        for d, a, b in zip(devices, train, test, strict=True)
-    ]
+    return [constants(solved.x, i) for i in range(len(devices))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Measured over predicted, of shapes that the prediction has not seen.
+
+    Attributes:
+        ratio: One a row.
+        weight: Of each row: all stacks count alike.
+        bins: Of predicted time.
+    """
+
+    ratio: Any
+    weight: Any
+    bins: Any
+
+    @classmethod
+    def of(cls, form: Form, device: str, rows: Rows, crossed: list[dict[str, float]]) -> Spread:
+        """Each part of the rows under constants of the other."""
+        ratio, weight, bins = [], [], []
+        for fold, constants in enumerate(crossed):
+            part = rows.part(fold)
+            predicted = form.predict(constants, device, part)
+            ratio.append(part["seconds"] / predicted)
+            weight.append(part.weight() ** 2)
+            bins.append(np.digitize(predicted, EDGES))
+        return cls(
+            ratio=np.concatenate(ratio),
+            weight=np.concatenate(weight),
+            bins=np.concatenate(bins),
+        )
+
+    def ends(self, i: int) -> tuple[float, float]:
+        """The range of one bin; of all rows where it holds few."""
+        near = self.bins == i if (self.bins == i).sum() >= FEW else np.full(len(self.bins), True)
+        # A quantile of few points is itself uncertain.
+        slack = 1 + 0.2 / near.sum() ** 0.5
+        low, high = _quantiles(self.ratio[near], self.weight[near], TAIL)
+        return min(1.0, low / slack), max(1.0, high * slack)
+
+
+def _quantiles(values: Any, weights: Any, tail: float) -> tuple[float, float]:
+    order = np.argsort(values)
+    share = np.cumsum(weights[order]) / weights.sum()
+    low, high = np.searchsorted(share, [tail, 1 - tail])
+    return float(values[order][low]), float(values[order][min(high, len(values) - 1)])
 
 
 def _entry(
-    form: Form, formats: Any, device: str, constants: dict[str, float], train: Rows, test: Rows
+    form: Form,
+    formats: Formats,
+    device: str,
+    constants: dict[str, float],
+    points: int,
+    spread: Spread,
+    test: Rows,
 ) -> dict[str, Any]:
-    constants = {k: float(f"{v:.4g}") for k, v in constants.items()}
-    predicted = form.predict(constants, device, train)
-    ratio = train["seconds"] / predicted
-    bins = np.digitize(predicted, EDGES)
-    low, high = [], []
-    for i in range(len(EDGES) + 1):
-        near = ratio[bins == i] if (bins == i).sum() >= 40 else ratio
-        # A quantile of few points is itself uncertain, and new shapes do worse than fitted ones.
-        slack = 1 + 0.35 / len(near) ** 0.5
-        low.append(min(1.0, float(f"{np.quantile(near, 0.045) / slack:.3g}")))
-        high.append(max(1.0, float(f"{np.quantile(near, 0.955) * slack:.3g}")))
+    ends = [spread.ends(i) for i in range(len(EDGES) + 1)]
+    low, high = ([float(f"{e[side]:.3g}") for e in ends] for side in (0, 1))
     return {
         "form": form.name,
         "formats": list(formats.names),
         "device": device,
         "constants": constants,
-        "points": len(train),
+        "points": points,
         "low": low,
         "high": high,
         "held_out": scores(form, constants, device, test, low, high),
@@ -213,7 +300,8 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
         h = s["held_out"]
         stacks = " ".join(f"{k} {v:.1%}" for k, v in h["by_framework"].items())
         lines.append(
-            f"{s['framework']:<7} {s['form']:<18} {s['formats'][0]:<9} {s['device']:<16} "
+            f"{s['framework']:<7} {s['describes']:<7} {s['form']:<18} "
+            f"{s['formats'][0]:<9} {s['device']:<16} "
             f"n={h['points']:>5} "
             f"MAPE {h['mape']:.1%} median {h['median']:.1%} inside {h['inside']:.0%} "
             f"width {h['width']} | {stacks}"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate import attention_forms, forms
 from gambrel.analysis.estimate.forms import Machine
 
 #: Four units at 1 GHz before a memory of 8 byte/s: so slow that no unit runs out of bytes in
@@ -22,7 +22,10 @@ MATMUL = {
     "k_split": 1e9,
     "operand": 0.0,
     "quantize": 0.0,
+    "row": 0.0,
     "unaligned": 0.0,
+    "settle": 2e-3,
+    "by_rows": 0.0,
 }
 
 
@@ -74,6 +77,24 @@ def test_matmul_quantises_activations_in_passes():
     assert done == pytest.approx(matmul() + 4.0)
 
 
+def test_matmul_looks_for_the_scale_of_each_row():
+    # 128 rows on 4 units are 32 for each, of 1e9 cycles at 1 GHz: 32 s, and only where activations
+    # are quantised.
+    each = {**MATMUL, "row": 1e9}
+    assert matmul(each, quantized_bytes=16.0) == pytest.approx(matmul() + 32)
+    assert matmul(each) == matmul()
+
+
+def test_matmul_of_libraries_that_look_at_the_rows_alone():
+    # 128 rows: six tiles of 64×64 would be best (above), but it takes 64×128: two rows of tiles,
+    # ceil(192 / 128) = 2 columns, one wave of 2·64·128·100 = 1,638,400 FLOP on each unit.
+    alone = {**MATMUL, "by_rows": 1.0}
+    assert matmul(alone) == pytest.approx(1_638_400 * 4 / 5e8)
+    # 64 rows: three tiles of 64×64. 256 rows: four of 128×128.
+    assert matmul(alone, m=64) == pytest.approx(819_200 * 4 / 5e8)
+    assert matmul(alone, m=256) == pytest.approx(3_276_800 * 4 / 5e8)
+
+
 def test_long_kernels_run_at_the_sustained_clock():
     hot = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=3.0)
     # 3 over a headroom of 2 is one half too much; at 2 ms half of it is felt.
@@ -97,11 +118,14 @@ def test_grouped_matmul_by_hand():
         "rows_padded": 4.0,
         "fill": 0.0,
         "permute": 3.0,
+        "spread": 0.5,
+        "settle": 2e-3,
         "k_fill": 10.0,
     }
     # 6 rows on 2 experts are 3 each, padded to sqrt(3² + 4²) = 5: 10 rows. 2·10·8·10 = 1,600 FLOP,
     # twice because of 10 further steps along k = 10, at 1,000·0.5 FLOP/s: 6.4 s. Weights: 64 bytes
-    # at 8 byte/s: 8 s; together sqrt(6.4² + 8²). Activations: 3 times 16 bytes: 6 s.
+    # at 8 byte/s: 8 s; together sqrt(6.4² + 8²). Activations: 3 times 16 bytes: 6 s. Places of rows
+    # of other devices: half of 32 bytes: 2 s.
     seconds = forms.grouped_matmul(
         c,
         MACHINE,
@@ -112,8 +136,9 @@ def test_grouped_matmul_by_hand():
         k=10,
         weight_bytes=64.0,
         activation_bytes=16.0,
+        spread_bytes=32.0,
     )
-    assert seconds == pytest.approx((6.4**2 + 8**2) ** 0.5 + 6)
+    assert seconds == pytest.approx((6.4**2 + 8**2) ** 0.5 + 6 + 2)
 
 
 ATTENTION = {
@@ -124,6 +149,11 @@ ATTENTION = {
     "padding": 0.0,
     "tile": 0.0,
     "warm": 1.0,
+    "append": 0.0,
+    "wide": 0.0,
+    "edge": 0.0,
+    "packed": 1.0,
+    "settle": 2e-3,
 }
 
 
@@ -137,8 +167,9 @@ def attention(constants=ATTENTION, machine=MACHINE, **changes):
         "batch": 2,
         "head_dim": 9,
         "traffic_bytes": 0.0,
+        "kv_bytes": 0.0,
     } | changes
-    return forms.attention(constants, machine, 400.0, **fields)
+    return attention_forms.attention(constants, machine, 400.0, **fields)
 
 
 def test_attention_by_hand():
@@ -148,6 +179,39 @@ def test_attention_by_hand():
     # 5 padded keys for 10 queries of 8 heads: 400 more pairs, 80 s more; the tile 120 s.
     padded = attention({**ATTENTION, "padding": 5.0})
     assert padded == pytest.approx((240**2 + 120**2) ** 0.5)
+
+
+def test_attention_with_a_window_pads_both_edges():
+    # As above with 3 visible keys: 5 · (1 + 2) = 15 padded keys for 10 queries of 8 heads are 1,200
+    # pairs, 240 s more; the tile has 10 · (3 + 15) pairs: 144 s.
+    edges = {**ATTENTION, "padding": 5.0, "edge": 2.0}
+    assert attention(edges, longest=3) == pytest.approx((400**2 + 144**2) ** 0.5)
+    # No query misses a key: no second edge.
+    assert attention(edges) == attention({**edges, "edge": 0.0})
+
+
+def test_attention_of_wide_heads():
+    # A head of 256 is one 128 beyond the usual: half more of its 4·256 FLOP, at 50 FLOP/s.
+    plain = attention({**ATTENTION, "softmax": 0.0}, head_dim=256)
+    wide = attention({**ATTENTION, "softmax": 0.0, "wide": 0.5}, head_dim=256)
+    assert wide == pytest.approx(1.5 * plain)
+    assert attention({**ATTENTION, "wide": 0.5}) == attention()
+
+
+def test_attention_appends_keys_and_values_in_a_pass_of_its_own():
+    # Twice 16 bytes at 8 byte/s.
+    found = attention({**ATTENTION, "append": 2.0}, kv_bytes=16.0)
+    assert found == pytest.approx(attention() + 4)
+
+
+def test_attention_packs_query_heads_into_tiles():
+    # 4 query heads on 2 key/value heads, 2 sequences, 10 queries. Packed: 4 tiles of 20 rows;
+    # else 8 of 10. A start of 1 s each, over 4 units: 1 s or 2 s beside 160 s. The longest tile:
+    # 200 pairs of 0.8 s and its start, or 100.
+    packed = {**ATTENTION, "tile": 1e9}
+    assert attention(packed, kv_heads=2) == pytest.approx((161**2 + 161**2) ** 0.5)
+    apart = attention({**packed, "packed": 0.0}, kv_heads=2)
+    assert apart == pytest.approx((162**2 + 81**2) ** 0.5)
 
 
 def test_attention_reads_warm_bytes_faster():
@@ -172,6 +236,10 @@ DECODE = {
     "group": 0.0,
     "combine": 0.0,
     "serial": 1.0,
+    "wide": 0.0,
+    "grouped": 0.0,
+    "split_lone": 1.0,
+    "pack_window": 1.0,
 }
 
 
@@ -184,7 +252,7 @@ def decode(constants=DECODE, **changes):
         "keys": 100,
         "kv_bytes": 2.0,
     } | changes
-    return forms.decode_attention(constants, MACHINE, 1e9, **fields)
+    return attention_forms.decode_attention(constants, MACHINE, 1e9, **fields)
 
 
 def test_decode_attention_streams_the_cache():
@@ -201,6 +269,23 @@ def test_decode_attention_splits_keys_and_combines():
     # In four pieces all units stream: 25 s, then 3 s to combine.
     split = decode({**DECODE, "keys_split": 10, "combine": 3e9}, batch=1, kv_heads=1, heads=4)
     assert split == pytest.approx(25 + 3)
+
+
+def test_decode_attention_of_kernels_that_split_or_pack_no_heads():
+    # One query head, one tile, in no pieces: 200 bytes at a quarter of 8 byte/s.
+    lone = {**DECODE, "keys_split": 10, "split_lone": 0.0}
+    assert decode(lone, batch=1, kv_heads=1, heads=1) == pytest.approx(100)
+    assert decode({**lone, "split_lone": 1.0}, batch=1, kv_heads=1, heads=1) == pytest.approx(25)
+    # With a window each of 8 query heads is a tile: four times the 1,600 bytes.
+    assert decode({**DECODE, "pack_window": 0.0}, windowed=True) == pytest.approx(800)
+    assert decode({**DECODE, "pack_window": 0.0}) == pytest.approx(200)
+
+
+def test_decode_attention_starts_longer_where_heads_share_a_tile():
+    # Two waves of a start of 10 s, half more for sharing.
+    assert decode({**DECODE, "tile": 10e9, "grouped": 0.5}) == pytest.approx(200 + 2 * 15)
+    lone = decode({**DECODE, "tile": 10e9, "grouped": 0.5}, heads=2)
+    assert lone == pytest.approx(200 + 2 * 10)
 
 
 def test_stream_by_hand():

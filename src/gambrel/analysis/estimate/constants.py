@@ -11,8 +11,9 @@ import msgspec
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 
-#: A set that is calibrated on the device itself but spreads wider than this is not called "high".
-WIDE: Final = 1.55
+#: Range (high / low) beyond which a prediction is not called "high", one a bin of `EDGES_S`: short
+#: kernels differ more, and matter less.
+WIDE: Final = (2.0, 1.5, 1.5, 1.5)
 
 
 class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,7 @@ class Set(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end.
         held_out: Errors on shapes not fitted; None for a user's own small calibration.
         confidence: ``high``, or ``medium`` where too few points are behind it.
+        describes: Framework whose kernels the constants describe; ``any``: an average.
     """
 
     framework: str
@@ -61,12 +63,7 @@ class Set(msgspec.Struct, frozen=True, kw_only=True):
     high: tuple[float, ...]
     held_out: HeldOut | None = None
     confidence: str = ""
-
-    @property
-    def wide(self) -> bool:
-        """Whether the range is too wide to be called certain."""
-        width = self.held_out.width if self.held_out else None
-        return width is not None and width > WIDE
+    describes: str = "any"
 
 
 class Kin(msgspec.Struct, frozen=True, kw_only=True):

@@ -109,14 +109,15 @@ class Estimator:
             return None
         one = self._expected(rule, chosen, view, cost, bound_time_s / count)
         low, high = chosen.range_of(one.seconds)
+        confidence, reason = chosen.judge(one.seconds)
         wider = _UNMEASURED[rule.least]
         value = max(bound_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
             low=max(bound_time_s, value * min(1.0, low * wider[0])),
             high=value * max(1.0, high * wider[1]),
-            confidence=max(chosen.confidence, rule.least, key=LEVELS.index),
-            reason=self._reason(chosen),
+            confidence=max(confidence, rule.least, key=LEVELS.index),
+            reason=self._reason(reason),
             overhead_s=one.launch * count,
         )
 
@@ -162,10 +163,10 @@ class Estimator:
         ]
         return min(peaks, default=0.0)
 
-    def _reason(self, chosen: Chosen) -> str:
+    def _reason(self, reason: str) -> str:
         if not self._missing:
-            return chosen.reason
-        return f"{chosen.reason}; {' and '.join(self._missing)} assumed"
+            return reason
+        return f"{reason}; {' and '.join(self._missing)} assumed"
 
 
 def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | None:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate import attention_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
@@ -100,6 +100,17 @@ def _scheme(view: OpView) -> str:
     return "int8" if dtype in _INT8 else dtype
 
 
+def _attention_scheme(view: OpView) -> str:
+    """The number format of the products, and whether keys and values are stored in 8 bits.
+
+    Kernels over an 8-bit cache are others than those over a 16-bit one.
+    """
+    dtype = view.operand_dtype(1)
+    if len(view.inputs) > 1 and BITS[view.inputs[1].dtype] < BITS[dtype] == 16:
+        return f"{dtype}_kv8"
+    return dtype
+
+
 def _convolution_scheme(view: OpView) -> str:
     """That of products measured without quantisation on the way.
 
@@ -143,6 +154,7 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
         k=k,
         weight_bytes=touched * n * k * width_bytes(weights),
         activation_bytes=rows * (n + k) * 2,
+        spread_bytes=maximum(view.size("tokens") * view.size("top_k") - rows, 0.0) * n * 4,
     )
 
 
@@ -170,7 +182,8 @@ def _attention(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
     queries, keys = view.size("q_len"), view.size("kv_len")
-    return forms.attention(
+    kv_heads = view.size("kv_heads", view.size("heads"))
+    return attention_forms.attention(
         c,
         machine,
         task.matrix_peak,
@@ -178,19 +191,25 @@ def _attention(c: Constants, machine: Machine, task: Task) -> Size:
         queries=queries,
         longest=minimum(view.size("window", keys), keys),
         heads=view.size("heads"),
-        kv_heads=view.size("kv_heads", view.size("heads")),
+        kv_heads=kv_heads,
         batch=view.size("batch"),
         head_dim=(d + dv) / 2,
         traffic_bytes=task.traffic_bytes,
+        kv_bytes=view.size("batch") * kv_heads * keys * (d + dv) * _kv_width(view),
     )
+
+
+def _kv_width(view: OpView) -> float:
+    """Bytes of a value of the keys."""
+    return width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype)
 
 
 def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
     keys = view.size("kv_len")
-    width = width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype)
-    return forms.decode_attention(
+    seen = minimum(view.size("window", keys), keys)
+    return attention_forms.decode_attention(
         c,
         machine,
         task.matrix_peak,
@@ -198,8 +217,9 @@ def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
         heads=view.size("heads") * view.size("q_len"),
         kv_heads=view.size("kv_heads", view.size("heads")),
         head_dim=(d + dv) / 2,
-        keys=minimum(view.size("window", keys), keys),
-        kv_bytes=(d + dv) * width,
+        keys=seen,
+        kv_bytes=(d + dv) * _kv_width(view),
+        windowed="window" in view.sizes,
     )
 
 
@@ -269,7 +289,7 @@ def _any(_view: OpView) -> str:
     return "any"
 
 
-_DECODE: Final = Rule(form="decode_attention", seconds=_decode_attention, scheme=_scheme)
+_DECODE: Final = Rule(form="decode_attention", seconds=_decode_attention, scheme=_attention_scheme)
 _STREAM: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="medium")
 #: Kinds whose kernels are unlike anything measured: sorting, recurrences, decompositions.
 _STREAM_LOW: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="low")
@@ -306,9 +326,9 @@ RULES: Final[dict[str, Rule]] = {
     "grouped_matmul": Rule(form="grouped_matmul", seconds=_grouped, scheme=_scheme),
     "convolution": _CONVOLUTION,
     "convolution_backward": _CONVOLUTION,
-    "attention": Rule(form="attention", seconds=_attention, scheme=_scheme),
+    "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
     "attention_backward": Rule(
-        form="attention", seconds=_attention, scheme=_scheme, least="medium"
+        form="attention", seconds=_attention, scheme=_attention_scheme, least="medium"
     ),
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }

@@ -21,20 +21,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gambrel.ops.base import Size, log2, maximum, minimum
+from gambrel.ops.base import Size, log2, maximum, minimum, where
 
 Constants: TypeAlias = Mapping[str, float]
 
 #: Output tiles (rows, columns) that a matmul library chooses from: a large one, a small one.
 TILES: Final = ((128, 192), (64, 64))
+#: Rows and columns of the tiles that are chosen by the number of rows alone.
+_TILE_ROWS: Final = (64, 128)
 #: Bandwidth per unit at which the bytes in flight of a unit halve the share, byte/s.
 IN_FLIGHT_BYTE_PER_S: Final = 120e9
-#: Kernels of this length run at the clock that the power limit sustains, s.
-SUSTAINED_S: Final = 2e-3
-#: Rows and columns of an attention tile.
-_BLOCK: Final = 128
-#: Query rows that a decode tile is padded to.
-_DECODE_ROWS: Final = 64
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,10 +65,10 @@ def sustained(c: Constants, machine: Machine, seconds: Size) -> Size:
     """The time when long kernels run at the clock that the power limit sustains.
 
     The demand for power grows with peak · clock² (voltage follows the clock). Beyond ``headroom``
-    the clock must fall in proportion.
+    the clock must fall in proportion; in kernels of ``settle`` seconds it has fallen halfway.
     """
     excess = maximum(machine.power / c["headroom"] - 1, 0.0) if machine.power else 0.0
-    return seconds * (1 + excess * seconds / (seconds + SUSTAINED_S))
+    return seconds * (1 + excess * seconds / (seconds + c["settle"]))
 
 
 def overlap(a: Size, b: Size) -> Size:
@@ -98,24 +94,32 @@ def matmul(
     share ``wave`` of what naive quantisation says, as libraries balance it (stream-K). Fewer tiles
     than units are split along k, down to pieces of ``k_split``. A tile pays ``k_fill`` more steps
     along k to fill and drain its pipeline, and ``operand`` for reading operands of a small tile.
-    Activations that are quantised on the way (fp8, int8) are passed over ``quantize`` times first.
-    Row counts that are no multiple of 16 cost the share ``unaligned`` more (masked, narrower
-    accesses).
+    Activations that are quantised on the way (fp8, int8) are first passed over ``quantize`` times;
+    a row, whose scale one unit looks for, costs that unit ``row`` cycles. Row counts that are no
+    multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses). A library with
+    ``by_rows`` = 1 looks at the number of rows alone when it chooses its tile (`tile_by_rows`).
     """
     best: Size = None
-    for rows, columns in TILES:
-        tiles = b * _ceil(m / rows) * _ceil(n / columns)
+    for rows, columns in (tile_by_rows(m),) if c["by_rows"] else TILES:
+        tiles = b * ceil(m / rows) * ceil(n / columns)
         pieces = maximum(1.0, minimum(machine.units / tiles, k / c["k_split"]))
         filled = tiles * pieces / machine.units
-        waves = maximum(1.0, filled + c["wave"] * (_ceil(filled) - filled))
+        waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
         slow = 1 + c["operand"] * (1 / rows + 1 / columns)
         flops = 2 * rows * columns * (k / pieces + c["k_fill"])
         seconds = waves * flops * slow * machine.units / (peak * c["compute"])
         best = seconds if best is None else minimum(best, seconds)
     rate = machine.streaming(c["memory"])
-    quantized = c["quantize"] * quantized_bytes / rate
-    odd = 1 + c["unaligned"] * minimum(m - 16 * _floor(m / 16), 1)
+    rows_of_unit = ceil(m * b / machine.units) * minimum(quantized_bytes, 1.0)
+    quantized = c["quantize"] * quantized_bytes / rate + c["row"] * rows_of_unit / machine.clock_hz
+    odd = 1 + c["unaligned"] * minimum(m - 16 * floor(m / 16), 1)
     return sustained(c, machine, overlap(best * odd, traffic_bytes / rate)) + quantized
+
+
+def tile_by_rows(m: Size) -> tuple[Size, Size]:
+    """The tile of a library that dispatches on the number of rows: 64×64, 64×128, 128×128."""
+    rows = where(m <= _TILE_ROWS[1], _TILE_ROWS[0], _TILE_ROWS[1])
+    return rows, where(m <= _TILE_ROWS[0], _TILE_ROWS[0], _TILE_ROWS[1])
 
 
 def grouped_matmul(
@@ -129,120 +133,23 @@ def grouped_matmul(
     k: Size,
     weight_bytes: Size,
     activation_bytes: Size,
+    spread_bytes: Size = 0.0,
 ) -> Size:
     """A product whose rows meet the weights of one of ``touched`` experts each.
 
     Rows of an expert are padded to ``rows_padded`` (smoothly). With fewer tiles than units only a
     part of the bandwidth is reached (``fill``). Permuting and gathering rows moves the activations
-    ``permute`` times.
+    ``permute`` times. Some libraries keep a place for every row of every device that shares the
+    experts, and pass over it (activation, sum): ``spread`` times ``spread_bytes``.
     """
     per_expert = rows / touched
     padded = touched * overlap(per_expert, c["rows_padded"])
     computed = 2 * padded * n * k * (1 + c["k_fill"] / k) / (peak * c["compute"])
-    tiles = touched * _ceil(per_expert / 64) * _ceil(n / 128)
+    tiles = touched * ceil(per_expert / 64) * ceil(n / 128)
     rate = machine.streaming(c["memory"])
     streamed = weight_bytes / rate * overlap(1.0, c["fill"] * machine.units / tiles)
-    moved = c["permute"] * activation_bytes / rate
+    moved = (c["permute"] * activation_bytes + c["spread"] * spread_bytes) / rate
     return sustained(c, machine, overlap(computed, streamed) + moved)
-
-
-def attention(
-    c: Constants,
-    machine: Machine,
-    peak: float,
-    *,
-    pairs: Size,
-    queries: Size,
-    longest: Size,
-    heads: Size,
-    kv_heads: Size,
-    batch: Size,
-    head_dim: Size,
-    traffic_bytes: Size,
-) -> Size:
-    """Attention of many queries (a prompt, an image).
-
-    A query-key pair costs its two products and a softmax that takes as long as ``softmax`` FLOP of
-    them; a query row meets ``padding`` keys more than it sees (blocks on the diagonal). A tile of
-    128 queries costs ``tile`` cycles to start. No run is shorter than its longest tile.
-
-    Args:
-        c: Constants.
-        machine: The device.
-        peak: Of the matrix engine in this format, FLOP/s.
-        pairs: Visible query-key pairs, all heads and sequences.
-        queries: Per sequence.
-        longest: Keys that the last query sees.
-        heads: Query heads.
-        kv_heads: Key/value heads.
-        batch: Sequences.
-        head_dim: Width of a head.
-        traffic_bytes: Compulsory bytes.
-    """
-    per_pair = (4 * head_dim + c["softmax"]) * machine.units / (peak * c["compute"])
-    group = queries * heads / kv_heads
-    tiles = batch * kv_heads * _ceil(group / _BLOCK)
-    start = c["tile"] / machine.clock_hz
-    padded = pairs + batch * heads * queries * c["padding"]
-    balanced = (padded * per_pair + tiles * start) / machine.units
-    tail = minimum(_BLOCK, group) * (longest + c["padding"]) * per_pair + start
-    streamed = traffic_bytes / (machine.streaming(c["memory"]) * _warm(c, machine, traffic_bytes))
-    return sustained(c, machine, overlap(overlap(balanced, tail), streamed))
-
-
-def decode_attention(
-    c: Constants,
-    machine: Machine,
-    peak: float,
-    *,
-    batch: Size,
-    heads: Size,
-    kv_heads: Size,
-    head_dim: Size,
-    keys: Size,
-    kv_bytes: Size,
-    may_split: Size = 1.0,
-    packed: Size = 1.0,
-) -> Size:
-    """Attention of one query (or a few) per sequence over a cache.
-
-    A tile serves one key/value head of one sequence: a start of ``tile`` cycles (more for wide
-    heads and many query heads), then the stream of its keys and values, at most ``single`` times
-    the bandwidth share of one unit. Fewer tiles than units split the keys, down to ``keys_split``;
-    a second kernel of ``combine`` cycles then adds the parts. Efficiency thus rises with the bytes
-    of the cache: the start is paid once a tile.
-
-    Args:
-        c: Constants.
-        machine: The device.
-        peak: Of the matrix engine in this format, FLOP/s.
-        batch: Sequences.
-        heads: Query heads.
-        kv_heads: Key/value heads.
-        head_dim: Width of a head.
-        keys: Cached keys that are read.
-        kv_bytes: Bytes of one key and one value.
-        may_split: 1 where the kernel splits keys, 0 where it does not.
-        packed: 1 where the query heads of a key/value head share a tile, 0 where each has its own.
-    """
-    group = heads / kv_heads
-    tiles = batch * kv_heads * (packed * _ceil(group / _DECODE_ROWS) + (1 - packed) * group)
-    room = minimum(machine.units / tiles, maximum(1.0, keys / c["keys_split"]))
-    pieces = maximum(1.0, room * may_split)
-    filled = tiles * pieces / machine.units
-    waves = maximum(1.0, filled + c["wave"] * (_ceil(filled) - filled))
-    total_bytes = batch * kv_heads * keys * kv_bytes
-    share = machine.streaming(c["memory"]) / machine.units * _warm(c, machine, total_bytes)
-    single = minimum(c["single"], 1 / minimum(1.0, filled))
-    streamed = keys / pieces * kv_bytes / (share * single)
-    padded = 4 * head_dim * _DECODE_ROWS * machine.units / (peak * c["compute"])
-    start = c["tile"] / machine.clock_hz * (head_dim / 128) ** 0.5
-    start = start * (1 + c["group"] * minimum(group, _DECODE_ROWS) / 16)
-    body = overlap(streamed, keys / pieces * padded)
-    combine = c["combine"] / machine.clock_hz * minimum(pieces - 1, 1.0)
-    return (
-        waves * (c["serial"] * (start + body) + (1 - c["serial"]) * overlap(start, body)) + combine
-    )
 
 
 def stream(
@@ -298,14 +205,8 @@ def over_network(
     return network_bytes / (c["share"] * byte_per_s) + 2 * log2(nodes) * latency_s
 
 
-def _warm(c: Constants, machine: Machine, traffic_bytes: Size) -> Size:
-    """How much faster bytes come that stayed in the last cache level since they were written."""
-    if not machine.cache_bytes:
-        return 1.0
-    return 1 + c["warm"] / (1 + (traffic_bytes / machine.cache_bytes) ** 2)
-
-
-def _ceil(value: Size) -> Size:
+def ceil(value: Size) -> Size:
+    """The next whole number, of a number or of each in an array."""
     if isinstance(value, (int, float)):
         return math.ceil(value)
     import numpy as np
@@ -313,7 +214,8 @@ def _ceil(value: Size) -> Size:
     return np.ceil(value)
 
 
-def _floor(value: Size) -> Size:
+def floor(value: Size) -> Size:
+    """The whole part, of a number or of each in an array."""
     if isinstance(value, (int, float)):
         return math.floor(value)
     import numpy as np

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Kin, Set
+from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
 from gambrel.device.model import Device
 
 LEVELS: Final = ("high", "medium", "low")
@@ -16,6 +17,8 @@ LEVELS: Final = ("high", "medium", "low")
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "bf16": ("bf16", "fp8"),
     "fp16": ("fp16", "fp8"),
+    "bf16_kv8": ("bf16_kv8", "bf16", "fp8"),
+    "fp16_kv8": ("fp16_kv8", "fp16", "fp8"),
     "fp8": ("fp8", "fp8_block", "bf16"),
     "int8": ("int8", "fp8", "bf16"),
     "int8_weight": ("int8_weight", "int4_weight", "bf16"),
@@ -35,7 +38,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         constants: By name, factors of the kin applied.
         low: Lower end of measured / predicted, one a bin.
         high: Upper end.
-        confidence: ``high``, ``medium`` or ``low``.
+        confidence: ``high``, ``medium`` or ``low``, where the range is narrow.
         reason: Why.
     """
 
@@ -47,8 +50,16 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
     def range_of(self, seconds: float) -> tuple[float, float]:
         """Factors on ``seconds`` between which the measured time is expected."""
-        index = sum(seconds > edge for edge in EDGES_S)
+        index = bisect_left(EDGES_S, seconds)
         return self.low[index], self.high[index]
+
+    def judge(self, seconds: float) -> tuple[str, str]:
+        """Confidence and reason for one prediction: measured times that differ are no certainty."""
+        index = bisect_left(EDGES_S, seconds)
+        spread = self.high[index] / self.low[index]
+        if self.confidence != "high" or spread <= WIDE[index]:
+            return self.confidence, self.reason
+        return "medium", f"{self.reason}, which differ by a factor of {spread:.1f}"
 
 
 def kin_of(device: Device, calibration: Calibration) -> Kin | None:
@@ -91,7 +102,16 @@ def choose(
 
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "nvfp4", "int4"})
 #: Formulas whose constants do not depend on the number format.
-_ANY_FORMAT: Final = frozenset({"stream", "collective", "decode_attention"})
+_ANY_FORMAT: Final = frozenset({"stream", "collective"})
+#: Frameworks as they write themselves.
+_NAMES: Final = {
+    "any": "several frameworks",
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "trtllm": "TensorRT-LLM",
+    "own": "your own",
+    "nccl": "NCCL",
+}
 
 
 def _wanted(form: str, precision: str) -> tuple[str, ...]:
@@ -111,8 +131,10 @@ def _first(sets: Iterable[Set]) -> Set | None:
 def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str) -> Chosen:
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
-    name = s.framework if s.framework != "any" else "several frameworks"
-    confidence = s.confidence or ("medium" if s.wide else "high")
+    name = _NAMES[s.describes if s.framework == "any" else s.framework]
+    if s.framework == "any" and s.describes != "any":
+        name += " (no framework was named; the range covers others)"
+    confidence = s.confidence or "high"
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.form == "stream":
         reason = "bandwidth and launch of measured matrix products, no kernels of this kind"
