@@ -133,6 +133,20 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a dot moved between two runs, both ends as FLOP/byte and FLOP/s.
+
+    Attributes:
+        start: In the first run.
+        end: In the second.
+        bound: A key of `BOUND_COLORS`.
+    """
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+    bound: str
+
+
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a renderer needs.
 
@@ -151,6 +165,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         modules: Blocks of the model, longest time first.
         levels: The same ops at each memory level, drawn in their place; None unless asked for and
             known.
+        moves: Lines from where dots were in another run to where they are.
     """
 
     title: str
@@ -166,6 +181,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, str]
     modules: tuple[str, ...]
     levels: LevelChart | None = None
+    moves: tuple[Move, ...] = ()
 
     def roof_at(self, intensity: float) -> float | None:
         """The highest rate that the used roofs allow at an intensity; None without any."""

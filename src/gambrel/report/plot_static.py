@@ -86,6 +86,7 @@ def figure(chart: Chart) -> Figure:
     _axes(axes, chart)
     _roofs(axes, chart)
     if chart.levels is None:
+        _moves(axes, chart)
         _points(axes, chart)
         _legends(axes, chart)
     else:
@@ -239,9 +240,22 @@ def _points(axes: Axes, chart: Chart) -> None:
             zorder=3,
             clip_on=False,
         )
+    if not chart.total.name:
+        return  # roofs alone: there is no model
     x, y = _place(chart, chart.total)
     star: dict[str, Any] = {"facecolors": _STAR, "edgecolors": _INK, "linewidths": 0.8}
     axes.scatter([x], [y], s=150.0, marker="*", zorder=5, clip_on=False, **star)
+
+
+def _moves(axes: Axes, chart: Chart) -> None:
+    """An arrow from where a dot was, which is drawn hollow, to where it is."""
+    for move in chart.moves:
+        color = BOUND_COLORS[move.bound][0]
+        x, y = move.start
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": color, "linewidths": 0.7}
+        axes.scatter([x], [y], s=16.0, zorder=2.6, clip_on=False, **hollow)
+        arrow: dict[str, Any] = {"arrowstyle": "->", "color": color, "linewidth": 0.7, "alpha": 0.8}
+        axes.annotate("", move.end, xytext=move.start, arrowprops=arrow, zorder=2.7)
 
 
 def _level_points(axes: Axes, levels: LevelChart) -> None:
@@ -291,10 +305,15 @@ def _legends(axes: Axes, chart: Chart) -> None:
         for b in bounds
     ]
     handles += [blank, *_kind_marks(chart), blank]
-    handles.append(_mark("*", _STAR, chart.total.kind, markeredgecolor=_INK, markersize=9))
+    if chart.total.name:
+        handles.append(_mark("*", _STAR, chart.total.kind, markeredgecolor=_INK, markersize=9))
+    if chart.moves:
+        handles.append(_mark("o", "#666666", "first run", markerfacecolor="none", markersize=4))
     if any(p.margin for p in chart.points):
         text = "on the frame: no work,\nno traffic or unknown"
         handles.append(_mark("o", "#666666", text, markerfacecolor="none"))
+    if not chart.total.name:
+        return
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
     axes.legend(handles=handles, frameon=False, fontsize=6.5, labelspacing=0.55, **place)
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Chart, MemoryRoof, Point, Roof, describe
+from gambrel.report.chart import Chart, MemoryRoof, Move, Point, Roof, describe
 from gambrel.report.layout import line, show
 from gambrel.report.options import Options
 from gambrel.report.text import clean, display_width, shorten
@@ -123,7 +123,9 @@ def draw(chart: Chart, options: Options) -> str:
     canvas = _Canvas(options.columns - _LEFT, rows)
     axes = _Axes(chart, canvas.columns, rows)
     _draw_roofs(canvas, axes)
-    for point in (*reversed(chart.points), chart.total):
+    for move in chart.moves:
+        _draw_move(canvas, axes, move)
+    for point in (*reversed(chart.points), *([chart.total] if chart.total.name else [])):
         _draw_point(canvas, axes, point)
     left_out = _draw_labels(canvas, axes)
     ticks = _rate_labels(axes)
@@ -159,6 +161,17 @@ def _dot(canvas: _Canvas, axes: _Axes, x: int, rate: float, style: str) -> None:
     low, high = axes.chart.y_range
     if low <= rate <= high:
         canvas.dot(x, round(axes.y(rate)), style)
+
+
+def _draw_move(canvas: _Canvas, axes: _Axes, move: Move) -> None:
+    """A line of dots from where a point was, marked by a small circle."""
+    x0, y0 = axes.x(move.start[0]), axes.y(move.start[1])
+    x1, y1 = axes.x(move.end[0]), axes.y(move.end[1])
+    steps = max(1, round(max(abs(x1 - x0), abs(y1 - y0))))
+    for i in range(steps + 1):
+        x, y = x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps
+        canvas.dot(int(x), round(y), _style(move.bound))
+    canvas.put(int(x0) // 2, int(y0) // 4, "○", _style(move.bound))
 
 
 def _draw_point(canvas: _Canvas, axes: _Axes, point: Point) -> None:
@@ -264,7 +277,10 @@ def _legend(chart: Chart, left_out: Sequence[str], width: int) -> list[str]:
     """Explains the symbols in use; leaves out what does not occur."""
     bounds = dict.fromkeys(p.bound for p in chart.points)
     parts = [f"{_SYMBOL[b]} {b}-bound" if b != "unknown" else "? bound unknown" for b in bounds]
-    parts.append(f"★ {chart.total.kind}")
+    if chart.total.name:
+        parts.append(f"★ {chart.total.kind}")
+    if chart.moves:
+        parts.append("○ first run")
     if chart.ridges:
         parts.append("▲ ridge point")
     margins = {p.margin for p in chart.points}

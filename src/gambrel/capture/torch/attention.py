@@ -69,10 +69,16 @@ def attention_sizes(query: Any, key: Any, value: Any, causal: bool) -> Sizes:
 
 
 def _empty_output(query: Any, value: Any) -> Any:
+    """The result's shape in the layout that the fused kernels give it: that of the queries.
+
+    They allocate it like the queries (``empty_like``), so that joining the heads of transposed
+    projections afterwards is a view. Source: aten/src/ATen/native/transformers of torch, flash
+    attention on CPU and CUDA; observed on the CPU with torch 2.13.
+    """
     width = value.shape[-1]
+    if width == query.shape[-1]:
+        return torch.empty_like(query)
     if query.dim() != 4:
         return query.new_empty((*query.shape[:-1], width))
-    # The fused kernels return (batch, tokens, heads, width) memory, seen as (batch, heads, ...),
-    # so that joining the heads afterwards is a view.
     batch, heads, tokens, _ = query.shape
     return query.new_empty((batch, tokens, heads, width)).transpose(1, 2)

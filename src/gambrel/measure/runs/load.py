@@ -1,0 +1,145 @@
+"""A saved profile or analysis as a run: the same few figures of either."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gambrel.analysis.result import Analysis, ModelInfo
+from gambrel.device.model import Device
+from gambrel.errors import FileFormatError
+from gambrel.measure.profile.record import Profile, from_data, is_profile
+
+
+class RunPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One op or kernel of a run.
+
+    Attributes:
+        name: Module path with the framework's op.
+        kind: Neutral kind.
+        flops: Work, FLOP.
+        traffic_bytes: Bytes.
+        time_s: Of the run's kind of time; None where unknown.
+        bound: ``compute``, ``memory``, ``network`` or ``unknown``.
+    """
+
+    name: str
+    kind: str
+    flops: int
+    traffic_bytes: int
+    time_s: float | None
+    bound: str
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte; 0 without work, infinite without traffic."""
+        if not self.flops:
+            return 0.0
+        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """Rate; None where the time is unknown."""
+        return self.flops / self.time_s if self.time_s else None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two.
+
+    Attributes:
+        label: Name of the file without its suffix.
+        times: What its times are: ``measured``, ``expected`` or ``bound``.
+        model: What ran.
+        hardware: What it ran on, or was predicted for.
+        total_s: End to end (measured), or the sum of the ops; None where unknown.
+        points: Ops in execution order.
+    """
+
+    label: str
+    times: str
+    model: ModelInfo
+    hardware: Device
+    total_s: float | None
+    points: tuple[RunPoint, ...]
+
+    @property
+    def flops(self) -> int:
+        """Of all ops."""
+        return sum(p.flops for p in self.points)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Of all ops."""
+        return sum(p.traffic_bytes for p in self.points)
+
+
+def load_run(path: Path) -> Run:
+    """Reads a file that `RooflineAnalyzer.save` or `Analysis.save` wrote.
+
+    Raises:
+        FileFormatError: It is neither, or damaged.
+    """
+    from gambrel.report import load_analysis
+
+    try:
+        data: Any = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror}.") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise FileFormatError(
+            f"{path} is no JSON; give what 'gambrel profile --save' or 'analyze --output' wrote."
+        ) from None
+    if is_profile(data):
+        return of_profile(from_data(data, path), path.stem)
+    return of_analysis(load_analysis(path), path.stem)
+
+
+def of_profile(profile: Profile, label: str) -> Run:
+    """A run as it was measured."""
+    return Run(
+        label=label,
+        times="measured",
+        model=profile.model,
+        hardware=profile.hardware,
+        total_s=profile.totals.plain_s,
+        points=tuple(
+            RunPoint(
+                name=p.name,
+                kind=p.type,
+                flops=p.flops,
+                traffic_bytes=p.traffic_bytes,
+                time_s=p.time_s,
+                bound=p.bound,
+            )
+            for p in profile.ops
+        ),
+    )
+
+
+def of_analysis(analysis: Analysis, label: str) -> Run:
+    """A run as it is predicted: expected times where all ops have one, else bounds."""
+    expected = all(op.measures.expected_time_s is not None for op in analysis.ops)
+    whole = analysis.total.expected_time_s
+    return Run(
+        label=label,
+        times="expected" if expected and whole else "bound",
+        model=analysis.model,
+        hardware=analysis.hardware,
+        total_s=whole.value if expected and whole else analysis.bound_time_s,
+        points=tuple(
+            RunPoint(
+                name=op.name,
+                kind=op.kind,
+                flops=op.measures.flops,
+                traffic_bytes=op.measures.traffic_bytes,
+                time_s=float(op.measures.expected_time_s)
+                if expected and op.measures.expected_time_s
+                else op.measures.bound_time_s,
+                bound=op.measures.bound.value if op.measures.bound else "unknown",
+            )
+            for op in analysis.ops
+        ),
+    )
