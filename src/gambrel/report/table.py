@@ -58,10 +58,24 @@ def _overview(analysis: Analysis, width: int) -> list[list[RenderableType]]:
     whole = hanging(summary(analysis), _LABEL, "dim")
     if not analysis.by_kind:
         return [[whole]]
+    parts = [[_parts(analysis, width)]] if _is_pipeline(analysis) else []
     if width < _WIDE:
-        return [[whole], [_kinds(analysis, width)]]
+        return [[whole], *parts, [_kinds(analysis, width)]]
     left = width // 2
-    return [[beside(whole, _kinds(analysis, width - left), left)]]
+    return [[beside(whole, _kinds(analysis, width - left), left)], *parts]
+
+
+def _is_pipeline(analysis: Analysis) -> bool:
+    """Whether several models run one after the other."""
+    return any(":" in op.module for op in analysis.ops)
+
+
+def _parts(analysis: Analysis, width: int) -> Table:
+    """The models of a pipeline."""
+    groups = analysis.by_module
+    names = Column(title="by part", cells=tuple(g.name for g in groups), align="left", minimum=12)
+    states = [State.COUNTED] * len(groups)
+    return table([names, *_figures([g.measures for g in groups], states)], width)
 
 
 def _kinds(analysis: Analysis, width: int) -> Table:
