@@ -58,7 +58,9 @@ def _overview(analysis: Analysis, width: int) -> list[list[RenderableType]]:
     whole = hanging(summary(analysis), _LABEL, "dim")
     if not analysis.by_kind:
         return [[whole]]
-    parts = [[_parts(analysis, width)]] if _is_pipeline(analysis) else []
+    parts: list[list[RenderableType]] = []
+    if _is_pipeline(analysis):
+        parts = [[_parts(analysis, width)]]
     if width < _WIDE:
         return [[whole], *parts, [_kinds(analysis, width)]]
     left = width // 2
