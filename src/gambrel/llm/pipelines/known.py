@@ -183,7 +183,7 @@ _ALL: Final = (
         steps=50,
         parameters=1_032_071_643,
         flops=82_868_244_340_736,
-        aliases=("sd15", "stable-diffusion-1-5-pipeline", "sd 1.5 pipeline"),
+        aliases=("sd15-pipeline", "sd 1.5 pipeline"),
     ),
     Pipeline(
         name="stable-diffusion-xl",
