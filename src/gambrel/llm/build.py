@@ -13,11 +13,11 @@ from gambrel.errors import InputError
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.layer import Exchange, Stream, run_layer
 from gambrel.llm.blocks.linear import as_output, linear
-from gambrel.llm.blocks.norms import norm
+from gambrel.llm.blocks.norms import add, norm
 from gambrel.llm.precision import Precisions
 from gambrel.llm.spec import LayerGroup, ModelSpec
 from gambrel.llm.step import Step
-from gambrel.workload import Role, Workload
+from gambrel.workload import Dim, Role, Workload
 
 
 def build(
@@ -107,11 +107,33 @@ def _embed(e: Emitter, spec: ModelSpec, step: Step) -> Index:
             table_rows=spec.vocab,
             attrs={"mode": "gather"},
         )
+    if spec.positions:
+        x = add(e, x, _looked_up(e, "positions", spec.positions, rows, width), rows, width)
+    if spec.token_types:
+        x = add(e, x, _looked_up(e, "token_types", spec.token_types, rows, width), rows, width)
     if spec.embedding_norm:
         x = norm(e, x, "embedding_norm", rows, width, spec.embedding_norm, bias=spec.norm_bias)
     if width != spec.hidden:
         x = linear(e, x, "embedding_projection", rows, width, spec.hidden, part="embeddings")
     return x
+
+
+def _looked_up(e: Emitter, name: str, table_rows: int, rows: Dim, width: int) -> Index:
+    """Rows of a small table, one a token."""
+    with e.inside(name):
+        table = e.weight("weight", (table_rows, width), e.precisions.of("embeddings"))
+        out = e.activation(rows, width)
+        ids = e.tensor((rows,), "int64", role=Role.INPUT, name=f"{name}_ids")
+        e.op(
+            "embedding",
+            (table, ids),
+            (out,),
+            rows=rows,
+            width=width,
+            table_rows=table_rows,
+            attrs={"mode": "gather"},
+        )
+    return out
 
 
 def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:

@@ -258,9 +258,12 @@ class Mlp(msgspec.Struct, frozen=True, kw_only=True, tag="mlp", omit_defaults=Tr
         bias: Whether its projections have biases.
         fused: Gate and up are stored as one matrix.
         input_hidden: Width of its input where that is not the model's.
+        adapter_rank: Rank of a low-rank addition to gate and up that each use of shared weights
+            has of its own (Zamba 2); 0 is none.
     """
 
     width: int
+    adapter_rank: int = 0
     gated: bool = True
     activation: str = "silu"
     bias: bool = False
@@ -283,6 +286,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
             gradients train, but the checkpoint holds it.
         shared_width: Inner width of what every token passes besides (all shared experts
             together); 0 is none.
+        shared_fused: Its gate and up are stored as one matrix.
         shared_gate: The shared part is multiplied by a learned sigmoid of the token.
         held: Experts on this device, where they are divided among several; None is all.
         spread: Devices whose tokens reach these experts, each with sequences of its own.
@@ -298,6 +302,7 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
     correction_bias: bool = False
     shared_width: int = 0
     shared_gate: bool = False
+    shared_fused: bool = False
     held: int | None = None
     spread: int = 1
 
@@ -320,7 +325,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         residual_norms: Whether each addition is followed by a norm instead (BERT).
         parallel: Mixer and feed-forward see the same input and are added together.
         parallel_norms: With ``parallel``: 1 when both read one normalized input, else 2.
-        linear: A projection from hidden to hidden after the layer (Zamba 2).
+        linear: A projection from hidden to hidden after the layer, of each use of shared weights
+            (Zamba 2).
         norm_hidden: Width of the first norm where it is not the model's (Zamba concatenates).
         scales: Learned vectors that scale each part's output (LayerScale of vision towers).
     """
@@ -481,6 +487,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         vocab: Rows of the token embedding; 0 for a model without one (a vision transformer).
         layers: Groups of equal layers, in the order in which they first run.
         dtype: Number format of its checkpoint.
+        dtype_given: Whether the configuration says so; else ``dtype`` is only a placeholder.
         max_context: Most positions that it was made for; None when unlimited or unknown.
         tied: The LM head is the embedding's matrix.
         head: ``"lm"`` (logits over the vocabulary), ``"pooler"`` (a dense layer on the first
@@ -513,6 +520,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     vocab: int
     layers: tuple[LayerGroup, ...]
     dtype: str = "bf16"
+    dtype_given: bool = True
     max_context: int | None = None
     tied: bool = False
     head: Literal["lm", "pooler", "classifier", "none"] = "lm"

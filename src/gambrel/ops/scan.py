@@ -102,6 +102,35 @@ def ssd_scan_backward(op: OpView) -> Cost:
     return Cost(work=work(op.operand_dtype(1), matrix=matrix, vector=3 * vector, special=special))
 
 
+@formula("delta_scan")
+def delta_scan(op: OpView) -> Cost:
+    """Gated delta rule, per token and head: 6·key_dim·value_dim of products, one decay a value.
+
+    S ← α·S; u = β·(v - Sᵀk); S ← S + k·uᵀ; o = Sᵀq. Three contractions with the state (what it
+    holds for the key, the update, the read-out) are multiply-adds; the decay is a product a value
+    of state. Around: v minus what is held and times β, 2·value_dim; α = exp(-A·softplus(a + b)) and
+    β = sigmoid: 4 and 4 evaluations; q and k normalized to length 1: 6·key_dim, 2 evaluations.
+    Without ``correct`` (a plain decaying state) the first contraction is left out. A schedule in
+    chunks does more of the same products to run them on matrices; that is not counted.
+
+    Sizes: batch, seq, heads, key_dim, value_dim. Attrs: correct.
+    Source: Yang et al., "Gated Delta Networks" (2024), equation 10.
+    """
+    rows = op.size("batch") * op.size("seq") * op.size("heads")
+    dk, dv = op.size("key_dim"), op.size("value_dim")
+    correct = bool(op.attrs.get("correct", True))
+    products = 6 if correct else 4
+    vector = rows * (dk * dv + correct * (2 * dv + 6 * dk) + 4)
+    return Cost(
+        work=work(
+            op.operand_dtype(1),
+            matrix=products * rows * dk * dv,
+            vector=vector,
+            special=rows * (4 + 2 * correct),
+        )
+    )
+
+
 def _ssd_products(op: OpView) -> tuple[Size, Size, Size, Size]:
     """FLOP of scores, scores times x, chunk states, outputs of the states."""
     batch, heads, n, p = (op.size(s) for s in ("batch", "heads", "state", "head_dim"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -159,7 +159,7 @@ def _kernel(
         rows = times(count, new)
         query = e.view(q, (rows, a.heads * a.head_dim), times(start, a.heads * a.head_dim))
         result = e.view(out, (rows, a.heads * a.value_dim), times(start, a.heads * a.value_dim))
-        sizes: dict[str, Dim] = {
+        sizes: dict[str, Any] = {
             "batch": count,
             "heads": a.heads,
             "kv_heads": a.kv_heads,
@@ -171,9 +171,12 @@ def _kernel(
         if a.window is not None:
             sizes["window"] = a.window
         attrs: dict[str, bool | int | float | str] = {"causal": a.causal and new != 1}
+        inputs: tuple[Index, ...] = (query, key, value)
+        if a.sinks:
+            inputs += (e.weight("sinks", (a.heads,)),)
         if a.rope:
             attrs["rotary_dim"] = a.rotary_dim or a.head_dim
-        e.op("attention", (query, key, value), (result,), attrs=attrs, **sizes)
+        e.op("attention", inputs, (result,), attrs=attrs, **sizes)
         start = plus(start, rows)
 
 

@@ -68,6 +68,16 @@ class Emitter:
         finally:
             self.scope = before
 
+    @contextmanager
+    def each_use(self) -> Iterator[None]:
+        """Weights within are not shared: each of the repeated layers has its own."""
+        before = self.scope
+        self.scope = replace(before, copies=before.repeat)
+        try:
+            yield
+        finally:
+            self.scope = before
+
     def tensor(self, shape: tuple[Dim, ...], dtype: str, **fields: Any) -> Index:
         """A tensor in memory of its own, unless ``storage`` names another's."""
         storage = fields.pop("storage", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import add
-from gambrel.llm.dims import share, times
+from gambrel.llm.dims import plus, share, times
 from gambrel.llm.spec import Mixture, Mlp
 from gambrel.workload import Dim
 
@@ -18,6 +18,7 @@ def mlp(e: Emitter, m: Mlp, x: Index, rows: Dim, hidden: int) -> Index:
     width = m.input_hidden or hidden
     if m.gated and m.fused:
         up = linear(e, x, "gate_up_proj", rows, width, 2 * m.width, bias=m.bias)
+        up = _adapted(e, m, x, up, rows, width)
         inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (up,), rows, m.width)
     elif m.gated:
         gate = linear(e, x, "gate_proj", rows, width, m.width, bias=m.bias)
@@ -27,6 +28,16 @@ def mlp(e: Emitter, m: Mlp, x: Index, rows: Dim, hidden: int) -> Index:
         up = linear(e, x, "up_proj", rows, width, m.width, bias=m.bias)
         inner = e.elementwise(m.activation, (up,), rows, m.width)
     return linear(e, inner, "down_proj", rows, m.width, hidden, bias=m.bias)
+
+
+def _adapted(e: Emitter, m: Mlp, x: Index, up: Index, rows: Dim, width: int) -> Index:
+    """With the low-rank addition, if there is one."""
+    if not m.adapter_rank:
+        return up
+    with e.each_use():
+        low = linear(e, x, "adapter_in", rows, width, m.adapter_rank)
+        high = linear(e, low, "adapter_out", rows, m.adapter_rank, 2 * m.width)
+    return add(e, up, high, rows, 2 * m.width)
 
 
 def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
@@ -39,7 +50,8 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     routed = share(times(rows, m.top_k, m.spread), held, m.experts)
     inner = m.width * (2 if m.gated else 1)
     with e.inside("experts"):
-        up = _grouped(e, m, x, "gate_up_proj" if m.gated else "up_proj", routed, hidden, inner)
+        chosen = e.tensor((routed, hidden), e.tensors[x].dtype)  # rows sorted by expert
+        up = _grouped(e, m, chosen, "gate_up_proj" if m.gated else "up_proj", routed, hidden, inner)
         down = e.view(up, (routed, m.width))
         out = _grouped(e, m, down, "down_proj", routed, m.width, hidden)
     out = e.view(out, (rows, hidden))
@@ -47,7 +59,12 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
         with e.inside("shared_expert"):
             shared = mlp(
                 e,
-                Mlp(width=m.shared_width, gated=m.gated, activation=m.activation),
+                Mlp(
+                    width=m.shared_width,
+                    gated=m.gated,
+                    activation=m.activation,
+                    fused=m.shared_fused,
+                ),
                 x,
                 rows,
                 hidden,
@@ -72,7 +89,7 @@ def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> None:
     weights, chosen = e.activation(rows, m.top_k), e.activation(rows, m.top_k, "int32")
     inputs = [scores]
     if m.correction_bias:
-        inputs.append(e.weight("correction_bias", (m.experts,), "fp32"))
+        inputs.append(e.buffer("correction_bias", (m.experts,), "fp32"))
     e.op(
         "sort",
         tuple(inputs),
@@ -89,8 +106,7 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
     p = e.precisions
     held = m.experts if m.held is None else m.held
     with e.inside(name):
-        matrix = e.weight("weight", (held, k, n), p.of("experts"))
-        inputs = [x, matrix]
+        inputs = [x, e.weight("weight", (held, k, n), p.of("experts"))]
         if p.scales(k, n) and p.experts is None:
             inputs.append(e.buffer("scales", (held, p.scales(k, n)), p.scale))
         if m.bias:
@@ -103,9 +119,9 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
             attrs["expert_inputs"] = len(inputs) - 1
         if e.routing_skew:
             attrs["routing_skew"] = e.routing_skew
+        inputs.append(e.tensor((held,), "int32", name="offsets"))
         out = e.activation(rows, n)
-        # Of a device's experts as many are touched as of all: the share does not depend on how
-        # many it holds.
+        # Of a device's experts the same share is touched as of all, however many it holds.
         e.op(
             "grouped_matmul",
             tuple(inputs),
@@ -115,7 +131,7 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
             k=k,
             experts=m.experts,
             top_k=m.top_k,
-            tokens=times(_tokens(e), m.spread),
+            tokens=plus(*(group.tokens for group in e.groups)),
             attrs=attrs,
         )
     return out
@@ -127,9 +143,3 @@ def _epilogue(m: Mixture, *, first: bool) -> dict[str, bool | int | float | str]
         return {"combine": True}
     function = _GATED.get(m.activation, "swiglu") if m.gated else m.activation
     return {"activation": function, "gated": m.gated}
-
-
-def _tokens(e: Emitter) -> Dim:
-    from gambrel.llm.dims import plus
-
-    return plus(*(group.tokens for group in e.groups))

@@ -9,8 +9,15 @@ from typing import Any, Final
 from gambrel.llm.blocks.attention import Memory, attention, cross_attention
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.feed_forward import mixture, mlp
+from gambrel.llm.blocks.latent import latent_attention
 from gambrel.llm.blocks.linear import linear
 from gambrel.llm.blocks.norms import add, add_norm, norm
+from gambrel.llm.blocks.recurrent import (
+    linear_attention,
+    selective_scan,
+    short_convolution,
+    state_space_dual,
+)
 from gambrel.llm.spec import (
     Attention,
     FeedForward,
@@ -48,6 +55,11 @@ class Stream:
 
 MIXERS: Final[dict[type, Callable[[Emitter, Any, Index, Dim, int], Index]]] = {
     Attention: attention,
+    LatentAttention: latent_attention,
+    SelectiveScan: selective_scan,
+    StateSpaceDual: state_space_dual,
+    LinearAttention: linear_attention,
+    ShortConvolution: short_convolution,
 }
 _NAMES: Final[dict[type, str]] = {
     Attention: "attention",
@@ -85,7 +97,8 @@ def run_layer(e: Emitter, layer: Layer, x: Index, s: Stream) -> Index:
     if delta is None:
         return x
     if layer.linear:
-        delta = linear(e, delta, "linear", s.rows, s.hidden, s.hidden)
+        with e.each_use():
+            delta = linear(e, delta, "linear", s.rows, s.hidden, s.hidden)
     if layer.residual_norms:
         return add_norm(
             e,

@@ -1,0 +1,203 @@
+"""Multi-head latent attention: expanded for many new tokens, absorbed for a few."""
+
+from __future__ import annotations
+
+from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.blocks.linear import linear, product_attrs
+from gambrel.llm.blocks.norms import norm
+from gambrel.llm.dims import is_number, plus, times
+from gambrel.llm.spec import LatentAttention
+from gambrel.llm.step import Group
+from gambrel.workload import Dim, Role
+
+
+def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int) -> Index:
+    """Attention over a compressed cache of one latent and one rotated key a position.
+
+    Expanded: keys and values of all positions are projected from the latent, then ordinary
+    attention with ``heads`` key heads. Absorbed: queries are multiplied into the latent space, all
+    heads attend to the one latent, and its weighted sums are projected to values. The first does
+    less work for many new tokens, the second does not touch old positions but once.
+    """
+    q = _queries(e, a, x, rows, hidden)
+    caches = tuple(
+        e.cache("latent_cache", times(g.count, g.context), a.kv_elements) for g in e.groups
+    )
+    _compress(e, a, x, rows, hidden, caches)
+    out = e.activation(rows, a.heads * a.v_head_dim)
+    start: Dim = 0
+    for group, cache in zip(e.groups, caches, strict=True):
+        run = _absorbed if is_absorbed(e, group) else _expanded
+        run(e, a, group, q, cache, out, start)
+        start = plus(start, group.tokens)
+    return linear(e, out, "o_proj", rows, a.heads * a.v_head_dim, hidden)
+
+
+def is_absorbed(e: Emitter, group: Group) -> bool:
+    """Whether a group runs absorbed: as asked, else where it has one new token a sequence."""
+    if e.absorbed is not None:
+        return e.absorbed
+    return is_number(group.new_tokens) and group.new_tokens <= 1
+
+
+def _queries(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int) -> Index:
+    width = a.heads * a.head_dim
+    if a.q_lora_rank is None:
+        return linear(e, x, "q_proj", rows, hidden, width)
+    low = linear(e, x, "q_a_proj", rows, hidden, a.q_lora_rank, bias=a.qkv_bias)
+    low = norm(e, low, "q_a_norm", rows, a.q_lora_rank, "rms_norm")
+    return linear(e, low, "q_b_proj", rows, a.q_lora_rank, width)
+
+
+def _compress(
+    e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int, caches: tuple[Index, ...]
+) -> None:
+    low = linear(e, x, "kv_a_proj", rows, hidden, a.kv_elements, bias=a.qkv_bias)
+    latent = e.view(low, (rows, a.kv_lora_rank))
+    with e.inside("kv_a_norm"):
+        weight = e.weight("weight", (a.kv_lora_rank,))
+        written = tuple(
+            e.view(cache, (group.tokens, a.kv_elements))
+            for cache, group in zip(caches, e.groups, strict=True)
+        )
+        e.op(
+            "normalization",
+            (latent, weight),
+            written,
+            name="rms_norm",
+            elements=times(rows, a.kv_lora_rank),
+            groups=rows,
+            attrs={"function": "rms_norm", "statistics": True, "affine": True},
+        )
+
+
+def _expansion(e: Emitter, a: LatentAttention) -> Index:
+    """The matrix from the latent to keys and values of all heads."""
+    with e.inside("kv_b_proj"):
+        p = e.precisions
+        width = a.heads * (a.nope_head_dim + a.v_head_dim)
+        return e.weight("weight", (width, a.kv_lora_rank), p.weights)
+
+
+def _expanded(
+    e: Emitter,
+    a: LatentAttention,
+    group: Group,
+    q: Index,
+    cache: Index,
+    out: Index,
+    start: Dim,
+) -> None:
+    positions = times(group.count, group.context)
+    width = a.heads * (a.nope_head_dim + a.v_head_dim)
+    latents = e.view(cache, (positions, a.kv_lora_rank))
+    expanded = linear(
+        e, latents, "kv_b_proj", positions, a.kv_lora_rank, width, weight=_expansion(e, a)
+    )
+    # The rotated key is one for all heads; kernels read it beside each head's own part.
+    key = e.tensor(
+        (positions, a.heads * a.head_dim),
+        e.tensors[expanded].dtype,
+        storage=e.tensors[expanded].storage,
+    )
+    value = e.view(expanded, (positions, a.heads * a.v_head_dim), a.heads * a.nope_head_dim)
+    _kernel(
+        e,
+        a,
+        group,
+        (q, key, value, out),
+        start,
+        kv_heads=a.heads,
+        head_dim=a.head_dim,
+        v_head_dim=a.v_head_dim,
+    )
+
+
+def _absorbed(
+    e: Emitter,
+    a: LatentAttention,
+    group: Group,
+    q: Index,
+    cache: Index,
+    out: Index,
+    start: Dim,
+) -> None:
+    rows = group.tokens
+    matrix = _expansion(e, a)
+    query = e.activation(rows, a.heads * a.kv_elements)
+    own = e.view(q, (rows, a.heads * a.nope_head_dim), times(start, a.heads * a.head_dim))
+    _per_head(e, a, "absorb_key", matrix, own, query, rows, a.nope_head_dim, a.kv_lora_rank, 0)
+    mixed = e.activation(rows, a.heads * a.kv_lora_rank)
+    _kernel(
+        e,
+        a,
+        group,
+        (query, cache, cache, mixed),
+        0,
+        kv_heads=1,
+        head_dim=a.kv_elements,
+        v_head_dim=a.kv_lora_rank,
+    )
+    result = e.view(out, (rows, a.heads * a.v_head_dim), times(start, a.heads * a.v_head_dim))
+    offset = a.heads * a.nope_head_dim * a.kv_lora_rank
+    _per_head(
+        e, a, "absorb_value", matrix, mixed, result, rows, a.kv_lora_rank, a.v_head_dim, offset
+    )
+
+
+def _per_head(
+    e: Emitter,
+    a: LatentAttention,
+    name: str,
+    matrix: Index,
+    x: Index,
+    out: Index,
+    rows: Dim,
+    k: int,
+    n: int,
+    offset: int,
+) -> None:
+    """One product a head with its part of the expansion."""
+    with e.inside(name):
+        whole = e.tensors[matrix]
+        part = e.tensor(
+            (a.heads, k, n),
+            whole.dtype,
+            storage=whole.storage,
+            offset=offset,
+            role=Role.WEIGHT,
+            name=whole.name,
+            copies=whole.copies,
+        )
+        attrs = product_attrs(e, x, whole.dtype, "weights")
+        e.op("matmul", (x, part), (out,), name="bmm", b=a.heads, m=rows, n=n, k=k, attrs=attrs)
+
+
+def _kernel(
+    e: Emitter,
+    a: LatentAttention,
+    group: Group,
+    tensors: tuple[Index, Index, Index, Index],
+    start: Dim,
+    *,
+    kv_heads: int,
+    head_dim: int,
+    v_head_dim: int,
+) -> None:
+    q, key, value, out = tensors
+    rows = group.tokens
+    query = e.view(q, (rows, a.heads * head_dim), times(start, a.heads * head_dim))
+    result = e.view(out, (rows, a.heads * v_head_dim), times(start, a.heads * v_head_dim))
+    e.op(
+        "attention",
+        (query, key, value),
+        (result,),
+        batch=group.count,
+        heads=a.heads,
+        kv_heads=kv_heads,
+        q_len=group.new_tokens,
+        kv_len=group.context,
+        head_dim=head_dim,
+        v_head_dim=v_head_dim,
+        attrs={"causal": a.causal and group.new_tokens != 1, "rotary_dim": a.rope_head_dim},
+    )

@@ -1,0 +1,1 @@
+"""Encoders and encoder-decoders: BERT and its relatives, T5, Whisper, vision transformers."""

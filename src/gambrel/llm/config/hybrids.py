@@ -1,0 +1,399 @@
+"""State-space models and hybrids: Mamba, Jamba, Zamba, Bamba, Falcon-H1, Nemotron-H, Qwen3-Next."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gambrel.errors import CaptureError
+from gambrel.llm.config.common import (
+    activation,
+    attention,
+    biased,
+    decoder,
+    gated_mlp,
+    pattern,
+    uniform,
+)
+from gambrel.llm.config.families import family
+from gambrel.llm.config.fields import Fields
+from gambrel.llm.config.mixtures import routed, sparse_layers
+from gambrel.llm.spec import (
+    FeedForward,
+    Layer,
+    LayerGroup,
+    LinearAttention,
+    Mixer,
+    Mlp,
+    ModelSpec,
+    SelectiveScan,
+    ShortConvolution,
+    StateSpaceDual,
+)
+
+
+@family("mamba", "falcon_mamba")
+def mamba(f: Fields) -> ModelSpec:
+    """Mamba 1: a scan in every layer, no feed-forward."""
+    layer = Layer(
+        mixer=_scan(f, "state_size", "conv_kernel", "time_step_rank", "expand", bias="use_bias")
+    )
+    return decoder(f, uniform(f, layer), tied=f.flag("tie_word_embeddings", default=True))
+
+
+def _scan(
+    f: Fields, state: str, kernel: str, rank: str, expand: str, *, bias: str, norms: bool = False
+) -> SelectiveScan:
+    hidden = f.hidden
+    channels = f.optional("intermediate_size") if rank == "time_step_rank" else None
+    given = f.raw(rank)
+    return SelectiveScan(
+        channels=channels or f.whole(expand, default=2) * hidden,
+        state=f.whole(state, default=16),
+        conv_kernel=f.whole(kernel, default=4),
+        dt_rank=-(-hidden // 16) if given in (None, "auto") else f.whole(rank),
+        bias=f.flag(bias, default=False),
+        conv_bias=f.flag("use_conv_bias", "mamba_conv_bias", default=True),
+        inner_norms=norms,
+    )
+
+
+@family("mamba2")
+def mamba2(f: Fields) -> ModelSpec:
+    """Mamba 2: a chunked scan in every layer."""
+    mixer = _dual(
+        f,
+        heads="num_heads",
+        head_dim="head_dim",
+        state="state_size",
+        groups="n_groups",
+        kernel="conv_kernel",
+        chunk="chunk_size",
+        defaults={"head_dim": 64, "num_heads": 128, "state_size": 128, "n_groups": 8},
+    )
+    inner = f.whole("expand", default=2) * f.hidden
+    if mixer.channels != inner:
+        raise CaptureError(
+            f"the configuration has num_heads * head_dim = {mixer.channels} and expand * "
+            f"hidden_size = {inner}; they are equal in a mamba2 model."
+        )
+    return decoder(f, uniform(f, Layer(mixer=mixer)))
+
+
+def _dual(
+    f: Fields,
+    *,
+    heads: str,
+    head_dim: str,
+    state: str,
+    groups: str,
+    kernel: str,
+    chunk: str,
+    defaults: dict[str, Any] | None = None,
+    **changes: Any,
+) -> StateSpaceDual:
+    f = f.with_defaults(**(defaults or {}))
+    count = f.whole(heads)
+    shared = f.whole(groups, default=1)
+    if count % shared:
+        f.refuse((groups,), shared, f"a divisor of {heads}={count}")
+    fields: dict[str, Any] = {
+        "bias": f.flag("use_bias", "mamba_proj_bias", default=False),
+        "conv_bias": f.flag("use_conv_bias", "mamba_conv_bias", default=True),
+    }
+    return StateSpaceDual(
+        heads=count,
+        head_dim=f.whole(head_dim),
+        state=f.whole(state),
+        groups=shared,
+        conv_kernel=f.whole(kernel, default=4),
+        chunk=f.whole(chunk, default=256),
+        **{**fields, **changes},
+    )
+
+
+@family("jamba")
+def jamba(f: Fields) -> ModelSpec:
+    """Jamba: attention in every eighth layer, a mixture in every other."""
+    mixer = _scan(
+        f,
+        "mamba_d_state",
+        "mamba_d_conv",
+        "mamba_dt_rank",
+        "mamba_expand",
+        bias="mamba_proj_bias",
+        norms=True,
+    )
+    mixture = routed(f, ("num_experts",), f.inner)
+    attends = (
+        f.whole("attn_layer_period", default=8),
+        f.whole("attn_layer_offset", default=4, least=0),
+    )
+    mixes = (
+        f.whole("expert_layer_period", default=2),
+        f.whole("expert_layer_offset", default=1, least=0),
+    )
+    layers = []
+    for i in range(f.layers):
+        full = i % attends[0] == attends[1]
+        sparse = i % mixes[0] == mixes[1] and mixture.experts > 1
+        name = f"{'attention' if full else 'mamba'}_{'moe' if sparse else 'mlp'}"
+        layers.append(
+            (
+                name,
+                Layer(
+                    mixer=attention(f, rope=False) if full else mixer,
+                    feed_forward=mixture if sparse else gated_mlp(f),
+                ),
+            )
+        )
+    return decoder(f, pattern(layers))
+
+
+_BAMBA: Final[dict[str, Any]] = {
+    "heads": "mamba_n_heads",
+    "head_dim": "mamba_d_head",
+    "state": "mamba_d_state",
+    "groups": "mamba_n_groups",
+    "kernel": "mamba_d_conv",
+    "chunk": "mamba_chunk_size",
+}
+
+
+def _bamba_mixer(f: Fields, **changes: Any) -> StateSpaceDual:
+    given = f.raw("mamba_d_head")
+    inner = f.optional("mamba_d_ssm") or f.whole("mamba_expand", default=2) * f.hidden
+    heads = f.whole("mamba_n_heads", default=128)
+    size = f.divided("mamba_expand * hidden_size", inner, "mamba_n_heads", heads)
+    if given not in (None, "auto") and given != size:
+        f.refuse(("mamba_d_head",), given, f"{size}, the inner width {inner} over {heads} heads")
+    defaults = {"mamba_n_heads": 128, "mamba_d_state": 256, "mamba_n_groups": 1}
+    fixed = Fields({**f.given, "mamba_d_head": size}, f.family, f.where, defaults)
+    return _dual(fixed, **_BAMBA, **changes)
+
+
+@family("bamba")
+def bamba(f: Fields) -> ModelSpec:
+    """Bamba: Mamba 2 with attention in the layers listed."""
+    mixer = _bamba_mixer(f)
+    full = f.wholes("attn_layer_indices") or ()
+    mlp = gated_mlp(f)
+    f = f.with_defaults(partial_rotary_factor=0.5)
+    layers: list[tuple[str, Layer]] = []
+    for i in range(f.layers):
+        mix: Mixer = attention(f, **biased(f)) if i in full else mixer
+        layers.append(("attention" if i in full else "mamba", Layer(mixer=mix, feed_forward=mlp)))
+    return decoder(f, pattern(layers))
+
+
+@family("granitemoehybrid")
+def granitemoehybrid(f: Fields) -> ModelSpec:
+    """Granite 4: Mamba 2 or attention, a shared expert and, in some sizes, routed ones."""
+    shared = f.whole("shared_intermediate_size")
+    experts = f.whole("num_local_experts", default=0, least=0, most=65_536)
+    feed: FeedForward = (
+        routed(f, ("num_local_experts",), f.inner, shared_width=shared, shared_fused=True)
+        if experts
+        else Mlp(width=shared, activation=activation(f), fused=True)
+    )
+    types = f.names("layer_types", "layers_block_type", count=f.layers) or ("mamba",) * f.layers
+    rope = f.text("position_embedding_type") == "rope"
+    mixer = _bamba_mixer(f) if "mamba" in types else None
+    layers: list[tuple[str, Layer]] = []
+    for kind in types:
+        mix: Mixer | None = mixer if kind == "mamba" else attention(f, rope=rope, **biased(f))
+        layers.append((kind, Layer(mixer=mix, feed_forward=feed)))
+    return decoder(f, pattern(layers), tied=f.flag("tie_word_embeddings", default=False))
+
+
+@family("falcon_h1")
+def falcon_h1(f: Fields) -> ModelSpec:
+    """Falcon-H1: attention and Mamba 2 side by side in every layer."""
+    mixer = _bamba_mixer(f, gated_norm=f.flag("mamba_rms_norm", default=False))
+    layer = Layer(mixer=mixer, beside=attention(f, **biased(f)), feed_forward=gated_mlp(f))
+    return decoder(f, uniform(f, layer))
+
+
+@family("nemotron_h")
+def nemotron_h(f: Fields) -> ModelSpec:
+    """Nemotron-H: each layer is one part: Mamba 2, attention, or a feed-forward network."""
+    text = f.text("hybrid_override_pattern")
+    types = f.names("layers_block_type", "layer_types")
+    kinds = types or tuple(
+        {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}.get(c, c) for c in text
+    )
+    if f.has("num_hidden_layers") and len(kinds) != f.layers:
+        raise CaptureError(
+            f"the configuration has num_hidden_layers={f.layers} and a hybrid_override_pattern of "
+            f"{len(kinds)} layers; they are equal in a nemotron_h model."
+        )
+    mixer = _dual(
+        f,
+        heads="mamba_num_heads",
+        head_dim="mamba_head_dim",
+        state="ssm_state_size",
+        groups="n_groups",
+        kernel="conv_kernel",
+        chunk="chunk_size",
+    )
+    f = f.with_defaults(head_dim=128)
+    parts = {
+        "mamba": lambda: Layer(mixer=mixer),
+        "attention": lambda: Layer(mixer=attention(f, rope=False, **biased(f))),
+        "mlp": lambda: Layer(
+            feed_forward=Mlp(
+                width=f.inner,
+                gated=False,
+                activation="relu",
+                bias=f.flag("mlp_bias", default=False),
+            )
+        ),
+        "moe": lambda: Layer(
+            feed_forward=routed(
+                f,
+                ("n_routed_experts",),
+                f.whole("moe_intermediate_size"),
+                gated=False,
+                activation="relu",
+                correction_bias=True,
+                shared_width=f.whole("moe_shared_expert_intermediate_size", default=0, least=0),
+            )
+        ),
+    }
+    for kind in kinds:
+        if kind not in parts:
+            f.refuse(("hybrid_override_pattern",), kind, "layers of M, *, - and E")
+    return decoder(f, pattern((kind, parts[kind]()) for kind in kinds))
+
+
+@family("qwen3_next")
+def qwen3_next(f: Fields) -> ModelSpec:
+    """Qwen3-Next: gated delta rule, full attention in every fourth layer, a mixture."""
+    f = f.with_defaults(head_dim=256, partial_rotary_factor=0.25)
+    linear = LinearAttention(
+        rule="gated_delta",
+        key_heads=f.whole("linear_num_key_heads"),
+        value_heads=f.whole("linear_num_value_heads"),
+        key_dim=f.whole("linear_key_head_dim"),
+        value_dim=f.whole("linear_value_head_dim"),
+        conv_kernel=f.whole("linear_conv_kernel_dim", default=4),
+    )
+    full = attention(f, gated=True, qk_norm="head", **biased(f))
+    mixture = routed(
+        f,
+        ("num_experts",),
+        f.whole("moe_intermediate_size"),
+        shared_gate=True,
+        shared_width=f.whole("shared_expert_intermediate_size"),
+    )
+    every = f.whole("full_attention_interval", default=4)
+    types = f.names("layer_types", count=f.layers) or tuple(
+        "full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(f.layers)
+    )
+    layers: list[tuple[str, Layer]] = []
+    for kind, sparse in zip(types, sparse_layers(f), strict=True):
+        mix: Mixer = full if kind == "full_attention" else linear
+        layers.append((kind, Layer(mixer=mix, feed_forward=mixture if sparse else gated_mlp(f))))
+    return decoder(f, pattern(layers))
+
+
+@family("lfm2", "lfm2_moe")
+def lfm2(f: Fields) -> ModelSpec:
+    """LFM2: short convolutions, attention in some layers."""
+    types = f.names("layer_types", count=f.layers)
+    full = f.wholes("full_attn_idxs")
+    kinds = types or tuple(
+        "full_attention" if full is None or i in full else "conv" for i in range(f.layers)
+    )
+    conv = ShortConvolution(
+        channels=f.hidden,
+        conv_kernel=f.whole("conv_L_cache", default=3),
+        bias=f.flag("conv_bias", default=False),
+    )
+    dense = Mlp(width=_lfm2_width(f))
+    leading = f.whole("num_dense_layers", default=0, least=0)
+    mixture: FeedForward = dense
+    if f.family == "lfm2_moe":
+        mixture = routed(
+            f,
+            ("num_experts",),
+            f.whole("moe_intermediate_size"),
+            correction_bias=f.flag("use_expert_bias", default=True),
+        )
+    layers: list[tuple[str, Layer]] = []
+    for i, kind in enumerate(kinds):
+        mix: Mixer = attention(f, qk_norm="head") if kind == "full_attention" else conv
+        layers.append((kind, Layer(mixer=mix, feed_forward=dense if i < leading else mixture)))
+    return decoder(
+        f, pattern(layers), tied=f.flag("tie_word_embeddings", "tie_embedding", default=True)
+    )
+
+
+def _lfm2_width(f: Fields) -> int:
+    """The file's width is adjusted: two thirds, times a factor, up to a multiple."""
+    width = f.whole("intermediate_size", "block_ff_dim")
+    if not f.flag("block_auto_adjust_ff_dim", default=f.family == "lfm2"):
+        return width
+    width = int(int(2 * width / 3) * f.number("block_ffn_dim_multiplier", default=1.0))
+    multiple = f.whole("block_multiple_of", default=256)
+    return multiple * -(-width // multiple)
+
+
+@family("zamba2")
+def zamba2(f: Fields) -> ModelSpec:
+    """Zamba 2: Mamba 2 layers; now and then a transformer block whose weights are shared."""
+    types = f.names("layers_block_type", "layer_types", count=f.layers)
+    hybrid = f.wholes("hybrid_layer_ids")
+    kinds = types or tuple("hybrid" if hybrid and i in hybrid else "mamba" for i in range(f.layers))
+    hidden = f.hidden
+    inner = f.whole("mamba_expand", default=2) * hidden
+    heads = f.whole("n_mamba_heads", default=8)
+    size = f.divided("mamba_expand * hidden_size", inner, "n_mamba_heads", heads)
+    fixed = Fields(
+        {**f.given, "n_mamba_heads": heads, "mamba_headdim": size},
+        f.family,
+        f.where,
+        {"mamba_d_state": 64, "mamba_ngroups": 1},
+    )
+    mixer = _dual(
+        fixed,
+        heads="n_mamba_heads",
+        head_dim="mamba_headdim",
+        state="mamba_d_state",
+        groups="mamba_ngroups",
+        kernel="mamba_d_conv",
+        chunk="chunk_size",
+    )
+    count = kinds.count("hybrid")
+    if not count:
+        return decoder(f, uniform(f, Layer(mixer=mixer)), tied=_tied(f))
+    head = f.optional("attention_head_dim") or 2 * hidden // f.heads
+    adapted = f.flag("use_shared_mlp_adapter", default=True)
+    if f.flag("use_shared_attention_adapter", default=False):
+        f.refuse(("use_shared_attention_adapter",), True, "false, or a capture of the model")
+    shared = Layer(
+        mixer=attention(
+            f,
+            head_dim=head,
+            input_hidden=2 * hidden,
+            rope=f.flag("use_mem_rope", default=False),
+            rotary_dim=None,
+        ),
+        feed_forward=Mlp(
+            width=f.inner,
+            activation="gelu",
+            fused=True,
+            adapter_rank=f.whole("adapter_rank", default=128) if adapted else 0,
+        ),
+        norm_hidden=2 * hidden,
+        linear=True,
+    )
+    blocks = min(f.whole("num_mem_blocks", default=1), count)
+    groups = (
+        LayerGroup(layer=Layer(mixer=mixer), count=f.layers, name="mamba"),
+        LayerGroup(layer=shared, count=count, distinct=blocks, name="shared"),
+    )
+    return decoder(f, groups, tied=_tied(f))
+
+
+def _tied(f: Fields) -> bool:
+    return f.flag("tie_word_embeddings", default=True)

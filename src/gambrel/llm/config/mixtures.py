@@ -1,0 +1,276 @@
+"""Mixtures of experts: Mixtral, Qwen, OLMoE, Phi, Granite, DeepSeek, gpt-oss, MiniMax, Llama 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gambrel.llm.config.common import (
+    activation,
+    attention,
+    biased,
+    check_choice,
+    decoder,
+    gated_mlp,
+    pattern,
+    uniform,
+)
+from gambrel.llm.config.dense import layer_types
+from gambrel.llm.config.families import family
+from gambrel.llm.config.fields import LIMITS, Fields
+from gambrel.llm.spec import (
+    Attention,
+    FeedForward,
+    LatentAttention,
+    Layer,
+    Mixture,
+    Mlp,
+    ModelSpec,
+)
+
+
+def routed(f: Fields, experts_names: tuple[str, ...], width: int, **changes: Any) -> Mixture:
+    """A mixture whose number of experts has one of these names."""
+    experts = f.whole(*experts_names, most=LIMITS["experts"])
+    top_k = f.whole(
+        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts", "moe_k"
+    )
+    check_choice(f, experts, top_k)
+    fields: dict[str, Any] = {"activation": activation(f), **changes}
+    return Mixture(experts=experts, top_k=top_k, width=width, **fields)
+
+
+@family("mixtral")
+def mixtral(f: Fields) -> ModelSpec:
+    """Mixtral."""
+    layer = Layer(
+        mixer=attention(f, window=f.optional("sliding_window")),
+        feed_forward=routed(f, ("num_local_experts",), f.inner),
+    )
+    return decoder(f, uniform(f, layer))
+
+
+@family("minimax_m2")
+def minimax_m2(f: Fields) -> ModelSpec:
+    """MiniMax M2: norms over whole queries and keys, part of each head rotated."""
+    rotary = f.optional("rotary_dim")
+    mixture = routed(f, ("num_local_experts",), f.inner, correction_bias=True)
+    layer = Layer(
+        mixer=attention(f, qk_norm="full", **({"rotary_dim": rotary} if rotary else {})),
+        feed_forward=mixture,
+    )
+    return decoder(f, uniform(f, layer))
+
+
+@family("phimoe")
+def phimoe(f: Fields) -> ModelSpec:
+    """Phi 3.5 MoE: layer norms, a bias of the head."""
+    layer = Layer(
+        mixer=attention(f, window=f.optional("sliding_window"), **biased(f)),
+        feed_forward=routed(f, ("num_local_experts",), f.inner),
+        norm="layer_norm",
+        norm_bias=True,
+    )
+    return decoder(
+        f,
+        uniform(f, layer),
+        final_norm="layer_norm",
+        norm_bias=True,
+        head_bias=f.flag("lm_head_bias", default=False),
+    )
+
+
+@family("olmoe")
+def olmoe(f: Fields) -> ModelSpec:
+    """OLMoE: norms over whole queries and keys."""
+    layer = Layer(
+        mixer=attention(f, qk_norm="full", **biased(f)),
+        feed_forward=routed(f, ("num_experts",), f.inner),
+    )
+    return decoder(f, uniform(f, layer))
+
+
+@family("qwen2_moe")
+def qwen2_moe(f: Fields) -> ModelSpec:
+    """Qwen 1.5 and 2 MoE: a shared expert behind a gate."""
+    shared = f.whole("shared_expert_intermediate_size")
+    mixture = routed(
+        f, ("num_experts",), f.whole("moe_intermediate_size"), shared_width=shared, shared_gate=True
+    )
+    return _sparse_steps(
+        f, attention(f, qkv_bias="qkv" if f.flag("qkv_bias", default=True) else ""), mixture
+    )
+
+
+@family("qwen3_moe")
+def qwen3_moe(f: Fields) -> ModelSpec:
+    """Qwen 3 MoE: norms of heads."""
+    mixture = routed(f, ("num_experts", "num_local_experts"), f.whole("moe_intermediate_size"))
+    return _sparse_steps(f, attention(f, qk_norm="head", **biased(f)), mixture)
+
+
+def sparse_layers(f: Fields) -> tuple[bool, ...]:
+    """Which layers have a mixture: every n-th, but for those listed as dense."""
+    step = f.whole("decoder_sparse_step", default=1)
+    dense = f.wholes("mlp_only_layers") or ()
+    return tuple(i not in dense and (i + 1) % step == 0 for i in range(f.layers))
+
+
+def _sparse_steps(f: Fields, mixer: Attention, mixture: Mixture) -> ModelSpec:
+    layers = [
+        (
+            "moe_layers" if sparse else "dense_layers",
+            Layer(mixer=mixer, feed_forward=mixture if sparse else gated_mlp(f)),
+        )
+        for sparse in sparse_layers(f)
+    ]
+    return decoder(f, pattern(layers))
+
+
+@family("granitemoe", "granitemoeshared")
+def granitemoe(f: Fields) -> ModelSpec:
+    """Granite 3 MoE: with a shared expert or without."""
+    shared = f.whole("shared_intermediate_size", default=0, least=0)
+    layer = Layer(
+        mixer=attention(f, **biased(f)),
+        feed_forward=routed(
+            f, ("num_local_experts",), f.inner, shared_width=shared, shared_fused=True
+        ),
+    )
+    return decoder(f, uniform(f, layer))
+
+
+@family("glm4_moe")
+def glm4_moe(f: Fields) -> ModelSpec:
+    """GLM 4.5: leading dense layers, shared experts, half of each head rotated."""
+    width = f.whole("moe_intermediate_size")
+    mixture = routed(
+        f,
+        ("n_routed_experts",),
+        width,
+        correction_bias=True,
+        shared_width=width * f.whole("n_shared_experts", default=1, least=0),
+    )
+    mixer = attention(
+        f.with_defaults(partial_rotary_factor=0.5),
+        qkv_bias="qkv" if f.flag("attention_bias", default=False) else "",
+        qk_norm="head" if f.flag("use_qk_norm", default=False) else "",
+    )
+    return _leading_dense(f, Layer(mixer=mixer), mixture)
+
+
+@family("dots1")
+def dots1(f: Fields) -> ModelSpec:
+    """dots.llm1: leading dense layers, shared experts, norms of heads."""
+    width = f.whole("moe_intermediate_size")
+    mixture = routed(
+        f,
+        ("n_routed_experts",),
+        width,
+        correction_bias=True,
+        shared_width=width * f.whole("n_shared_experts", default=1, least=0),
+    )
+    return _leading_dense(f, Layer(mixer=attention(f, qk_norm="head", **biased(f))), mixture)
+
+
+def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
+    """The first layers dense, the others with a mixture."""
+    from msgspec.structs import replace
+
+    dense = f.whole("first_k_dense_replace", default=0, least=0, most=f.layers)
+    step = f.whole("moe_layer_freq", default=1)
+    mlp: FeedForward = gated_mlp(f)
+    layers = [
+        ("moe_layers", replace(layer, feed_forward=mixture))
+        if i >= dense and i % step == 0
+        else ("dense_layers", replace(layer, feed_forward=mlp))
+        for i in range(f.layers)
+    ]
+    return decoder(f, pattern(layers))
+
+
+@family("deepseek_v2", "deepseek_v3", "kimi_k2")
+def deepseek(f: Fields) -> ModelSpec:
+    """DeepSeek V2, V3, R1, Kimi K2: latent attention, shared and routed experts."""
+    from msgspec.structs import replace
+
+    q_rank = f.raw("q_lora_rank")
+    mixer = LatentAttention(
+        heads=f.heads,
+        q_lora_rank=None if q_rank is None else f.whole("q_lora_rank"),
+        kv_lora_rank=f.whole("kv_lora_rank"),
+        nope_head_dim=f.whole("qk_nope_head_dim"),
+        rope_head_dim=f.whole("qk_rope_head_dim"),
+        v_head_dim=f.whole("v_head_dim"),
+        qkv_bias=f.flag("attention_bias", default=False),
+    )
+    if not f.has("n_routed_experts"):
+        return decoder(f, uniform(f, Layer(mixer=mixer, feed_forward=gated_mlp(f))))
+    width = f.whole("moe_intermediate_size")
+    mixture = routed(
+        f,
+        ("n_routed_experts",),
+        width,
+        correction_bias=f.family != "deepseek_v2",
+        shared_width=width * f.whole("n_shared_experts", default=0, least=0),
+    )
+    spec = _leading_dense(f, Layer(mixer=mixer), mixture)
+    extra = f.whole("num_nextn_predict_layers", default=0, least=0, most=100)
+    if extra:
+        layer = Layer(mixer=mixer, feed_forward=mixture)
+        spec = replace(spec, mtp=extra, mtp_layer=layer)
+    return spec
+
+
+@family("gpt_oss")
+def gpt_oss(f: Fields) -> ModelSpec:
+    """gpt-oss: sinks, biases, windows in every other layer."""
+    f = f.with_defaults(head_dim=64, sliding_window=128)
+    mixture = routed(f, ("num_local_experts", "num_experts"), f.inner, bias=True, router_bias=True)
+    bias = f.flag("attention_bias", default=True)
+    layers = [
+        (
+            kind,
+            Layer(
+                mixer=attention(
+                    f,
+                    sinks=True,
+                    qkv_bias="qkv" if bias else "",
+                    out_bias=bias,
+                    window=f.optional("sliding_window") if kind == "sliding_attention" else None,
+                ),
+                feed_forward=mixture,
+            ),
+        )
+        for kind in layer_types(f, every=2)
+    ]
+    return decoder(f, pattern(layers))
+
+
+@family("llama4_text")
+def llama4(f: Fields) -> ModelSpec:
+    """Llama 4: attention in chunks but for every fourth layer, a mixture in some or all layers."""
+    f = f.with_defaults(attention_chunk_size=8192)
+    no_rope = f.wholes("no_rope_layers")
+    every = f.whole("no_rope_layer_interval", default=4)
+    rotated = (
+        tuple(bool(v) for v in no_rope)
+        if no_rope
+        else tuple((i + 1) % every != 0 for i in range(f.layers))
+    )
+    step = f.whole("interleave_moe_layer_step", default=1)
+    sparse = f.wholes("moe_layers")
+    mixture = routed(f, ("num_local_experts",), f.inner, shared_width=f.inner)
+    dense = Mlp(width=f.whole("intermediate_size_mlp"), activation=activation(f))
+    layers = []
+    for i in range(f.layers):
+        moe = i in sparse if sparse is not None else (i + 1) % step == 0
+        mixer = attention(
+            f,
+            rope=rotated[i],
+            chunk=f.optional("attention_chunk_size") if rotated[i] else None,
+            qk_norm="free" if rotated[i] and f.flag("use_qk_norm", default=True) else "",
+            **biased(f),
+        )
+        name = ("moe" if moe else "dense") + ("_chunked" if rotated[i] else "_full")
+        layers.append((name, Layer(mixer=mixer, feed_forward=mixture if moe else dense)))
+    return decoder(f, pattern(layers))

@@ -1,0 +1,65 @@
+"""The one entrance: a parsed ``config.json`` → `ModelSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from gambrel.errors import CaptureError
+from gambrel.llm.config import dense, encoders, hybrids, mixtures, vision  # noqa: F401  # register
+from gambrel.llm.config.families import READERS
+from gambrel.llm.config.fields import Fields
+from gambrel.llm.config.quantization import quantization
+from gambrel.llm.spec import ModelSpec
+
+
+def is_known(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration's ``model_type`` has a closed form here."""
+    return config.get("model_type") in READERS
+
+
+def known_types() -> tuple[str, ...]:
+    """Every ``model_type`` that is read here."""
+    return tuple(sorted(READERS))
+
+
+def read_config(config: Mapping[str, Any], name: str = "") -> ModelSpec:
+    """The model that a configuration describes; no code of the file is ever run.
+
+    Args:
+        config: The content of a ``config.json``.
+        name: What to call the model; its ``model_type`` when empty.
+
+    Raises:
+        CaptureError: No ``model_type``, one without a closed form, or fields that are missing,
+            contradictory or absurd.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise CaptureError(
+            "the configuration has no 'model_type'; is it the config.json of a transformers model?"
+        )
+    reader = READERS.get(model_type)
+    if reader is None:
+        raise CaptureError(unknown_type(model_type))
+    fields = Fields(config, model_type)
+    try:
+        spec = reader(fields)
+    except (OverflowError, RecursionError) as error:
+        raise CaptureError(f"the configuration cannot be read: {error}.") from None
+    found = quantization(fields)
+    notes = spec.notes + ((found.note,) if found and found.note else ())
+    return replace(
+        spec, name=name or model_type, family=model_type, quantization=found, notes=notes
+    )
+
+
+def unknown_type(model_type: str) -> str:
+    """What to say of a ``model_type`` that has no closed form."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(model_type, READERS, n=3)
+    closest = f"; closest: {', '.join(near)}" if near else ""
+    return f"model type {model_type!r} has no closed form here{closest}."

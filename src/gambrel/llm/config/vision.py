@@ -1,0 +1,1 @@
+"""Vision-language models: a text decoder behind a vision tower."""
