@@ -109,12 +109,16 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     elif not again and own.hardware and not own.models and "DEVICE" in text:
         changes += [f"hardware={own.hardware[-1]}"]
     kept = []
-    if again and (not changes or re.search(r"\b(?:too|also|as well|plus|added?|both|and with)\b", text)):
+    if again and (
+        not changes or re.search(r"\b(?:too|also|as well|plus|added?|both|and with)\b", text)
+    ):
         kinds = {c.partition("=")[0] for c in changes}
         kept = [c for c in previous.changes if c.partition("=")[0] not in kinds]
     return replace(
         frame,
-        hardware=previous.hardware if changes[-1:] and changes[-1].startswith("hardware=") else frame.hardware,
+        hardware=previous.hardware
+        if changes[-1:] and changes[-1].startswith("hardware=")
+        else frame.hardware,
         precision=previous.precision,
         batch=own.batch if own.intent and own.batch else previous.batch,
         stack=previous.stack,

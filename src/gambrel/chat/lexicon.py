@@ -88,7 +88,9 @@ class Lexicon:
     def begins(self, text: str) -> bool:
         """Whether names of several models or devices begin with this."""
         key = plain(text)
-        return len(key) >= 3 and len({n.name for k, n in self._all().items() if k.startswith(key)}) > 1
+        return (
+            len(key) >= 3 and len({n.name for k, n in self._all().items() if k.startswith(key)}) > 1
+        )
 
     def _ranked(self, text: str) -> list[tuple[str, float]]:
         from rapidfuzz import fuzz, process

@@ -14,8 +14,12 @@ from gambrel.chat.vocabulary import corrected, is_known
 _LONGEST: Final = 6
 _WORD: Final = re.compile(r"[^\s,;?!()\"“”]+")
 _EDGE: Final = ".:'’`"
-_ARTICLES: Final = frozenset({"a", "an", "the", "at", "in", "on", "is", "for", "of", "to", "or", "and", "vs"})
-_UNIT_AHEAD: Final = re.compile(r"^\s*(?:ms|us|s|fps|w|gb|mb|tok\w*|images?|frames?|px|pixels?|k)\b")
+_ARTICLES: Final = frozenset(
+    {"a", "an", "the", "at", "in", "on", "is", "for", "of", "to", "or", "and", "vs"}
+)
+_UNIT_AHEAD: Final = re.compile(
+    r"^\s*(?:ms|us|s|fps|w|gb|mb|tok\w*|images?|frames?|px|pixels?|k)\b"
+)
 _COUNTED: Final = frozenset({"batch", "size", "bs", "context", "seq", "length", "of", "=", "len"})
 
 
@@ -66,6 +70,22 @@ def read(question: str) -> Reading:
     done.notes += done.found.notes
     _leftovers(done)
     return done
+
+
+def without_names(text: str) -> str:
+    """A text without the names of models and devices and without number formats, case kept."""
+    words = _words(text)
+    kept, at, i = [], 0, 0
+    while i < len(words):
+        size, _ = _exact(text.lower(), words, i, Reading())
+        if size:
+            kept.append(text[at : words[i].start])
+            at = words[i + size - 1].end
+        i += size or 1
+    return _FORMATS.sub(" ", "".join([*kept, text[at:]]))
+
+
+_FORMATS: Final = re.compile(r"\b(?:fp|bf|tf|int|w|a)\d+(?:a\d+)?\b", re.IGNORECASE)
 
 
 def _mark(text: str, step: object, done: Reading) -> str:
@@ -177,7 +197,11 @@ def _misspelt_name(text: str, words: list[_Word], i: int, done: Reading) -> tupl
 
 
 def _plain_word(word: str) -> bool:
-    return word.isupper() or is_known(word) or word in {"-", "+", "&", "/", "=", "<", ">", "<=", ">=", "|", "@", "≤"}
+    return (
+        word.isupper()
+        or is_known(word)
+        or word in {"-", "+", "&", "/", "=", "<", ">", "<=", ">=", "|", "@", "≤"}
+    )
 
 
 def _looks_like_name(text: str) -> bool:

@@ -77,14 +77,20 @@ def _weights(reading: Reading, previous: Frame | None) -> dict[str, float]:
         found.pop("what_if", None)
     if reading.found.limits and "check" in found:
         found.pop("what_if", None)
-    if reading.models or not find_term(reading.question) or (reading.devices and "explain" in found):
+    if (
+        reading.models
+        or not find_term(reading.question)
+        or (reading.devices and "explain" in found)
+    ):
         found.pop("explain", None)
     elif previous is not None and re.search(r"\b(?:the|its|it)\b", reading.text):
         found.pop("explain", None) if "explain" in found and found["explain"] < 5 else None
     elif "explain" in found:
         found["explain"] += 6
-    if "select" in found and len(reading.devices) == 1 and not re.search(
-        r"\b(?:best|which|what) DEVICE\b", reading.text
+    if (
+        "select" in found
+        and len(reading.devices) == 1
+        and not re.search(r"\b(?:best|which|what) DEVICE\b", reading.text)
     ):
         found["select"] -= 4
     return _of_catalog(found, reading, previous)
@@ -94,11 +100,16 @@ def _of_catalog(
     found: dict[str, float], reading: Reading, previous: Frame | None
 ) -> dict[str, float]:
     """Lists, devices and models: only where nothing asks about a model on a device."""
-    if reading.models or (reading.devices and not re.search(r"\b(?:list|know|support)", reading.text)):
+    if reading.models or (
+        reading.devices and not re.search(r"\b(?:list|know|support)", reading.text)
+    ):
         found.pop("devices", None)
         found.pop("models", None)
-    if "select" in found and "devices" in found and not reading.models and not (
-        previous and previous.models
+    if (
+        "select" in found
+        and "devices" in found
+        and not reading.models
+        and not (previous and previous.models)
     ):
         del found["select"]
     if "select" in found:
@@ -124,11 +135,18 @@ def _of_catalog(
 
 
 def _asks_about(text: str) -> bool:
-    return bool(re.search(r"\btell me|\binfo|\bdescribe|\bdetails|^show|^what is (?:an? )?MODEL", text))
+    return bool(
+        re.search(r"\btell me|\binfo|\bdescribe|\bdetails|^show|^what is (?:an? )?MODEL", text)
+    )
 
 
 def _superlative(text: str) -> bool:
-    return bool(re.search(r"\b(?:fastest|slowest|quickest|most (?:power |energy )?efficient|lowest|highest)\b", text))
+    return bool(
+        re.search(
+            r"\b(?:fastest|slowest|quickest|most (?:power |energy )?efficient|lowest|highest)\b",
+            text,
+        )
+    )
 
 
 def _several(reading: Reading) -> bool:
@@ -263,7 +281,9 @@ def _select(frame: Frame, reading: Reading) -> Frame | Unclear:
     if re.search(r"\b(?:lowest|least) power\b", reading.text):
         sort = ("power",)
     if not frame.limits and _superlative(reading.text):
-        return replace(frame, intent="compare", hardware=hardware or ("all",), metrics=sort or ("latency",))
+        return replace(
+            frame, intent="compare", hardware=hardware or ("all",), metrics=sort or ("latency",)
+        )
     return replace(frame, hardware=hardware, metrics=sort)
 
 
@@ -348,14 +368,49 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
         if not (frame.models and frame.hardware):
             return _nothing(frame, reading)
         frame = replace(frame, intent="bound")
+    frame = _one_or_several(frame)
+    if frame.intent not in _SEVERAL and _plural(frame):
+        return Unclear(reason=f"One {_plural(frame)} at a time, please; or ask to compare them.")
     missing = _missing(frame)
     if missing:
-        unknown = f"I did not understand {', '.join(map(repr, reading.words))}. " if reading.words else ""
+        unknown = (
+            f"I did not understand {', '.join(map(repr, reading.words))}. " if reading.words else ""
+        )
         return Unclear(reason=unknown + _ASK[missing[0]], partial=frame)
     notes = list(reading.notes)
     if reading.words:
         notes.append(f"Not used: {', '.join(reading.words)}.")
     return Understood(frame=frame, notes=tuple(notes))
+
+
+#: Questions that take several models, devices, formats or batches at once.
+_SEVERAL: Final = frozenset({"compare", "throughput", "models", "devices"})
+_COMPARABLE: Final = {
+    "latency": (), "throughput": ("throughput",), "power": ("power",), "energy": ("energy",),
+    "memory": ("memory",),
+}  # fmt: skip
+
+
+def _one_or_several(frame: Frame) -> Frame:
+    """A figure of several things is a comparison; a check of several devices is a selection."""
+    if frame.intent == "check" and len(frame.hardware) > 1:
+        return replace(frame, intent="select")
+    if frame.intent in _COMPARABLE and frame.intent != "throughput" and _plural(frame):
+        return replace(frame, intent="compare", metrics=_COMPARABLE[frame.intent])
+    return frame
+
+
+def _plural(frame: Frame) -> str:
+    """What the frame has several of; empty when one of each."""
+    given = {
+        "model": frame.models,
+        "device": frame.hardware,
+        "number format": frame.precision,
+        "batch": frame.batch,
+    }
+    if frame.intent == "select":
+        del given["device"], given["number format"]
+    return next((name for name, of in given.items() if len(of) > 1), "")
 
 
 def _nothing(frame: Frame, reading: Reading) -> Unclear:

@@ -43,6 +43,18 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
     return show([[rows], listed("Warnings", remarks, "warning")], options)
 
 
+def render_kinds(analysis: Analysis, options: Options | None = None) -> str:
+    """The sums by kind of op alone."""
+    options = options or Options()
+    return show([[_kinds(analysis, options.columns)]], options)
+
+
+def render_ops(analysis: Analysis, options: Options | None = None) -> str:
+    """The slowest ops alone, as many as ``options.top``."""
+    options = options or Options()
+    return show([_ops(analysis, options)], options)
+
+
 def _header(analysis: Analysis, options: Options) -> list[RenderableType]:
     width = options.columns
     right = verdict(analysis)

@@ -1,0 +1,269 @@
+"""Answers that judge, rank or change: check, select, compare, what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.chat.answers.base import Answer
+from gambrel.chat.commands import TOP, command_of
+from gambrel.chat.frame import Frame
+from gambrel.report.options import Options
+from gambrel.units import format_capacity, format_number, format_si
+
+if TYPE_CHECKING:
+    from gambrel.analysis.advise.check import Check
+    from gambrel.analysis.advise.compare import Comparison
+    from gambrel.analysis.advise.select import Candidate, Selection
+    from gambrel.analysis.advise.whatif import WhatIf
+
+
+def answer(frame: Frame, options: Options) -> Answer:
+    """Calls the function of the API that the frame asks for."""
+    return _BY_INTENT[frame.intent](frame, replace(options, top=TOP))
+
+
+def _several(frame: Frame) -> dict[str, Any]:
+    return {
+        "sizes": dict(frame.sizes),
+        "phase": frame.phase or None,
+        "stack": frame.stack or "eager",
+    }
+
+
+def _single(frame: Frame) -> dict[str, Any]:
+    return _several(frame) | {
+        "batch_size": frame.batch[0] if frame.batch else None,
+        "precision": frame.precision[0] if frame.precision else None,
+    }
+
+
+def _check(frame: Frame, options: Options) -> Answer:
+    from gambrel.advising import check
+    from gambrel.report.check import render, to_json
+
+    found = check(
+        frame.models[0],
+        frame.hardware[0],
+        **dict(frame.limits),  # type: ignore[arg-type]
+        **_single(frame),
+    )
+    return _helped(
+        Answer(
+            frame=frame,
+            sentence=_check_sentence(found),
+            body=render(found, options),
+            command=command_of(frame),
+            data=lambda: to_json(found),
+        ),
+        found,
+        options,
+    )
+
+
+def _helped(base: Answer, found: Check, options: Options) -> Answer:
+    """A MARGINAL verdict on time has no fixes: what would make room is what to change."""
+    from gambrel.chat.answers.of_analysis import advised
+
+    timed = {"latency", "throughput"} & {c.metric for c in found.constraints}
+    if found.verdict.value != "MARGINAL" or not timed:
+        return base
+    more = advised(replace(base.frame, intent="recommend", limits=()), options)
+    return replace(
+        base,
+        sentence=f"{base.sentence} {_room(found, more)}",
+        body=f"{base.body.rstrip()}\n\n{more.body}",
+        also=(more.command,),
+        extra=more.extra,
+    )
+
+
+def _room(found: Check, more: Answer) -> str:
+    """Single changes that bring the expected latency below its limit, fastest first."""
+    limit = next((c.limit for c in found.constraints if c.metric == "latency"), None)
+    if limit is None:
+        return f"To gain room: {more.sentence}"
+    after = {
+        r["change"]: r["latency_after_s"]
+        for r in more.extra["advice"]["recommendations"]
+        if len(r["changes"]) == 1 and r["latency_after_s"] <= limit
+    }
+    after = {c: t for c, t in after.items() if not c.startswith(("model=", "hardware="))}
+    if not after:
+        return "No single change of the catalogue brings the expected latency below the limit."
+    told = ", ".join(
+        f"{format_si(t, 's', 3)} with {c}" for c, t in sorted(after.items(), key=lambda i: i[1])[:3]
+    )
+    return f"The expected latency would be {told}."
+
+
+_VERDICTS: Final = {
+    "PASS": "Yes",
+    "MARGINAL": "Perhaps",
+    "FAIL": "No",
+    "UNKNOWN": "Not known",
+}
+
+
+def _check_sentence(found: Check) -> str:
+    from gambrel.report.check import limit_text, range_text, value_text
+
+    parts = []
+    for c in found.constraints:
+        spread = range_text(c.figure)
+        within = f" ({spread})" if spread else ""
+        gap = ""
+        if c.headroom is not None:
+            gap = f", {-c.headroom:.0%} beyond it" if c.headroom < 0 else f", {c.headroom:.0%} free"
+        parts.append(f"{limit_text(c)}: {c.verdict.value}, {value_text(c.figure)}{within}{gap}")
+    text = (
+        f"{_VERDICTS[found.verdict.value]}: {found.model} on {found.hardware}, {found.precision}. "
+    )
+    text += "; ".join(parts) + "."
+    if found.fixes:
+        fix = found.fixes[0]
+        text += f" With {' + '.join(fix.changes)} it would be {fix.verdict.value}."
+    return text
+
+
+def _select(frame: Frame, options: Options) -> Answer:
+    from gambrel.advising import select
+    from gambrel.report.select import render, to_json
+
+    asked = _single(frame) | {"precision": frame.precision or None}
+    found = select(
+        frame.models[0],
+        frame.hardware or None,
+        **dict(frame.limits),  # type: ignore[arg-type]
+        sort=frame.metrics[0] if frame.metrics else None,
+        **asked,
+    )
+    return Answer(
+        frame=frame,
+        sentence=_select_sentence(found),
+        body=render(found, options),
+        command=command_of(frame),
+        data=lambda: to_json(found),
+    )
+
+
+def _select_sentence(found: Selection) -> str:
+    limits = ", ".join(limit.text for limit in found.limits)
+    head = f"For {found.model} with {limits}: "
+    if found.meets:
+        names = ", ".join(_candidate(c, found) for c in found.meets[:3])
+        return (
+            f"{head}{len(found.meets)} devices meet all limits, best {found.sort} first: {names}."
+        )
+    if found.unknown:
+        names = ", ".join(_candidate(c, found) for c in found.unknown[:3])
+        return (
+            f"{head}no device is known to meet all limits. Of {len(found.unknown)} a needed figure "
+            f"is unknown, so none of them is a pass; the least open: {names}."
+        )
+    if found.near:
+        names = ", ".join(_candidate(c, found) for c in found.near[:3])
+        return f"{head}no device meets all limits; closest: {names}."
+    return f"{head}no device meets all limits, nor comes within 25 % of them."
+
+
+def _candidate(c: Candidate, found: Selection) -> str:
+    from gambrel.report.check import value_text
+
+    metrics = dict.fromkeys((*(x.metric for x in found.limits), found.sort))
+    told = ", ".join(f"{m} {value_text(c.row.figures[m])}" for m in metrics if m in c.row.figures)
+    return f"{c.row.hardware} ({told}; {c.verdict.value})"
+
+
+def _compare(frame: Frame, options: Options) -> Answer:
+    from gambrel.advising import compare
+    from gambrel.report.compare import render, to_json
+
+    command = command_of(frame)
+    metrics = {}
+    if "--metric" in command:
+        metrics = {"metric": tuple(command[command.index("--metric") + 1].split(","))}
+    found = compare(
+        frame.models,
+        None if frame.hardware == ("all",) else frame.hardware,
+        precision=frame.precision or None,
+        batch_size=frame.batch or None,
+        **metrics,  # type: ignore[arg-type]
+        **_several(frame),
+    )
+    return Answer(
+        frame=frame,
+        sentence=_compare_sentence(found),
+        body=render(found, options),
+        command=command,
+        data=lambda: to_json(found),
+    )
+
+
+def _compare_sentence(found: Comparison) -> str:
+    from gambrel.report.check import range_text, value_text
+
+    metric = found.metrics[0]
+    told = []
+    for row in found.rows[:4]:
+        figure = row.figures[metric]
+        spread = range_text(figure)
+        batch = f", batch {row.sizes['batch']}" if "batch" in row.sizes else ""
+        fits = "; does NOT fit" if row.fits is False else ""
+        within = f" ({spread})" if spread else ""
+        told.append(
+            f"{row.model} on {row.hardware} in {row.precision}{batch}: {metric} "
+            f"{value_text(figure)}{within}{fits}"
+        )
+    if len(found.rows) == 1:
+        return f"{told[0]}."
+    return f"Best {metric} first. {'; '.join(told)}."
+
+
+def _what_if(frame: Frame, options: Options) -> Answer:
+    from gambrel.advising import what_if
+    from gambrel.report.whatif import render, to_json
+
+    found = what_if(frame.models[0], frame.hardware[0], list(frame.changes), **_single(frame))
+    return Answer(
+        frame=frame,
+        sentence=_what_if_sentence(found),
+        body=render(found, options),
+        command=command_of(frame),
+        data=lambda: to_json(found),
+    )
+
+
+def _what_if_sentence(found: WhatIf) -> str:
+    before, after = found.before, found.after
+    head = f"{found.model} on {before.hardware} with {' + '.join(found.changes)}: "
+    if found.gain is None:
+        return f"{head}the gain is unknown."
+    speed = f"{found.gain:.3g}× faster" if found.gain >= 1 else f"{1 / found.gain:.3g}× slower"
+    kind = found.gain_kind
+    times = [getattr(p.total, f"{kind}_time_s") for p in (before, after)]
+    was, then = (format_si(getattr(t, "value", t), "s") for t in times)
+    intensity = [p.total.arithmetic_intensity for p in (before, after)]
+    bounds = [p.total.bound.value if p.total.bound else "unknown" for p in (before, after)]
+    changed = (
+        f"stays {bounds[0]}-bound"
+        if bounds[0] == bounds[1]
+        else f"turns from {bounds[0]}- to {bounds[1]}-bound"
+    )
+    moved = " to ".join(format_number(i) for i in intensity)
+    memory = " to ".join(format_capacity(p.memory_bytes) for p in (before, after))
+    fits = " It would NOT fit." if after.fits is False else ""
+    return (
+        f"{head}{speed} per item by the {kind} time, {was} to {then} a batch. It {changed}; "
+        f"intensity {moved} FLOP/byte; memory {memory}.{fits}"
+    )
+
+
+_BY_INTENT: Final[dict[str, Callable[[Frame, Options], Answer]]] = {
+    "check": _check,
+    "select": _select,
+    "compare": _compare,
+    "throughput": _compare,
+    "what_if": _what_if,
+}

@@ -1,0 +1,329 @@
+"""Answers that rest on one analysis of a model on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gambrel.analysis.measures import Bound, Estimate
+from gambrel.analysis.result import Analysis
+from gambrel.chat.answers.base import Answer
+from gambrel.chat.commands import TOP, command_of
+from gambrel.chat.frame import Frame
+from gambrel.report.options import Options
+from gambrel.report.terms import title
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+if TYPE_CHECKING:
+    from gambrel.analysis.advise.recommend import Advice
+
+
+def answer(frame: Frame, options: Options) -> Answer:
+    """Analyzes the model on the device and says what was asked for."""
+    if frame.intent == "recommend":
+        return advised(frame, options)
+    analyses = _analyses(frame)
+    body = "\n".join(_BODIES.get(frame.intent, _lines)(a, frame, options) for a in analyses)
+    extra: dict[str, Any] = {}
+    if frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0]):
+        from gambrel.report.advice import render_advice
+
+        advice = _advice(analyses[0])
+        body = f"{body}\n{render_advice(advice, replace(options, top=TOP))}"
+        extra = {"advice": msgspec.to_builtins(advice)}
+    return Answer(
+        frame=frame,
+        sentence=" ".join(_SENTENCES[frame.intent](a) for a in analyses),
+        body=body,
+        command=command_of(frame),
+        data=lambda: _json(analyses),
+        notes=_notes(analyses),
+        extra=extra,
+    )
+
+
+def advised(frame: Frame, options: Options) -> Answer:
+    """What to change, each change analyzed again."""
+    from gambrel.report.advice import render_advice
+
+    analyses = _analyses(frame)[:1]
+    found = _advice(analyses[0])
+    return Answer(
+        frame=frame,
+        sentence=_advice_sentence(analyses[0], found),
+        body=render_advice(found, options),
+        command=command_of(frame),
+        data=lambda: _json(analyses),
+        notes=_notes(analyses),
+        extra={"advice": msgspec.to_builtins(found)},
+    )
+
+
+def _notes(analyses: Sequence[Analysis]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n for a in analyses for n in (*a.assumptions, *a.warnings)))
+
+
+def _json(analyses: Sequence[Analysis]) -> str:
+    from gambrel.report import render, render_many
+
+    text = render(analyses[0], "json") if len(analyses) == 1 else render_many(analyses, "json")
+    return str(text)
+
+
+def _analyses(frame: Frame) -> tuple[Analysis, ...]:
+    from gambrel.api import Question
+    from gambrel.api import answer as analyze
+
+    return analyze(
+        Question(
+            model=frame.models[0],
+            hardware=frame.hardware[0],
+            batches=frame.batch or (None,),
+            precision=frame.precision[0] if frame.precision else None,
+            sizes=dict(frame.sizes),
+            phase=frame.phase or None,
+            stack=frame.stack or "eager",
+        )
+    )
+
+
+def _verdict(a: Analysis) -> str:
+    return f"{a.bound.value}-bound" if a.bound else "of unknown bound"
+
+
+def _bound(a: Analysis) -> str:
+    parts = [f"{title(a)} is {_verdict(a)}: {_against_ridge(a)}."]
+    if a.bound_time_s is not None:
+        parts.append(
+            f"At the bound, {format_si(a.bound_time_s, 's')}, compute is used to "
+            f"{format_percent(a.compute_utilization)} and memory to "
+            f"{format_percent(a.memory_utilization)}."
+        )
+    if a.expected_bound is Bound.OVERHEAD and a.expected_time_s is not None:
+        parts.append(
+            f"In practice starting kernels takes {format_percent(a.expected_time_s.overhead_share)} "
+            f"of the {format_si(a.expected_time_s.value, 's')} expected: it runs overhead-bound."
+        )
+    return " ".join(parts)
+
+
+def _against_ridge(a: Analysis) -> str:
+    """Intensity against the ridge point; and what decides where the two disagree with the bound."""
+    own = f"its arithmetic intensity is {format_number(a.arithmetic_intensity)} FLOP/byte"
+    if a.ridge_point is None:
+        return f"{own}, and the ridge point of the device is unknown"
+    below = a.arithmetic_intensity < a.ridge_point
+    said = (
+        f"{own}, {'below' if below else 'above'} the ridge point of {format_number(a.ridge_point)}"
+    )
+    agree = a.bound is (Bound.MEMORY if below else Bound.COMPUTE)
+    if a.bound is None or agree:
+        return said
+    busiest = max(a.total.times, key=lambda t: t.time_s)
+    return f"{said}; summed over the ops, {busiest.resource} is nevertheless the busiest resource"
+
+
+def _intensity(a: Analysis) -> str:
+    return (
+        f"{title(a)}: {format_number(a.arithmetic_intensity)} FLOP/byte "
+        f"({format_si(a.flops, 'FLOP')} for {format_si(a.traffic_bytes, 'B')} of {a.stack} traffic). "
+        f"{_ridge_sentence(a)}"
+    )
+
+
+def _ridge_sentence(a: Analysis) -> str:
+    if a.ridge_point is None:
+        return "The ridge point of the device is unknown."
+    side = "below" if a.arithmetic_intensity < a.ridge_point else "above"
+    return f"That is {side} the ridge point of {format_number(a.ridge_point)}: {_verdict(a)}."
+
+
+def expected_text(time: Estimate | None) -> str:
+    """``"745.7 µs (511 µs to 1.42 ms)"``, or that nothing is known."""
+    if time is None:
+        return "unknown"
+    low, high = format_si(time.low, "s", 3), format_si(time.high, "s", 3)
+    return f"{format_si(time.value, 's')} ({low} to {high}), {time.confidence} confidence"
+
+
+def _latency(a: Analysis) -> str:
+    bound = f"no run is faster than the bound of {format_si(a.bound_time_s, 's')}"
+    if a.bound_time_s is None:
+        bound = "no bound is known either"
+    if a.expected_time_s is None:
+        return f"{title(a)}: no expected time is known for this device; {bound}."
+    share = format_percent(a.expected_time_s.overhead_share)
+    return (
+        f"{title(a)}: expected {expected_text(a.expected_time_s)}; {bound}. "
+        f"Starting kernels takes {share} of the expected time."
+    )
+
+
+def _memory(a: Analysis) -> str:
+    need, capacity = a.footprint.total_bytes, a.footprint.capacity_bytes
+    text = f"{title(a)} needs {format_capacity(need)}"
+    fits = {
+        True: f"it fits into the {format_capacity(capacity)} of the device",
+        False: f"it does NOT fit into the {format_capacity(capacity)} of the device",
+        None: "the capacity of the device is unknown",
+    }[a.footprint.fits]
+    return f"{text}: {fits}."
+
+
+def _energy(a: Analysis) -> str:
+    found = a.energy
+    if found is None or found.energy_j is None:
+        why = found.reason if found else "no constants serve this device"
+        return f"{title(a)}: the energy is unknown ({why})."
+    return (
+        f"{title(a)}: about {format_si(found.energy_per_inference_j, 'J', 3)} an inference, "
+        f"{format_si(found.average_power_w, 'W', 3)} on average while it runs "
+        f"({found.confidence} confidence; an estimate that leaves parts out)."
+    )
+
+
+def _power(a: Analysis) -> str:
+    found, cap = a.energy, a.hardware.tdp_w
+    limit = f"at most its TDP of {format_si(cap, 'W')}" if cap else "its TDP is unknown"
+    if found is None or found.average_power_w is None:
+        why = f" ({found.reason})" if found and found.reason else ""
+        return f"{title(a)}: the average power is unknown{why}; {limit}."
+    return (
+        f"{title(a)}: at least about {format_si(found.average_power_w, 'W', 3)} while it runs, "
+        f"an estimate of {found.confidence} confidence that leaves parts out; {limit}."
+    )
+
+
+def _utilization(a: Analysis) -> str:
+    text = (
+        f"{title(a)}: at the bound, compute {format_percent(a.compute_utilization)}, memory "
+        f"{format_percent(a.memory_utilization)} of peak."
+    )
+    if a.expected_time_s is None or not a.bound_time_s:
+        return text
+    times = format_number(a.expected_time_s.value / a.bound_time_s, 3)
+    return f"{text} The expected time is {times}× the bound, so a real run uses that much less."
+
+
+def _why(a: Analysis) -> str:
+    shares = sorted(a.bound_shares.items(), key=lambda item: -item[1])
+    spent = ", ".join(f"{format_percent(share)} in {name}-bound ops" for name, share in shares)
+    groups = ", ".join(
+        f"{g.name} {format_percent(g.measures.time_share)} "
+        f"(intensity {format_number(g.measures.arithmetic_intensity)})"
+        for g in a.by_kind[:3]
+    )
+    overhead = ""
+    if a.expected_bound is Bound.OVERHEAD and a.expected_time_s is not None:
+        share = format_percent(a.expected_time_s.overhead_share)
+        overhead = (
+            f" Of the expected time {share} goes into starting kernels ({a.launches} of them)."
+        )
+    return (
+        f"{title(a)} is {_verdict(a)} because {_against_ridge(a)}. Of the bound time it spends "
+        f"{spent}; by kind: {groups}.{overhead}"
+    )
+
+
+def _ops(a: Analysis) -> str:
+    from gambrel.report.summary import slowest
+    from gambrel.report.text import clean
+
+    ranked = slowest(a)[:3]
+    if not ranked:
+        return f"{title(a)} has no op that costs anything."
+    told = ", ".join(
+        f"{clean(op.name)}{f' ×{op.count:,}' if op.count > 1 else ''} "
+        f"({format_percent(op.measures.time_share)})"
+        for op in ranked
+    )
+    return f"{title(a)}: most of the bound time takes {told}."
+
+
+def _advice_sentence(a: Analysis, found: Advice) -> str:
+    if found.stop:
+        return found.stop
+    if not found.recommendations:
+        return f"{title(a)}: no change of the catalogue makes an item 5 % faster."
+    best = found.recommendations[0]
+    singles = (r for r in found.recommendations if len(r.changes) == 1)
+    single = next((r for r in singles if not r.change.startswith(_ANOTHER)), best)
+    text = (
+        f"{title(a)}: the largest gain, {best.gain:.2f}× per item "
+        f"({format_si(best.time_before_s, 's', 3)} to {format_si(best.time_after_s, 's', 3)}, "
+        f"{best.time_kind}), comes from {best.change}"
+    )
+    if single is not best:
+        text += f"; the best single change is {single.change}, {single.gain:.2f}×"
+    return f"{text}."
+
+
+#: Changes that answer another question than "how do I make this one faster".
+_ANOTHER: Final = ("model=", "hardware=")
+
+
+def _improvable(a: Analysis) -> bool:
+    """Whether there is a time to improve on."""
+    return a.workload is not None and a.bound_time_s is not None
+
+
+def _advice(a: Analysis) -> Advice:
+    from gambrel.analysis.advise.recommend import advise
+    from gambrel.analysis.estimate.store import load
+
+    return advise(a, load())
+
+
+_SENTENCES: Final[dict[str, Callable[[Analysis], str]]] = {
+    "bound": _bound,
+    "intensity": _intensity,
+    "latency": _latency,
+    "memory": _memory,
+    "energy": _energy,
+    "power": _power,
+    "utilization": _utilization,
+    "why": _why,
+    "ops": _ops,
+}
+
+#: Labels of the summary that stand below the sentence.
+_LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "intensity": ("Work", "Traffic", "Intensity", "Bound"),
+    "latency": ("Bound time", "Expected", "Bound"),
+    "memory": ("Memory", "Model"),
+    "energy": ("Energy", "Expected"),
+    "power": ("Energy", "Expected"),
+    "utilization": ("Utilization", "Rate", "Expected"),
+    "bound": ("Precision", "Bound", "Expected"),
+}
+
+
+def _lines(a: Analysis, frame: Frame, options: Options) -> str:
+    from gambrel.report.layout import hanging, show
+    from gambrel.report.summary import summary
+
+    wanted = _LABELS[frame.intent]
+    found = dict(summary(a))
+    rows = [(label, found[label]) for label in wanted if label in found]
+    return show([[hanging(rows, 13, "dim")]], options)
+
+
+def _kinds(a: Analysis, _frame: Frame, options: Options) -> str:
+    from gambrel.report.table import render_kinds
+
+    return render_kinds(a, options)
+
+
+def _slowest(a: Analysis, _frame: Frame, options: Options) -> str:
+    from gambrel.report.table import render_ops
+
+    return render_ops(a, replace(options, top=2 * TOP))
+
+
+_BODIES: Final[dict[str, Callable[[Analysis, Frame, Options], str]]] = {
+    "why": _kinds,
+    "ops": _slowest,
+}

@@ -1,0 +1,143 @@
+"""The loop of ``gambrel chat``: reads lines from a terminal or a pipe, prints replies."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
+
+from gambrel.chat.session import Reply, render
+from gambrel.report.options import Options
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+PROMPT: Final = "> "
+GREETING: Final = (
+    "Ask about models and devices, e.g. Is ResNet-50 memory-bound on an A100?  /help  /quit"
+)
+COMMANDS: Final = ("/help", "/models", "/devices", "/new", "/quit")
+_SPELLED: Final = {"/help": "help", "/models": "list models", "/devices": "list devices"}
+
+
+class Asked(Protocol):
+    """What the loop talks to: a `gambrel.chat.session.Session`, or one with a language model."""
+
+    previous: Any
+
+    def ask(self, question: str) -> Reply:
+        """Answers one line."""
+
+
+def converse(
+    session: Asked,
+    options: Options,
+    stdin: TextIO | None = None,
+    write: Callable[[str], object] | None = None,
+) -> None:
+    """Reads questions until the end of input or ``/quit``.
+
+    Args:
+        session: Answers.
+        options: Width and colour.
+        stdin: None for the process's own; a terminal gets history, editing and completion.
+        write: Takes text to show; None prints.
+    """
+    source = sys.stdin if stdin is None else stdin
+    show = write or _print
+    interactive = source.isatty()
+    if interactive:
+        show(GREETING + "\n")
+    for line in _typed() if interactive else _piped(source):
+        word = line.strip()
+        if not word:
+            continue
+        if word.lower() in {"/quit", "/exit", "/q", "quit", "exit", "bye"}:
+            return
+        show(turn(session, word, options))
+
+
+def turn(session: Asked, line: str, options: Options) -> str:
+    """The text that answers one line."""
+    if line.startswith("/"):
+        if line == "/new":
+            session.previous = None
+            return "What was said before is forgotten.\n"
+        if line.split()[0] not in _SPELLED:
+            return f"unknown command {line!r}; there are {', '.join(COMMANDS)}.\n"
+        line = _SPELLED[line.split()[0]]
+    try:
+        return render(session.ask(line), options)
+    except KeyboardInterrupt:
+        return "interrupted\n"
+
+
+def _piped(source: TextIO) -> Iterator[str]:
+    """Lines of a pipe; undecodable bytes do not end the conversation."""
+    reconfigure = getattr(source, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
+    yield from source
+
+
+def _typed() -> Iterator[str]:
+    """Lines of a terminal: Ctrl-C drops a line, Ctrl-D ends."""
+    session = prompt_session()
+    while True:
+        try:
+            yield session.prompt(PROMPT)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def prompt_session(**given: Any) -> PromptSession[str]:
+    """A line editor with history over sessions and completion of names.
+
+    Args:
+        **given: For prompt_toolkit, e.g. another input and output.
+    """
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+    from prompt_toolkit.completion import WordCompleter
+
+    words = WordCompleter(completions(), ignore_case=True, pattern=re.compile(r"[\w./+-]+"))
+    return PromptSession(
+        history=_history(),
+        completer=words,
+        auto_suggest=AutoSuggestFromHistory(),
+        complete_while_typing=False,
+        **given,
+    )
+
+
+def completions() -> list[str]:
+    """Models, devices and commands of the chat."""
+    from gambrel.chat.lexicon import lexicon
+
+    names = lexicon()
+    models = sorted({n.name for n in names.models.values()})
+    return [*COMMANDS, *models, *sorted(names.vendors)]
+
+
+def _history() -> Any:
+    """Lines of earlier sessions; only of this one where the folder cannot be written."""
+    from platformdirs import user_state_path
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    folder = user_state_path("gambrel", appauthor=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "chat_history").open("a").close()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(folder / "chat_history"))
+
+
+def _print(text: str) -> None:
+    """Writes text; what the encoding lacks becomes ``?``."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stdout.flush()
