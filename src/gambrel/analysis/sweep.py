@@ -81,6 +81,7 @@ def sweep(
     conventions: Conventions | None = None,
     expected: bool = True,
     calibration: Calibration | None = None,
+    framework: str = "any",
 ) -> Sweep:
     """Analyzes every combination of device, precision and sizes.
 
@@ -93,6 +94,7 @@ def sweep(
         conventions: How to count.
         expected: Whether to predict the expected time as well, which takes longer than the bound.
         calibration: Constants of the expected time; None for those that come with gambrel.
+        framework: Whose kernels the expected time describes.
 
     Returns:
         ``len(devices) * len(precisions) * product(len(v) for v in sizes.values())`` points.
@@ -115,7 +117,7 @@ def sweep(
                     f"{device.id} lives off its host link; sweep devices with a memory roof, "
                     "or analyze it point by point."
                 )
-            estimator = Estimator(roofs, calibration) if expected else None
+            estimator = Estimator(roofs, calibration, framework) if expected else None
             blocks.append((device.id, precision, *_bound(demand, roofs, n, estimator)))
     return Sweep(
         model=workload.name,

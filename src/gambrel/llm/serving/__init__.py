@@ -1,0 +1,1 @@
+"""Serving a language model: latency, throughput, memory, cost, and the layout to choose."""

@@ -1,0 +1,191 @@
+"""A point in full: ranges, where the time goes, energy, cost, and why the next one loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.measures import Estimate
+from gambrel.analysis.result import Analysis
+from gambrel.llm.serving.evaluate import Layout
+from gambrel.llm.serving.question import Requests
+from gambrel.llm.serving.records import Choice, Point
+from gambrel.llm.serving.steps import Setup
+from gambrel.llm.step import Step, decode, prefill, verify
+from gambrel.units import format_number
+
+#: Kind of op → what a reader calls its share of the time.
+_CLASSES = {
+    "matmul": "matrix products",
+    "grouped_matmul": "experts",
+    "attention": "attention",
+    "collective": "communication",
+}
+
+
+def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> Choice:
+    """Analyzes the steps of a layout's best point op by op."""
+    point, setup = layout.best, layout.setup
+    assert point is not None  # only layouts with a best point get here
+    micro = -(-point.batch // (setup.stages * setup.sharding.attention_data))
+    step = _decode(setup, requests, micro)
+    decoding = _analyze(setup, step)
+    prompt = _analyze(
+        setup,
+        prefill(1, min(requests.new_tokens, setup.engine.step_tokens), requests.cached_tokens),
+    )
+    bound = decoding.bound_time_s
+    energy = decoding.energy
+    price = prices.get(point.device)
+    return Choice(
+        point=point,
+        tpot=_scaled(decoding.expected_time_s, prompt.expected_time_s, point),
+        ttft=_range(prompt.expected_time_s, point.ttft_s),
+        bound_tpot_s=None if bound is None else bound * setup.stages / _gain(setup),
+        bound=_bound(decoding),
+        shares=_shares(decoding),
+        energy_j_per_token=_energy(decoding, prompt, point, requests),
+        energy=energy,
+        cost_per_million=None if price is None else point.cost_per_million(price),
+        decode=decoding,
+        prefill=prompt,
+    )
+
+
+def why_not(choice: Choice, better: Choice) -> str:
+    """Why the choice ranked before is better, in one sentence."""
+    a, b = choice.point, better.point
+    ahead = _ahead(choice, better)
+    causes = []
+    if a.memory.weights_bytes > 1.05 * b.memory.weights_bytes and a.limited_by == "memory":
+        causes.append(f"its weights leave room for {a.batch} requests a replica, not {b.batch}")
+    elif a.limited_by in ("tpot", "ttft") and a.batch / a.sharding.replica < (
+        b.batch / b.sharding.replica
+    ):
+        causes.append(
+            f"its {a.limited_by.upper()} allows {a.batch / a.sharding.replica:.3g} requests a "
+            f"device, not {b.batch / b.sharding.replica:.3g}"
+        )
+    grown = {
+        name: share * a.tpot_s - better.shares.get(name, 0.0) * b.tpot_s
+        for name, share in choice.shares.items()
+    }
+    name = max(grown, key=lambda key: grown[key], default="")
+    if name and grown[name] > 0.02 * b.tpot_s:
+        causes.append(
+            f"{name} take {choice.shares[name]:.0%} of its decode step, not "
+            f"{better.shares.get(name, 0.0):.0%}"
+        )
+    if not causes and a.interference_s > 1.1 * b.interference_s:
+        causes.append("prompts of others hold its answers up longer")
+    if not causes and a.sharding.replica > b.sharding.replica:
+        causes.append("more devices share work that does not shrink with them")
+    return f"{ahead}: {'; '.join(causes)}." if causes else f"{ahead}."
+
+
+def _ahead(choice: Choice, better: Choice) -> str:
+    a, b = choice.point, better.point
+    if choice.cost_per_million is not None and better.cost_per_million is not None:
+        return (
+            f"a million tokens cost {format_number(choice.cost_per_million)}, not "
+            f"{format_number(better.cost_per_million)}"
+        )
+    if a.devices != b.devices:
+        return f"it takes {a.devices} devices, not {b.devices}"
+    return (
+        f"{format_number(a.tokens_per_s_per_device)} tokens/s a device, not "
+        f"{format_number(b.tokens_per_s_per_device)}"
+    )
+
+
+def _decode(setup: Setup, requests: Requests, batch: int) -> Step:
+    speculation = setup.engine.speculation
+    if speculation is None:
+        return decode(batch, requests.mean_context)
+    return verify(batch, requests.mean_context, speculation.tokens)
+
+
+def _gain(setup: Setup) -> float:
+    speculation = setup.engine.speculation
+    return speculation.tokens_per_step if speculation else 1.0
+
+
+def _analyze(setup: Setup, step: Step) -> Analysis:
+    return analyze(setup.workload(step), setup.placed, Settings(framework=setup.engine.framework))
+
+
+def _bound(analysis: Analysis) -> str:
+    found = analysis.expected_bound or analysis.bound
+    return "" if found is None else found.value
+
+
+def _shares(analysis: Analysis) -> dict[str, float]:
+    """Share of the expected time (else of the bound) by class of op, largest first."""
+    seconds: dict[str, float] = {}
+    for group in analysis.by_kind:
+        m = group.measures
+        value = m.expected_time_s.value if m.expected_time_s else m.bound_time_s or 0.0
+        name = _CLASSES.get(group.name, "norms and other small ops")
+        seconds[name] = seconds.get(name, 0.0) + value
+    whole = sum(seconds.values())
+    ranked = sorted(seconds.items(), key=lambda item: -item[1])
+    return {name: value / whole for name, value in ranked} if whole else {}
+
+
+def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Estimate | None:
+    """The range of a token: that of the decode step and that of the prompts between, by share."""
+    if step is None:
+        return None
+    waiting = point.interference_s / point.tpot_s if point.tpot_s else 0.0
+    other = prompt or step
+    low = (1 - waiting) * step.low / step.value + waiting * other.low / other.value
+    high = (1 - waiting) * step.high / step.value + waiting * other.high / other.value
+    return msgspec.structs.replace(
+        step,
+        value=point.tpot_s,
+        low=point.tpot_s * low,
+        high=point.tpot_s * high,
+        overhead_s=point.tpot_s * (1 - waiting) * step.overhead_share,
+    )
+
+
+def _range(estimate: Estimate | None, value: float) -> Estimate | None:
+    if estimate is None or not estimate.value:
+        return None
+    scale = value / estimate.value
+    return msgspec.structs.replace(
+        estimate,
+        value=value,
+        low=estimate.low * scale,
+        high=estimate.high * scale,
+        overhead_s=estimate.overhead_s * scale,
+    )
+
+
+def _energy(decoding: Analysis, prompt: Analysis, point: Point, requests: Requests) -> float | None:
+    """Energy of an output token: its share of a decode step and of its prompt, all devices.
+
+    Each device of a replica runs a step for every microbatch, that is for ``batch / stages``
+    tokens; a prompt keeps all devices busy but those that attend to other sequences.
+    """
+    if decoding.energy is None or prompt.energy is None:
+        return None
+    step, first = decoding.energy.energy_j, prompt.energy.energy_j
+    if step is None or first is None:
+        return None
+    sharding = point.sharding
+    per_step = point.batch / sharding.pipeline
+    prompts = requests.new_tokens / (_prompt_tokens(prompt) or requests.new_tokens)
+    of_prompt = sharding.replica / sharding.attention_data * first * prompts
+    return sharding.replica * step / per_step + of_prompt / requests.output_tokens
+
+
+def _prompt_tokens(prompt: Analysis) -> int:
+    """Tokens of the analyzed prefill step: rows of the look-up."""
+    workload = prompt.workload
+    if workload is None:
+        return 0
+    rows = next((op.sizes.get("rows") for op in workload.ops if op.kind == "embedding"), 0)
+    return rows if isinstance(rows, int) else 0

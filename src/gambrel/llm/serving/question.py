@@ -1,0 +1,171 @@
+"""What is asked of a deployment: the requests, the promise, the engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gambrel.errors import InputError
+from gambrel.llm.kv import Policy
+from gambrel.llm.spec import ModelSpec
+
+_LONGEST: Final = 1 << 30
+
+
+class Requests(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests: all alike.
+
+    Attributes:
+        input_tokens: Tokens of a prompt.
+        output_tokens: Tokens of an answer.
+        cached_tokens: Of the prompt, those whose keys and values are cached (a shared prefix).
+        concurrency: Requests in flight at once, all replicas together; None: as many as fit the
+            promise.
+        per_s: Requests that arrive in a second; None: as many as can be served.
+
+    Raises:
+        InputError: A number out of range.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    concurrency: int | None = None
+    per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("input_tokens", 1), ("output_tokens", 1), ("cached_tokens", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= _LONGEST:
+                raise InputError(f"{name}={value!r}: give a whole number of at least {least}.")
+        if self.concurrency is not None and (
+            type(self.concurrency) is not int or self.concurrency < 1
+        ):
+            raise InputError(
+                f"concurrency={self.concurrency!r}: give a whole number of at least 1."
+            )
+        if self.cached_tokens >= self.input_tokens:
+            raise InputError(
+                f"cached_tokens={self.cached_tokens}: at least one of the {self.input_tokens} "
+                f"tokens of the prompt is new; at most {self.input_tokens - 1}."
+            )
+        if self.per_s is not None and not 0 < self.per_s < 1e12:
+            raise InputError(f"requests per second={self.per_s!r} must be above 0.")
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens of a prompt that must be computed."""
+        return self.input_tokens - self.cached_tokens
+
+    @property
+    def mean_context(self) -> int:
+        """Tokens that a generated token sees on average."""
+        return self.input_tokens + max(1, self.output_tokens // 2)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a request at its end."""
+        return self.input_tokens + self.output_tokens
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuses requests longer than the model's context.
+
+        Raises:
+            InputError: How long they are, the model's limit, and what fits.
+        """
+        limit = spec.max_context
+        if limit is None or self.longest <= limit:
+            return
+        fits = (
+            f"with {self.input_tokens:,} in, at most {limit - self.input_tokens:,} out"
+            if self.input_tokens < limit
+            else f"a prompt of at most {limit - 1:,}"
+        )
+        raise InputError(
+            f"input + output = {self.longest:,} tokens is beyond max_position_embeddings="
+            f"{limit:,} of {spec.name}; {fits}."
+        )
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user of the service is promised; None is no limit.
+
+    Attributes:
+        ttft_s: Seconds to the first token, mean.
+        tpot_s: Seconds for each further token, mean.
+    """
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ttft_s", "tpot_s"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1e9:
+                raise InputError(f"{name.removesuffix('_s')}={value!r} s must be above 0.")
+
+
+class Speculation(msgspec.Struct, frozen=True, kw_only=True):
+    """Drafting tokens and checking them in one step.
+
+    Attributes:
+        tokens: Drafted in a step.
+        acceptance: Probability that a drafted token is kept, given that those before it were.
+        draft: The model that drafts; None: the model's own multi-token-prediction layer.
+
+    Raises:
+        InputError: No token, or a probability outside of 0 to 1.
+    """
+
+    tokens: int
+    acceptance: float
+    draft: ModelSpec | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.tokens) is not int or not 1 <= self.tokens <= 64:
+            raise InputError(f"drafted tokens={self.tokens!r}: give 1 to 64.")
+        if not 0 <= self.acceptance <= 1:
+            raise InputError(f"acceptance={self.acceptance!r}: a probability from 0 to 1.")
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that a step yields on average: 1 + a + a² + ... + a^tokens.
+
+        Leviathan et al., "Fast inference from transformers via speculative decoding", 2023, eq. 1.
+        """
+        return sum(self.acceptance**i for i in range(self.tokens + 1))
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """The serving engine.
+
+    Attributes:
+        framework: Whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+        utilization: Share of a device's memory that the engine may use.
+        policy: How pages of the cache are reserved.
+        step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
+            ones share a step.
+        host_s: Seconds that a step takes on the host besides the device, not overlapped.
+        speculation: None: one token a step.
+        routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
+
+    Raises:
+        InputError: A share outside of 0 to 1, or no token.
+    """
+
+    framework: str = "any"
+    utilization: float = 0.9
+    policy: Policy = Policy()
+    step_tokens: int = 8192
+    host_s: float = 0.0
+    speculation: Speculation | None = None
+    routing_skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.utilization <= 1:
+            raise InputError(f"utilization={self.utilization!r}: a share above 0, at most 1.")
+        if type(self.step_tokens) is not int or self.step_tokens < 1:
+            raise InputError(f"step_tokens={self.step_tokens!r}: give a whole number.")
+        if not 0 <= self.host_s < 1e3:
+            raise InputError(f"host time={self.host_s!r} s must be 0 or more.")

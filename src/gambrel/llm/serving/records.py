@@ -1,0 +1,181 @@
+"""What a plan says. Data only; times in s, memory in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gambrel.analysis.measures import Estimate
+from gambrel.analysis.needs import EnergyEstimate
+from gambrel.analysis.result import Analysis
+from gambrel.llm.serving.question import Engine, Promise, Requests
+from gambrel.llm.sharding import Sharding
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory of one device.
+
+    Attributes:
+        capacity_bytes: Of the device; None when unknown.
+        usable_bytes: The share of it that the engine may use.
+        weights_bytes: Weights and what is stored beside them.
+        activations_bytes: Intermediates of the largest step.
+        sequence_bytes: Cache that one request reserves at its end.
+        max_sequences: Requests that fit, on this device.
+    """
+
+    capacity_bytes: int | None
+    usable_bytes: float
+    weights_bytes: float
+    activations_bytes: float
+    sequence_bytes: float
+    max_sequences: int
+
+    @property
+    def free_bytes(self) -> float:
+        """What is left for the cache; negative when not even the weights fit."""
+        return self.usable_bytes - self.weights_bytes - self.activations_bytes
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to serve: a device, a layout, formats, and how many requests are in flight.
+
+    Attributes:
+        device: Id.
+        precision: As the user wrote it.
+        sharding: Of one replica, and the number of replicas as ``data``.
+        batch: Requests in flight, one replica.
+        tpot_s: Time per output token after the first, (total - TTFT) / (output - 1).
+        interference_s: Part of it that prompts of others take.
+        ttft_s: Time to first token: prefill + queue.
+        prefill_s: A prompt alone.
+        queue_s: Waiting before it, by the queueing model of docs/llm.md.
+        burst_ttft_s: Mean when all requests in flight arrive together.
+        requests_per_s: All replicas.
+        tokens_per_s: Output tokens, all replicas.
+        memory: Of one device.
+        limited_by: Why no more are in flight: ``memory``, ``tpot``, ``ttft``, ``concurrency``.
+    """
+
+    device: str
+    precision: str
+    sharding: Sharding
+    batch: int
+    tpot_s: float
+    interference_s: float
+    ttft_s: float
+    prefill_s: float
+    queue_s: float
+    burst_ttft_s: float
+    requests_per_s: float
+    tokens_per_s: float
+    memory: Memory
+    limited_by: str = ""
+
+    @property
+    def devices(self) -> int:
+        """All of them."""
+        return self.sharding.devices
+
+    @property
+    def tokens_per_s_per_device(self) -> float:
+        """Output tokens."""
+        return self.tokens_per_s / self.devices
+
+    @property
+    def tokens_per_s_per_user(self) -> float:
+        """While its answer is written; infinite for answers of one token."""
+        return 1 / self.tpot_s if self.tpot_s else float("inf")
+
+    def cost_per_million(self, price_per_hour: float) -> float:
+        """Cost of 1e6 output tokens when a device costs ``price_per_hour``."""
+        return price_per_hour * self.devices / 3600 / self.tokens_per_s * 1e6
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A point that keeps the promise, with its ranges and where its time goes.
+
+    Attributes:
+        point: The point.
+        tpot: Its time per output token with range and confidence; None where nothing is known of
+            the device but its roofs.
+        ttft: Likewise; the range is that of the prefill, the queue scales with it.
+        bound_tpot_s: The decode step by the roofline alone, without interference.
+        bound: What limits a decode step: ``memory``, ``compute``, ``network`` or ``overhead``.
+        shares: Share of the decode step's expected time by class of op.
+        energy_j_per_token: For an output token, all devices; None where a constant is unknown.
+        energy: Of one device's decode step, with sources.
+        cost_per_million: Of output tokens, in the currency of the price; None without a price.
+        why_not: Why the one ranked before it is better; empty for the first.
+        decode: The analysis of the decode step of one device.
+        prefill: The analysis of a prompt on one device.
+    """
+
+    point: Point
+    tpot: Estimate | None
+    ttft: Estimate | None
+    bound_tpot_s: float | None
+    bound: str
+    shares: dict[str, float]
+    energy_j_per_token: float | None = None
+    energy: EnergyEstimate | None = None
+    cost_per_million: float | None = None
+    why_not: str = ""
+    decode: Analysis | None = None
+    prefill: Analysis | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A layout that cannot be, or does not keep the promise, and why.
+
+    Attributes:
+        device: Id.
+        precision: As the user wrote it.
+        sharding: Of one replica.
+        reason: One sentence.
+        missed: Share by which the promise is missed at the best; infinite where it cannot run.
+    """
+
+    device: str
+    precision: str
+    sharding: Sharding
+    reason: str
+    missed: float = float("inf")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer.
+
+    Attributes:
+        model: Name.
+        requests: As asked.
+        promise: As asked.
+        engine: As asked.
+        max_devices: As asked.
+        prices: Device → price of an hour, as given.
+        best: Choices, best first.
+        pareto: Points of which no other has both more tokens/s per user and per device; fastest
+            for the user first.
+        points: All points that were compared.
+        refused: What cannot run or keeps no promise, the nearest first.
+        assumptions: Printed with every result.
+    """
+
+    model: str
+    requests: Requests
+    promise: Promise
+    engine: Engine
+    max_devices: int
+    prices: dict[str, float]
+    best: tuple[Choice, ...]
+    pareto: tuple[Point, ...]
+    points: tuple[Point, ...]
+    refused: tuple[Refusal, ...]
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, without the analyses of single steps, for JSON."""
+        from gambrel.llm.serving.plain import plain
+
+        return plain(self)
