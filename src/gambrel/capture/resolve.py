@@ -162,6 +162,12 @@ def _read_config(path: Path, request: Request) -> Resolved:
     return Resolved(workload=workload_from_config(config, phase=request.phase, name="", **sizes))
 
 
+def _read_gguf(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.gguf import workload_from_gguf
+
+    return Resolved(workload=workload_from_gguf(path, phase=request.phase, sizes=request.sizes))
+
+
 def _read_checkpoint(path: Path, request: Request) -> Resolved:
     from gambrel.capture.files.checkpoint import match_checkpoint
 
@@ -191,6 +197,7 @@ def _read_python(path: Path, _: Request) -> Resolved:
 _READERS: dict[str, Callable[[Path, Request], Resolved]] = {
     "pt2": _read_pt2,
     "config": _read_config,
+    "gguf": _read_gguf,
     "checkpoint": _read_checkpoint,
     "safetensors": _read_checkpoint,
     "torchscript": _read_checkpoint,
