@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.device.model import Device
@@ -28,6 +28,7 @@ LEVEL_SHAPES: Final = {
     "L1": "diamond",
     "shared": "triangle-up",
 }
+_SMALLEST, _LARGEST = 1e-30, 1e40
 #: Kernels drawn: those with most time.
 _MOST: Final = 200
 
@@ -140,11 +141,17 @@ def _figure(chart: Chart) -> Figure:
 
 def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
     """Limits of an axis with room beside the outermost values, two decades at least."""
+    values = [v for v in values if _drawable(v)]
     if not values:
         return empty
     low, high = min(values) / 2, max(values) * 2
     widen = math.sqrt(max(100.0 / (high / low), 1.0))
     return low / widen, high * widen
+
+
+def _drawable(value: float | None) -> TypeGuard[float]:
+    """Whether a value has a place on a logarithmic axis; beyond these, files are damaged."""
+    return value is not None and _SMALLEST < value < _LARGEST
 
 
 def _has(points: Sequence[Point], level: str) -> bool:
@@ -160,7 +167,7 @@ def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point
         intensity = x.arithmetic_intensity
         if intensity is None or kernel.flop_per_s is None:
             continue
-        placed = 0 < intensity < math.inf
+        placed = _drawable(intensity)
         found.append(
             Point(
                 index=index,
@@ -170,7 +177,7 @@ def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point
                 bound=kernel.bound.value if kernel.bound else "unknown",
                 shape=LEVEL_SHAPES.get(x.level, "x"),
                 arithmetic_intensity=intensity if placed else None,
-                flop_per_s=kernel.flop_per_s or None,
+                flop_per_s=kernel.flop_per_s if _drawable(kernel.flop_per_s) else None,
                 size=size,
                 margin="" if placed else ("left" if intensity == 0 else "right"),
                 along=(index + 1) / (len(kernels) + 1),
@@ -190,7 +197,7 @@ def _whole(standing: Standing) -> Point:
         and k.sample.time_s
     ]
     flops, size, time = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0, 0)
-    placed = bool(flops and size)
+    placed = bool(flops and size) and _drawable(flops / size) and _drawable(flops / time)
     return Point(
         index=-1,
         name="all kernels",
@@ -229,7 +236,7 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
             used=peak in used | sparse_used,
             source="; ".join(dict.fromkeys(s for _, s in heights[peak])),
         )
-        for peak in sorted(heights, reverse=True)
+        for peak in sorted(filter(_drawable, heights), reverse=True)
     )
 
 
@@ -256,7 +263,7 @@ def _used(standing: Standing, device: Device, sparse: bool) -> set[float]:
 def _memory(device: Device | None, levels: set[str]) -> tuple[MemoryRoof, ...]:
     if device is None:
         return ()
-    known = [m for m in device.memory if m.byte_per_s]
+    known = [m for m in device.memory if _drawable(m.byte_per_s)]
     return tuple(
         MemoryRoof(
             label=f"{m.name} {format_si(m.byte_per_s, 'B/s')}",

@@ -11,6 +11,10 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.analysis.samples import Known, LevelPlace, Placed, Standing
+from gambrel.analysis.samples.diagnose import recommend
+from gambrel.analysis.samples.instructions import peak_instructions
+from gambrel.analysis.samples.join import Joined
+from gambrel.analysis.samples.movement import Movement
 from gambrel.report.options import Options
 from gambrel.report.text import clean
 
@@ -34,6 +38,12 @@ _UNITS: Final = {
     "utilization": "1",
     "time_share": "1",
     "recorded": "1",
+    "headroom_s": "s",
+    "instructions": "warp instruction",
+    "instruction_per_s": "warp instruction/s",
+    "peak_instruction_per_s": "warp instruction/s",
+    "saves_s": "s",
+    "gained_s": "s",
     "error": "1",
     "spans": "s",
 }
@@ -41,13 +51,27 @@ _LEVELS: Final = ("DRAM", "L2", "L1", "shared")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def render_json(standing: Standing, _options: Options | None = None) -> str:
+def render_json(
+    standing: Standing,
+    _options: Options | None = None,
+    *,
+    joined: Joined | None = None,
+    movement: Movement | None = None,
+) -> str:
     """Returns everything as indented JSON text, ending with a newline."""
-    return msgspec.json.format(msgspec.json.encode(to_data(standing)), indent=2).decode() + "\n"
+    data = msgspec.json.encode(to_data(standing, joined, movement))
+    return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
-def to_data(standing: Standing) -> dict[str, Any]:
+def to_data(
+    standing: Standing, joined: Joined | None = None, movement: Movement | None = None
+) -> dict[str, Any]:
     """Returns everything as plain dicts and lists.
+
+    Args:
+        standing: Measured kernels.
+        joined: The same under the prediction of a model.
+        movement: The same beside another run.
 
     An infinite intensity is the text ``"Infinity"``; what is unknown is None, and ``state`` tells
     why the work is.
@@ -64,9 +88,36 @@ def to_data(standing: Standing) -> dict[str, Any]:
         "hardware": msgspec.to_builtins(standing.device),
         "total": _row(standing.total),
         "kernels": [_row(k) for k in standing.kernels],
+        "peak_instruction_per_s": peak_instructions(standing.device),
+        "recommendations": msgspec.to_builtins(recommend(standing)),
+        "model": msgspec.to_builtins(joined),
+        "against": _movement(movement),
         "spans": samples.spans,
         "notes": list(standing.notes),
         "skipped": samples.skipped,
+    }
+
+
+def _movement(movement: Movement | None) -> dict[str, Any] | None:
+    if movement is None:
+        return None
+    return {
+        "sources": list(movement.before.samples.sources),
+        "total": _row(movement.before.total),
+        "gained_s": movement.gained_s,
+        "speedup": movement.speedup,
+        "notes": list(movement.notes),
+        "moves": [
+            {
+                "name": m.name,
+                "gained_s": m.gained_s,
+                "speedup": m.speedup,
+                "work_changed": m.work_changed,
+                "before": _row(m.before) if m.before else None,
+                "after": _row(m.after) if m.after else None,
+            }
+            for m in movement.moves
+        ],
     }
 
 
@@ -105,7 +156,11 @@ def _row(placed: Placed) -> dict[str, Any]:
         "binding": placed.binding or None,
         "bound_time_s": placed.bound_time_s,
         "roofline_efficiency": efficiency,
+        "headroom_s": placed.headroom_s,
+        "instructions": s.instructions,
+        "instruction_per_s": placed.instruction_per_s,
         "recorded": s.recorded,
+        "ratios": s.ratios,
         "warnings": list(placed.warnings),
         "findings": list(placed.findings),
         "notes": list(s.notes),

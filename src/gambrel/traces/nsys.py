@@ -58,7 +58,8 @@ def read(path: Path) -> Samples:
             base.set_progress_handler(lambda: next(steps, None) is None, _STEPS_EACH)
             return _read(base, path)
     except (sqlite3.Error, UnicodeError, TypeError, OverflowError) as error:
-        raise FileFormatError(f"{path}: damaged or unusual database ({error}).") from None
+        text = " ".join(str(error).split())
+        raise FileFormatError(f"{path}: damaged or unusual database ({text}).") from None
 
 
 def _read(base: sqlite3.Connection, path: Path) -> Samples:

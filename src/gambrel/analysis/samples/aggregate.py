@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -65,7 +65,9 @@ def merge(group: Sequence[Sample], name: str) -> Sample:
         grid=_same(s.grid for s in group),
         block=_same(s.block for s in group),
         origin=_same(s.origin for s in group),
-        recorded=_mean_recorded(group),
+        recorded=_mean([s.recorded for s in group], group),
+        ratios=_mean([s.ratios for s in group], group),
+        instructions=_sum([s.instructions for s in group]),
         notes=tuple(dict.fromkeys(note for s in group for note in s.notes)),
     )
 
@@ -149,16 +151,21 @@ def _sum_level(found: Sequence[MeasuredTraffic], group: Sequence[Sample]) -> Mea
     )
 
 
-def _mean_recorded(group: Sequence[Sample]) -> dict[str, float]:
+def _mean(values: Sequence[Mapping[str, float]], group: Sequence[Sample]) -> dict[str, float]:
     """Recorded shares weighted by time (they are shares of a time); unweighted without times."""
-    names = set.intersection(*(set(s.recorded) for s in group))
+    names = set.intersection(*map(set, values))
     weights = [s.time_s or 0.0 for s in group]
     if not sum(weights):
         weights = [1.0] * len(group)
     return {
-        n: sum(w * s.recorded[n] for w, s in zip(weights, group, strict=True)) / sum(weights)
+        n: sum(w * v[n] for w, v in zip(weights, values, strict=True)) / sum(weights)
         for n in sorted(names)
     }
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _same(texts: Iterable[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,7 @@ from gambrel.analysis.samples.warn import above_roof, warnings_of, warnings_toge
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
+from gambrel.errors import UnknownNameError
 from gambrel.units import format_si
 
 
@@ -79,6 +81,19 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
 
+    @property
+    def headroom_s(self) -> float | None:
+        """Seconds that a run at the roof would save; None where the roof or the time is unknown."""
+        if self.bound_time_s is None or not self.sample.time_s:
+            return None
+        return max(self.sample.time_s - self.bound_time_s, 0.0)
+
+    @property
+    def instruction_per_s(self) -> float | None:
+        """Warp instructions a second; None where they or the time are not recorded."""
+        s = self.sample
+        return s.instructions / s.time_s if s.instructions is not None and s.time_s else None
+
     def level(self, name: str) -> LevelPlace | None:
         """The sample at one memory level; None where nothing is known of it."""
         return next((x for x in self.levels if x.level == name), None)
@@ -91,7 +106,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         samples: As read.
         device: Whose roofs; None where no device is known.
         by: How launches were added up.
-        kernels: The one with the most time first.
+        kernels: In the order asked for, by default the one with the most time first.
         total: All of them together.
         notes: Of the files, the device and the roofs.
     """
@@ -104,11 +119,21 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+#: By what kernels are listed; the sort is stable, and they come by time.
+ORDERS: Final[dict[str, Callable[[Placed], float]]] = {
+    "time": lambda k: -(k.sample.time_s or 0.0),
+    "headroom": lambda k: -(k.headroom_s or 0.0),
+    "flops": lambda k: -(k.sample.flops or 0.0),
+    "efficiency": lambda k: math.inf if k.roofline_efficiency is None else k.roofline_efficiency,
+}
+
+
 def place(
     samples: Samples,
     device: Device | None = None,
     *,
     by: str = "kernel",
+    order: str = "time",
     notes: Sequence[str] = (),
 ) -> Standing:
     """Holds samples against a device.
@@ -117,8 +142,14 @@ def place(
         samples: As read.
         device: Whose roofs to use; None takes the ceilings that the files hold, if any.
         by: How to add launches up, a key of `GROUPINGS`.
+        order: What comes first, a key of `ORDERS`.
         notes: About the device, passed on.
+
+    Raises:
+        UnknownNameError: No such grouping or order.
     """
+    if order not in ORDERS:
+        raise UnknownNameError("order", order, ORDERS)
     roofs = device or samples.device
     merged = aggregate(samples.launches, by)
     whole = sum(s.time_s or 0.0 for s in merged)
@@ -132,7 +163,7 @@ def place(
         samples=samples,
         device=roofs,
         by=by,
-        kernels=kernels,
+        kernels=tuple(sorted(kernels, key=ORDERS[order])),
         total=_place(total, roofs, whole, warn=False),
         notes=tuple(dict.fromkeys(about)),
     )
@@ -282,6 +313,22 @@ _LATENCY = 0.3
 _LOW_OCCUPANCY = 0.3
 
 
+#: Sectors that a request of 32 lanes of 4 bytes, side by side, touches; 16-byte lanes touch 16.
+_DENSE_SECTORS = 4
+_MANY_SECTORS = 16.5
+
+
+def _scattered(sample: Sample) -> list[str]:
+    """Whether the lanes of a warp touch more lines than they need."""
+    per_request = sample.ratios.get("sectors per request")
+    if per_request is not None and per_request > _MANY_SECTORS:
+        return [
+            f"uncoalesced access: {per_request:.1f} sectors of 32 bytes a request, where lanes "
+            f"side by side need {_DENSE_SECTORS} (fp32) to 16 (16 bytes each)"
+        ]
+    return []
+
+
 def _findings(
     sample: Sample, efficiency: float | None, levels: Sequence[LevelPlace]
 ) -> tuple[str, ...]:
@@ -292,6 +339,7 @@ def _findings(
     if sample.state is not Known.COUNTED and shares:
         listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
         found.append(f"recorded by the profiler, of its own peak: {listed}")
+    found += _scattered(sample)
     occupancy = sample.recorded.get("occupancy")
     if efficiency is not None and efficiency < _LATENCY:
         text = (

@@ -86,6 +86,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         origin: File, process or device, where there are several.
         recorded: Shares that the profiler itself gives (1 = 100 %), by what they are.
         notes: What a reader must know about this sample.
+        instructions: Instructions of warps (waves), all launches together; None where not recorded.
+        ratios: Recorded quotients that are no shares, e.g. ``sectors per request``.
     """
 
     name: str
@@ -101,6 +103,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: str = ""
     recorded: dict[str, float] = {}
     notes: tuple[str, ...] = ()
+    instructions: int | None = None
+    ratios: dict[str, float] = {}
 
     @property
     def flops(self) -> int | None:

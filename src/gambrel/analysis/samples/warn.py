@@ -16,6 +16,8 @@ _TOLERANCE: Final = 1.005
 _ORDER: Final = 1.02
 #: The same work with this many times fewer DRAM bytes than another kernel: inputs were in cache.
 _WARM: Final = 8.0
+#: How the readers say that the tensor pipe worked, but not on tensor operations.
+IDLE_PIPE: Final = "the tensor pipe executed instructions but no tensor operations"
 _INNER_TO_OUTER: Final = ("L1", "L2", "DRAM")
 
 
@@ -45,7 +47,7 @@ def above_roof(binding: str, bound: Bound | None, efficiency: float | None) -> t
 
 def warnings_of(sample: Sample) -> tuple[str, ...]:
     """Warnings about one sample on its own."""
-    return (*_order(sample), *_uncertain(sample), *_clock(sample))
+    return (*_order(sample), *_uncertain(sample), *_idle_pipe(sample), *_clock(sample))
 
 
 def warnings_together(samples: Sequence[Sample]) -> dict[int, tuple[str, ...]]:
@@ -109,6 +111,11 @@ def _uncertain(sample: Sample) -> tuple[str, ...]:
         for w in sample.work
         if w.suspect
     )
+
+
+def _idle_pipe(sample: Sample) -> tuple[str, ...]:
+    """The readers note it by one launch; for a reader of the report it is a warning."""
+    return tuple(note for note in sample.notes if note.startswith(IDLE_PIPE))
 
 
 def _clock(sample: Sample) -> tuple[str, ...]:

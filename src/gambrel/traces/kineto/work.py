@@ -70,7 +70,10 @@ def _cached(name: str, dims: bytes, types: bytes, concrete: bytes, tf32: bool) -
     parts = [parse_list(msgspec.Raw(raw)) for raw in (dims, types, concrete)]
     call_args = _arguments(*parts)
     found = _cost(op, call_args)
-    return None if found is None else _measured(found, tf32)
+    try:
+        return None if found is None else _measured(found, tf32)
+    except (ValueError, OverflowError):  # sizes that are no numbers
+        return None
 
 
 def _arguments(dims: list[Any], types: list[Any], concrete: list[Any]) -> list[Any] | None:

@@ -103,6 +103,9 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
         block=launch.info.get("Block Size", ""),
         origin=origin,
         recorded=_recorded(metrics),
+        ratios=_ratios(metrics),
+        instructions=_instructions(metrics),
+        group=launch.group,
         notes=tuple(notes),
     )
     return _times(sample, launch.info.get("Invocations", ""))
@@ -120,6 +123,7 @@ def _times(sample: Sample, invocations: str) -> Sample:
         sample,
         count=count,
         time_s=None if sample.time_s is None else sample.time_s * count,
+        instructions=None if sample.instructions is None else sample.instructions * count,
         work=times_work(sample.work, count),
         traffic=times_traffic(sample.traffic, count),
     )
@@ -145,6 +149,28 @@ def _recorded(metrics: Metrics) -> dict[str, float]:
         if value is not None:
             found.setdefault(name, value / 100)
     return found
+
+
+def _instructions(metrics: Metrics) -> int | None:
+    """Instructions of warps, whether predicated off or not."""
+    found = metrics.total("sm__inst_executed")
+    return None if found is None else round(found.value)
+
+
+def _ratios(metrics: Metrics) -> dict[str, float]:
+    """Sectors of 32 bytes a request of a warp to global memory."""
+    if f"{_L1}_requests{_GLOBAL}_ld" not in metrics.bases:
+        return {}
+    totals = []
+    for what in ("sectors", "requests"):
+        parts = [metrics.total(f"{_L1}_{what}{_GLOBAL}_{way}") for way in ("ld", "st")]
+        totals.append(sum(p.value for p in parts if p is not None))
+    sectors, requests = totals
+    return {"sectors per request": sectors / requests} if sectors and requests else {}
+
+
+_L1: Final = "l1tex__t"
+_GLOBAL: Final = "_pipe_lsu_mem_global_op"
 
 
 @lru_cache(maxsize=4096)

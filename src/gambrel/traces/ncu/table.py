@@ -27,6 +27,8 @@ _LAUNCH: Final = frozenset(
     | {"Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Device Name"}
     | {"Invocations"}
 )
+#: Columns of NVTX ranges (--nvtx) are named by their fields: ``Id:Domain:Push/Pop_Range:...``.
+_RANGES: Final = ("Push/Pop_Range", "Start/Stop_Range", "Push_Pop_Range", "NVTX")
 #: What tells launches apart; without an ID, kernels by their launch shape.
 _WITH_ID: Final = frozenset({"ID", "Process ID", "Host Name", "Device"})
 _LAUNCH_KEYS: Final = (*sorted(_WITH_ID), "Kernel Name", "Block Size", "Grid Size", "Context")
@@ -67,6 +69,18 @@ class Launch:
     def name(self) -> str:
         """Name of the kernel."""
         return self.info.get("Kernel Name", "") or "(no name)"
+
+    @property
+    def group(self) -> str:
+        """The innermost NVTX range that the export names; empty without one."""
+        for column, text in self.info.items():
+            if text and any(mark in column for mark in _RANGES):
+                fields = text.replace('"', "").split(":")
+                # "Id:Domain:Range:payload...", or the name alone.
+                name = fields[2] if len(fields) > 3 else fields[0]
+                if name.strip() not in {"", "none", "<default domain>"}:
+                    return name.strip()
+        return ""
 
 
 @dataclass(slots=True)
@@ -193,7 +207,7 @@ def _parse_long(
     name_at, value_at = at["Metric Name"], at.get("Metric Value", at.get("Average", len(header)))
     unit_at, id_at = at.get("Metric Unit", len(header)), at.get("ID")
     known: dict[object, Launch] = {}
-    info_at = [(n, i) for n, i in at.items() if n in _LAUNCH and n != "Section Name"]
+    info_at = [(n, i) for n, i in at.items() if _of_launch(n) and n != "Section Name"]
     needed = max([value_at, *(i for _, i in info_at)])
     keys = [at[n] for n in _LAUNCH_KEYS if n in at and (n in _WITH_ID or id_at is None)]
     key_of = itemgetter(*keys) if keys else lambda _: ""
@@ -218,8 +232,8 @@ def _parse_long(
 def _parse_wide(
     header: Sequence[str], reader: Iterator[list[str]], start: int, table: Table
 ) -> None:
-    metrics = [(i, n) for i, n in enumerate(header) if n not in _LAUNCH and n]
-    info = [(i, n) for i, n in enumerate(header) if n in _LAUNCH]
+    metrics = [(i, n) for i, n in enumerate(header) if n and not _of_launch(n)]
+    info = [(i, n) for i, n in enumerate(header) if _of_launch(n)]
     units: Sequence[str] = ()
     for offset, row in enumerate(reader, 1):
         if offset == 1 and not row[0].strip():
@@ -232,6 +246,11 @@ def _parse_wide(
             if i < len(row):
                 _add(launch, name, row[i], units[i] if i < len(units) else "", table)
         table.launches.append(launch)
+
+
+def _of_launch(column: str) -> bool:
+    """Whether a column describes the launch; every other one is a metric."""
+    return column in _LAUNCH or any(mark in column for mark in _RANGES)
 
 
 def _add(launch: Launch, name: str, value: str, unit: str, table: Table) -> None:
