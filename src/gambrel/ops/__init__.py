@@ -31,6 +31,7 @@ from gambrel.ops.base import (
     cost,
     is_free,
     is_modelled,
+    is_prunable,
     kinds,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "interpolation",
     "is_free",
     "is_modelled",
+    "is_prunable",
     "kinds",
     "loss",
     "matmul",

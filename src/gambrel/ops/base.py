@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -204,7 +204,7 @@ def cost(op: OpView) -> Cost | None:
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
         link_bytes=found.link_bytes,
         network_bytes=found.network_bytes,
-        prunable=_multiplies_weight(op),
+        prunable=is_prunable(op.kind, op.phase, [t.role for t in op.inputs[:2]]),
     )
 
 
@@ -212,16 +212,18 @@ def cost(op: OpView) -> Cost | None:
 _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "convolution"})
 
 
-def _multiplies_weight(op: OpView) -> bool:
-    """Whether the op is a forward product with a parameter.
+def is_prunable(kind: str, phase: str, roles: Iterable[str]) -> bool:
+    """Whether an op is a forward product with a parameter, which a sparse engine can serve.
 
     Attention multiplies activations by activations, and the products of a backward pass meet the
     weight transposed or not at all: there is nothing to prune to a structure along the contraction.
+
+    Args:
+        kind: Of the op.
+        phase: Of the op.
+        roles: Of its two operands.
     """
-    operands = op.inputs[:2]
-    return (
-        op.kind in _PRODUCTS and op.phase == "forward" and any(t.role == "weight" for t in operands)
-    )
+    return kind in _PRODUCTS and phase == "forward" and "weight" in roles
 
 
 def distinct_bytes(tensors: tuple[TensorView, ...]) -> Size:

@@ -25,7 +25,8 @@ def render_advice(found: Advice, options: Options | None = None) -> str:
     elif found.attained is not None:
         share = f"{format_percent(found.attained)} of the speed of perfect fusion and overlap"
         blocks.append([line(f"As it stands it attains {share} in this format at this size.")])
-    return show([*blocks, _below(found.below, options)], options)
+    hints = [line(text) for text in found.hints]
+    return show([*blocks, _below(found.below, options), hints], options)
 
 
 def render_recommendations(found: Sequence[Recommendation], options: Options | None = None) -> str:

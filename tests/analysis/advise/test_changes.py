@@ -84,7 +84,7 @@ def test_another_device_chooses_its_own_precision_unless_one_was_asked_for():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ("speed=2", UnknownNameError, r"unknown change 'speed=2'\. Use fuse, batch=8"),
+        ("speed=2", UnknownNameError, r"unknown change 'speed=2'\. Use fuse, attention"),
         ("batch", InputError, r"change 'batch' needs a value, e\.g\. batch=8"),
         ("fuse=2", InputError, r"change 'fuse=2' takes no value"),
         ("batch=two", InputError, "write a whole number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gambrel.analysis.advise.changes import CATALOGUE, Case, apply_changes, parse_change
 from gambrel.analysis.advise.fleet import Fleet, Point
@@ -22,11 +23,12 @@ class Explorer:
         self.case = case
         self._cases: dict[Changes, Case | None] = {(): case}
         self._points: dict[Changes, Point | None] = {}
+        self._fleets: dict[tuple[int, str], Fleet] = {}
 
     @property
     def start(self) -> Point:
         """The case as it stands."""
-        return Fleet(self.case.workload, self.case.settings).on(self.case.device)
+        return self._point(self.case)
 
     def tried(self, changes: Changes) -> Point | None:
         """The case with changes; None where model or device do not take them."""
@@ -43,9 +45,18 @@ class Explorer:
     def _try(self, changes: Changes) -> Point | None:
         try:
             case = self._changed(changes)
-            return None if case is None else Fleet(case.workload, case.settings).on(case.device)
+            return None if case is None else self._point(case)
         except GambrelError:
             return None
+
+    def _point(self, case: Case) -> Point:
+        """The case held against its device; what it asks for is evaluated once for all devices."""
+        common = replace(case.settings, precision=None, calibration=None)
+        key = (id(case.workload), repr(common))  # cases are kept, so that no id comes again
+        if key not in self._fleets:
+            shared = replace(case.settings, precision=None)
+            self._fleets[key] = Fleet(case.workload, shared)
+        return self._fleets[key].on(case.device, case.settings.precision)
 
     def _changed(self, changes: Changes) -> Case | None:
         if changes not in self._cases:

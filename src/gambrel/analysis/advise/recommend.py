@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from gambrel.analysis.advise.below import Below, below
-from gambrel.analysis.advise.changes import CATALOGUE, case_of, describe_changes
+from gambrel.analysis.advise.changes import CATALOGUE, case_of, describe_changes, parse_change
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.fleet import Point
 from gambrel.analysis.estimate import Calibration
@@ -21,6 +21,8 @@ from gambrel.units import format_percent
 SMALLEST_GAIN = 1.05
 #: A model that attains this share of what the device can do is done.
 DONE = 0.95
+#: Share of the expected time in starts of kernels that is worth a word.
+LAUNCH_SHARE = 0.2
 #: Combinations that are listed.
 _COMBINATIONS = 2
 
@@ -69,12 +71,14 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
             this batch, on this device; None without an expected time.
         stop: Why to stop optimizing; empty when there is something to do.
         below: Ops that stay far below their roof, with the cause.
+        hints: What may help and cannot be predicted, in sentences.
     """
 
     recommendations: tuple[Recommendation, ...]
     attained: float | None
     stop: str
     below: tuple[Below, ...]
+    hints: tuple[str, ...] = ()
 
 
 def recommend(
@@ -120,7 +124,11 @@ def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice
             f"{analysis.model.precision} at this size: stop optimizing the software."
         )
     return Advice(
-        recommendations=found, attained=attained, stop=stop, below=() if stop else below(analysis)
+        recommendations=found,
+        attained=attained,
+        stop=stop,
+        below=() if stop else below(analysis),
+        hints=() if stop else _hints(analysis),
     )
 
 
@@ -132,12 +140,33 @@ def attained_share(analysis: Analysis) -> float | None:
     return min(1.0, least / expected.value)
 
 
+def _hints(analysis: Analysis) -> tuple[str, ...]:
+    expected = analysis.expected_time_s
+    if expected is None or not expected.value or not analysis.launches:
+        return ()
+    share = expected.overhead_s / expected.value
+    if share < LAUNCH_SHARE:
+        return ()
+    return (
+        f"Starting {analysis.launches:,} kernels takes {format_percent(share)} of the expected "
+        "time, which supposes that the host keeps up. Recorded as a CUDA graph it does; launched "
+        "one by one the host may take longer, and by how much is not known here.",
+    )
+
+
 def _of_kind(explorer: Explorer, start: Point, name: str) -> Iterator[Recommendation]:
     if name == "batch":
         yield from _batch(explorer, start)
         return
-    for text in explorer.proposals(name):
-        yield from _useful(start, (text,), explorer.tried((text,)))
+    found = (
+        one
+        for text in explorer.proposals(name)
+        for one in _useful(start, (text,), explorer.tried((text,)))
+    )
+    if CATALOGUE[name].replaces:
+        yield from sorted(found, key=lambda r: -r.gain)[:1]
+    else:
+        yield from found
 
 
 def _batch(explorer: Explorer, start: Point) -> Iterator[Recommendation]:
@@ -170,6 +199,7 @@ def _combinations(
 ) -> list[Recommendation]:
     """Greedy: from each of the best changes, add the next best kinds while they help by 5 %."""
     found: dict[frozenset[str], Recommendation] = {}
+    singles = [r for r in singles if not CATALOGUE[parse_change(r.change)[0]].replaces]
     for first in singles[:_COMBINATIONS]:
         best, changes = first, first.changes
         for other in singles:
@@ -192,7 +222,8 @@ def _useful(start: Point, changes: Changes, after: Point | None) -> Iterator[Rec
     if not before_s or not after_s:
         return
     per_before, per_after = before_s / start.facts.items, after_s / after.facts.items
-    gain, low = per_before / per_after, _least_gain(start, after, kind)
+    moved = any(parse_change(text)[0] == "hardware" for text in changes)
+    gain, low = per_before / per_after, _least_gain(start, after, kind, moved)
     if gain < SMALLEST_GAIN or low <= 1:
         return
     yield Recommendation(
@@ -227,17 +258,19 @@ def _gain(start: Point, after: Point) -> float:
     return (before_s / start.facts.items) / (after_s / after.facts.items)
 
 
-def _least_gain(start: Point, after: Point, kind: str) -> float:
+def _least_gain(start: Point, after: Point, kind: str, moved: bool) -> float:
     """The least gain over the range.
 
-    Both times are of one model on one device, so what makes one longer than expected makes the
-    other longer too: low ends are compared with low ends, high with high.
+    On one device, what makes one time longer than expected makes the other longer too: low ends are
+    compared with low ends, high with high. Errors on two devices have nothing in common.
     """
     was, then = start.facts.expected, after.facts.expected
     if kind == "bound" or was is None or then is None:
         return _gain(start, after)
     items = after.facts.items / start.facts.items
-    ends = ((was.low, then.low), (was.value, then.value), (was.high, then.high))
+    ends = [(was.low, then.low), (was.value, then.value), (was.high, then.high)]
+    if moved:
+        ends = [(was.low, then.high)]
     return min(items * a / b for a, b in ends if b)
 
 

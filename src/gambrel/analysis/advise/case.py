@@ -1,0 +1,107 @@
+"""A question, and a kind of change to it: what the catalogue is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from gambrel.analysis.analyze import Settings, analyze, choose_precision
+from gambrel.analysis.estimate import Calibration
+from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
+from gambrel.dtypes import FLOATING, PRECISIONS
+from gambrel.errors import InputError
+from gambrel.ops import Conventions
+from gambrel.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question: a model on a device under settings.
+
+    Attributes:
+        workload: The model.
+        device: The machine.
+        settings: Sizes, precision (None chooses one), stack and the rest.
+    """
+
+    workload: Workload
+    device: Device
+    settings: Settings
+
+    @property
+    def precision(self) -> str:
+        """The number format that it runs in."""
+        return choose_precision(self.workload, self.device, self.settings.precision)[0]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every symbol with its value."""
+        return self.workload.resolve_symbols(self.settings.sizes or {})
+
+    def analyzed(self) -> Analysis:
+        """The answer."""
+        return analyze(self.workload, self.device, self.settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of change.
+
+    Attributes:
+        name: Before the ``=``.
+        about: What it is and what it costs; one sentence for a user.
+        example: How to write it.
+        apply: From a case and the text after the ``=`` to the changed case.
+        propose: Values worth trying on a case, none where it does not apply.
+        takes_value: Whether an ``=`` must follow.
+        replaces: Whether it puts another model or device in place of the user's: listed alone, not
+            combined with others.
+    """
+
+    name: str
+    about: str
+    example: str
+    apply: Callable[[Case, str], Case]
+    propose: Callable[[Case], Iterable[str]]
+    takes_value: bool = True
+    replaces: bool = False
+
+
+def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
+    """The question that an analysis answers, to ask it again with changes.
+
+    Args:
+        analysis: Of a workload.
+        calibration: Constants of the expected time; None for those that come with gambrel.
+
+    Raises:
+        InputError: The analysis carries no workload.
+    """
+    if analysis.workload is None:
+        raise InputError(f"{analysis.model.name}: this analysis has no workload to change.")
+    model = analysis.model
+    known = model.precision in FLOATING or model.precision in PRECISIONS
+    asked = known and model.precision_reason == "as asked"
+    settings = Settings(
+        precision=model.precision if asked else None,
+        sizes=dict(model.symbols),
+        sparsity=analysis.sparsity,
+        engine=analysis.engine or None,
+        conventions=Conventions(**analysis.conventions),
+        stack=analysis.stack,
+        framework=analysis.framework,
+        warm=analysis.warm,
+        calibration=calibration,
+    )
+    return Case(workload=analysis.workload, device=analysis.hardware, settings=settings)
+
+
+def with_settings(case: Case, **settings: object) -> Case:
+    """The same model and device under other settings."""
+    return replace(case, settings=replace(case.settings, **settings))  # type: ignore[arg-type]
+
+
+def none_proposed(_: Case) -> Iterable[str]:
+    """For changes that a user may ask for and that are not worth trying unasked."""
+    return ()

@@ -1,0 +1,115 @@
+"""Channels-last: convolutions that work on the layout that their neighbours read and write."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+import msgspec
+
+from gambrel.errors import InputError
+from gambrel.workload import Op, Role, Workload
+
+#: What keeps the order of elements, so that a layout passes through it.
+_THROUGH: Final = frozenset({"elementwise", "normalization", "pooling", "interpolation"})
+
+
+def channels_last(workload: Workload) -> Workload:
+    """The model without the copies that bring the output of a convolution into another layout.
+
+    A copy goes when it changes neither shape nor format and stands between a convolution and what
+    reads its pixels as rows (or the other way round), with only element-wise ops, norms, pooling
+    and interpolation between: with channels last, both sides have the same layout. What a library
+    converts inside its convolutions is not part of a workload, so that gain is not known here.
+
+    Raises:
+        InputError: No such copy.
+    """
+    gone = _layout_copies(workload)
+    if not gone:
+        raise InputError(
+            f"{workload.name} has no layout copies beside its convolutions. What a library "
+            "converts inside them is not known here: measure the model in channels-last."
+        )
+    # Who reads a copy reads its source instead.
+    source = {
+        workload.tensors[workload.ops[i].outputs[0]].storage: workload.tensors[
+            workload.ops[i].inputs[0]
+        ].storage
+        for i in gone
+    }
+
+    def origin(storage: int) -> int:
+        while storage in source:
+            storage = source[storage]
+        return storage
+
+    tensors = tuple(
+        msgspec.structs.replace(t, storage=origin(t.storage)) if t.storage in source else t
+        for t in workload.tensors
+    )
+    ops = tuple(op for i, op in enumerate(workload.ops) if i not in gone)
+    return msgspec.structs.replace(workload, tensors=tensors, ops=ops)
+
+
+def has_layout_copies(workload: Workload) -> bool:
+    """Whether `channels_last` would drop something."""
+    return not workload.training and bool(_layout_copies(workload))
+
+
+def _layout_copies(workload: Workload) -> frozenset[int]:
+    if not any(op.kind == "convolution" for op in workload.ops):
+        return frozenset()
+    writer: dict[int, int] = {}
+    readers: dict[int, list[int]] = defaultdict(list)
+    for index, op in enumerate(workload.ops):
+        for i in op.inputs:
+            readers[workload.tensors[i].storage].append(index)
+        for i in op.outputs:
+            writer[workload.tensors[i].storage] = index
+    found = set()
+    for index, op in enumerate(workload.ops):
+        if not _is_layout_copy(workload, op):
+            continue
+        source, target = (workload.tensors[op.inputs[0]], workload.tensors[op.outputs[0]])
+        above = _above(workload, writer, source.storage)
+        below = _below(workload, readers, target.storage)
+        if above == "convolution" or "convolution" in below:
+            found.add(index)
+    return frozenset(found)
+
+
+def _is_layout_copy(workload: Workload, op: Op) -> bool:
+    if op.kind != "copy" or op.attrs.get("function") != "clone" or len(op.inputs) != 1:
+        return False
+    source, target = workload.tensors[op.inputs[0]], workload.tensors[op.outputs[0]]
+    moved = {source.role, target.role} <= {Role.ACTIVATION}
+    same = (source.shape, source.dtype) == (target.shape, target.dtype)
+    return moved and same and source.elements is None and len(source.shape) >= 3
+
+
+def _above(workload: Workload, writer: dict[int, int], storage: int) -> str:
+    """Kind of the op that a storage comes from, through those that keep the layout."""
+    for _ in range(len(workload.ops)):
+        index = writer.get(storage)
+        if index is None:
+            return ""
+        op = workload.ops[index]
+        if op.kind not in _THROUGH or not op.inputs:
+            return op.kind
+        storage = workload.tensors[op.inputs[0]].storage
+    return ""
+
+
+def _below(workload: Workload, readers: dict[int, list[int]], storage: int) -> set[str]:
+    """Kinds of the ops that read a storage, through those that keep the layout."""
+    kinds, seen, waiting = set(), {storage}, [storage]
+    while waiting:
+        for index in readers[waiting.pop()]:
+            op = workload.ops[index]
+            kinds.add(op.kind)
+            for i in op.outputs if op.kind in _THROUGH else ():
+                if workload.tensors[i].storage not in seen:
+                    seen.add(workload.tensors[i].storage)
+                    waiting.append(workload.tensors[i].storage)
+    return kinds
