@@ -243,8 +243,8 @@ def distinct_bytes(tensors: tuple[TensorView, ...]) -> Size:
 
 def to_bytes(elements: Size, dtype: str) -> Size:
     """Bytes of ``elements`` numbers; exact int for int elements (sub-byte formats round up)."""
-    # Every width is a multiple of 1/32 byte (a quarter of a bit), so that integers stay exact.
-    return -(-elements * round(width_bytes(dtype) * 32) // 32)
+    # Every width is a multiple of 1/128 byte (a 16th of a bit), so that integers stay exact.
+    return -(-elements * round(width_bytes(dtype) * 128) // 128)
 
 
 def work(dtype: str, *, matrix: Size = 0, vector: Size = 0, special: Size = 0) -> Work:

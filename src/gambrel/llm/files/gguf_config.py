@@ -72,7 +72,7 @@ def _family(header: GgufHeader) -> Family:
     kind = header.metadata.get("general.type", "model")
     if kind != "model" or not header.tensors:
         what = kind if kind != "model" else "vocabulary"
-        raise FileFormatError(f"{header.path} holds a {what}, not a model; give the model's file.")
+        raise FileFormatError(f"{header.path} is a file of kind {what!r}; give the model's file.")
     if name not in FAMILIES:
         raise FileFormatError(
             f"{header.path}: the architecture {name[:40]!r} cannot be read from a GGUF file yet; "
