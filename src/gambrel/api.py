@@ -54,7 +54,8 @@ def analyze(
         inputs: Example inputs of a live module: one tensor or a tuple. Shapes matter, values not.
         kwargs: Keyword arguments of a live module.
         batch_size: Items at once.
-        precision: Number format, e.g. ``"fp16"``. Default: the model's own; for an architecture
+        precision: Number format, e.g. ``"fp16"``; for the ``config.json`` of a language model part
+            by part as well, e.g. ``"w4a16,kv=fp8"``. Default: the model's own; for an architecture
             from the zoo, the one that the device's engine is made for.
         seq: Tokens, for models with a sequence.
         context: Cached tokens, for decode.
@@ -153,6 +154,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         train=q.train,
         trust=q.trust,
         sizes=sizes[0],
+        precision=q.precision,
     )
     found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:
@@ -170,7 +172,11 @@ def answer(question: Question) -> tuple[Analysis, ...]:
     )
     return tuple(
         _with_notes(
-            analyze_workload(model.workload, device, replace(settings, sizes=wanted)),
+            analyze_workload(
+                model.workload,
+                device,
+                replace(settings, sizes=wanted, precision=model.workload.precisions or q.precision),
+            ),
             (*model.notes, *device_notes),
         )
         for model, wanted in zip(found, sizes, strict=True)
@@ -213,7 +219,7 @@ def sweep(
     from gambrel.analysis.sweep import sweep as sweep_workload
     from gambrel.capture.resolve import Request, resolve_model
 
-    workload = resolve_model(model, Request(phase=phase)).workload
+    workload = resolve_model(model, Request(phase=phase, keep_open=True)).workload
     several = listed_hardware(hardware)
     return sweep_workload(
         workload,

@@ -19,7 +19,7 @@ from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
 from gambrel.analysis.levels import Step, cached_bound, describe_caches, with_levels
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.needs import Footprint
-from gambrel.analysis.precision import cast_map, check_precision, describe
+from gambrel.analysis.precision import casts_of, check_precision, describe
 from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
 from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.device.model import Device
@@ -79,7 +79,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     values = workload.resolve_symbols(settings.sizes or {})
     precision, reason = choose_precision(workload, device, settings.precision)
     roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
-    casts = cast_map(workload.dtype, precision)
+    casts = casts_of(workload, precision)
     evaluator = Evaluator(workload, values, casts, settings.conventions)
     memory = footprint(workload, evaluator, roofs.capacity_bytes)
     estimator = Estimator(roofs, settings.calibration, settings.framework)
@@ -138,9 +138,12 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
 def choose_precision(workload: Workload, device: Device, requested: str | None) -> tuple[str, str]:
     """The number format to run in, and why.
 
-    What the user asks for; else the dtype that the user's own module or file has; else, for an
-    architecture from the zoo, the format that the device's engine is made for.
+    What the model was built with part by part; what the user asks for; else the dtype that the
+    user's own module or file has; else, for an architecture from the zoo, the format that the
+    device's engine is made for.
     """
+    if workload.precisions and requested in (None, workload.precisions):
+        return workload.precisions, "part by part"
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
@@ -329,7 +332,7 @@ def _assumptions(
     )
     return (
         *workload.assumptions,
-        *describe(workload.dtype, precision),
+        *(() if precision == workload.precisions else describe(workload.dtype, precision)),
         *roofs.notes,
         *roofs.engine_notes(),
         *unknown,

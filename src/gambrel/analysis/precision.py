@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from gambrel.dtypes import FLOATING, width_bytes
 from gambrel.errors import InputError
+from gambrel.workload import Workload
+
+
+def casts_of(workload: Workload, precision: str) -> dict[str, str]:
+    """What to cast in a workload that runs in a precision; nothing where it was built so."""
+    if workload.precisions and precision == workload.precisions:
+        return {}
+    return cast_map(workload.dtype, precision)
 
 
 def cast_map(native: str, precision: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Bound
-from gambrel.analysis.precision import cast_map
+from gambrel.analysis.precision import casts_of
 from gambrel.device.model import Device
 from gambrel.device.roofs import NETWORK
 from gambrel.dtypes import parse_dtype
@@ -167,7 +167,7 @@ def _grid(workload: Workload, sizes: Mapping[str, Sequence[int]]) -> dict[str, F
 def _demand(
     workload: Workload, precision: str, grid: dict[str, Floats], n: int, conventions: Conventions
 ) -> _Demand:
-    evaluator = Evaluator(workload, grid, cast_map(workload.dtype, precision), conventions)
+    evaluator = Evaluator(workload, grid, casts_of(workload, precision), conventions)
     representative: dict[tuple[object, ...], Op] = {}
     times: Counter[tuple[object, ...]] = Counter()
     for op in workload.ops:

@@ -10,7 +10,7 @@ from gambrel.analysis.checkpointing import Checkpointed, checkpointed
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import op_name
 from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes
-from gambrel.analysis.precision import cast_map
+from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.ops import Conventions, is_free
@@ -146,7 +146,7 @@ def memory_timeline(analysis: Analysis, checkpoint: bool | str = False) -> Timel
 
 def _evaluator(workload: Workload, analysis: Analysis) -> Evaluator:
     values: Mapping[str, int] = analysis.model.symbols
-    casts = cast_map(workload.dtype, analysis.model.precision)
+    casts = casts_of(workload, analysis.model.precision)
     return Evaluator(workload, values, casts, Conventions(**analysis.conventions))
 
 

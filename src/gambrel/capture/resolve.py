@@ -29,7 +29,10 @@ class Request:
         phase: ``"prefill"`` or ``"decode"`` for language models.
         train: Include backward and optimizer.
         trust: The user's explicit word that a file may run code.
-        sizes: Sizes already chosen; a configuration file is captured at these.
+        sizes: Sizes already chosen; a configuration file is built or captured at these.
+        precision: Number formats, part by part; applied to a language model's configuration.
+        keep_open: Leave sizes open even where windows of attention make memory depend on them in
+            another way than a polynomial.
     """
 
     inputs: Any = None
@@ -39,6 +42,8 @@ class Request:
     train: bool = False
     trust: bool = False
     sizes: Mapping[str, int | None] = field(default_factory=dict)
+    precision: str | None = None
+    keep_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +160,21 @@ def _read_pt2(path: Path, _: Request) -> Resolved:
 def _read_config(path: Path, request: Request) -> Resolved:
     import json
 
-    from gambrel.capture.torch.huggingface import workload_from_config
+    from gambrel.capture.closed_form import is_closed_form, workload_of_config
 
     config = json.loads(path.read_text(encoding="utf-8"))
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
+    if is_closed_form(config, request.phase):
+        found = workload_of_config(
+            config,
+            phase=request.phase,
+            sizes=sizes,
+            precision=request.precision,
+            keep_open=request.keep_open,
+        )
+        return Resolved(workload=found)
+    from gambrel.capture.torch.huggingface import workload_from_config
+
     return Resolved(workload=workload_from_config(config, phase=request.phase, name="", **sizes))
 
 

@@ -111,6 +111,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         origin: Where it comes from, e.g. ``"torchvision 0.28.0 resnet50"``.
         chosen_dtype: Whether the dtype was the user's choice (a module or file) rather than an
             artefact of capturing an architecture (the zoo).
+        precisions: Number formats part by part that it was built with, e.g. ``"w4a16,kv=fp8"``;
+            nothing is cast then. Empty where one precision replaces ``dtype``.
         assumptions: What had to be assumed, one sentence each; printed with every result.
     """
 
@@ -123,6 +125,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     training: bool = False
     origin: str = ""
     chosen_dtype: bool = True
+    precisions: str = ""
     assumptions: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 

@@ -81,6 +81,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
     op_source: list[int]
     op_inputs: list[list[int]]
     op_outputs: list[list[int]]
+    precisions: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -206,6 +207,7 @@ def _to_file(w: Workload) -> _File:
         training=w.training,
         origin=w.origin,
         chosen_dtype=w.chosen_dtype,
+        precisions=w.precisions,
         assumptions=w.assumptions,
         symbols=w.symbols,
         outputs=w.outputs,
@@ -242,6 +244,7 @@ def _from_file(f: _File) -> Workload:
         training=f.training,
         origin=f.origin,
         chosen_dtype=f.chosen_dtype,
+        precisions=f.precisions,
         assumptions=f.assumptions,
         schema_version=f.schema_version,
     )

@@ -17,7 +17,7 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Bound
-from gambrel.analysis.precision import cast_map
+from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
@@ -127,7 +127,7 @@ class Fleet:
 
     def _evaluate(self, precision: str) -> Demand:
         workload, settings = self._workload, self._settings
-        casts = cast_map(workload.dtype, precision)
+        casts = casts_of(workload, precision)
         evaluator = Evaluator(workload, self.sizes, casts, settings.conventions)
         return demand_of(workload, evaluator, settings.stack)
 

@@ -1,0 +1,205 @@
+"""The ``config.json`` of a language model as a workload, without torch or transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from gambrel.dtypes import parse_dtype, width_bytes
+from gambrel.errors import CaptureError, InputError, UnknownNameError
+from gambrel.llm.build import build
+from gambrel.llm.config import is_known, read_config
+from gambrel.llm.precision import Precisions, is_scheme
+from gambrel.llm.spec import Attention, ModelSpec, mixers_of
+from gambrel.llm.step import Step, decode, prefill
+from gambrel.workload import Dim, Symbol, Workload
+
+PREFILL: Final = "prefill"
+DECODE: Final = "decode"
+
+_ABOUT: Final = {
+    "batch": "sequences or images at once",
+    "seq": "tokens of the prompt or input",
+    "context": "tokens that the new one attends to, itself included",
+    "target": "tokens on the decoder's side",
+}
+_DEFAULTS: Final = {"batch": 1, "seq": 2048, "context": 2048, "target": 128}
+
+
+def is_closed_form(config: Any, phase: str | None = None) -> bool:
+    """Whether a parsed ``config.json`` can be answered without capturing the model.
+
+    Raises:
+        CaptureError: Its ``model_type`` is neither known here nor to an installed transformers.
+    """
+    del phase
+    if not isinstance(config, Mapping):
+        return False
+    if is_known(config):
+        return True
+    model_type = config.get("model_type")
+    if isinstance(model_type, str) and model_type and not _captured(model_type, config):
+        raise _unknown(model_type)
+    return False
+
+
+def workload_of_config(
+    config: Mapping[str, Any],
+    *,
+    phase: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    precision: str | None = None,
+    keep_open: bool = False,
+    name: str = "",
+) -> Workload:
+    """The workload of one phase of the model that a configuration describes.
+
+    Args:
+        config: The content of a ``config.json``.
+        phase: ``"prefill"`` (the default of decoders) or ``"decode"``; None for encoders.
+        sizes: Values by symbol that are known already.
+        precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
+            wider format is left to the analysis.
+        keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
+        name: What to call it; the model type when empty.
+
+    Raises:
+        CaptureError: Fields are missing, contradictory or absurd.
+        InputError: A phase or size that the model does not have.
+        WorkloadError: A size out of range.
+    """
+    spec = read_config(config, name)
+    phase = _phase(spec, phase)
+    symbols = symbols_of(spec, phase)
+    given = dict(sizes or {})
+    _check(symbols, given)
+    if needs_numbers(spec) and not keep_open:
+        values = {s.name: given.get(s.name, s.default) for s in symbols}
+        symbols = tuple(
+            replace(s, default=v, minimum=v, maximum=v)
+            for s, v in zip(symbols, values.values(), strict=True)
+        )
+        step = _step(phase, values)
+    else:
+        step = _step(phase, {s.name: s.name for s in symbols})
+    chosen = _precisions(spec, precision)
+    found = build(spec, replace(step, symbols=symbols), chosen)
+    scheme = "" if chosen is None else chosen.name
+    if chosen is None and spec.quantization is not None:
+        scheme = spec.quantization.precision
+    plain = not scheme or scheme == found.dtype
+    return replace(
+        found, chosen_dtype=spec.dtype_given or not plain, precisions="" if plain else scheme
+    )
+
+
+def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
+    """The sizes of a phase that may be chosen, with defaults and limits."""
+    names = ["batch"]
+    if phase == DECODE:
+        names.append("context")
+    elif spec.vocab:
+        names.append("seq")
+    if phase is None and spec.causal and spec.encoders:
+        names.append("target")
+    found = []
+    for name in names:
+        limit = None if name == "batch" else spec.max_context
+        if name == "seq" and spec.encoders and spec.encoders[0].front is not None and phase is None:
+            continue
+        default = _DEFAULTS[name] if limit is None else min(_DEFAULTS[name], limit)
+        found.append(Symbol(name=name, default=default, maximum=limit, about=_ABOUT[name]))
+    return tuple(found)
+
+
+def needs_numbers(spec: ModelSpec) -> bool:
+    """Whether caches depend on the context through a minimum: windows, chunks."""
+    return any(
+        isinstance(mixer, Attention) and mixer.reach is not None
+        for group in spec.layers
+        for mixer in mixers_of(group.layer)
+    )
+
+
+def _phase(spec: ModelSpec, phase: str | None) -> str | None:
+    phases = (PREFILL, DECODE) if spec.causal else ()
+    if phase is None:
+        return phases[0] if phases else None
+    if phase not in phases:
+        have = f"phases: {', '.join(phases)}" if phases else "one forward pass"
+        raise InputError(f"{spec.name} has no phase {phase!r}; it has {have}.")
+    return phase
+
+
+def _check(symbols: tuple[Symbol, ...], given: Mapping[str, int]) -> None:
+    known = {s.name: s for s in symbols}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"this model has no size {name!r}; it has {', '.join(known)}.")
+        known[name].check(value)
+
+
+def _step(phase: str | None, sizes: Mapping[str, Dim]) -> Step:
+    if phase == DECODE:
+        return decode(sizes["batch"], sizes["context"])
+    found = prefill(sizes["batch"], sizes.get("seq", 1), encode=True)
+    return found if phase == PREFILL else replace(found, label="forward")
+
+
+def _precisions(spec: ModelSpec, precision: str | None) -> Precisions | None:
+    """The formats to build with; None leaves one wide format to the analysis."""
+    if precision is None:
+        return None
+    if not is_scheme(precision):
+        dtype = parse_dtype(precision)
+        if width_bytes(dtype) >= 2:
+            return Precisions.parse(spec.dtype, spec.dtype) if spec.quantization else None
+    return Precisions.parse(precision, spec.dtype)
+
+
+def _captured(model_type: str, config: Mapping[str, Any]) -> bool:
+    """Whether transformers is there and may know the type; told without importing it."""
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    found = find_spec("transformers")
+    if found is None or not found.submodule_search_locations:
+        return False
+    if "auto_map" in config:
+        return True  # its refusal says why code of a repository is not run
+    auto = Path(found.submodule_search_locations[0]) / "models" / "auto"
+    quoted = (f'"{model_type}"', f"'{model_type}'")
+    for file in ("auto_mappings.py", "configuration_auto.py"):
+        path = auto / file
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if any(q in text for q in quoted):
+                return True
+    return not (auto / "configuration_auto.py").is_file()
+
+
+def _unknown(model_type: str) -> Exception:
+    from difflib import get_close_matches
+    from importlib.util import find_spec
+
+    from gambrel.llm.config import known_types
+
+    closest = get_close_matches(model_type, known_types(), n=3)
+    if find_spec("transformers") is None:
+        return CaptureError(
+            f"model type {model_type!r} has no closed form, and transformers, with which it could "
+            f"be captured, is not installed{_or_closest(closest)}. "
+            "Run: pip install 'gambrel[huggingface]'"
+        )
+    return UnknownNameError(
+        "model type",
+        model_type,
+        closest,
+        "It has no closed form, and the transformers that is installed does not have it.",
+    )
+
+
+def _or_closest(closest: list[str]) -> str:
+    return f" (closest: {', '.join(closest)})" if closest else ""
