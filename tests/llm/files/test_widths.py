@@ -89,7 +89,7 @@ def test_every_byte_of_the_file(llama: Path) -> None:
     weights = by_hand - 2000 * 144 + 2 * 144
     cache = 4 * 2 * 256 * 100 * 2
     rest = whole.total.read_bytes - weights - cache
-    assert 0 < rest < 0.01 * weights  # activations
+    assert 0 < rest < 0.02 * weights  # activations
 
 
 def test_tied_tables_are_stored_once(tmp_path: Path) -> None:
