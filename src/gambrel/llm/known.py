@@ -1,0 +1,85 @@
+"""Language models by name: the architecture fields of their published ``config.json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from gambrel.errors import FileFormatError, UnknownNameError
+from gambrel.llm.config.read import read_config
+from gambrel.llm.spec import ModelSpec
+
+_FILE: Final = Path(__file__).parent / "models.json"
+_MAX_BYTES: Final = 10_000_000
+
+
+def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
+    """The model that a name, a ``config.json``, its folder or its content means.
+
+    Args:
+        model: One of these; a `ModelSpec` is returned as it is.
+
+    Raises:
+        UnknownNameError: No such name and no such file; carries the closest names.
+        FileFormatError: A file that cannot be read as JSON.
+        CaptureError: A configuration that is not understood.
+    """
+    if isinstance(model, ModelSpec):
+        return model
+    if isinstance(model, Mapping):
+        return read_config(model)
+    path = Path(model)
+    if path.is_dir():
+        path = path / "config.json"
+    if path.is_file() or path.suffix == ".json":
+        return read_config(_parse(path), _name(path))
+    return _named(str(model))
+
+
+def names() -> tuple[str, ...]:
+    """All names, without aliases."""
+    return tuple(_entries())
+
+
+def _named(name: str) -> ModelSpec:
+    wanted = _key(name.rpartition("/")[2])
+    for canonical, entry in _entries().items():
+        if wanted in {_key(canonical), *map(_key, entry["aliases"])}:
+            return read_config(entry["config"], canonical)
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), names(), n=3, cutoff=0.3) or list(names())
+    raise UnknownNameError("language model", name, near, "Or give a config.json.")
+
+
+@lru_cache(maxsize=1)
+def _entries() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_FILE.read_bytes())
+    return found
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _name(path: Path) -> str:
+    """The folder of a ``config.json`` names the model, else the file does."""
+    return path.resolve().parent.name if path.name == "config.json" else path.stem
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise FileFormatError(f"{path}: larger than {_MAX_BYTES} bytes; not a configuration.")
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{path}: a configuration is a JSON object.")
+    return found
