@@ -67,9 +67,11 @@ def test_files(gambrel: Gambrel, report: str) -> None:
     words = [word for name in names for word in ("-o", name)]
     assert gambrel("import", report, *ROOFS, *words).code == 0
     page = Path("a.html").read_text()
-    assert "<script" not in page
+    # The data and the page's own script; names are escaped in both.
+    assert page.count("<script") == 2
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert page.count("<tr>") == 4
+    assert "\\u003cscript\\u003ealert(1)" in page
+    assert page.count("<tr data-index=") == 3
     assert Path("a.svg").read_text().startswith("<?xml")
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert Path("a.pdf").read_bytes().startswith(b"%PDF")

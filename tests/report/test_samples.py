@@ -10,7 +10,7 @@ from gambrel.errors import UnknownNameError
 from gambrel.report.options import Options
 from gambrel.report.samples import render
 from gambrel.report.samples_chart import describe
-from gambrel.report.samples_table import short_name
+from gambrel.report.samples_text import short_name
 
 
 def sample(name="k", flops=10**9, dtype="fp16", time_s=1e-3, sparse=False, **levels):

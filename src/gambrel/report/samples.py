@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.analysis.samples import Standing
+from gambrel.analysis.samples.join import Joined
+from gambrel.analysis.samples.movement import Movement
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.report.options import Options
 from gambrel.report.registry import Rendered, replace_file
@@ -15,6 +17,7 @@ from gambrel.report.registry import Rendered, replace_file
 _FORMATS: Final = {
     "table": ("samples_table", "render"),
     "roofline": ("samples_chart", "render_terminal"),
+    "instructions": ("samples_instructions", "render_terminal"),
     "json": ("samples_data", "render_json"),
     "csv": ("samples_data", "render_csv"),
     "html": ("samples_html", "render"),
@@ -27,13 +30,26 @@ _SUFFIXES: Final = {".txt": "table", ".htm": "html"} | {
 }
 
 
-def render(standing: Standing, name: str, options: Options | None = None) -> Rendered:
+#: Formats that show more than the kernels themselves.
+_WIDE: Final = frozenset({"table", "json", "html"})
+
+
+def render(
+    standing: Standing,
+    name: str,
+    options: Options | None = None,
+    *,
+    joined: Joined | None = None,
+    movement: Movement | None = None,
+) -> Rendered:
     """Renders samples.
 
     Args:
         standing: What to report.
         name: ``table``, ``roofline``, ``json``, ``csv``, ``html``, ``svg``, ``png`` or ``pdf``.
         options: Width, colour, ...; None takes the defaults.
+        joined: The kernels under the prediction of a model; for table, JSON and HTML.
+        movement: The kernels beside another run; for the same.
 
     Raises:
         UnknownNameError: No such format.
@@ -41,9 +57,9 @@ def render(standing: Standing, name: str, options: Options | None = None) -> Ren
     if name not in _FORMATS:
         raise UnknownNameError("format", name, _FORMATS)
     module, function = _FORMATS[name]
-    found: Rendered = getattr(importlib.import_module(f"{__package__}.{module}"), function)(
-        standing, options or Options()
-    )
+    more = {"joined": joined, "movement": movement} if name in _WIDE else {}
+    draw = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    found: Rendered = draw(standing, options or Options(), **more)
     return found
 
 
@@ -64,13 +80,21 @@ def check_target(path: Path) -> str:
     return name
 
 
-def write(standing: Standing, path: Path, options: Options | None = None) -> Path:
-    """Writes a report; its suffix chooses the format.
+def write(
+    standing: Standing,
+    path: Path,
+    options: Options | None = None,
+    *,
+    joined: Joined | None = None,
+    movement: Movement | None = None,
+) -> Path:
+    """Writes a report; its suffix chooses the format, the rest is as for `render`.
 
     Raises:
         UnknownNameError: No format has that suffix.
         InputError: The file cannot be written.
     """
-    content = render(standing, check_target(path), options)
+    name = check_target(path)
+    content = render(standing, name, options, joined=joined, movement=movement)
     replace_file(path, content.encode() if isinstance(content, str) else content)
     return path

@@ -54,8 +54,8 @@ def describe(standing: Standing, heading: str | None = None) -> Chart:
         title=title(standing) if heading is None else heading,
         x_label="arithmetic intensity at the level (FLOP/byte)",
         y_label="achieved rate (FLOP/s)",
-        x_range=_span(xs, (0.1, 1000.0)),
-        y_range=_span(ys, (1e9, 1e14)),
+        x_range=span(xs, (0.1, 1000.0)),
+        y_range=span(ys, (1e9, 1e14)),
         roofs=roofs,
         memory_roofs=memory,
         ridges=ridges,
@@ -139,8 +139,8 @@ def _figure(chart: Chart) -> Figure:
     return drawn
 
 
-def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
-    """Limits of an axis with room beside the outermost values, two decades at least."""
+def span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
+    """Limits of a logarithmic axis with room beside the outermost values, two decades at least."""
     values = [v for v in values if _drawable(v)]
     if not values:
         return empty

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gambrel.analysis.samples import Known, Placed, Standing
+from gambrel.analysis.samples.diagnose import recommend
+from gambrel.analysis.samples.join import Joined
+from gambrel.analysis.samples.movement import Movement
 from gambrel.report.layout import Column, hanging, line, listed, show, table
 from gambrel.report.options import Options
 from gambrel.report.samples_chart import title
+from gambrel.report.samples_text import (
+    Rows,
+    joined_rows,
+    move_rows,
+    short_name,
+    suggestion_texts,
+)
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
 
@@ -22,8 +32,21 @@ _LEAST_SHARE = 0.01
 _MOST_REMARKS = 8
 
 
-def render(standing: Standing, options: Options | None = None) -> str:
-    """Returns the report as text for a terminal of ``options.width`` columns."""
+def render(
+    standing: Standing,
+    options: Options | None = None,
+    *,
+    joined: Joined | None = None,
+    movement: Movement | None = None,
+) -> str:
+    """Returns the report as text for a terminal of ``options.width`` columns.
+
+    Args:
+        standing: Measured kernels.
+        options: Width, colour, number of kernels.
+        joined: The same under the prediction of a model.
+        movement: The same beside another run.
+    """
     options = options or Options()
     shown = standing.kernels[: options.top or None]
     blocks: list[list[RenderableType]] = [
@@ -32,23 +55,33 @@ def render(standing: Standing, options: Options | None = None) -> str:
         _rows(standing, shown, options),
         _remarks("Warnings", [(k, k.warnings) for k in shown], "warning"),
         _remarks("Look at", [(k, k.findings) for k in shown if _matters(k)], "bold"),
+        listed("What to change", suggestion_texts(recommend(standing))[:_MOST_SUGGESTIONS]),
+        _shared("Under the prediction", joined_rows(joined), options) if joined else [],
+        _shared("Against the other run", move_rows(movement), options) if movement else [],
         listed("Notes", _notes(standing, shown)),
     ]
     return show(blocks, options)
 
 
-def short_name(name: str) -> str:
-    """A kernel's name without return type, namespaces of the unnamed, and parameters."""
-    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    name = name.removeprefix("<unnamed>::").removeprefix("unnamed>::")
-    # Template arguments may hold parentheses, "<(int)32>": the parameters are the last group.
-    if name.endswith(")"):
-        depth = 0
-        for i in range(len(name) - 1, 0, -1):
-            depth += {")": 1, "(": -1}.get(name[i], 0)
-            if depth == 0:
-                return name[:i] or name
-    return name
+def _shared(heading: str, rows: Rows, options: Options) -> list[RenderableType]:
+    """A table that the page has as well; its first columns matter most."""
+    head, body, foot = rows
+    body = body[: options.top or None]
+    columns = [
+        Column(
+            title=name,
+            cells=tuple(row[i] for row in body),
+            align="left" if i == 0 else "right",
+            priority=_PRIORITIES.get(name, 3),
+        )
+        for i, name in enumerate(head)
+    ]
+    shown = [table(columns, options.columns)] if body else []
+    return [line((heading, "bold")), *shown, line(foot)]
+
+
+_PRIORITIES = {"measured": 0, "expected": 1, "ratio": 1, "before": 1, "after": 1, "speedup": 0}
+_MOST_SUGGESTIONS = 5
 
 
 def _matters(kernel: Placed) -> bool:
@@ -121,6 +154,7 @@ def _columns(shown: Sequence[Placed]) -> list[Column]:
         Column(title="bound", cells=tuple(bounds), align="left", priority=1, styles=tuple(bounds)),
         _column("by", 4, (k.binding or "–" for k in shown)),
         _column("of roof", 1, (format_percent(k.roofline_efficiency) for k in shown)),
+        _column("headroom", 5, (format_si(k.headroom_s, "s") for k in shown)),
     ]
     return columns
 

@@ -41,6 +41,16 @@ def roofs_for(
     return match.device, tuple(filter(None, (note, match.note)))
 
 
+def catalog_device(samples: Samples) -> Device | None:
+    """The device of the catalog that the files name; None where they name none or another."""
+    if not samples.device_name:
+        return None
+    try:
+        return find(samples.device_name).device
+    except UnknownNameError:
+        return None
+
+
 def chip_of(chosen: Device | str | None) -> str:
     """The compute capability of a chosen device; empty where there is none or it has none.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,31 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+#: Is told how many bytes of a file have been read; a face that shows progress sets it.
+_watcher: ContextVar[Callable[[Path, int], None] | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watching(told: Callable[[Path, int], None]) -> Iterator[None]:
+    """Tells a function about the progress of reading while the block runs.
+
+    Args:
+        told: Takes the file and the bytes of it that have been read.
+    """
+    token = _watcher.set(told)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def tell(path: Path, done: int) -> None:
+    """Says that so many bytes of a file have been read."""
+    told = _watcher.get()
+    if told is not None:
+        told(path, done)
+
+
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     """Returns what a file holds.
 
@@ -55,6 +81,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
         if size > limit:
             raise FileFormatError(f"{path}: {size:,} bytes; at most {limit:,} are read.")
         data = path.read_bytes()
+        tell(path, len(data))
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
     if not _CONTENT.search(data):

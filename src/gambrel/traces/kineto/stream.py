@@ -18,6 +18,7 @@ import msgspec
 
 from gambrel.errors import FileFormatError
 from gambrel.traces.kineto.events import Event, Rest
+from gambrel.traces.source import tell
 
 #: Bytes that are decoded at once.
 PIECE: Final = 1 << 20
@@ -174,7 +175,9 @@ def _unpacked(path: Path) -> Iterator[bytes]:
             packed = file.read(2) == _GZIP
             file.seek(0)
             blocks = iter(lambda: file.read(PIECE >> (3 if packed else 0)), b"")
-            yield from _gunzip(blocks, path, size) if packed else blocks
+            for block in _gunzip(blocks, path, size) if packed else blocks:
+                tell(path, file.tell())
+                yield block
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
 
