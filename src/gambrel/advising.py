@@ -97,6 +97,9 @@ def compare(
     sizes: Mapping[str, int | None] | None = None,
     phase: str | None = None,
     stack: str = "eager",
+    sparsity: bool = False,
+    engine: str | None = None,
+    train: bool = False,
     trust: bool = False,
 ) -> Comparison:
     """Compares models on devices, in precisions and at batches: every combination.
@@ -110,8 +113,11 @@ def compare(
         prices: Device → price, in any one currency.
         sizes: Other sizes by symbol name.
         phase: For language models.
-        stack: As for `analyze`.
-        trust: As for `analyze`.
+        stack: As for `analyze`, and so are sparsity, engine, train and trust.
+        sparsity: Products with weights meet the sparse peaks.
+        engine: Hold matrix work against this one only.
+        train: Include backward and optimizer.
+        trust: Allow a file to run code.
 
     Returns:
         Rows, best first; unknown figures come last.
@@ -120,11 +126,13 @@ def compare(
     from gambrel.analysis.advise.compare import compare as compare_all
 
     devices, notes = _several(hardware)
+    request = {"phase": phase, "train": train, "trust": trust}
+    settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
     fleets = []
     for one in model if isinstance(model, (list, tuple)) else [model]:
         for batch in batch_size if isinstance(batch_size, Sequence) else [batch_size]:
             asked = {"batch": batch, **(sizes or {})}
-            fleet, said = _fleet(one, asked, phase=phase, stack=stack, trust=trust)
+            fleet, said = _fleet(one, asked, request, settings)
             fleets.append(fleet)
             notes += said
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
@@ -152,6 +160,9 @@ def select(
     sizes: Mapping[str, int | None] | None = None,
     phase: str | None = None,
     stack: str = "eager",
+    sparsity: bool = False,
+    engine: str | None = None,
+    train: bool = False,
     trust: bool = False,
 ) -> Selection:
     """Ranks the devices on which a model meets limits.
@@ -172,8 +183,11 @@ def select(
         batch_size: Items at once.
         sizes: Other sizes by symbol name.
         phase: For language models.
-        stack: As for `analyze`.
-        trust: As for `analyze`.
+        stack: As for `analyze`, and so are sparsity, engine, train and trust.
+        sparsity: Products with weights meet the sparse peaks.
+        engine: Hold matrix work against this one only.
+        train: Include backward and optimizer.
+        trust: Allow a file to run code.
 
     Returns:
         Devices that meet all limits, best first; unknowns and near misses apart.
@@ -194,7 +208,9 @@ def select(
     )
     devices, notes = _several(hardware)
     asked = {"batch": batch_size, **(sizes or {})}
-    fleet, said = _fleet(model, asked, phase=phase, stack=stack, trust=trust)
+    request = {"phase": phase, "train": train, "trust": trust}
+    settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
+    fleet, said = _fleet(model, asked, request, settings)
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
     over = Field(
         fleets=[fleet], devices=devices, precisions=several, prices=_prices(prices, devices)
@@ -216,14 +232,17 @@ def _several(
 
 
 def _fleet(
-    model: Any, sizes: Mapping[str, int | None], *, phase: str | None, stack: str, trust: bool
+    model: Any,
+    sizes: Mapping[str, int | None],
+    request: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> tuple[Fleet, Sequence[str]]:
     from gambrel.analysis.advise.fleet import Fleet
     from gambrel.capture.resolve import Request, resolve_model
 
     asked = checked_sizes(sizes)
-    found = resolve_model(model, Request(phase=phase, trust=trust, sizes=asked))
-    return Fleet(found.workload, _settings(sizes=asked, stack=stack)), found.notes
+    found = resolve_model(model, Request(**request, sizes=asked))
+    return Fleet(found.workload, _settings(sizes=asked, **settings)), found.notes
 
 
 def _settings(**chosen: Any) -> Settings:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
+from gambrel.cli.asked import Asked, asks
 from gambrel.cli.output import write_text
 
 EXAMPLES = """Examples:
@@ -25,6 +26,7 @@ Exit code: 0 PASS or MARGINAL, 1 FAIL, 2 wrong usage, 3 UNKNOWN.
 """
 
 
+@asks
 def check(
     model: Annotated[
         str | None,
@@ -45,13 +47,8 @@ def check(
     ] = None,
     batch: choices.Batch = None,
     precision: choices.Precision = None,
-    seq: choices.Seq = None,
-    context: choices.Context = None,
-    image: choices.Image = None,
-    phase: choices.Phase = None,
-    size: choices.Size = None,
-    stack: choices.Stack = "eager",
-    trust: choices.Trust = False,
+    *,
+    asked: Asked,
     json_: choices.Json = False,
 ) -> None:
     """Check limits on latency, throughput, power, energy and memory, and say what would help."""
@@ -68,10 +65,7 @@ def check(
         spec=spec,
         batch_size=batch,
         precision=precision,
-        sizes=choices.sizes_of(seq, context, image, size),
-        phase=phase,
-        stack=stack,
-        trust=trust,
+        **asked.arguments,
     )
     if json_:
         from gambrel.report.check import to_json

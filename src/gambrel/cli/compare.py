@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
+from gambrel.cli.asked import Asked, asks
 from gambrel.cli.output import write_text
 from gambrel.cli.parse import parse_batches
 
@@ -23,6 +24,7 @@ gambrel compare resnet50 --hardware l4,t4 --price l4=2500 --price t4=900 --metri
 """  # noqa: E501 a command on one line can be copied
 
 
+@asks
 def compare(
     models: Annotated[
         str,
@@ -53,13 +55,8 @@ def compare(
         ),
     ] = None,
     price: choices.Price = None,
-    seq: choices.Seq = None,
-    context: choices.Context = None,
-    image: choices.Image = None,
-    phase: choices.Phase = None,
-    size: choices.Size = None,
-    stack: choices.Stack = "eager",
-    trust: choices.Trust = False,
+    *,
+    asked: Asked,
     json_: choices.Json = False,
     html: choices.Html = None,
 ) -> None:
@@ -74,10 +71,7 @@ def compare(
         precision=choices.names_of(precision) if precision else None,
         batch_size=parse_batches(batch) if batch else None,
         prices=choices.prices_of(price),
-        sizes=choices.sizes_of(seq, context, image, size),
-        phase=phase,
-        stack=stack,
-        trust=trust,
+        **asked.arguments,
     )
     page = None
     if html is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
+from gambrel.cli.asked import Asked, asks
 from gambrel.cli.output import write_text
 
 EXAMPLES = """Examples:
@@ -20,6 +21,7 @@ gambrel select yolov8n --latency 33ms --max-price 300 --price jetson-orin-nano=2
 """
 
 
+@asks
 def select(
     model: choices.Model,
     latency: choices.Latency = None,
@@ -48,13 +50,8 @@ def select(
             help="A list as fp16,int8, of which each device takes the best that it has.",
         ),
     ] = None,
-    seq: choices.Seq = None,
-    context: choices.Context = None,
-    image: choices.Image = None,
-    phase: choices.Phase = None,
-    size: choices.Size = None,
-    stack: choices.Stack = "eager",
-    trust: choices.Trust = False,
+    *,
+    asked: Asked,
     top: Annotated[int, typer.Option(help="Devices shown in each group; 0 all.", min=0)] = 10,
     json_: choices.Json = False,
 ) -> None:
@@ -74,10 +71,7 @@ def select(
         sort=sort,
         precision=choices.names_of(precision) if precision else None,
         batch_size=batch,
-        sizes=choices.sizes_of(seq, context, image, size),
-        phase=phase,
-        stack=stack,
-        trust=trust,
+        **asked.arguments,
     )
     if json_:
         from gambrel.report.select import to_json

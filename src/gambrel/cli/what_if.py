@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
+from gambrel.cli.asked import Asked, asks
 from gambrel.cli.output import write_text
 
 EXAMPLES = """Examples:
@@ -23,6 +24,7 @@ checkpoint, model=, hardware=, stack=, seq=, context=, image= and any other size
 """
 
 
+@asks
 def what_if(
     model: choices.Model,
     hardware: choices.Hardware,
@@ -32,13 +34,8 @@ def what_if(
     ],
     batch: choices.Batch = None,
     precision: choices.Precision = None,
-    seq: choices.Seq = None,
-    context: choices.Context = None,
-    image: choices.Image = None,
-    phase: choices.Phase = None,
-    size: choices.Size = None,
-    stack: choices.Stack = "eager",
-    trust: choices.Trust = False,
+    *,
+    asked: Asked,
     top: Annotated[int, typer.Option(help="Ops shown; 0 all.", min=0)] = 10,
     json_: choices.Json = False,
     html: choices.Html = None,
@@ -53,10 +50,7 @@ def what_if(
         change,
         batch_size=batch,
         precision=precision,
-        sizes=choices.sizes_of(seq, context, image, size),
-        phase=phase,
-        stack=stack,
-        trust=trust,
+        **asked.arguments,
     )
     if json_:
         from gambrel.report.whatif import to_json

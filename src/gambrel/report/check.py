@@ -172,16 +172,21 @@ def _command(found: Check) -> str:
     words += ["--precision", found.precision]
     if found.stack != "eager":
         words += ["--stack", found.stack]
+    words += _chosen(found)
     words += _sizes(found)
     for change in found.fixes[0].changes:
         words += ["--change", change]
     return shlex.join(words)
 
 
+def _chosen(found: Check) -> list[str]:
+    return ["--sparse"] * found.sparsity + (["--engine", found.engine] if found.engine else [])
+
+
 def _selection(found: Check) -> str:
     """The command that looks for devices on which the same limits are met."""
     units = {"latency": "s", "throughput": "/s", "power": "W", "energy": "J", "memory": "B"}
-    words = ["gambrel", "select", clean(found.model), *_sizes(found)]
+    words = ["gambrel", "select", clean(found.model), *_sizes(found), *_chosen(found)]
     for c in found.constraints:
         if c.metric in units:
             words += [f"--{c.metric}", f"{c.limit:.6g}{units[c.metric]}"]

@@ -45,6 +45,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         constraints: One a requirement.
         fixes: For a verdict that is not met: changes that would meet it, best first.
         notes: What the user must know: choices made for them, contradictions, assumptions.
+        sparsity: Whether products with weights were held against sparse peaks.
+        engine: The engine that matrix work was held against alone; empty for the rules.
     """
 
     model: str
@@ -58,6 +60,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     constraints: tuple[Constraint, ...]
     fixes: tuple[Fix, ...] = ()
     notes: tuple[str, ...] = ()
+    sparsity: bool = False
+    engine: str = ""
 
 
 def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
@@ -85,6 +89,8 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
             *_precision_note(analysis),
             *analysis.assumptions,
         ),
+        sparsity=analysis.sparsity,
+        engine=analysis.engine,
     )
 
 
