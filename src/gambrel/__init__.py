@@ -47,6 +47,7 @@ _HOMES = {
     "load_model": "gambrel.api",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.advising",
+    "serve_plan": "gambrel.serving",
     "sweep": "gambrel.api",
     "read": "gambrel.traces",
     "what_if": "gambrel.advising",
@@ -90,6 +91,7 @@ __all__ = [
     "measure_peaks",
     "read",
     "select",
+    "serve_plan",
     "sweep",
     "what_if",
 ]
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.serving import serve_plan
     from gambrel.traces import read
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload

@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, str]] = {
     "check": "check",
     "compare": "compare",
     "select": "select",
+    "serve-plan": "serve_plan",
     "what-if": "what_if",
     "ask": "ask",
     "chat": "chat",

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gambrel.llm.serving.question import Promise, Requests
 from gambrel.llm.serving.records import Memory, Point, Refusal
-from gambrel.llm.serving.steps import Setup, decode_seconds, memory, prompt_times
+from gambrel.llm.serving.steps import PromptTimes, Setup, decode_seconds, memory, prompt_times
 from gambrel.llm.serving.timing import Latency, latency
 from gambrel.units import format_capacity
+
+Ints: TypeAlias = NDArray[np.int64]
 
 #: Most requests of one microbatch that are considered: beyond, a step takes whole seconds.
 _MOST: Final = 8192
 #: Batches for each doubling.
 _PER_OCTAVE: Final = 4
+#: Further batches between the last that keeps the promise and the first that does not.
+_BETWEEN: Final = 15
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,29 +53,102 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
     held = memory(setup, requests)
     if held.max_sequences < 1:
         return Layout(setup=setup, refusal=_refuse(setup, _does_not_fit(setup, held, requests)))
-    sharding = setup.sharding
-    batches, micro = _batches(setup, requests, held)
-    prompts = prompt_times(setup, requests)
-    found = latency(
-        batches.astype(float),
-        requests.output_tokens,
-        decode_s=decode_seconds(setup, requests.mean_context, [int(b) for b in micro]),
-        prompt_s=prompts.each_s,
-        prefill_s=prompts.alone_s,
-        shared=prompts.shared,
+    server = _Server(
+        setup=setup,
+        requests=requests,
+        held=held,
+        prompts=prompt_times(setup, requests),
+        devices=devices,
     )
-    replicas = _replicas(setup, requests, devices, found)
-    points = tuple(
-        _point(setup, requests, held, found, int(batch), i, int(replicas[i]))
-        for i, batch in enumerate(batches)
-    )
+    points = server.points(_micro(setup, requests, held))
+    points = _refined(server, points, promise, requests)
     kept = [i for i, p in enumerate(points) if not missed(p, promise)]
     if not kept:
         return Layout(setup=setup, points=points, refusal=_misses(setup, points, promise))
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
-    limited = _limit(points, chosen, promise, requests, sharding.devices)
+    limited = _limit(points, chosen, promise, requests)
     best = msgspec.structs.replace(points[chosen], limited_by=limited)
     return Layout(setup=setup, points=points, best=best)
+
+
+class _Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One layout with everything that does not depend on the batch."""
+
+    setup: Setup
+    requests: Requests
+    held: Memory
+    prompts: PromptTimes
+    devices: int
+
+    def points(self, micro: Ints) -> tuple[Point, ...]:
+        """One point for each number of requests of a microbatch on one device, ascending."""
+        setup, requests = self.setup, self.requests
+        batches = np.minimum(micro * setup.stages, self.held.max_sequences)
+        batches = batches * setup.sharding.attention_data
+        found = latency(
+            batches.astype(float),
+            requests.output_tokens,
+            decode_s=decode_seconds(setup, requests.mean_context, [int(b) for b in micro]),
+            prompt_s=self.prompts.each_s,
+            prefill_s=self.prompts.alone_s,
+            shared=self.prompts.shared,
+        )
+        return tuple(self._point(found, int(batch), i) for i, batch in enumerate(batches))
+
+    def _point(self, found: Latency, batch: int, i: int) -> Point:
+        requests = self.requests
+        rate = _at(found.requests_per_s, i)
+        replicas = self._replicas(batch, rate)
+        served = rate * replicas
+        if requests.per_s is not None:
+            served = min(served, requests.per_s)
+        return Point(
+            device=self.setup.device.id,
+            precision=self.setup.precisions.name,
+            sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
+            batch=batch,
+            tpot_s=_at(found.tpot_s, i),
+            interference_s=_at(found.interference_s, i),
+            ttft_s=_at(found.ttft_s, i),
+            prefill_s=_at(found.prefill_s, i),
+            queue_s=_at(found.queue_s, i),
+            burst_ttft_s=_at(found.burst_ttft_s, i),
+            requests_per_s=served,
+            tokens_per_s=served * requests.output_tokens,
+            memory=self.held,
+        )
+
+    def _replicas(self, batch: int, requests_per_s: float) -> int:
+        """Replicas that the load needs; all that there is room for where no load is given."""
+        requests = self.requests
+        if requests.concurrency is not None:
+            return -(-requests.concurrency // batch)
+        if requests.per_s is not None:
+            return max(1, math.ceil(requests.per_s / requests_per_s))
+        return max(1, self.devices // self.setup.sharding.devices)
+
+
+def _refined(
+    server: _Server, points: tuple[Point, ...], promise: Promise, requests: Requests
+) -> tuple[Point, ...]:
+    """The points with further batches between the best one that keeps the promise and the next."""
+    kept = [i for i, p in enumerate(points) if not missed(p, promise)]
+    if not kept or requests.concurrency is not None:
+        return points
+    chosen = max(kept, key=lambda i: _merit(points[i], requests))
+    if chosen + 1 == len(points) or not missed(points[chosen + 1], promise):
+        return points
+    per = server.setup.stages * server.setup.sharding.attention_data
+    low, high = (-(-points[i].batch // per) for i in (chosen, chosen + 1))
+    if high - low < 2:
+        return points
+    between = np.unique(np.rint(np.linspace(low, high, _BETWEEN + 2)).astype(np.int64))[1:-1]
+    return (*points[: chosen + 1], *server.points(between), *points[chosen + 1 :])
+
+
+def _at(values: object, i: int) -> float:
+    array = np.asarray(values, dtype=float)
+    return float(array[i] if array.ndim else array)
 
 
 def missed(point: Point, promise: Promise) -> tuple[str, ...]:
@@ -85,73 +164,20 @@ def _merit(point: Point, requests: Requests) -> tuple[float, float]:
     return (point.tokens_per_s_per_device, -point.tpot_s)
 
 
-def _batches(
-    setup: Setup, requests: Requests, held: Memory
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Requests in flight of a replica, and of one microbatch on one device."""
+def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
+    """Numbers of requests of one microbatch on one device to look at."""
     stages, groups = setup.stages, setup.sharding.attention_data
     most = min(max(1, held.max_sequences // stages), _MOST)
-    octaves = int(np.ceil(np.log2(most) * _PER_OCTAVE)) if most > 1 else 0
-    micro = np.unique(
-        np.minimum(np.rint(2.0 ** (np.arange(octaves + 1) / _PER_OCTAVE)).astype(np.int64), most)
-    )
+    octaves = math.ceil(math.log2(most) * _PER_OCTAVE)
+    steps = 2.0 ** (np.arange(octaves + 1) / _PER_OCTAVE)
+    micro = np.minimum(np.rint(steps).astype(np.int64), most)
     if requests.concurrency is not None:
-        micro = np.unique(np.append(micro[micro * stages * groups < requests.concurrency], most))
         wanted = -(-requests.concurrency // (stages * groups))
-        micro = np.unique(np.minimum(np.append(micro, wanted), most))
-    batch = np.minimum(micro * stages, held.max_sequences) * groups
-    return batch, micro
+        micro = np.minimum(np.append(micro, wanted), min(wanted, most))
+    return np.unique(micro)
 
 
-def _replicas(
-    setup: Setup, requests: Requests, devices: int, found: Latency
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Replicas that the load needs; all that there is room for where no load is given."""
-    most = devices // setup.sharding.devices
-    rates = np.asarray(found.requests_per_s, dtype=float)
-    if requests.per_s is not None:
-        return np.ceil(requests.per_s / rates)
-    return np.full(rates.shape, float(most))
-
-
-def _point(
-    setup: Setup,
-    requests: Requests,
-    held: Memory,
-    found: Latency,
-    batch: int,
-    i: int,
-    replicas: int,
-) -> Point:
-    def at(values: object) -> float:
-        array = np.asarray(values, dtype=float)
-        return float(array[i] if array.ndim else array)
-
-    if requests.concurrency is not None:
-        replicas = -(-requests.concurrency // batch)
-    served = at(found.requests_per_s) * replicas
-    if requests.per_s is not None:
-        served = min(served, requests.per_s)
-    return Point(
-        device=setup.device.id,
-        precision=setup.precisions.name,
-        sharding=msgspec.structs.replace(setup.sharding, data=max(1, replicas)),
-        batch=batch,
-        tpot_s=at(found.tpot_s),
-        interference_s=at(found.interference_s),
-        ttft_s=at(found.ttft_s),
-        prefill_s=at(found.prefill_s),
-        queue_s=at(found.queue_s),
-        burst_ttft_s=at(found.burst_ttft_s),
-        requests_per_s=served,
-        tokens_per_s=served * requests.output_tokens,
-        memory=held,
-    )
-
-
-def _limit(
-    points: tuple[Point, ...], chosen: int, promise: Promise, requests: Requests, _size: int
-) -> str:
+def _limit(points: tuple[Point, ...], chosen: int, promise: Promise, requests: Requests) -> str:
     """What stands in the way of the next larger batch."""
     if requests.concurrency is not None and points[chosen].batch >= requests.concurrency:
         return "concurrency"
