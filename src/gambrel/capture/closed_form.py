@@ -11,7 +11,9 @@ from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
 from gambrel.llm.config import is_known, read_config
+from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
+from gambrel.llm.recipe import Recipe
 from gambrel.llm.spec import Attention, ModelSpec, mixers_of
 from gambrel.llm.step import Step, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
@@ -90,8 +92,12 @@ def workload_of_config(
     if chosen is None and spec.quantization is not None:
         scheme = spec.quantization.precision
     plain = not scheme or scheme == found.dtype
+    formats = chosen or Precisions.parse(scheme or spec.dtype, spec.dtype)
     return replace(
-        found, chosen_dtype=spec.dtype_given or not plain, precisions="" if plain else scheme
+        found,
+        chosen_dtype=spec.dtype_given or not plain,
+        precisions="" if plain else scheme,
+        recipe=Recipe(spec=spec, precisions=formats, phase=phase).text(),
     )
 
 
@@ -100,18 +106,30 @@ def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
     names = ["batch"]
     if phase == DECODE:
         names.append("context")
-    elif spec.vocab:
-        names.append("seq")
-    if phase is None and spec.causal and spec.encoders:
+    if phase is None and has_source(spec):
         names.append("target")
+    if _reads_text(spec) and not (phase == DECODE and not has_source(spec)):
+        names.append("seq")
     found = []
     for name in names:
-        limit = None if name == "batch" else spec.max_context
-        if name == "seq" and spec.encoders and spec.encoders[0].front is not None and phase is None:
-            continue
+        limit = spec.max_context if name in ("context", "target") or not has_source(spec) else None
+        if name == "batch":
+            limit = None
         default = _DEFAULTS[name] if limit is None else min(_DEFAULTS[name], limit)
         found.append(Symbol(name=name, default=default, maximum=limit, about=_ABOUT[name]))
     return tuple(found)
+
+
+def has_source(spec: ModelSpec) -> bool:
+    """Whether a decoder attends to the output of an encoder."""
+    return any(group.layer.cross is not None for group in spec.layers)
+
+
+def _reads_text(spec: ModelSpec) -> bool:
+    """Whether a text of any length goes in: not images or audio alone."""
+    if has_source(spec):
+        return spec.encoders[0].front is None
+    return bool(spec.vocab)
 
 
 def needs_numbers(spec: ModelSpec) -> bool:
@@ -124,9 +142,11 @@ def needs_numbers(spec: ModelSpec) -> bool:
 
 
 def _phase(spec: ModelSpec, phase: str | None) -> str | None:
-    phases = (PREFILL, DECODE) if spec.causal else ()
+    phases: tuple[str, ...] = (PREFILL, DECODE) if spec.causal else ()
+    if has_source(spec):
+        phases = (DECODE,)
     if phase is None:
-        return phases[0] if phases else None
+        return PREFILL if PREFILL in phases else None
     if phase not in phases:
         have = f"phases: {', '.join(phases)}" if phases else "one forward pass"
         raise InputError(f"{spec.name} has no phase {phase!r}; it has {have}.")
@@ -143,9 +163,13 @@ def _check(symbols: tuple[Symbol, ...], given: Mapping[str, int]) -> None:
 
 def _step(phase: str | None, sizes: Mapping[str, Dim]) -> Step:
     if phase == DECODE:
-        return decode(sizes["batch"], sizes["context"])
-    found = prefill(sizes["batch"], sizes.get("seq", 1), encode=True)
-    return found if phase == PREFILL else replace(found, label="forward")
+        return replace(decode(sizes["batch"], sizes["context"]), source=sizes.get("seq", 0))
+    if phase == PREFILL:
+        return prefill(sizes["batch"], sizes["seq"], encode=True)
+    tokens = sizes.get("target", sizes.get("seq", 1))
+    found = prefill(sizes["batch"], tokens, encode=True)
+    outputs = times(sizes["batch"], tokens) if "target" in sizes else None
+    return replace(found, label="forward", source=sizes.get("seq", 0), outputs=outputs)
 
 
 def _precisions(spec: ModelSpec, precision: str | None) -> Precisions | None:

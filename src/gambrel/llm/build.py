@@ -10,14 +10,18 @@ sequence. Layers that are equal are written once, with `Op.repeat`.
 from __future__ import annotations
 
 from gambrel.errors import InputError
+from gambrel.llm.blocks.attention import Memory
 from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.blocks.encoder import run_encoder, tokens_of
+from gambrel.llm.blocks.front import look_up, patches
 from gambrel.llm.blocks.layer import Exchange, Stream, run_layer
 from gambrel.llm.blocks.linear import as_output, linear
 from gambrel.llm.blocks.norms import add, norm
+from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions
 from gambrel.llm.spec import LayerGroup, ModelSpec
-from gambrel.llm.step import Step
-from gambrel.workload import Dim, Role, Workload
+from gambrel.llm.step import Group, Step
+from gambrel.workload import Dim, Workload
 
 
 def build(
@@ -50,7 +54,10 @@ def build(
     _check(spec, step)
     e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
     x = _embed(e, spec, step)
-    s = Stream(rows=step.tokens, hidden=spec.hidden, exchange=exchange)
+    memory = _encode(e, spec, step)
+    s = Stream(rows=_rows(spec, step), hidden=spec.hidden, memory=memory, exchange=exchange)
+    if spec.biasing:
+        e.weight("relative_bias", (spec.biasing,))
     for group in spec.layers:
         x = _layers(e, group, x, s)
     out = _head(e, spec, step, x)
@@ -91,59 +98,66 @@ def _layers(e: Emitter, group: LayerGroup, x: Index, s: Stream) -> Index:
         return run_layer(e, group.layer, x, s)
 
 
+def _rows(spec: ModelSpec, step: Step) -> Dim:
+    """Tokens of the residual stream: patches of images where the model sees images alone."""
+    return step.tokens if spec.front is None else times(step.sequences, spec.front.tokens)
+
+
 def _embed(e: Emitter, spec: ModelSpec, step: Step) -> Index:
-    p, rows = e.precisions, step.tokens
-    ids = e.tensor((rows,), "int64", role=Role.INPUT, name="input_ids")
+    rows = step.tokens
+    if spec.front is not None:
+        x = patches(e, spec.front, step.sequences, spec.hidden)
+        e.groups = (Group(count=step.sequences, new_tokens=spec.front.tokens),)
+        rows = _rows(spec, step)
+        if spec.embedding_norm:
+            x = norm(
+                e, x, "embedding_norm", rows, spec.hidden, spec.embedding_norm, bias=spec.norm_bias
+            )
+        return x
     width = spec.embedding_width or spec.hidden
-    with e.inside("embedding"):
-        table = e.weight("weight", (spec.vocab, width), p.of("embeddings"))
-        x = e.activation(rows, width)
-        e.op(
-            "embedding",
-            (table, ids),
-            (x,),
-            rows=rows,
-            width=width,
-            table_rows=spec.vocab,
-            attrs={"mode": "gather"},
-        )
+    x = look_up(e, "embedding", spec.vocab, rows, width)
     if spec.positions:
-        x = add(e, x, _looked_up(e, "positions", spec.positions, rows, width), rows, width)
+        x = add(e, x, look_up(e, "positions", spec.positions, rows, width), rows, width)
     if spec.token_types:
-        x = add(e, x, _looked_up(e, "token_types", spec.token_types, rows, width), rows, width)
+        x = add(e, x, look_up(e, "token_types", spec.token_types, rows, width), rows, width)
     if spec.embedding_norm:
         x = norm(e, x, "embedding_norm", rows, width, spec.embedding_norm, bias=spec.norm_bias)
     if width != spec.hidden:
-        x = linear(e, x, "embedding_projection", rows, width, spec.hidden, part="embeddings")
+        bias = not spec.causal  # ELECTRA's has one, OPT's has none
+        x = linear(
+            e, x, "embedding_projection", rows, width, spec.hidden, part="embeddings", bias=bias
+        )
     return x
 
 
-def _looked_up(e: Emitter, name: str, table_rows: int, rows: Dim, width: int) -> Index:
-    """Rows of a small table, one a token."""
-    with e.inside(name):
-        table = e.weight("weight", (table_rows, width), e.precisions.of("embeddings"))
-        out = e.activation(rows, width)
-        ids = e.tensor((rows,), "int64", role=Role.INPUT, name=f"{name}_ids")
-        e.op(
-            "embedding",
-            (table, ids),
-            (out,),
-            rows=rows,
-            width=width,
-            table_rows=table_rows,
-            attrs={"mode": "gather"},
-        )
-    return out
+def _encode(e: Emitter, spec: ModelSpec, step: Step) -> Memory | None:
+    """Runs the encoders, or keeps their weights in memory; what cross attention reads."""
+    memory: Memory | None = None
+    for encoder in spec.encoders:
+        tensors, ops = len(e.tensors), len(e.ops)
+        out = run_encoder(e, encoder, step.sequences, step.source, spec.vocab)
+        if not step.encode:
+            e.keep_weights(tensors, ops)
+        if encoder.projector is None:
+            memory = (out if step.encode else None, tokens_of(encoder, step.source))
+    return memory
 
 
 def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
-    rows = step.tokens
+    rows = _rows(spec, step)
     if spec.final_norm:
         x = norm(e, x, "norm", rows, spec.hidden, spec.final_norm, bias=spec.norm_bias)
-    if spec.head != "lm":
+    if spec.head == "none":
         as_output(e, x)
         return x
     kept = e.view(x, (step.head_tokens, spec.hidden))
+    if spec.head != "lm":
+        width = spec.hidden if spec.head == "pooler" else spec.labels
+        out = linear(
+            e, kept, spec.head, step.head_tokens, spec.hidden, width, bias=True, part="activations"
+        )
+        as_output(e, x if spec.head == "pooler" else out)
+        return x if spec.head == "pooler" else out
     tied = e.named("embedding.weight") if spec.tied else None
     out = linear(
         e,

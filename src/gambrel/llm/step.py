@@ -42,6 +42,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         groups: What passes.
         outputs: Positions that pass the LM head; None is the last new token of each sequence.
         encode: Whether encoders run (a prompt with images or audio, an encoder-decoder model).
+        source: Tokens a sequence that a text encoder reads or has read.
         symbols: Sizes that were left open, where counts are polynomials in them.
         label: What the step is called in reports: ``"prefill"``, ``"decode"``, ...
         mtp: Whether the multi-token-prediction layers run.
@@ -50,6 +51,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     groups: tuple[Group, ...]
     outputs: Dim | None = None
     encode: bool = False
+    source: Dim = 0
     symbols: tuple[Symbol, ...] = ()
     label: str = "step"
     mtp: bool = False

@@ -116,6 +116,11 @@ def _caches(e: Emitter, a: Attention, group: Group) -> Cache:
     if reach is not None and is_number(group.new_tokens):
         limit = group.new_tokens + reach - 1
     held = times(group.count, at_most(group.context, limit))
+    if not a.causal:  # nothing is kept for a later step
+        return (
+            e.activation(held, a.kv_heads * a.head_dim),
+            e.activation(held, a.kv_heads * a.value_dim),
+        )
     return (
         e.cache("key_cache", held, a.kv_heads * a.head_dim),
         e.cache("value_cache", held, a.kv_heads * a.value_dim),

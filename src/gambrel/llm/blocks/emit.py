@@ -69,6 +69,30 @@ class Emitter:
             self.scope = before
 
     @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Ops within are of no submodule and run once."""
+        before = self.scope
+        self.scope = Scope()
+        try:
+            yield
+        finally:
+            self.scope = before
+
+    def keep_weights(self, tensors: int, ops: int) -> None:
+        """Takes back all that was written since, but for parameters: they are in memory unused.
+
+        Args:
+            tensors: Number of tensors then.
+            ops: Number of ops then.
+        """
+        kept = [t for t in self.tensors[tensors:] if t.role in (Role.WEIGHT, Role.BUFFER)]
+        del self.ops[ops:]
+        del self.tensors[tensors:]
+        for offset, tensor in enumerate(kept):
+            self._weights[tensor.name] = tensors + offset
+        self.tensors.extend(kept)
+
+    @contextmanager
     def each_use(self) -> Iterator[None]:
         """Weights within are not shared: each of the repeated layers has its own."""
         before = self.scope
