@@ -17,16 +17,19 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from calibration_rows import FORMS, Form, Rows, load  # noqa: E402
 from common import report  # noqa: E402
 from gambrel.analysis.estimate import Set, packaged  # noqa: E402
-from gambrel.analysis.estimate.constants import EDGES_S  # noqa: E402
+from gambrel.analysis.estimate.constants import EDGES_S, WIDE  # noqa: E402
 
 SAMPLE = ROOT / "benchmarks/data/kernels"
 #: Form, first format → device → largest MAPE aimed at.
 TARGETS = {
     ("matmul", "bf16"): {"h100-sxm5-80gb": 0.09, "a100-sxm4-80gb": 0.10, "l40s": 0.20},
     ("matmul", "fp8"): {"": 0.13},
+    ("matmul", "fp8_block"): {"": 0.13},
     ("attention", "bf16"): {"": 0.15},
+    ("attention", "bf16_kv8"): {"": 0.15},
     ("attention", "fp8"): {"": 0.15},
     ("decode_attention", "bf16"): {"": 0.15},
+    ("decode_attention", "bf16_kv8"): {"": 0.15},
     ("grouped_matmul", "bf16"): {"": 0.18},
     ("grouped_matmul", "fp8"): {"": 0.18},
     ("grouped_matmul", "fp8_block"): {"": 0.18},
@@ -45,13 +48,20 @@ COLUMNS = (
     "met",
     "inside",
     "width > 20 µs",
+    "high",
+    "inside, high",
+    "width, high",
 )
+#: Of each line: whether certain predictions held, and the width of their ranges above 20 µs.
+CERTAIN: list[tuple[np.ndarray, np.ndarray]] = []
 NOTES = (
     "Facts extracted from ai-dynamo/aiconfigurator (commit 095f58a5, 2026-08-21), Apache-2.0, "
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.",
-    "constants: `any` describes no particular framework and is scored on the rows of all; a name "
-    "is that framework's constants on its own rows.",
-    "inside: share of the measured times within the range; width: median of high / low.",
+    "constants: a name is that framework's constants on its own rows. `any` is what is used when "
+    "none is named, scored on the rows of all: an average in bf16 products, else the constants of "
+    "the framework in brackets, with a range that covers the others.",
+    "inside: share of the measured times within the range; width: median of high / low; the same "
+    "under `high`, of the predictions that are called certain.",
     "Left out, because other kernels run there: attention by Triton or with heads wider than 256; "
     "decode of TensorRT-LLM with more than 32 query heads a key/value head, or in fp8 on Ada; "
     "decode faster than the roofline; 22 of 512 experts in SGLang.",
@@ -71,7 +81,11 @@ def main() -> None:
         "Expected time against measured kernels, shapes not fitted on",
         COLUMNS,
         lines,
-        notes=[f"Rows: {'the sample in benchmarks/data/kernels' if sample else 'all'}.", *NOTES],
+        notes=[
+            f"Rows: {'the sample in benchmarks/data/kernels' if sample else 'all'}.",
+            certain(),
+            *NOTES,
+        ],
     )
 
 
@@ -85,7 +99,10 @@ def table(form: Form, rows: Rows) -> list[list[object]]:
         if s.framework != "any":
             part = part.take(part["stack"] == s.framework)
         if len(part):
-            lines.append(line(form, [(s, part)], s.formats[0], s.device, s.framework))
+            name = s.framework
+            if s.describes != name:
+                name += f" [{s.describes}]"
+            lines.append(line(form, [(s, part)], s.formats[0], s.device, name))
     return lines
 
 
@@ -106,19 +123,22 @@ def collectives(form: Form, rows: Rows) -> list[list[object]]:
 def line(
     form: Form, pairs: list[tuple[Set, Rows]], label: str, device: str, stack: str
 ) -> list[object]:
-    ratio, inside, width, plain = [], [], [], []
+    ratio, inside, width, plain, long, high = [], [], [], [], [], []
     for s, part in pairs:
         predicted = form.predict(s.constants, s.device, part)
         bins = np.digitize(predicted, EDGES_S)
-        low, high = np.array(s.low)[bins], np.array(s.high)[bins]
+        low, top = np.array(s.low)[bins], np.array(s.high)[bins]
         times = part["seconds"] / predicted
         ratio.append(1 / times)
-        inside.append((times >= low) & (times <= high))
-        width.append((high / low)[predicted > 2e-5])
+        inside.append((times >= low) & (times <= top))
+        width.append(top / low)
         plain.append(part["bound"] / part["seconds"])
+        long.append(predicted > 2e-5)
+        high.append((top / low <= np.array(WIDE)[bins]) & (s.confidence in ("", "high")))
     error = np.abs(np.concatenate(ratio) - 1)
     bound = np.concatenate(plain)
-    widths = np.concatenate(width)
+    within, widths, far, sure = (np.concatenate(x) for x in (inside, width, long, high))
+    CERTAIN.append((within[sure], widths[sure & far]))
     aims = TARGETS.get((form.name, label)) or TARGETS.get((form.name, ""), {})
     aim = aims.get(device, aims.get(""))
     return [
@@ -132,9 +152,26 @@ def line(
         f"{np.median(error):.1%}",
         "" if aim is None else f"{aim:.0%}",
         "" if aim is None else ("yes" if error.mean() <= aim else "no"),
-        f"{np.concatenate(inside).mean():.0%}",
-        f"{np.median(widths):.2f}" if len(widths) else "",
+        f"{within.mean():.0%}",
+        _median(widths[far]),
+        f"{sure.mean():.0%}",
+        f"{within[sure].mean():.0%}" if sure.any() else "",
+        _median(widths[sure & far]),
     ]
+
+
+def _median(widths: np.ndarray) -> str:
+    return f"{np.median(widths):.2f}" if len(widths) else ""
+
+
+def certain() -> str:
+    """What is called certain, over all lines."""
+    within, widths = (np.concatenate(column) for column in zip(*CERTAIN, strict=True))
+    return (
+        f"All predictions of high confidence: {len(within):,}, {within.mean():.1%} of them inside "
+        f"the range (aim 90 %), whose median width above 20 µs is {np.median(widths):.2f} "
+        "(aim at most 1.50)."
+    )
 
 
 if __name__ == "__main__":

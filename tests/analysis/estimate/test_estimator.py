@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ import gambrel
 from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, total
 from gambrel.analysis.estimate.features import RULES
+from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.analysis.measures import Estimate
 from gambrel.device import catalog
 from gambrel.errors import UnknownNameError
@@ -84,6 +86,7 @@ def test_arrays_equal_scalars():
     def make(b):
         return (
             views.matmul(b, 4096, 4096),
+            views.matmul(b, 4096, 4096, "fp8"),
             views.attention(b, 32, 8, 1, 4096),
             views.attention(b, 32, 8, 512, 512),
             views.convolution(b, 64, 56),
@@ -109,6 +112,51 @@ def test_confidence_says_how_far_constants_were_carried():
     for name in ("mi300x", "tpu-v5e", "xeon-8480+", "v100-sxm2-32gb"):
         assert on(name, view).confidence == "low", name
     assert "constants of h100-sxm5-80gb, the same generation" in on("h200-sxm-141gb", view).reason
+
+
+def test_measured_times_that_differ_are_no_certainty():
+    chosen = Chosen(
+        constants={},
+        low=(0.7, 0.7, 0.8, 0.8),
+        high=(1.3, 1.3, 1.1, 1.1),
+        confidence="high",
+        reason="3 kernels",
+    )
+    # 1.3 / 0.7 = 1.86: enough below 20 µs (at most 2), too much above (at most 1.5).
+    assert chosen.judge(1e-5) == ("high", "3 kernels")
+    assert chosen.judge(1e-4) == ("medium", "3 kernels, which differ by a factor of 1.9")
+    assert chosen.judge(1e-3) == ("high", "3 kernels")
+    far = msgspec.structs.replace(chosen, confidence="low")
+    assert far.judge(1e-4) == ("low", "3 kernels")
+
+
+def test_a_named_framework_is_more_certain_than_any():
+    prompt = views.attention(8, 32, 8, 4096, 4096)
+    found, named = on("h100-sxm5-80gb", prompt), on("h100-sxm5-80gb", prompt, framework="vllm")
+    assert "kernels of vLLM (no framework was named; the range covers others)" in found.reason
+    assert named.value == found.value
+    assert named.high / named.low < found.high / found.low
+    assert (named.confidence, found.confidence) == ("high", "medium")
+
+
+def test_caches_of_8_bits_have_kernels_of_their_own():
+    wide = on("h100-sxm5-80gb", views.attention(64, 32, 8, 1, 4096), framework="vllm")
+    narrow = views.attention(64, 32, 8, 1, 4096, cache="fp8")
+    found = on("h100-sxm5-80gb", narrow, framework="vllm")
+    assert found.reason != wide.reason
+    # Half of the bytes: less time, yet more than half of it.
+    assert 0.5 * wide.value < found.value < wide.value
+    # Keys and values of another 8-bit format take the same kernels.
+    other = views.attention(64, 32, 8, 1, 4096, cache="int8")
+    assert on("h100-sxm5-80gb", other, framework="vllm").value == found.value
+
+
+def test_nearer_kin_comes_first_in_its_own_format():
+    four_bits = views.matmul(4096, 4096, 4096, dtype="fp16", weight="int4")
+    found = on("h100-sxm5-80gb", four_bits)
+    assert "constants of h200-sxm-141gb, of the same generation" in found.reason
+    own = on("h200-sxm-141gb", four_bits).reason
+    assert own.startswith("three constants fitted to kernels of TensorRT-LLM")
 
 
 def test_ranges_widen_with_distance():

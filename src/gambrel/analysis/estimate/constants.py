@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.probed import Probed
+
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 
@@ -73,6 +75,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
         match: Texts, any of which the device's architecture, vendor or category must contain; an
             empty tuple matches every device.
         borrow: Id of the device whose constants are used.
+        before: Ids of nearer devices, of which few constants are known, taken as they are.
         confidence: Of what is borrowed: ``medium`` or ``low``.
         why: The reason, for the reader.
         factors: Constant → what to multiply it with.
@@ -90,6 +93,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     factors: dict[str, float] = {}
+    before: tuple[str, ...] = ()
     units: float | None = None
     clock_hz: float = 1.7e9
 
@@ -101,11 +105,13 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         source: Where the measurements come from, with licence and date.
         kin: Classes of devices, the first match counts.
         sets: Fitted sets.
+        probed: Classes of ops that were measured on a machine itself; they come first.
     """
 
     source: dict[str, str]
     kin: tuple[Kin, ...]
     sets: tuple[Set, ...]
+    probed: tuple[Probed, ...] = ()
 
 
 @lru_cache(maxsize=1)

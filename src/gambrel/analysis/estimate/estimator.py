@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate import forms, probed
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
@@ -69,6 +69,8 @@ class Estimator:
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
         self._known: dict[tuple[Any, ...], Estimate | None] = {}
+        names = {roofs.device.id, roofs.device.name}
+        self._probed = {p.key: p for p in self._calibration.probed if p.device in names}
 
     def estimate(
         self, view: OpView, cost: Cost, bound_time_s: float | None, count: int = 1
@@ -81,9 +83,12 @@ class Estimator:
             bound_time_s: Of all ``count`` executions.
             count: Executions.
         """
-        if bound_time_s is None or self._machine is None:
+        if bound_time_s is None:
             return None
-        key = (count, bound_time_s, *_key(view, cost))
+        if self._machine is None and not self._probed:
+            return None
+        own = probed.key_of(view) if self._probed else ""
+        key = (count, bound_time_s, own, *_key(view, cost))
         try:
             return self._known[key]
         except KeyError:
@@ -103,6 +108,9 @@ class Estimator:
     def _estimate(
         self, view: OpView, cost: Cost, bound_time_s: float, count: int
     ) -> Estimate | None:
+        own = self._measured_here(view, cost, bound_time_s, count)
+        if own is not None or self._machine is None:
+            return own
         rule = rule_of(view)
         chosen = self._constants(rule, view)
         if chosen is None or self._lacks_peak(rule, cost):
@@ -119,6 +127,31 @@ class Estimator:
             confidence=max(confidence, rule.least, key=LEVELS.index),
             reason=self._reason(reason),
             overhead_s=one.launch * count,
+        )
+
+    def _measured_here(
+        self, view: OpView, cost: Cost, bound_time_s: float, count: int
+    ) -> Estimate | None:
+        """The estimate from measurements of this class of op on this very machine."""
+        if not self._probed:
+            return None
+        keys = probed.candidates(view, cost)
+        found = next((self._probed[k] for k in keys if k in self._probed), None)
+        features = probed.features_of(view, cost)
+        if found is None or features is None or len(features) != len(found.features[0]):
+            return None
+        one = probed.predict(found, features, bound_time_s / count)
+        value = max(bound_time_s, one * count)
+        exact = found.key == keys[0]
+        wider = _UNMEASURED["high" if exact else "medium"]
+        certain = exact and found.points >= probed.MANY
+        return Estimate(
+            value=value,
+            low=max(bound_time_s, value * found.low * wider[0]),
+            high=value * found.high * wider[1],
+            confidence="high" if certain else "medium",
+            reason=f"kernels of {found.key.partition(':')[0]} measured on this machine",
+            overhead_s=min(found.start_s * count, value),
         )
 
     def _expected(

@@ -15,6 +15,7 @@ LEVELS: Final = ("high", "medium", "low")
 
 #: Number format (or scheme) → formats whose constants are tried, in order. The first is its own.
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
+    "nvfp4": ("nvfp4", "fp8", "fp8_block", "bf16"),
     "bf16": ("bf16", "fp8"),
     "fp16": ("fp16", "fp8"),
     "bf16_kv8": ("bf16_kv8", "bf16", "fp8"),
@@ -75,8 +76,9 @@ def choose(
 ) -> Chosen | None:
     """The best set for a formula in a number format on a device.
 
-    Own measurements come first, then those of the kin's reference device, then those of any other;
-    on each, the own format first. Confidence and range follow from how far the set was carried.
+    Own measurements come first, then those of nearer kin in the same format, then those of the
+    kin's reference device, then those of any other; on each, the own format first. Confidence and
+    range follow from how far the set was carried.
 
     Args:
         form: Name of the formula.
@@ -89,9 +91,11 @@ def choose(
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
     devices = dict.fromkeys((device.id, kin.borrow, *(s.device for s in calibration.sets)))
+    places = [(source, wanted[:1]) for source in (device.id, *kin.before)]
+    places += [(source, wanted) for source in devices]
     sets = [s for s in calibration.sets if s.form == form]
-    for source in devices:
-        for name in wanted:
+    for source, names in places:
+        for name in names:
             for candidate in frameworks:
                 found = _first(s for s in sets if _is(s, source, name, candidate))
                 if found is not None:
@@ -100,7 +104,7 @@ def choose(
     return None
 
 
-_NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "nvfp4", "int4"})
+_NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})
 #: Formulas whose constants do not depend on the number format.
 _ANY_FORMAT: Final = frozenset({"stream", "collective"})
 #: Frameworks as they write themselves.
@@ -136,17 +140,20 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         name += " (no framework was named; the range covers others)"
     confidence = s.confidence or "high"
     reason = f"{s.points:,} kernels of {name} measured on this device"
+    if not s.points:
+        reason = f"three constants fitted to kernels of {name} on this device"
     if s.form == "stream":
         reason = "bandwidth and launch of measured matrix products, no kernels of this kind"
     if s.framework == "own":
         reason = f"{s.points} measurements of your own"
     if not own_device:
-        constants = {k: v * kin.factors.get(k, 1.0) for k, v in constants.items()}
+        factors = {} if s.device in kin.before else kin.factors
+        constants = {k: v * factors.get(k, 1.0) for k, v in constants.items()}
         low, high = _wider(low, kin.low), _wider(high, kin.high)
         confidence = _lower(confidence, kin.confidence)
-        reason = (
-            f"{'own constants' if s.framework == 'own' else 'constants'} of {s.device}, {kin.why}"
-        )
+        why = "of the same generation" if s.device in kin.before else kin.why
+        owned = "own constants" if s.framework == "own" else "constants"
+        reason = f"{owned} of {s.device}, {why}"
     if not own_format:
         low, high = _wider(low, _OTHER_FORMAT[0]), _wider(high, _OTHER_FORMAT[1])
         confidence = _lower(confidence, "medium")

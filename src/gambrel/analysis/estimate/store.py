@@ -8,7 +8,11 @@ from pathlib import Path
 import msgspec
 
 from gambrel.analysis.estimate.constants import Calibration, Set, packaged
+from gambrel.analysis.estimate.probed import Probed
 from gambrel.errors import FileFormatError, InputError
+
+#: Beside the constants: what was measured of whole machines.
+_MACHINES = "machines"
 
 
 def folder() -> Path:
@@ -24,15 +28,7 @@ def save(name: str, sets: tuple[Set, ...], where: Path | None = None) -> Path:
     Raises:
         InputError: The name is no plain word.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise InputError(f"{name!r} is no name for a calibration; use letters, digits, . _ -")
-    place = folder() if where is None else where
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / f"{name}.json"
-    draft = path.with_suffix(".tmp")
-    draft.write_bytes(msgspec.json.encode(sets))
-    draft.replace(path)
-    return path
+    return _write(name, folder() if where is None else where, sets)
 
 
 def load(where: Path | None = None) -> Calibration | None:
@@ -44,13 +40,47 @@ def load(where: Path | None = None) -> Calibration | None:
     place = folder() if where is None else where
     if not place.is_dir():
         return None
+    probed = _load_probed(place / _MACHINES)
     own: list[Set] = []
     for path in sorted(place.glob("*.json")):
         try:
             own += msgspec.json.decode(path.read_bytes(), type=tuple[Set, ...])
         except (OSError, msgspec.MsgspecError) as error:
             raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
-    if not own:
+    if not own and not probed:
         return None
     base = packaged()
-    return msgspec.structs.replace(base, sets=(*own, *base.sets))
+    return msgspec.structs.replace(base, sets=(*own, *base.sets), probed=probed)
+
+
+def save_probed(name: str, probed: tuple[Probed, ...], where: Path | None = None) -> Path:
+    """Stores what was measured of a machine's kernels under a name, replacing what had it.
+
+    Raises:
+        InputError: The name is no plain word, or the folder cannot be written to.
+    """
+    return _write(name, (folder() if where is None else where) / _MACHINES, probed)
+
+
+def _load_probed(place: Path) -> tuple[Probed, ...]:
+    found: list[Probed] = []
+    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
+        try:
+            found += msgspec.json.decode(path.read_bytes(), type=tuple[Probed, ...])
+        except (OSError, msgspec.MsgspecError) as error:
+            raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
+    return tuple(found)
+
+
+def _write(name: str, place: Path, content: object) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise InputError(f"{name!r} is no name for a calibration; use letters, digits, . _ -")
+    path = place / f"{name}.json"
+    draft = path.with_suffix(".tmp")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(msgspec.json.encode(content))
+        draft.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}.") from None
+    return path
