@@ -15,6 +15,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.sweep import Floats, sweep
 from gambrel.device.model import Device
+from gambrel.device.roofs import main_memory
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.question import Engine, Requests
@@ -177,7 +178,7 @@ def memory(setup: Setup, requests: Requests) -> Memory:
     workload = setup.workload(step)
     evaluator = Evaluator(workload, {}, {}, Conventions())
     needs = footprint(workload, evaluator, None)
-    level = setup.device.memory[0] if setup.device.memory else None
+    level = main_memory(setup.device)
     capacity = level.capacity_bytes if level else None
     usable = float("inf") if capacity is None else capacity * setup.engine.utilization
     cache = kv_cache(

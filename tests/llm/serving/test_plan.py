@@ -1,0 +1,273 @@
+"""Plans: what fits, what is promised, who wins and why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import gambrel
+from gambrel.device.lookup import find
+from gambrel.errors import DeviceError, GambrelError, InputError, UnknownNameError
+from gambrel.llm.serving.plan import pareto
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.topology import topology_for
+from gambrel.report.serving import render
+
+
+def planned(model="llama-3.1-70b", hardware="h200", **changes):
+    given = {"input": "8k", "output": "1k", "precision": "fp8"} | changes
+    return gambrel.serve_plan(model, hardware, **given)
+
+
+@pytest.fixture(scope="module")
+def dense():
+    return planned(ttft="1s", tpot="30ms", price="3.5/h")
+
+
+def test_every_choice_keeps_the_promise(dense):
+    assert dense.best
+    for choice in dense.best:
+        assert choice.point.tpot_s <= 0.030
+        assert choice.point.ttft_s <= 1.0
+        assert choice.point.devices <= 8
+
+
+def test_the_best_is_the_cheapest_of_all_points_that_keep_the_promise(dense):
+    kept = [p for p in dense.points if p.tpot_s <= 0.030 and p.ttft_s <= 1.0]
+    cheapest = min(p.cost_per_million(3.5) for p in kept)
+    assert dense.best[0].cost_per_million == pytest.approx(cheapest)
+
+
+def test_the_front_against_all_pairs(dense):
+    def beaten(p):
+        return any(
+            q.tpot_s <= p.tpot_s
+            and q.tokens_per_s_per_device >= p.tokens_per_s_per_device
+            and (q.tpot_s, q.tokens_per_s_per_device) != (p.tpot_s, p.tokens_per_s_per_device)
+            for q in dense.points
+        )
+
+    expected = {(p.tpot_s, p.tokens_per_s_per_device) for p in dense.points if not beaten(p)}
+    assert {(p.tpot_s, p.tokens_per_s_per_device) for p in pareto(dense.points)} == expected
+
+
+def test_memory_adds_up(dense):
+    for choice in dense.best:
+        m, p = choice.point.memory, choice.point
+        on_device = p.batch / p.sharding.attention_data
+        used = m.weights_bytes + m.activations_bytes + on_device * m.sequence_bytes
+        assert used <= m.usable_bytes
+        assert m.usable_bytes == 0.9 * m.capacity_bytes
+
+
+def test_weights_and_cache_by_hand():
+    # Llama-3.1-70B in fp8 on four devices. Layers: 80 (8192 (8192 + 2 * 1024) + 8192 * 8192 +
+    # 3 * 8192 * 28672) = 68,451,041,280 bytes; embedding and head in bf16: 2 * 2 * 128,256 * 8,192
+    # = 4,202,692,608. A quarter of both = 18,163,433,472; and all norms, 2 * 161 * 8,192.
+    m = planned(sharding=Sharding(tensor=4)).best[0].point.memory
+    assert m.weights_bytes == 18_163_433_472 + 2_637_824
+    # A token: 80 layers of 2 heads (8 / 4), 2 * 128 values of one byte = 40,960; 9,216 tokens.
+    assert m.sequence_bytes == 40_960 * 9_216
+
+
+def test_cost_and_rates_follow_from_each_other(dense):
+    p = dense.best[0].point
+    assert p.tokens_per_s == pytest.approx(p.requests_per_s * 1024)
+    seconds = 1e6 / p.tokens_per_s
+    assert dense.best[0].cost_per_million == pytest.approx(seconds / 3600 * p.devices * 3.5)
+
+
+def test_expected_times_are_those_of_the_analysis(dense):
+    """The decode step of the plan is the analysis that the choice carries, op by op."""
+    choice = dense.best[0]
+    decoding = choice.decode
+    token = choice.point.tpot_s - choice.point.interference_s
+    assert token == pytest.approx(decoding.expected_time_s.value, rel=1e-3)
+    assert decoding.bound_time_s < decoding.expected_time_s.value
+    assert choice.bound_tpot_s == pytest.approx(decoding.bound_time_s)
+    assert choice.tpot.low <= choice.tpot.value <= choice.tpot.high
+
+
+def test_the_loser_is_told_why(dense):
+    assert dense.best[0].why_not == ""
+    for choice in dense.best[1:]:
+        assert "a million tokens cost" in choice.why_not
+
+
+def test_a_tighter_promise_never_gives_more():
+    rates = [
+        planned(tpot=t, top=1).best[0].point.tokens_per_s_per_device for t in (0.1, 0.04, 0.02)
+    ]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_a_model_that_does_not_fit():
+    found = planned("llama-3.1-405b", "h100", max_devices=4)
+    assert not found.best
+    assert "does not fit: weights" in found.refused[0].reason
+    assert "Nothing keeps the promise" in render(found)
+
+
+def test_a_cache_that_does_not_fit_says_what_would():
+    found = planned(
+        "llama-3.1-8b", "rtx-4090", input="110k", output="4k", precision="bf16", max_devices=1
+    )
+    assert not found.best
+    assert "reserves 14.25 GiB of cache" in found.refused[0].reason
+    assert "tokens fits" in found.refused[0].reason
+
+
+def test_a_promise_that_nothing_keeps():
+    found = planned(tpot="1ms")
+    assert not found.best
+    assert "TPOT" in found.refused[0].reason
+    assert "> 1 ms at its best batch" in found.refused[0].reason
+    assert found.refused[0].missed > 0
+
+
+def test_a_context_beyond_the_model():
+    with pytest.raises(
+        InputError,
+        match=r"input \+ output = 41,984 tokens is beyond max_position_embeddings=40,960 of "
+        r"qwen3-32b; with 40,960 in|a prompt of at most 40,959",
+    ):
+        planned("qwen3-32b", input="40k", output="1k")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"input": "eight"}, "input='eight': give a number of tokens"),
+        ({"output": 0}, "output_tokens=0"),
+        ({"cached": "8k"}, "at most 8191"),
+        ({"max_devices": 0}, "max_devices=0"),
+        ({"utilization": 1.5}, "utilization=1.5"),
+        ({"price": "cheap"}, "price 'cheap'"),
+        ({"price": {"h100": 2}}, "missing: h200-sxm-141gb"),
+        ({"speculate": 3}, "acceptance: say with which probability"),
+        ({"acceptance": 0.5}, "speculate: say how many"),
+        ({"speculate": 3, "acceptance": 1.5}, "a probability from 0 to 1"),
+        ({"speculate": 3, "acceptance": 0.5}, "no multi-token-prediction layer"),
+        ({"tpot": "30W"}, "unknown unit 'W'"),
+        ({"framework": "llama.cpp"}, "unknown framework"),
+        ({"precision": []}, "name at least one number format"),
+        ({"sharding": Sharding(tensor=3)}, "3 does not divide the 64 attention heads"),
+        ({"sharding": Sharding(tensor=16)}, "needs 16 devices"),
+        ({"model": "bert-base"}, "unknown language model"),
+        ({"hardware": "h1000"}, "unknown device"),
+        ({"page": 0}, "page=0"),
+    ],
+)
+def test_what_is_wrong_is_said(changes, sentence):
+    with pytest.raises(GambrelError, match=sentence):
+        planned(**changes)
+
+
+def test_a_replica_beyond_a_node_needs_the_network():
+    found = planned(sharding=Sharding(tensor=8, pipeline=2), max_devices=16)
+    assert not found.best
+    assert "network between nodes is not known" in found.refused[0].reason
+    given = planned(sharding=Sharding(tensor=8, pipeline=2), max_devices=16, topology="dgx-h200")
+    assert given.best[0].point.devices == 16
+
+
+def test_a_device_without_links_serves_alone():
+    device = find("inferentia").device
+    with pytest.raises(DeviceError, match="publishes no bandwidth to other devices"):
+        topology_for(device).place(device, 2)
+
+
+def test_load_decides_the_number_of_devices():
+    one = planned(rate="0.5/s", max_devices=64, tpot="50ms", top=1).best[0].point
+    two = planned(rate="5/s", max_devices=64, tpot="50ms", top=1).best[0].point
+    assert one.devices < two.devices
+    assert two.requests_per_s == 5
+    fixed = planned(concurrency=64, max_devices=64, top=1).best[0].point
+    assert fixed.batch * fixed.sharding.data >= 64
+
+
+def test_speculation_yields_more_tokens_a_step():
+    plain = planned(sharding=Sharding(tensor=4), concurrency=4).best[0].point
+    drafted = (
+        planned(
+            sharding=Sharding(tensor=4),
+            concurrency=4,
+            speculate=3,
+            acceptance=0.8,
+            draft="llama-3.1-8b",
+        )
+        .best[0]
+        .point
+    )
+    assert plain.tpot_s / 2.952 < drafted.tpot_s < plain.tpot_s  # 1 + 0.8 + 0.64 + 0.512
+    never = (
+        planned(
+            sharding=Sharding(tensor=4),
+            concurrency=4,
+            speculate=3,
+            acceptance=0.0,
+            draft="llama-3.1-8b",
+        )
+        .best[0]
+        .point
+    )
+    assert never.tpot_s > plain.tpot_s
+
+
+def test_a_prefix_in_the_cache_shortens_the_prefill():
+    whole = planned(sharding=Sharding(tensor=4)).best[0].point
+    cached = planned(sharding=Sharding(tensor=4), cached="7k").best[0].point
+    assert cached.prefill_s < 0.3 * whole.prefill_s
+
+
+def test_long_prompts_come_in_chunks():
+    short = planned(sharding=Sharding(tensor=8), step_tokens=2048).best[0].point
+    whole = planned(sharding=Sharding(tensor=8)).best[0].point
+    assert 1.0 < short.prefill_s / whole.prefill_s < 1.6
+
+
+def test_experts_and_own_attention():
+    layouts = [
+        Sharding(tensor=8),
+        Sharding(tensor=8, expert=8),
+        Sharding(tensor=8, expert=8, attention_data=8),
+    ]
+    found = planned("deepseek-v3", input="2k", output=512, precision=None, sharding=layouts)
+    seen = {p.sharding.attention_data: p.memory for p in found.points}
+    # The latent cache has one head: each device holds it all, unless each has own sequences.
+    assert seen[1].sequence_bytes == seen[8].sequence_bytes
+    assert len({str(c.point.sharding) for c in found.best}) == 3
+
+
+def test_json_is_plain(dense):
+    text = json.dumps(dense.to_dict(), allow_nan=False)
+    again = json.loads(text)
+    assert again["best"][0]["layout"] == str(dense.best[0].point.sharding)
+    assert again["units"]["tpot_s"] == "s"
+
+
+def test_text_names_what_users_ask(dense):
+    text = render(dense)
+    for words in ("TPOT", "TTFT", "prefill", "queue", "Why not the next", "Pareto", "Assumptions"):
+        assert words in text
+
+
+def test_unknown_energy_stays_unknown():
+    found = planned("llama-3.1-8b", "h200", max_devices=1).best[0]
+    if found.energy_j_per_token is None:
+        assert "unknown: no published constant" in render(
+            planned("llama-3.1-8b", "h200", max_devices=1)
+        )
+
+
+def test_a_folder_or_a_file_is_a_model(tmp_path):
+    from gambrel.llm.known import _entries
+
+    config = _entries()["llama-3.1-8b"]["config"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    named = planned("llama-3.1-8b", max_devices=1).best[0].point
+    for given in (tmp_path, tmp_path / "config.json", config):
+        assert planned(given, max_devices=1).best[0].point.tpot_s == named.tpot_s
+    with pytest.raises(UnknownNameError, match="closest: llama"):
+        planned("llama-4.1-8b")
