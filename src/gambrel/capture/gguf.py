@@ -15,6 +15,7 @@ from gambrel.llm.files import GgufHeader, read_gguf
 from gambrel.llm.files.gguf_config import config_of
 from gambrel.llm.files.widths import with_widths
 from gambrel.llm.precision import Precisions
+from gambrel.llm.recipe import Recipe
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import Step, decode, prefill
 from gambrel.workload import Symbol, Workload
@@ -71,6 +72,8 @@ def workload_from_gguf(
         with_widths(built, header),
         origin=f"{header.path.name}: {len(header.tensors)} tensors, GGUF version {header.version}",
         symbols=step.symbols,
+        precisions=precision or "",
+        recipe=Recipe(spec=spec, precisions=chosen, phase=step.label, stored=True).text(),
     )
 
 

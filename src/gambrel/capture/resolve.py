@@ -181,7 +181,10 @@ def _read_config(path: Path, request: Request) -> Resolved:
 def _read_gguf(path: Path, request: Request) -> Resolved:
     from gambrel.capture.gguf import workload_from_gguf
 
-    return Resolved(workload=workload_from_gguf(path, phase=request.phase, sizes=request.sizes))
+    found = workload_from_gguf(
+        path, phase=request.phase, sizes=request.sizes, precision=request.precision
+    )
+    return Resolved(workload=found)
 
 
 def _read_checkpoint(path: Path, request: Request) -> Resolved:

@@ -114,6 +114,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         precisions: Number formats part by part that it was built with, e.g. ``"w4a16,kv=fp8"``;
             nothing is cast then. Empty where one precision replaces ``dtype``.
         assumptions: What had to be assumed, one sentence each; printed with every result.
+        recipe: How a closed form was made, so that reports can make it at other sizes; see
+            `gambrel.llm.recipe`. Empty for everything that was captured.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chosen_dtype: bool = True
     precisions: str = ""
     assumptions: tuple[str, ...] = ()
+    recipe: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def resolve_symbols(self, chosen: Mapping[str, int | None]) -> dict[str, int]:

@@ -82,6 +82,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
     op_inputs: list[list[int]]
     op_outputs: list[list[int]]
     precisions: str = ""
+    recipe: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -208,6 +209,7 @@ def _to_file(w: Workload) -> _File:
         origin=w.origin,
         chosen_dtype=w.chosen_dtype,
         precisions=w.precisions,
+        recipe=w.recipe,
         assumptions=w.assumptions,
         symbols=w.symbols,
         outputs=w.outputs,
@@ -245,6 +247,7 @@ def _from_file(f: _File) -> Workload:
         origin=f.origin,
         chosen_dtype=f.chosen_dtype,
         precisions=f.precisions,
+        recipe=f.recipe,
         assumptions=f.assumptions,
         schema_version=f.schema_version,
     )
