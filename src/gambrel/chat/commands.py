@@ -37,6 +37,7 @@ def _select(frame: Frame) -> Iterator[str]:
     if frame.metrics:
         yield from ("--sort", frame.metrics[0])
     yield from _settings(frame)
+    yield from ("--top", str(TOP))
 
 
 def _compare(frame: Frame) -> Iterator[str]:
@@ -56,6 +57,7 @@ def _what_if(frame: Frame) -> Iterator[str]:
     yield from _settings(frame)
     for change in frame.changes:
         yield from ("--change", change)
+    yield from ("--top", str(TOP))
 
 
 def _device(frame: Frame) -> Iterator[str]:

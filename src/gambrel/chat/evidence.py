@@ -128,7 +128,7 @@ _ALL: Final = (
     _intent("compare", "a comparison", "models hardware",
             "ResNet-50: A100 vs H100", {
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
-                r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the )?(?:DEVICE|MODEL)": 7,
+                r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
             }),
@@ -149,7 +149,7 @@ _ALL: Final = (
             }),
     _intent("devices", "the list of devices", "", "List edge devices under 20W.", {
         rf"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b{_THING}\b": 4,
-        rf"\b{_THING}\b.*\b(?:known?|have|list|support(?:s|ed)?|available|exist)\b": 2,
+        rf"\b{_THING}\b.*\b(?:known?|have|list|support(?:s|ed)?|available|exist|catalog)\b": 2,
     }),
     _intent("models", "the list of models", "", "Which models do you know?", {
         r"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b(?:models?|networks?|zoo)\b": 5,

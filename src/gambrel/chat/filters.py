@@ -22,7 +22,7 @@ _CLASSES: Final = {
     r"\bnpus?\b": "npu",
     r"\bgpus?\b": "gpu",
 }
-_FAMILIES: Final = (r"jetson", r"rtx", r"xeon", r"epyc", r"hailo", r"orin")
+_FAMILIES: Final = ("jetson", "hailo", "orin")
 
 
 def device_filters(reading: Reading) -> Pairs:
@@ -35,6 +35,8 @@ def device_filters(reading: Reading) -> Pairs:
     for vendor in _VENDORS:
         if re.search(rf"\b{vendor}\b", reading.text):
             found["vendor"] = vendor
+    if reading.strangers:
+        found["text"] = reading.strangers[0]
     for family in _FAMILIES:
         if re.search(rf"\b{family}s?\b", reading.text):
             found["text"] = family

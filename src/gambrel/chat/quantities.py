@@ -219,7 +219,7 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (r"\b(?:(\d[\d,]*)\s*(k)?[- ]?(?:tokens?)?\s*(?:of\s+)?(?:context|ctx)(?:[ _-]?(?:length|len|size|"
      r"window))?\b|(?:context|ctx)(?:[ _-]?(?:length|len|size|window))?\s*(?:of|=|:|is|at)?\s*"
      r"(\d[\d,]*)\s*(k\b)?(?:\s*tokens?)?)", _size("context")),
-    (r"\b(?:(\d[\d,]*)\s*(k)?[- ]?tokens?[ -](?:prompts?|inputs?|sequences?|long)\b|(?:seq(?:uence)?"
+    (r"\b(?:(\d[\d,]*)\s*(k)?[- ]?(?:tokens?[ -](?:prompts?|inputs?|sequences?|long)|prompts?)\b|(?:seq(?:uence)?"
      r"(?:[ _-]?(?:length|len))?|seqlen|prompt(?:[ _-]?(?:length|len))?)\s*(?:of|=|:|is)?\s*(\d[\d,]*)"
      r"\s*(k\b)?(?:\s*tokens?)?)", _size("seq")),
     (rf"(?<![\w.]){_NUMBER}\s*(k)?\s*{_ITEMS}", _throughput),

@@ -17,6 +17,8 @@ _EDGE: Final = ".:'’`"
 _ARTICLES: Final = frozenset(
     {"a", "an", "the", "at", "in", "on", "is", "for", "of", "to", "or", "and", "vs"}
 )
+#: Plurals that mean every device of a family rather than the one that its name stands for.
+_FAMILIES: Final = frozenset({"tpus", "ipus", "orins", "hailos", "gaudis", "gravitons", "jetsons"})
 _UNIT_AHEAD: Final = re.compile(
     r"^\s*(?:ms|us|s|fps|w|gb|mb|tok\w*|images?|frames?|px|pixels?|k)\b"
 )
@@ -143,6 +145,8 @@ def _is_number(text: str, words: list[_Word], i: int, size: int) -> bool:
 
 def _plural(names: Lexicon, span: str) -> Named | None:
     """``"a100s"``, ``"h100's"``."""
+    if span.split()[-1] in _FAMILIES:
+        return None
     for ending in ("'s", "s"):
         if span.endswith(ending):
             found = names.find(span.removesuffix(ending))

@@ -16,7 +16,7 @@ _RAW: Final[dict[str, str]] = {
     r"|[$€£]":
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
         "--price DEVICE=NUMBER'.",
-    r"\b(?:\d+|two|four|eight|multi|multiple|several|many)[ -]?x? ?-?(?:DEVICES|DEVICE ?s\b|gpus?\b|nodes?|cards)"
+    r"\b(?:\d+|two|four|eight|multi|multiple|several|many)[ -]?x? ?-?(?:DEVICE|gpus?\b|nodes?\b|cards\b)"
     r"|\b[2-9] ?x ?DEVICE|\btensor[ -]parallel\w*|\bpipeline[ -]parallel\w*|\bcluster\b|\bmulti-?gpu\b"
     r"|\btp ?= ?\d|\bnvlink\b":
         "One device is analyzed at a time in chat, not several together.",

@@ -19,6 +19,8 @@ from gambrel.chat.refusals import refusal
 _OF_BOTH: Final = frozenset(
     {"bound", "intensity", "latency", "throughput", "memory", "energy", "power", "utilization"}
 )
+#: Words without a meaning that a question may hold and still be answered; they are said.
+_TOLERATED: Final = 2
 #: Evidence that devices are to be chosen rather than one to be judged.
 _CHOOSING: Final = 7.0
 _FIGURES: Final = {
@@ -47,7 +49,7 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
     reading = read(question)
     weights = _weights(reading, previous)
     intent = _leading(weights)
-    problem = _problem(reading, intent)
+    problem = _problem(reading, intent, previous)
     if problem is not None:
         return problem
     if isinstance(intent, Unclear):
@@ -181,13 +183,15 @@ def _kin(one: str, other: str) -> bool:
                             {"bound", "utilization"}, {"bound", "latency"}, {"bound", "ridge"})  # fmt: skip
 
 
-def _problem(reading: Reading, intent: str | Unclear) -> Unclear | None:
+def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) -> Unclear | None:
     """Why no answer could be right, whatever was meant."""
-    if reading.strangers and intent != "models":
+    if reading.strangers and intent not in {"models", "devices"}:
         return _stranger(reading)
     said = refusal(reading.text)
     if said:
         return Unclear(reason=said)
+    if len(reading.words) > _TOLERATED or (reading.words and not reading.models and not previous):
+        return _unknown_words(reading)
     if reading.numbers:
         return Unclear(
             reason=f"What is {', '.join(reading.numbers)}? Write a unit or a word beside it, e.g. "

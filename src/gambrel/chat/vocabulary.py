@@ -51,7 +51,7 @@ single alone together apart parallel once time times number numbers count amount
 result results answer question questions list lists check compare compared vs vs. sit sits sitting lie lies
 above below left right side spend spends spent spending cost-free go needing requires require required demand
 ram vram gpu gpus cpu cpus npu npus tpus card cards chip chips machine machines computer computers system
-jetson jetsons rtx xeon epyc server production app application project product deploy deployed deployment scenario setup
+jetson jetsons server production app application project product deploy deployed deployment scenario setup
 fps ips qps tps hz ms us sec secs s w mw kw j mj gb mb gib mib kb tb k px hbm dram ddr tok toks img imgs pic
 mfu ttft tpot itl oom kv ai op ops tdp tops flop flops/byte byte bytes bs bsz seqlen imgsz len length window
 nvidia amd intel google apple aws amazon qualcomm huawei rockchip graphcore tenstorrent sambanova cerebras

@@ -115,9 +115,10 @@ def _means(number: Number, known: Known) -> bool:
     """Whether a written number is a known one, rounded."""
     if number.kind == "%":
         return known.kind in {"", "ratio", "%"} and _near(number, known.value)
-    if number.kind and known.kind and number.kind != known.kind:
+    if number.kind == "ratio":
+        return known.kind in {"", "ratio"} and _near(number, known.value)
+    if number.kind and number.kind != known.kind:
         return False
-    # A whole number rounds from anything within half of it; more digits bind closer.
     return _near(number, known.value)
 
 
@@ -132,6 +133,7 @@ _KINDS: Final = (
     ("flop_per_s", "flop/s"), ("byte_per_s", "byte/s"), ("bytes", "byte"), ("flops", "flop"),
     ("_s", "s"), ("_w", "W"), ("_j", "J"), ("intensity", "ratio"), ("ridge_point", "ratio"),
     ("gain", "ratio"),
+    ("headroom", "%"), ("expected", "s"),
 )  # fmt: skip
 _OF_UNIT: Final = {"J/item": "J", "item/J": "", "1": "", "": ""}
 
@@ -153,7 +155,7 @@ def _walk(value: Any, kind: str) -> Iterator[Known]:
         unit = value.get("unit")
         own = _OF_UNIT.get(unit, unit) if isinstance(unit, str) else None
         for key, item in value.items():
-            yield from _walk(item, _kind(key) if own is None or _kind(key) else own)
+            yield from _walk(item, _kind(key) or own or kind)
     elif isinstance(value, (list, tuple)):
         yield Known(value=float(len(value)), kind="")
         for item in value:

@@ -157,13 +157,20 @@ def _term(text: Any) -> str:
     return found.name
 
 
+#: Of an analysis, what an answer about the whole needs; ops only where they are asked for.
+_WHOLE_KEYS: Final = ("model", "total", "by_kind", "footprint", "energy", "stack", "launches",
+                      "assumptions", "warnings")  # fmt: skip
+
+
 def _result(found: Answer) -> Any:
     data = json.loads(found.data()) if found.data else None
+    if isinstance(data, dict) and data.get("type") == "gambrel/analysis":
+        keys = (*_WHOLE_KEYS, "ops") if found.frame.intent == "ops" else _WHOLE_KEYS
+        data = {"hardware": data["hardware"]["id"]} | {k: data[k] for k in keys if k in data}
+        if "ops" in data:
+            data["ops"].sort(key=lambda op: -(op["bound_time_s"] or 0.0))
     if isinstance(data, dict):
-        data.pop("definitions", None)
         data.pop("units", None)
-        data.pop("workload", None)
-        data.pop("hardware", None) if data.get("type") == "gambrel/analysis" else None
     return data if not found.extra else {"analysis": data, **found.extra}
 
 

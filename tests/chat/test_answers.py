@@ -1,0 +1,187 @@
+"""Answers hold figures of their own command alone, and say what an expert would say."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from gambrel.chat.assistant.figures import known_in, unsupported
+from gambrel.chat.session import Session, render, to_data
+from gambrel.cli import run
+from gambrel.report.options import Options
+
+CONTRACT = [
+    "Is ResNet-50 compute-bound or memory-bound on an A100?",
+    "Can ResNet-50 achieve 5ms latency on a Jetson Orin Nano?",
+    "What's the best hardware for running YOLOv8n at 30fps with under 10W power?",
+]
+EXPERT = [
+    "Is Llama-3-8B decode memory-bound on an H100 at batch 256?",
+    "Is llama-3-8b memory bound on an h100?",
+    "What is the ridge point of an H100?",
+    "ridge point of a jetson agx orin 64gb in int8",
+    "ridge point of the coral edge tpu",
+    "arithmetic intensity of vgg16 on a t4 at batch 64",
+    "How fast is ViT-B/16 on an L4 at batch 32?",
+    "TTFT of llama-3-70b on an h200 with a 2048 token prompt",
+    "tpot of llama-3-8b on an rtx 4090 with 8k context",
+    "tokens per second of mixtral 8x7b on an mi300x at batch 8",
+    "Does Llama-3-70B fit on an A100 80GB?",
+    "does llama-3-70b fit on an h200 in fp8?",
+    "how much energy does resnet50 take per image on an a100 at batch 64",
+    "what power does yolov8n draw on a jetson orin nano",
+    "what utilization does resnet50 reach on an h100 at batch 8",
+    "mfu of llama-3-8b prefill on an a100",
+    "which layers of resnet50 take longest on a t4",
+    "why is mobilenet-v2 memory bound on an a100",
+    "why is bert-base compute bound on a t4",
+    "How can I speed up resnet50 on an a100?",
+    "how can i speed up llama-3-8b decode on an h100",
+    "what if resnet50 on an a100 ran in int8?",
+    "effect of 4-bit weights on llama-3-8b decode on rtx 3090",
+    "what would vit-b-16 on an l4 gain from fusion",
+    "can yolov8n run at 30 fps on a coral edge tpu",
+    "can llama-3-8b decode do 20 ms per token on an l4",
+    "is a t4 enough for bert-base under 10 ms?",
+    "resnet50: A100 vs H100 vs L4",
+    "fp16 vs int8 for resnet50 on an l4",
+    "which device runs bert-base under 5 ms below 75 W?",
+    "which of t4, l4 and a10 does resnet50 in 1.5 ms?",
+    "memory bandwidth of an a100 80gb",
+    "how many flops does resnet50 have",
+    "how fast is resnet50 on a coral edge tpu",
+]
+HERE_ALONE = Options(width=200)
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.parametrize("question", [*CONTRACT, *EXPERT])
+def test_the_command_gives_every_figure_again(question, capfd):
+    reply = Session(options=HERE_ALONE).ask(question)
+    assert reply.answers, reply.problem
+    for found in reply.answers:
+        known, said = [], ""
+        for command in found.command_lines:
+            words = shlex.split(command)
+            assert words[0] == "gambrel"
+            capfd.readouterr()
+            run([*words[1:], "--json"])
+            data = json.loads(capfd.readouterr().out)
+            known += known_in(data)
+            run(words[1:])
+            said += capfd.readouterr().out
+        known += known_in(found.extra)
+        shown = set(re.findall(r"[\d.,]+\d|\d", said))
+        for text in (found.sentence, found.body):
+            open_ = [n for n in unsupported(text, known, question) if n not in said]
+            assert not [n for n in open_ if number_of(n) not in shown], text
+
+
+def number_of(text):
+    return re.match(r"[-−]?([\d.,]+)", text).group(1)
+
+
+@pytest.mark.parametrize("question", CONTRACT)
+def test_json_is_that_of_the_command(question, capfd):
+    data = to_data(Session().ask(question))
+    assert data["question"] == question
+    assert {"intent", "command", "answer", "result"} <= set(data)
+    capfd.readouterr()
+    run([*shlex.split(data["command"])[1:], "--json"])
+    assert json.loads(capfd.readouterr().out) == data["result"]
+
+
+def sentence(question):
+    return " ".join(a.sentence for a in Session().ask(question).answers)
+
+
+def test_first_question_of_the_contract():
+    text = render(Session().ask(CONTRACT[0]), Options(width=100))
+    # 8.178 GFLOP over 213 MB; 312 TFLOP/s over 2.039 TB/s.
+    for part in ("memory-bound", "38.4 FLOP/byte", "ridge point of 153", "24.5%", "97.6%",
+                 "Recommendations", "gain", "precision=int8",
+                 "Again: gambrel analyze resnet50 --hardware a100-sxm4-80gb --recommend"):  # fmt: skip
+        assert part in " ".join(text.split()), part
+
+
+def test_second_question_names_verdict_gap_and_what_closes_it():
+    said = sentence(CONTRACT[1])
+    assert "MARGINAL" in said
+    assert "beyond it" in said
+    assert "precision=int8" in said
+
+
+def test_third_question_never_passes_what_is_unknown():
+    said = sentence(CONTRACT[2])
+    assert "no device is known to meet all limits" in said
+    assert "UNKNOWN" in said
+
+
+def test_a_language_model_has_two_answers_when_the_phase_is_open():
+    reply = Session().ask("Is llama-3-8b memory bound on an h100?")
+    prefill, decode = reply.answers
+    assert "--phase prefill" in prefill.command_line
+    assert "compute-bound" in prefill.sentence
+    assert "--phase decode" in decode.command_line
+    assert "memory-bound" in decode.sentence
+
+
+def test_what_does_not_fit_is_said():
+    assert "does NOT fit into the 80 GiB" in sentence("does llama-3-70b fit on an a100 80gb?")
+
+
+def test_unknown_stays_unknown():
+    said = sentence("how fast is resnet50 on a coral edge tpu")
+    assert "no expected time is known" in said
+
+
+def test_sparse_ridge_point_is_named():
+    said = sentence("ridge point of an h100")
+    assert "295.3 FLOP/byte" in said
+    assert "590.7 sparse" in said
+
+
+def test_a_problem_of_the_model_is_a_sentence():
+    reply = Session().ask("how fast is resnet50 at 100 px on an a100")
+    assert not reply.answers
+    assert "100" in reply.problem
+
+
+@pytest.mark.parametrize("question", ["help", "explain ridge point", "list models", "list devices"])
+def test_answers_without_a_model(question):
+    reply = Session().ask(question)
+    assert render(reply, Options())
+    assert to_data(reply)["intent"]
+
+
+def test_every_kind_of_question_has_an_example_that_is_understood():
+    from gambrel.chat.evidence import INTENTS
+    from gambrel.chat.frame import Understood
+    from gambrel.chat.understand import understand
+
+    for intent in INTENTS.values():
+        found = understand(intent.example)
+        assert isinstance(found, Understood), intent.example
+        assert found.frame.intent == intent.name
+
+
+def test_every_term_is_found_by_each_of_its_names():
+    from gambrel.chat.glossary import TERMS, find_term
+
+    for term in TERMS.values():
+        for name in (term.name, *term.also):
+            assert find_term(f"what is {name}?") is term, name
+
+
+def test_commands_of_the_glossary_run(capfd):
+    from gambrel.chat.glossary import TERMS
+
+    for see in {term.see for term in TERMS.values() if term.see}:
+        assert run(shlex.split(see)[1:]) in {0, 1, 3}, see
+        assert capfd.readouterr().out

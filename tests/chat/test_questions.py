@@ -1,0 +1,76 @@
+"""Every question of the files is understood as intended; what is not is said, never guessed."""
+
+import pytest
+from tests.chat.shared import asked, cases, frame_of
+
+TUNED = cases("questions.toml")
+HELD_OUT = cases("heldout.toml")
+
+
+def test_there_are_enough_of_every_kind():
+    assert len(TUNED) >= 150
+    assert len(HELD_OUT) >= 40
+    assert len({case.category for case in TUNED}) >= 15
+    assert sum(bool(case.after) for case in TUNED) >= 20
+
+
+@pytest.mark.parametrize(
+    "case", [*TUNED, *HELD_OUT], ids=lambda case: " > ".join((*case.after, case.question))
+)
+def test_understood_as_intended(case):
+    assert frame_of(asked(case)) == case.frame
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("how fast is resnet50", "On which device?"),
+        ("is the l4 faster", "Which model|only|several|What do you want|understand"),
+        ("how fast is resnet-49 on an a100", "no model or device called 'resnet-49'"),
+        ("how fast is resnet50 on an rtx 4080", "no model or device called 'rtx 4080'"),
+        ("can resnet50 run on an a100 within 5", "What is 5"),
+        ("how accurate is resnet50 on an a100", "Accuracy"),
+        ("how long to train bert-base on a100", "--train"),
+        ("what does an h100 cost", "knows no prices"),
+        ("how fast is resnet50 on 8 a100s", "One device"),
+        ("is resnet50 slower than 10 ms at an a100 but not on the l4", "exclusions|above only"),
+        ("does resnet50 take more than 10 ms on a t4", "above only"),
+        ("does resnet50 on a t4 give less than 30 fps", "below only"),
+        ("asdf qwer", "'asdf', 'qwer'"),
+        ("", "did not understand"),
+        ("???", "did not understand"),
+        ("resnet50 latency memory energy a100 a10 500", "What is 500"),
+    ],
+)
+def test_says_what_is_missing(question, said):
+    import re
+
+    from gambrel.chat.frame import Unclear
+    from gambrel.chat.understand import understand
+
+    found = understand(question)
+    assert isinstance(found, Unclear), found
+    assert re.search(said, found.reason), found.reason
+
+
+def test_candidates_of_a_name_that_begins_several():
+    from gambrel.chat.understand import understand
+
+    found = understand("how fast is llama on an h100")
+    assert "llama-3-8b" in found.candidates
+    assert found.partial.hardware == ("h100-sxm5-80gb",)
+
+
+def test_choices_are_said():
+    from gambrel.chat.understand import understand
+
+    found = understand("how fast is renset50 on an a100")
+    assert any("renset50 read as resnet50" in n for n in found.notes)
+    assert any("a100 is ambiguous" in n for n in found.notes)
+
+
+def test_ignored_words_are_said():
+    from gambrel.chat.understand import understand
+
+    found = understand("how fast is resnet50 on an l4 for zebras")
+    assert found.notes == ("Not used: zebras.",)
