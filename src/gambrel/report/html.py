@@ -21,8 +21,10 @@ from gambrel.analysis.result import Analysis
 from gambrel.report.chart import describe
 from gambrel.report.json_ import to_data
 from gambrel.report.level_points import level_chart
+from gambrel.report.llm_pictures import pictures
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, summary, verdict
+from gambrel.report.svg import STYLE, draw
 from gambrel.report.terms import sizes, throughput
 from gambrel.report.text import clean
 
@@ -54,7 +56,8 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
 
 
 def _page(data: Any, analyses: Sequence[Analysis], heading: str, options: Options) -> str:
-    style, script = _template("page.css"), "\n".join(map(_template, _SCRIPTS))
+    style = f"{_template('page.css')}{STYLE}"
+    script = "\n".join(map(_template, _SCRIPTS))
     return Template(_template("page.html")).substitute(
         title=html.escape(clean(options.title or heading)),
         version=html.escape(analyses[0].gambrel_version),
@@ -77,6 +80,7 @@ def _view(analysis: Analysis) -> dict[str, Any]:
         "cards": [_card(name, text) for name, text in summary(analysis)],
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
+        "pictures": [{"drawing": draw(p), "about": p.about} for p in pictures(analysis)],
     }
 
 

@@ -18,6 +18,7 @@ from gambrel.llm.kv import Growth, growth
 from gambrel.llm.recipe import Recipe, recipe_of
 from gambrel.llm.step import decode, prefill
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level, Picture
+from gambrel.report.svg import formatted
 from gambrel.workload import Symbol
 
 #: Batches of the curves.
@@ -68,7 +69,7 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
     try:
         curves = tuple(
             Curve(
-                name=f"{context:,}",
+                name=f"{formatted(context, 'count')} tokens",
                 points=tuple(_points(analysis, recipe, context)),
                 color=i,
             )

@@ -20,6 +20,7 @@ function openAnalysis(n) {
     .filter((o) => o.number !== n && analyses[o.number].hardware.id === analysis.hardware.id);
   table.show(analysis.ops);
   chart.show(view, same);
+  drawPictures(view.pictures || []);
   drawNotes(analysis);
   drawDevice(analysis);
   drawDefinitions(analysis);
@@ -131,6 +132,15 @@ function describeOp(index, point) {
   }
   if (point.note) rows.push(["note", point.note]);
   return h("div", {}, h("strong", {}, point.name), h("dl", {}, ...rows.filter((r) => r[1]).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])));
+}
+
+// Drawings come as SVG text in which everything from a model is escaped; the policy above runs none.
+function drawPictures(pictures) {
+  byId("pictures").hidden = pictures.length === 0;
+  byId("drawings").replaceChildren(...pictures.map((p) => {
+    const parsed = new DOMParser().parseFromString(p.drawing, "image/svg+xml").documentElement;
+    return h("figure", {}, document.importNode(parsed, true), h("figcaption", {}, p.about));
+  }));
 }
 
 function drawNotes(a) {
