@@ -129,3 +129,11 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def progress(done: int, total: int, name: str) -> None:
+    """Draws a bar on stderr, over the one before."""
+    width = 24
+    filled = width * done // max(total, 1)
+    bar = "#" * filled + "." * (width - filled)
+    print(f"\r[{bar}] {name:<24}", end="", file=sys.stderr, flush=True)

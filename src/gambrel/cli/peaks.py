@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gambrel.cli.output import json_text, write_text
+from gambrel.cli.output import json_text, progress, write_text
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def peaks(
         rounds=1 if quick else 3,
         dtype=dtype,
         refresh=refresh,
-        progress=_progress if shown else None,
+        progress=progress if shown else None,
     )
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
@@ -105,10 +105,3 @@ def _plain(found: HardwarePeaks) -> dict[str, object]:
         "survey": found.survey,
         "device_record": found.to_device(),
     }
-
-
-def _progress(done: int, total: int, name: str) -> None:
-    width = 24
-    filled = width * done // max(total, 1)
-    bar = "#" * filled + "." * (width - filled)
-    print(f"\r[{bar}] {name:<24}", end="", file=sys.stderr, flush=True)

@@ -68,6 +68,7 @@ class Estimator:
                 roofs.device, roofs.memory_byte_per_s, self._kin
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
+        self._peaks: dict[tuple[Any, ...], float] = {}
         self._known: dict[tuple[Any, ...], Estimate | None] = {}
         names = {roofs.device.id, roofs.device.name}
         self._probed = {p.key: p for p in self._calibration.probed if p.device in names}
@@ -188,6 +189,13 @@ class Estimator:
 
     def _peak(self, cost: Cost, engine: Engine) -> float:
         """The lowest peak among the formats of one class of work; 0 without any."""
+        key = (engine, cost.prunable, *cost.work)
+        found = self._peaks.get(key)
+        if found is None:
+            found = self._peaks[key] = self._lowest_peak(cost, engine)
+        return found
+
+    def _lowest_peak(self, cost: Cost, engine: Engine) -> float:
         peaks = [
             roof.flop_per_s
             for (e, dtype) in cost.work
@@ -274,6 +282,7 @@ def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
         get("function"),
         get("transposed"),
         get("kernel"),
+        get("quantized_before"),
         get("network_latency_s"),
         *view.sizes.values(),
         *cost.work.values(),

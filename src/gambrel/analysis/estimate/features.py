@@ -91,8 +91,14 @@ def _decodes(view: OpView) -> bool:
 
 
 def _scheme(view: OpView) -> str:
-    """The number format, or how narrower weights are multiplied."""
+    """The number format, or how narrower weights are multiplied.
+
+    Measured products of narrow formats quantise their activations on the way. Where the kernel in
+    front has done so (``quantized_before``) they run like products of a format that needs none.
+    """
     dtype = view.operand_dtype(2)
+    if view.attrs.get("quantized_before"):
+        return "quantized_before"
     if len(view.inputs) > 1 and view.inputs[1].role == "weight":
         bits = BITS[view.inputs[1].dtype]
         if bits < BITS[dtype] and BITS[dtype] == 16:

@@ -19,6 +19,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
+from gambrel.measure.counters import count
 from gambrel.measure.profile import compiling, text
 from gambrel.measure.profile.join import join
 from gambrel.measure.profile.kernels import join_kernels
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from gambrel.workload import Workload
+
+
+#: Steps that run under hardware counters, where there are any.
+_COUNTED = 2
 
 
 class RooflineAnalyzer:
@@ -161,7 +166,8 @@ class RooflineAnalyzer:
                 )
                 if name.startswith("cpu"):
                     held = (*step.held(), *tensors_in((args, kwargs)))
-                    runs = replace(runs, peak_bytes=peak_of(step.run, held))
+                    peak, counted = peak_of(step.run, held), count(step.run, _COUNTED)
+                    runs = replace(runs, peak_bytes=peak, counted=counted)
         self._keep(computed, runs, fused=compiler is not None)
 
     def summary(self, top: int = 10, *, by: str = "op") -> str:
@@ -256,7 +262,13 @@ class RooflineAnalyzer:
         predicted = computed.footprint.total_bytes
         self.analysis = computed
         self.results = list(found)
-        self.totals = msgspec.structs.replace(whole, predicted_bytes=predicted)
+        total = computed.total
+        self.totals = msgspec.structs.replace(
+            whole,
+            predicted_bytes=predicted,
+            computed_flops=total.matrix_flops + total.vector_flops,
+            computed_bytes=total.traffic_bytes,
+        )
         self.unmatched = joined[-1].unmatched
         self._warn()
 

@@ -84,6 +84,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         profiled_steps: Steps with them.
         peak_bytes: Most memory held at once; None where it is not counted.
         predicted_bytes: The same as predicted.
+        counted_flops: FLOP of a step by the processor's counters; None where they cannot be read.
+        counted_bytes: Bytes of a step by the memory controllers' counters, what else the machine
+            did included; None as above.
+        computed_flops: FLOP of the ops, matrix and vector work together.
+        computed_bytes: Their compulsory bytes.
+        counters_missing: Why something could not be counted.
     """
 
     plain_s: float
@@ -96,6 +102,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     profiled_steps: int
     peak_bytes: int | None = None
     predicted_bytes: int | None = None
+    counted_flops: float | None = None
+    counted_bytes: float | None = None
+    computed_flops: int | None = None
+    computed_bytes: int | None = None
+    counters_missing: tuple[str, ...] = ()
 
     @property
     def gap_s(self) -> float:
@@ -162,6 +173,9 @@ def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) 
         steps=len(runs.plain_s),
         profiled_steps=len(runs.instrumented_s),
         peak_bytes=runs.peak_bytes,
+        counted_flops=runs.counted.flops if runs.counted else None,
+        counted_bytes=runs.counted.traffic_bytes if runs.counted else None,
+        counters_missing=runs.counted.missing if runs.counted else (),
     )
 
 

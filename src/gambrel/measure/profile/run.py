@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gambrel.errors import DeviceError, InputError
+from gambrel.measure.counters import Counted
 from gambrel.measure.profile.join import Call, short_name
 
 #: Marks a step in the profiler's record.
@@ -32,12 +33,14 @@ class Runs:
         steps: The outermost calls of each profiled step.
         peak_bytes: Most memory that torch held at once on the device; None where it is not
             counted.
+        counted: What hardware counters saw of a step; None where they were not asked.
     """
 
     plain_s: tuple[float, ...]
     instrumented_s: tuple[float, ...]
     steps: tuple[tuple[Call, ...], ...]
     peak_bytes: int | None = None
+    counted: Counted | None = None
 
 
 def run(

@@ -157,7 +157,24 @@ def whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
             f"Memory        {format_si(t.peak_bytes, 'B')} measured, "
             f"{format_si(t.predicted_bytes, 'B')} predicted"
         )
+    lines += _counters(t)
     return [*lines, *(f"Doubt         {doubt}" for doubt in doubts(t))]
+
+
+def _counters(t: Totals) -> list[str]:
+    """What hardware counters saw beside what was computed, or what is missing for it."""
+    lines = []
+    if t.counted_flops is not None:
+        lines.append(
+            f"Counters      {format_si(t.counted_flops, 'FLOP')} counted, "
+            f"{format_si(t.computed_flops, 'FLOP')} computed"
+        )
+    if t.counted_bytes is not None:
+        lines.append(
+            f"Counters      {format_si(t.counted_bytes, 'B')} at the memory controllers, "
+            f"{format_si(t.computed_bytes, 'B')} compulsory"
+        )
+    return [*lines, *(f"Not counted   {reason}" for reason in t.counters_missing)]
 
 
 #: Steps that differ by more are no stable result.

@@ -1,0 +1,154 @@
+"""Whole models on this machine's processor: expected from measured ceilings and kernels, and run.
+
+python benchmarks/cpu_end_to_end.py [THREADS] [--eager] [--uncalibrated]
+
+First the ceilings and the kernels of this machine are measured, never a model. Then each model is
+predicted and run. Alternating: after each model the clock of the machine is looked at again through
+one matrix product, and the table says how far it moved.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+
+import msgspec
+import torch
+
+from common import report
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.estimate import packaged
+from gambrel.capture.torch import capture, ensure_torchvision
+from gambrel.measure.calibrate import measure_kernels
+from gambrel.measure.machine import load
+from gambrel.measure.peaks import measure_peaks
+
+#: Seconds that one model is run for, after warming up, and the fewest runs.
+BUDGET_S, LEAST = 1.0, 5
+FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TOKENS = 128
+
+
+def models():
+    """Name → builder, and input of a batch."""
+    ensure_torchvision()
+    import torchvision.models as vision
+    import transformers as hf
+
+    def image(batch, dtype):
+        return torch.randn(batch, 3, 224, 224).to(dtype)
+
+    def ids(batch, _dtype):
+        return torch.randint(0, 1000, (batch, TOKENS))
+
+    llama = hf.LlamaConfig(
+        hidden_size=512,
+        intermediate_size=1376,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        vocab_size=32000,
+        use_cache=False,
+    )
+    return {
+        "ResNet-50": (vision.resnet50, image),
+        "MobileNet-V2": (vision.mobilenet_v2, image),
+        "BERT-base": (lambda: hf.BertModel(hf.BertConfig()), ids),
+        "GPT-2": (lambda: hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), ids),
+        "Llama, 8x512": (lambda: hf.LlamaForCausalLM(llama), ids),
+    }
+
+
+def measured(model, inputs) -> tuple[float, float]:
+    """Median seconds of a forward pass, and the spread of the middle half around it."""
+    with torch.no_grad():
+        for _ in range(2):
+            model(inputs)
+        times = []
+        while len(times) < LEAST or sum(times) < BUDGET_S:
+            begun = time.perf_counter()
+            model(inputs)
+            times.append(time.perf_counter() - begun)
+    times.sort()
+    quarter = len(times) // 4
+    return statistics.median(times), (times[-1 - quarter] - times[quarter]) / times[len(times) // 2]
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    numbers = [int(a) for a in sys.argv[1:] if a.isdigit()]
+    threads = numbers[0] if numbers else torch.get_num_threads()
+    torch.set_num_threads(threads)
+    stacks = ("eager",) if "--eager" in sys.argv else ("eager", "compiled")
+    begun = time.perf_counter()
+    device = measure_peaks("cpu", steps=5, warmup=1, rounds=1, refresh=True).to_device()
+    calibration = packaged()
+    if "--uncalibrated" not in sys.argv:
+        kernels = measure_kernels(device)
+        calibration = msgspec.structs.replace(calibration, probed=kernels)
+    prepared = time.perf_counter() - begun
+    rows, errors = [], {stack: [] for stack in stacks}
+    for name, (build, make) in models().items():
+        for label, dtype in FORMATS.items():
+            model = build().eval().to(dtype)
+            for stack in stacks:
+                running = torch.compile(model, dynamic=False) if stack == "compiled" else model
+                for batch in (1, 8):
+                    inputs = make(batch, dtype)
+                    settings = Settings(stack=stack, calibration=calibration, warm=True)
+                    found = analyze(capture(model, inputs), device, settings)
+                    seconds, spread = measured(running, inputs)
+                    expected = found.expected_time_s
+                    error = expected.value / seconds - 1
+                    errors[stack].append(abs(error))
+                    rows.append(
+                        [
+                            name,
+                            label,
+                            batch,
+                            stack,
+                            f"{seconds * 1e3:.2f}",
+                            f"{spread:.0%}",
+                            f"{expected.value * 1e3:.2f}",
+                            f"{error:+.0%}",
+                            "yes" if expected.low <= seconds <= expected.high else "no",
+                            f"{found.bound_time_s * 1e3:.2f}",
+                        ]
+                    )
+                    print(rows[-1], flush=True)
+            torch._dynamo.reset()
+    every = [e for found in errors.values() for e in found]
+    report(
+        "cpu_end_to_end",
+        "Whole models on a CPU: expected and measured",
+        [
+            "model",
+            "format",
+            "batch",
+            "stack",
+            "measured ms",
+            "middle half",
+            "expected ms",
+            "error",
+            "in range",
+            "bound ms",
+        ],
+        rows,
+        notes=[
+            *(
+                f"{stack}: median error {statistics.median(e):.0%}, worst {max(e):.0%} "
+                f"over {len(e)} cases (aim: 15 %, 35 %)."
+                for stack, e in errors.items()
+            ),
+            f"all: median error {statistics.median(every):.0%}, worst {max(every):.0%}.",
+            f"Threads: {threads}; {TOKENS} tokens, images of 224; load {load():.1f}; ceilings and "
+            f"kernels measured in {prepared:.0f} s, the whole in "
+            f"{time.perf_counter() - begun:.0f} s.",
+        ],
+        packages=("gambrel", "torch", "torchvision", "transformers"),
+    )
+
+
+if __name__ == "__main__":
+    main()
