@@ -58,6 +58,7 @@ _HOPPER_PEAKS: Final = tuple(
 _UNIFIED: Final = frozenset({"8.7", "11.0", "12.1"})
 _ALWAYS: Final = (
     "gpu__time_duration.sum",
+    "sm__inst_executed.sum",
     "sm__cycles_elapsed.avg",
     "sm__cycles_elapsed.avg.per_second",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -65,6 +66,10 @@ _ALWAYS: Final = (
     "lts__t_sectors_srcunit_tex.sum",
     "l1tex__t_bytes.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
 )
 _VECTOR: Final = tuple(f"{t}{op}" for t in "dfh" for op in ("add", "mul", "fma"))
 _ROOFS: Final = (
@@ -125,21 +130,90 @@ def _peaks(cc: str) -> tuple[str, ...]:
     return (*thread, *(f"{_PATH}{name}.sum.peak_sustained" for name in dense), *_ROOFS)
 
 
-def ncu_command(cc: str, program: Sequence[str] = ()) -> str:
+def ncu_command(cc: str, program: Sequence[str] = (), *, nvtx: bool = False) -> str:
     """The command that records a hierarchical roofline.
 
     Args:
         cc: Compute capability.
         program: What to run, with its arguments; empty for a placeholder.
+        nvtx: Record NVTX ranges as well.
 
     Raises:
         InputError: The chip is not known.
     """
+    ranges = " --nvtx" if nvtx else ""
     run = shlex.join(program) if program else "./program"
     metrics = ",\\\n".join(ncu_metrics(cc))
     # Clocks and caches are left alone, as in a run without a profiler.
     return (
-        "ncu --target-processes all --clock-control none --cache-control none \\\n"
+        f"ncu --target-processes all --clock-control none --cache-control none{ranges} \\\n"
         f"    --csv --page raw --print-units base --metrics \\\n{metrics} \\\n"
         f"    {run} > kernels.csv"
+    )
+
+
+#: Name of the section, and of its file without the suffix.
+SECTION: Final = "GambrelRoofline"
+
+
+def ncu_section() -> str:
+    """A section file for Nsight Compute that holds all metrics, each for the chips that have it.
+
+    Where a metric of a section does not exist, Nsight Compute warns and goes on, so this works on
+    chips of which no list is known. The format is that of the Customization Guide,
+    https://docs.nvidia.com/nsight-compute/CustomizationGuide/ .
+    """
+    chips = sorted(_TENSOR, key=lambda cc: tuple(map(int, cc.split("."))))
+    having: dict[str, list[str]] = {}
+    for cc in chips:
+        for name in ncu_metrics(cc):
+            having.setdefault(name, []).append(cc)
+    parts = [
+        f'Identifier: "{SECTION}"',
+        'DisplayName: "Hierarchical roofline (gambrel)"',
+        'Description: "Work, bytes at every memory level, and peaks, for gambrel import."',
+        "Order: 900",
+        "Metrics {",
+    ]
+    for name, found in having.items():
+        for first, last in _runs(chips, found):
+            parts += _metric(name, "" if len(found) == len(chips) else _filter(first, last))
+            if len(found) == len(chips):
+                break
+    return "\n".join([*parts, "}", ""])
+
+
+def _runs(chips: Sequence[str], found: Sequence[str]) -> list[tuple[str, str]]:
+    """First and last of each row of neighbours among the chips."""
+    runs: list[tuple[str, str]] = []
+    for i, cc in enumerate(chips):
+        if cc in found:
+            follows = runs and chips[i - 1] == runs[-1][1]
+            runs[-1 if follows else len(runs) :] = [(runs[-1][0] if follows else cc, cc)]
+    return runs
+
+
+def _filter(first: str, last: str) -> str:
+    low, high = (f"CC_{cc.replace('.', '')}" for cc in (first, last))
+    return f" Filter {{ MinArch: {low} MaxArch: {high} }}"
+
+
+def _metric(name: str, only: str) -> list[str]:
+    return [f'  Metrics {{ Label: "{name}" Name: "{name}"{only} }}']
+
+
+def section_command(folder: str, program: Sequence[str] = (), *, nvtx: bool = False) -> str:
+    """The command that records with the section file.
+
+    Args:
+        folder: Where the section file is.
+        program: What to run; empty for a placeholder.
+        nvtx: Record NVTX ranges as well.
+    """
+    run = shlex.join(program) if program else "./program"
+    ranges = " --nvtx" if nvtx else ""
+    return (
+        "LC_ALL=C ncu --target-processes all --clock-control none --cache-control none \\\n"
+        f"    --section-folder {shlex.quote(folder)} --section {SECTION}{ranges} \\\n"
+        f"    --csv --page raw --print-units base {run} > kernels.csv"
     )

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gambrel.analysis.samples import Samples
 from gambrel.device.lookup import find
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
 from gambrel.traces.collect import compute_capability
+
+#: Boards that differ from one of the catalog in the capacity of their memory only; NVIDIA, "Tesla
+#: V100 GPU Accelerator" datasheet, 2018, lists 16 and 32 GB with one set of rates.
+_SAME_ROOFS: Final = {
+    "tesla v100-sxm2-16gb": "v100-sxm2-32gb",
+    "tesla v100-pcie-16gb": "v100-pcie-32gb",
+}
+
+
+def _find(name: str) -> tuple[Device, str]:
+    same = _SAME_ROOFS.get(name.strip().lower())
+    match = find(same or name)
+    if same:
+        return match.device, f"{name} has the ceilings of {same}; its memory is smaller"
+    return match.device, match.note
 
 
 def roofs_for(
@@ -33,12 +50,12 @@ def roofs_for(
     if not samples.device_name or (own and own.ceilings and own.level("DRAM")):
         return own, ()
     try:
-        match = find(samples.device_name)
+        device, about = _find(samples.device_name)
     except UnknownNameError:
         text = f"{samples.device_name} is not in the catalog; give --peak and --bandwidth"
         return own, (text,)
-    note = f"roofs of {match.device.id}, by the device's name in the files; dense, at boost clock"
-    return match.device, tuple(filter(None, (note, match.note)))
+    note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
+    return device, tuple(filter(None, (note, about)))
 
 
 def catalog_device(samples: Samples) -> Device | None:
@@ -46,7 +63,7 @@ def catalog_device(samples: Samples) -> Device | None:
     if not samples.device_name:
         return None
     try:
-        return find(samples.device_name).device
+        return _find(samples.device_name)[0]
     except UnknownNameError:
         return None
 

@@ -7,7 +7,7 @@ bytes come from the memory controllers, which perf shows system-wide only (``-a`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,8 @@ _LINE_BYTES: Final = 64
 #: Larger counts are damage.
 _LARGEST: Final = 1e30
 _UNITS: Final = {"": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+#: Percent of the time that an event was counted; below, perf's value is an extrapolation.
+_SCALED: Final = 99.0
 _UNCOUNTED: Final = ("<not counted>", "<not supported>")
 
 
@@ -63,13 +65,13 @@ def read(path: Path) -> Samples:
         raise FileFormatError(f"{path}: no event with a count.")
     time = events.get("duration_time", 0.0) * 1e-9 or None
     work, why = _work(events)
-    notes = [f"{event} was not counted" for event in problems]
+    notes = list(problems)
     if time is None:
         notes.append("no duration: add -e duration_time")
     sample = Sample(
         name=path.stem,
         time_s=time,
-        state=Known.COUNTED if work else Known.MISSING,
+        state=_state(work, why),
         why=why,
         work=work,
         traffic=tuple(_traffic(events)),
@@ -77,9 +79,23 @@ def read(path: Path) -> Samples:
     return Samples(format="perf stat", sources=(str(path),), launches=(sample,), notes=tuple(notes))
 
 
+def _state(work: Sequence[MeasuredWork], why: str) -> Known:
+    if work:
+        return Known.COUNTED
+    return Known.NOT_COUNTABLE if why.startswith("amx") else Known.MISSING
+
+
 def _cells(row: str) -> list[str]:
-    """Fields of a line; with ``-x;`` commas are part of numbers."""
-    return row.split(";" if row.count(";") >= 4 else ",")
+    """Fields of a line: value, unit, event, ...; with ``-x;`` commas are part of numbers.
+
+    ``-A``, ``--per-socket`` and ``-I`` put a processor, a socket or a time before the value.
+    """
+    cells = row.split(";" if row.count(";") >= 4 else ",")
+    for skip in range(min(len(cells) - 2, 4)):
+        value, _, event = (c.strip() for c in cells[skip : skip + 3])
+        if (looks_numeric(value) or value in _UNCOUNTED) and _is_event(event):
+            return cells[skip:]
+    return cells
 
 
 def _is_event(text: str) -> bool:
@@ -91,7 +107,8 @@ def _events(text: str, where: str) -> tuple[dict[str, float], list[str]]:
     rows = [row for row in rows if len(row) >= 3]
     locale = infer(((r[0].strip(), False) for r in rows if looks_numeric(r[0].strip())), where)
     sums: dict[str, float] = {}
-    problems = []
+    problems: list[str] = []
+    scaled: dict[str, str] = {}
     for row in rows:
         event = row[2].strip().lower()
         name = event if "/" in event else event.partition(":")[0]  # "cycles:u"
@@ -106,7 +123,21 @@ def _events(text: str, where: str) -> tuple[dict[str, float], list[str]]:
             problems.append(name)
             continue
         sums[name] = sums.get(name, 0.0) + value
+        if len(row) > 4 and _share(row[4]) < _SCALED:
+            scaled.setdefault(name, row[4].strip())
+    problems = list(dict.fromkeys(f"{event} was not counted" for event in problems))
+    problems += [
+        f"{event} was counted {share} % of the time only and scaled up by perf"
+        for event, share in scaled.items()
+    ]
     return sums, problems
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text.strip().replace(",", "."))
+    except ValueError:
+        return 100.0
 
 
 def _work(events: Mapping[str, float]) -> tuple[tuple[MeasuredWork, ...], str]:
@@ -116,18 +147,41 @@ def _work(events: Mapping[str, float]) -> tuple[tuple[MeasuredWork, ...], str]:
         if match and match[1] in _INTEL:
             dtype, factor = _INTEL[match[1]]
             sums[dtype] = sums.get(dtype, 0.0) + factor * value
-    how = "fp_arith_inst_retired"
+    how = "fp_arith_inst_retired, an FMA counted twice by itself"
     if not sums:
-        every = next((v for n, v in events.items() if "fp_ret_sse_avx_ops.all" in n), None)
-        if every is None:
-            return (), "no events of floating-point work, such as fp_arith_inst_retired.*"
-        sums, how = {"any": every}, "fp_ret_sse_avx_ops.all: single and double are not told apart"
+        for marks, text in _TOTALS:
+            found = [v * f for mark, f in marks.items() for n, v in events.items() if mark in n]
+            if found:
+                sums, how = {"any": sum(found)}, text
+                break
+    if not sums:
+        return (), _no_work(events)
+    return tuple(
+        MeasuredWork(work_class="vector", dtype=d, flops=round(v), how=how) for d, v in sums.items()
+    ), ""
+
+
+#: Events that count all formats together → what they count. AMD Zen (PMCx003; FMA = 2); Arm
+#: Neoverse, where operations of SVE scale with the vector length.
+_TOTALS: Final[tuple[tuple[dict[str, float], str], ...]] = (
+    (
+        {"fp_ret_sse_avx_ops.all": 1.0},
+        "fp_ret_sse_avx_ops.all: single and double are not told apart",
+    ),
+    (
+        {"fp_fixed_ops_spec": 1.0, "fp_scale_ops_spec": 1.0},
+        "fp_fixed_ops_spec + fp_scale_ops_spec x vector length/128, taken as 128 bits: a lower "
+        "limit; single and double are not told apart",
+    ),
+)
+
+
+def _no_work(events: Mapping[str, float]) -> str:
+    if any("amx_ops_retired" in name for name in events):
+        return "amx_ops_retired counts operations by a factor that its maker withdrew; give --flops"
     return (
-        tuple(
-            MeasuredWork(work_class="vector", dtype=d, flops=round(v), how=how)
-            for d, v in sums.items()
-        ),
-        "",
+        "no events of floating-point work (fp_arith_inst_retired.*, fp_ret_sse_avx_ops.all, "
+        "fp_fixed_ops_spec); 'gambrel collect perf' prints the command"
     )
 
 
@@ -141,6 +195,8 @@ def _traffic(events: Mapping[str, float]) -> list[MeasuredTraffic]:
         total = sum(events[n] * (_LINE_BYTES if "umc" in n else 1) for n in (*reads, *writes))
         how = "memory controllers, the whole system"
         found.append(MeasuredTraffic(level="DRAM", traffic_bytes=round(total), how=how))
+    else:
+        found += _lines(events)
     if "l1d.replacement" in events:
         found.append(
             MeasuredTraffic(
@@ -150,3 +206,24 @@ def _traffic(events: Mapping[str, float]) -> list[MeasuredTraffic]:
             )
         )
     return found
+
+
+#: Lines that came from memory, where there is no counter of the controllers; writes are left out.
+_FROM_MEMORY: Final = (
+    "ls_any_fills_from_sys.dram_io_all",
+    "ls_any_fills_from_sys.mem_io_local",
+    "ll_cache_miss_rd",
+    "longest_lat_cache.miss",
+)
+
+
+def _lines(events: Mapping[str, float]) -> list[MeasuredTraffic]:
+    beats = [v for n, v in events.items() if "dram_channel_data_controller" in n]
+    if beats:  # AMD Zen 2 and 3: beats of each channel, read and written
+        size, how = sum(beats) * _LINE_BYTES, "amd_df channel data beats x 64"
+        return [MeasuredTraffic(level="DRAM", traffic_bytes=round(size), how=how)]
+    name = next((n for n in _FROM_MEMORY if n in events), None)
+    if name is None:
+        return []
+    size, how = events[name] * _LINE_BYTES, f"{name} x 64: lines read, write-backs left out"
+    return [MeasuredTraffic(level="DRAM", traffic_bytes=round(size), how=how)]

@@ -17,6 +17,18 @@ from gambrel.errors import FileFormatError
 from gambrel.traces.source import decode, read_bytes
 
 FORMAT: Final = "rocprof CSV"
+#: How the counters of AMD's GPUs begin.
+PREFIXES: Final = (
+    "SQ_",
+    "TCC_",
+    "TCP_",
+    "GRBM_",
+    "TA_",
+    "FETCH_SIZE",
+    "WRITE_SIZE",
+    "FetchSize",
+    "WriteSize",
+)
 #: Larger values are damage.
 _LARGEST: Final = 1e30
 _LANES: Final = 64
@@ -34,8 +46,10 @@ _MATRIX: Final = {
     "BF16": "bf16",
     "F8": "fp8",
     "I8": "int8",
+    "XF32": "tf32",
 }
 _ROOFS: Final = (
+    ("vector", "fp16", ("FP16Flops",)),
     ("vector", "fp32", ("FP32Flops",)),
     ("vector", "fp64", ("FP64Flops",)),
     ("matrix", "fp64", ("MFMAF64Flops",)),
@@ -54,6 +68,7 @@ def is_rocprof(text: str) -> bool:
     cells = {c.strip().strip('"') for c in line.split(",")}
     named = bool(cells & set(_NAMES))
     timed = bool(cells & {*_STARTS, *_TOTALS}) or "Counter_Name" in cells
+    timed = timed or any(c.startswith(("SQ_", "TCC_", "TCP_")) for c in cells)
     return (named and timed) or {"HBMBw", "L2Bw"} <= cells
 
 
@@ -101,14 +116,19 @@ def _kernels(rows: Sequence[Row], columns: Sequence[str], skipped: dict[str, int
 
 def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for name in columns:
         # rocprof writes one column an instance ("TCC_HIT[0]") or the sum ("TCC_HIT_sum").
         base = name.partition("[")[0].removesuffix("_sum")
-        if base.startswith(("SQ_", "TCC_", "TCP_", "GRBM_", "TA_")):
+        if base.startswith(PREFIXES):
             value = _number(row.get(name))
             if value is not None:
-                found[base] = found.get(base, 0.0) + value
-    return found
+                # The sum stands for its instances where a file has both.
+                if name.endswith("_sum"):
+                    sums[base] = value
+                else:
+                    found[base] = found.get(base, 0.0) + value
+    return found | sums
 
 
 def _gathered(rows: Sequence[Row]) -> list[tuple[Row, dict[str, float]]]:
@@ -129,15 +149,18 @@ def _sample(row: Row, counters: Mapping[str, float]) -> Sample | None:
     time = _time(row)
     if not name or (time is not None and time < 0):
         return None
-    work = _work(counters)
+    work = count_work(counters)
     return Sample(
         name=name.removesuffix(".kd"),
-        count=int(_number(row.get("Calls")) or 1),
+        count=max(int(_number(row.get("Calls")) or 1), 1),
         time_s=time,
         state=Known.COUNTED if work else Known.MISSING,
-        why="" if work else "no SQ_INSTS_VALU counters were collected",
+        why="" if work else why_missing(counters),
         work=work,
-        traffic=tuple(_traffic(counters)),
+        traffic=tuple(measure(counters)),
+        instructions=instructions(counters),
+        recorded=_occupancy(row),
+        origin=_origin(row),
         grid=_first(row, ("Grid_Size", "grd", "Grid_Size_X")),
         block=_first(row, ("Workgroup_Size", "wgr", "Workgroup_Size_X")),
     )
@@ -163,7 +186,50 @@ def _number(text: str | None) -> float | None:
     return value if value is None or abs(value) <= _LARGEST else None
 
 
-def _work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:
+def why_missing(counters: Mapping[str, float]) -> str:
+    """Why there is no work, where there is none."""
+    if "SQ_INSTS_VALU" in counters:
+        return (
+            "only instructions were counted, not which: the instruction roofline shows them "
+            "(--instructions); MI200 and later count SQ_INSTS_VALU_{ADD,MUL,FMA,TRANS}_F.. as well"
+        )
+    return "no SQ_INSTS_VALU counters were collected; see 'gambrel collect rocprof'"
+
+
+def instructions(counters: Mapping[str, float]) -> int | None:
+    """Wave instructions: a vector instruction is counted once for four passes of 16 lanes.
+
+    Leinhauser et al., "Metrics and Design of an Instruction Roofline Model for AMD GPUs", ACM TOPC
+    2022, https://arxiv.org/abs/2110.08221 .
+    """
+    vector, scalar = counters.get("SQ_INSTS_VALU"), counters.get("SQ_INSTS_SALU")
+    if vector is None or scalar is None:
+        return None
+    return round(_SIMDS * vector + scalar)
+
+
+def _occupancy(row: Row) -> dict[str, float]:
+    value = _number(_first(row, ("OccupancyPercent", "MeanOccupancyPercent")))
+    return {} if value is None or not 0 <= value <= 100 else {"occupancy": value / 100}
+
+
+def _origin(row: Row) -> str:
+    """Device and process, so that ranks and devices stay apart by launch."""
+    parts = [
+        f"{what} {text}" for what, names in _ORIGIN if (text := _first(row, names)) not in {"", "0"}
+    ]
+    return ", ".join(parts)
+
+
+_SIMDS: Final = 4
+_ORIGIN: Final = (
+    ("process", ("Process_Id", "pid", "PID")),
+    ("device", ("GPU_ID", "gpu-id", "Agent_Id", "Device_Id")),
+)
+
+
+def count_work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:
+    """FLOP by engine and format; empty where no counter tells."""
     found = []
     for suffix, dtype in _MATRIX.items():
         count = counters.get(f"SQ_INSTS_VALU_MFMA_MOPS_{suffix}")
@@ -175,7 +241,8 @@ def _work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:
         known = {n: counters[k] for n in parts if (k := f"SQ_INSTS_VALU_{n}_{suffix}") in counters}
         if known:
             lanes = sum(parts[n] * v for n, v in known.items())
-            how = f"{_LANES} x ({' + '.join(known)}, FMA = 2), masked lanes included"
+            absent = "" if len(known) == len(parts) else ", the rest not collected: a lower limit"
+            how = f"{_LANES} x ({' + '.join(known)}, FMA = 2), masked lanes included{absent}"
             found.append(_one("vector", dtype, lanes * _LANES, how))
     return tuple(found)
 
@@ -184,7 +251,8 @@ def _one(work_class: str, dtype: str, flops: float, how: str) -> MeasuredWork:
     return MeasuredWork(work_class=work_class, dtype=dtype, flops=round(flops), how=how)
 
 
-def _traffic(c: Mapping[str, float]) -> list[MeasuredTraffic]:
+def measure(c: Mapping[str, float]) -> list[MeasuredTraffic]:
+    """Bytes by level, outermost first."""
     found = []
     reads, writes = c.get("TCC_EA_RDREQ", c.get("TCC_EA0_RDREQ")), _writes(c)
     if reads is not None and writes is not None:
@@ -192,6 +260,8 @@ def _traffic(c: Mapping[str, float]) -> list[MeasuredTraffic]:
         wide = c.get("TCC_BUBBLE", 0.0)  # of 128 bytes, on MI300
         size = 128 * wide + 64 * (reads - wide - short) + 32 * short + writes
         found.append(_level("DRAM", size, "TCC_EA requests x 32, 64, 128 bytes"))
+    else:
+        found += _kilobytes(c)
     parts = ("TCC_READ", "TCC_WRITE", "TCC_ATOMIC")
     names = [n for n in ("TCP_TCC_READ_REQ", "TCP_TCC_WRITE_REQ") if n in c]
     if len(names) == 2:
@@ -199,14 +269,25 @@ def _traffic(c: Mapping[str, float]) -> list[MeasuredTraffic]:
         found.append(_level("L2", 64 * total, "TCP_TCC requests x 64"))
     elif {"TCC_READ", "TCC_WRITE"} <= set(c):
         found.append(_level("L2", 64 * sum(c.get(n, 0.0) for n in parts), "TCC requests x 64"))
+    # MI300 (gfx94x) and later have lines of 128 bytes in L1, and number the ports to the fabric.
+    late = "TCC_BUBBLE" in c or any(name.startswith("TCC_EA0_") for name in c)
     accesses = c.get("TCP_TOTAL_CACHE_ACCESSES")
     if accesses is not None:
-        line = 128 if "TCC_BUBBLE" in c else 64
+        line = 128 if late else 64
         found.append(_level("L1", line * accesses, f"TCP_TOTAL_CACHE_ACCESSES x {line}"))
     if {"SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"} <= set(c):
         cycles = c["SQ_LDS_IDX_ACTIVE"] - c["SQ_LDS_BANK_CONFLICT"]
         found.append(_level("shared", 128 * cycles, "LDS cycles without conflicts x 4 x 32 banks"))
     return found
+
+
+def _kilobytes(c: Mapping[str, float]) -> list[MeasuredTraffic]:
+    """Rocprof's own sums of the same requests, in units of 1024 bytes."""
+    for names in (("FETCH_SIZE", "WRITE_SIZE"), ("FetchSize", "WriteSize")):
+        if set(names) <= set(c):
+            size = 1024 * sum(c[n] for n in names)
+            return [_level("DRAM", size, f"{names[0]} + {names[1]}, x 1024")]
+    return []
 
 
 def _writes(c: Mapping[str, float]) -> float | None:
@@ -224,7 +305,8 @@ def _level(level: str, size: float, how: str) -> MeasuredTraffic:
 def _roofs(rows: Sequence[Row], path: Path) -> Samples:
     if not rows:
         raise FileFormatError(f"{path}: the table of roofs has no row.")
-    row = rows[0]
+    # "mean" is what the tool calls the value; its low and high columns are spelled in several ways.
+    row = {str(k).strip(): v for k, v in rows[0].items() if k is not None}
     source = Source(title=f"rocprof-compute, {path.name}", confidence="measured")
     ceilings = tuple(
         Ceiling(
@@ -246,5 +328,8 @@ def _roofs(rows: Sequence[Row], path: Path) -> Samples:
         sources=(str(path),),
         launches=(),
         device=device,
-        notes=(f"roofs measured by rocprof-compute, from {path.name}",),
+        notes=(
+            f"roofs measured by rocprof-compute, from {path.name}"
+            + (f": device {row.get('device', 0)} of {len(rows)}" if len(rows) > 1 else ""),
+        ),
     )

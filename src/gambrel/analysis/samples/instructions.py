@@ -61,15 +61,18 @@ def without_flops(kernel: Placed) -> bool:
 
 
 def peak_instructions(device: Device | None) -> float | None:
-    """Warp instructions a second that a GPU of NVIDIA can start; None where it does not follow.
+    """Warp (wave) instructions a second that a GPU can start; None where it does not follow.
 
-    From the fp32 peak of the device: lanes x 2 FLOP a cycle, four instructions a cycle.
+    From the fp32 peak of the device, at lanes x 2 FLOP a cycle. A multiprocessor of NVIDIA starts
+    four instructions a cycle; a compute unit of CDNA 1, with 64 lanes, one.
     """
-    if device is None or device.vendor != "NVIDIA":
+    roof = device.ceiling("vector", "fp32") if device is not None else None
+    if device is None or roof is None:
         return None
+    if device.vendor == "AMD" and "gfx908" in device.architecture:
+        return roof.flop_per_s / (2 * 64)
     found = _CC.search(device.architecture)
-    roof = device.ceiling("vector", "fp32")
-    if found is None or roof is None:
+    if device.vendor != "NVIDIA" or found is None:
         return None
     lanes = _LANES.get(f"{found[1]}.{found[2]}", 128)
     return roof.flop_per_s / (2 * lanes) * _ISSUED

@@ -10,18 +10,28 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gambrel.analysis.samples import Sample, Samples, times_traffic, times_work
+from gambrel.analysis.samples import (
+    Known,
+    MeasuredTraffic,
+    Sample,
+    Samples,
+    times_traffic,
+    times_work,
+)
+from gambrel.traces import rocprof
 from gambrel.traces.ncu.ceilings import from_report
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import Launch, Table, parse
 from gambrel.traces.ncu.traffic import measure
 from gambrel.traces.ncu.values import Metrics, to_metrics
-from gambrel.traces.ncu.work import count
+from gambrel.traces.ncu.work import Counted, count
 from gambrel.traces.source import decode, read_bytes
 
 #: Generation by the prefixes of NVIDIA's own kernels.
 _PREFIXES: Final = (("volta_", "7.0"), ("turing_", "7.5"), ("ampere_", "8.0"), ("sm80_", "8.0"))
 FORMAT: Final = "Nsight Compute CSV"
+Traffic = tuple[MeasuredTraffic, ...]
+Notes = tuple[str, ...]
 _PERCENT: Final = (
     ("compute", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
     ("DRAM", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -84,9 +94,24 @@ def from_text(text: str, where: str, cc: str = "") -> Samples:
     )
 
 
+def _counted(launch: Launch, metrics: Metrics, cc: str) -> tuple[Counted, Traffic, Notes]:
+    """Work, bytes and notes; some scripts write AMD's counters into tables of this form."""
+    if not _is_amd(metrics.bases):
+        return count(metrics, launch.name, cc), *measure(metrics, cc)
+    counters = {name.removesuffix("_sum"): value for name, value in metrics.values.items()}
+    work = rocprof.count_work(counters)
+    state = Known.COUNTED if work else Known.MISSING
+    why = "" if work else rocprof.why_missing(counters)
+    return Counted(state=state, why=why, work=work), tuple(rocprof.measure(counters)), ()
+
+
+@lru_cache(maxsize=4096)
+def _is_amd(bases: frozenset[str]) -> bool:
+    return any(base.startswith(rocprof.PREFIXES) for base in bases)
+
+
 def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
-    counted = count(metrics, launch.name, cc)
-    traffic, caveats = measure(metrics, cc)
+    counted, traffic, caveats = _counted(launch, metrics, cc)
     time = metrics.time_s
     notes = [*counted.notes, *caveats]
     if time is not None and time < 0:
@@ -153,6 +178,8 @@ def _recorded(metrics: Metrics) -> dict[str, float]:
 
 def _instructions(metrics: Metrics) -> int | None:
     """Instructions of warps, whether predicated off or not."""
+    if _is_amd(metrics.bases):
+        return rocprof.instructions(metrics.values)
     found = metrics.total("sm__inst_executed")
     return None if found is None else round(found.value)
 
