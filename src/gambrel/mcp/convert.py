@@ -115,6 +115,8 @@ def candidate_out(candidate: Candidate, metrics: Iterable[str]) -> out.Candidate
     return out.CandidateOut(
         verdict=candidate.verdict.value,
         reason=candidate.reason,
+        strain=candidate.strain,
+        met_if=candidate.met_if,
         row=row_out(candidate.row, metrics),
     )
 

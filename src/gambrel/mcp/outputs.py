@@ -150,6 +150,8 @@ class CandidateOut(BaseModel):
 
     verdict: str
     reason: str = Field(description="Why it is not met or not known; empty for PASS.")
+    strain: float = number("For UNKNOWN: how much would have to come true, 0 to 1", "1")
+    met_if: str = Field(description="For UNKNOWN: what would have to come true.")
     row: RowOut
 
 

@@ -47,7 +47,9 @@ def _group(
     shown = members[: options.top] if options.top else members
     head = line((f"{title}: {len(members)}", "bold"), f", best {found.sort} first")
     if members is found.unknown:
-        head = line((f"{title}: {len(members)}", "bold"), ", the least open first")
+        head = line(
+            (f"{title}: {len(members)}", "bold"), ", first where least would have to come true"
+        )
     parts: list[RenderableType] = [head, table(_columns(found, shown), options.columns)]
     if len(shown) < len(members):
         parts.append(line(f"and {len(members) - len(shown)} more; --top 0 shows all."))
@@ -57,6 +59,7 @@ def _group(
 def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
     limited = [limit.metric for limit in found.limits]
     metrics = dict.fromkeys((*limited, found.sort, *_ALWAYS))
+    open_ = all(c.verdict is Verdict.UNKNOWN for c in shown)
     return [
         Column(title="device", cells=tuple(c.row.hardware for c in shown), align="left"),
         Column(title="format", cells=tuple(c.row.precision for c in shown), align="left"),
@@ -72,10 +75,10 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
             title="verdict",
             cells=tuple(c.verdict.value for c in shown),
             align="left",
-            priority=1,
+            priority=3 if open_ else 1,
         ),
         Column(
-            title="why",
+            title="would meet with" if open_ else "why",
             cells=tuple(map(_why, shown)),
             align="left",
             priority=2,
@@ -86,6 +89,8 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
 
 def _why(candidate: Candidate) -> str:
     """What keeps it from a PASS, in few words; JSON has the sentences."""
+    if candidate.met_if:
+        return candidate.met_if
     return ", ".join(_SAID[c.verdict](c) for c in candidate.constraints if c.verdict in _SAID)
 
 

@@ -156,3 +156,31 @@ def test_a_toy_without_roofs_is_unknown_everywhere():
     field = Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare])
     found = select(field, parse_limits({"latency": "1s"}))
     assert hardware(found.unknown) == ["toy"]
+
+
+def strained(found):
+    return {c.row.hardware: (round(c.strain, 3), c.met_if) for c in found.unknown}
+
+
+def test_unknowns_say_what_would_have_to_come_true():
+    field = over("coral-edge-tpu", "jetson-orin-nano-8gb", "hailo-8", "a100-sxm4-80gb")
+    found = select(field, parse_limits({"latency": "33ms", "power": "10W"}))
+    said = strained(found)
+    # 10 W of 15 W of design power: a third has to be saved.
+    assert said["jetson-orin-nano-8gb"] == (0.333, "power at 67% of TDP")
+    # Nothing is known but the bound, of which the limit allows a multiple.
+    (coral,) = (c for c in found.unknown if c.row.hardware == "coral-edge-tpu")
+    least = coral.row.figures["latency"].best
+    assert said["coral-edge-tpu"] == (round(least / 0.033, 3), "latency at 23% of roofline")
+    # Half of its roofline is not published.
+    assert said["hailo-8"] == (0.5, "latency at 1% of peak")
+    assert hardware(found.unknown) == sorted(said, key=lambda name: said[name][0])
+
+
+def test_where_nothing_bounds_a_figure_everything_would_have_to_come_true():
+    bare = device(ceilings=(), memory=())
+    found = select(
+        Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare]),
+        parse_limits({"latency": "1s"}),
+    )
+    assert strained(found) == {"toy": (1.0, "")}

@@ -12,6 +12,7 @@ from gambrel.analysis.advise.compare import Field, Row, check_metrics, rank, row
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.advise.limits import METRICS, Limit
 from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
+from gambrel.analysis.bounding import roofs_of
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
 
@@ -27,12 +28,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         verdict: The worst of all limits.
         constraints: One a limit.
         reason: Why it is not met or not known; empty for PASS.
+        strain: Of an unknown: how much would have to come true, from 0 (little) to 1 (everything,
+            or nothing bounds it).
+        met_if: The same in words, e.g. ``"latency at 1% of roofline"``: that much is enough; empty
+            where nothing bounds it.
     """
 
     row: Row
     verdict: Verdict
     constraints: tuple[Constraint, ...]
     reason: str
+    strain: float = 0.0
+    met_if: str = ""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +50,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         limits: What was required.
         sort: The metric that ranks within a group.
         meets: PASS, then MARGINAL: the answer.
-        unknown: A needed figure is unknown, none is missed; the least open ones first.
+        unknown: A needed figure is unknown, none is missed; first where least would have to come
+            true.
         near: Every missed limit is missed by 25 % or less.
         failed: Ids of the devices that miss more.
         notes: Choices made for the user.
@@ -86,7 +94,7 @@ def select(
         limits=tuple(limits),
         sort=sort,
         meets=tuple(c for c in found if c.verdict.meets),
-        unknown=tuple(sorted(unknown, key=lambda c: (*_doubt(c), *rank(c.row, sort)))),
+        unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
         near=tuple(near),
         failed=tuple(c.row.hardware for c in failed if not _nearly(c)),
         notes=tuple(notes),
@@ -117,31 +125,66 @@ def judged(fleet: Fleet, device: Device, point: Point, limits: Sequence[Limit]) 
     """A point against limits, and against the memory of the device."""
     constraints = judge_point(point, limits)
     verdict = worst(c.verdict for c in constraints)
+    whole = roofs_of(device).memory_byte_per_s is not None
+    strain, met_if = _strain(constraints, whole) if verdict is Verdict.UNKNOWN else (0.0, "")
     reasons = [f"{c.metric}: {c.reason}" for c in constraints if c.verdict is verdict]
     return Candidate(
         row=row_of(fleet, device, point),
         verdict=verdict,
         constraints=constraints,
         reason="" if verdict is Verdict.PASS else "; ".join(reasons),
+        strain=strain,
+        met_if=met_if,
     )
 
 
-def _doubt(candidate: Candidate) -> tuple[int, bool, float]:
-    """How far from certain: figures that nothing limits, other doubts, the worst it could be."""
-    verdicts = [c.verdict for c in candidate.constraints]
-    open_ = [c for c in candidate.constraints if c.verdict is Verdict.UNKNOWN]
-    shares = [_worst_share(c) for c in open_]
-    known = [share for share in shares if share is not None]
-    return len(shares) - len(known), Verdict.MARGINAL in verdicts, max(known, default=0.0)
+def _strain(constraints: Sequence[Constraint], whole: bool) -> tuple[float, str]:
+    """What would have to come true for an unknown candidate to meet its limits.
+
+    An open limit lies between the best and the worst that is possible. Where only the best is
+    known, the run has to attain a share of it (limit 33 ms, bound 3.3 ms: 10 % of the roofline);
+    where only the worst is, it has to stay below a share of it (limit 10 W, design power 40 W: a
+    quarter). Where no memory roof is published (not ``whole``), a demand on the roofline counts as
+    a half at least. The largest of these demands counts, from 0 (certain) to 1 (everything, or
+    nothing is known), and is said in words.
+    """
+    demands = [
+        demand
+        for c in constraints
+        if c.verdict is Verdict.UNKNOWN
+        for demand in (_to_attain(c, whole), _to_save(c))
+        if demand is not None
+    ]
+    bounded = {text.split(" ", 1)[0] for _, text in demands}
+    open_ = [c.metric for c in constraints if c.verdict is Verdict.UNKNOWN]
+    if not open_:
+        return 0.0, ""
+    if any(metric not in bounded for metric in open_):
+        return 1.0, ""
+    largest = max(demands)
+    return largest[0], "; ".join(dict.fromkeys(text for _, text in sorted(demands, reverse=True)))
 
 
-def _worst_share(constraint: Constraint) -> float | None:
-    """The share of the limit that the worst possible run uses; None when nothing bounds it."""
-    found = constraint.figure.worst
-    if found is None:
+def _to_attain(constraint: Constraint, whole: bool) -> tuple[float, str] | None:
+    """The share of the best possible that is enough."""
+    found, metric = constraint.figure, METRICS[constraint.metric]
+    if metric.name not in {"latency", "throughput"} or found.best is None:
         return None
-    more = METRICS[constraint.figure.metric].more_is_better
-    return constraint.limit / found if more else found / constraint.limit
+    used = constraint.limit / found.best if metric.more_is_better else found.best / constraint.limit
+    share = f"{metric.name} at {used:.0%}"
+    return (used, f"{share} of roofline") if whole else (max(used, 0.5), f"{share} of peak")
+
+
+def _to_save(constraint: Constraint) -> tuple[float, str] | None:
+    """The share of the worst possible that must not be used."""
+    found, name = constraint.figure, constraint.metric
+    if found.worst is None:
+        return None
+    more = METRICS[name].more_is_better
+    share = found.worst / constraint.limit if more else constraint.limit / found.worst
+    if share >= 1:
+        return None
+    return 1 - share, f"{name} at {share:.0%} of {'TDP' if name == 'power' else 'most'}"
 
 
 def _nearly(candidate: Candidate) -> bool:
