@@ -84,10 +84,12 @@ def serve_plan(
     ] = 0.0,
     top: Annotated[int, typer.Option(help="Layouts shown.", min=1)] = 5,
     json_: choices.Json = False,
+    html: choices.Html = None,
 ) -> None:
     """Plan the serving of a language model: what fits, how fast, which layout, at what cost."""
     from gambrel.serving import serve_plan as plan_serving
 
+    choices.check_page(html)
     degrees = {
         "tensor": tensor,
         "pipeline": pipeline,
@@ -128,6 +130,10 @@ def serve_plan(
         from gambrel.report.serving import render
 
         write_text(render(found, terminal_options(sys.stdout)))
+    if html is not None:
+        from gambrel.report.serving_html import render as render_page
+
+        choices.write_page(html, render_page(found))
 
 
 def _refuse_all() -> tuple[str, ...]:

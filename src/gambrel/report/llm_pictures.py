@@ -38,7 +38,7 @@ def pictures(analysis: Analysis) -> tuple[Picture, ...]:
     recipe = recipe_of(analysis.workload)
     if recipe is None or not recipe.spec.causal:
         return ()
-    found: list[Picture | None] = [_intensity(analysis, recipe), _layers(analysis)]
+    found: list[Picture | None] = [_intensity(analysis, recipe), time_by_layer(analysis)]
     found.append(_cache(analysis, recipe))
     return tuple(p for p in found if p is not None)
 
@@ -125,8 +125,8 @@ def layer_type(op: OpResult) -> str:
     return (first or "residual additions").replace("_", " ")
 
 
-def _layers(analysis: Analysis) -> Bars | None:
-    """Bound and expected time by part of a layer."""
+def time_by_layer(analysis: Analysis) -> Bars | None:
+    """Bound and expected time by part of a layer; None where no bound is known."""
     bound: dict[str, float] = {}
     expected: dict[str, float] = {}
     limits: dict[str, dict[str, float]] = {}

@@ -17,7 +17,7 @@ from gambrel.units import format_capacity, format_number, format_si
 
 WIDTH: Final = 620
 HEIGHT: Final = 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 116, 34, 52
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 138, 34, 52
 _ROW: Final = 34
 #: Curves beyond these take the colours again.
 COLORS: Final = 6
@@ -52,7 +52,7 @@ STYLE: Final = """
 """
 
 #: The page's own colours by name, for a file that stands alone.
-_GROUND: Final = """
+GROUND: Final = """
 :root { --ground: #ffffff; --ink: #1d2129; --soft: #5b6472; --line: #d9dde3; --star: #ffd43b; }
 @media (prefers-color-scheme: dark) {
 :root { --ground: #14171c; --ink: #e8ebf0; --soft: #a0a9b8; --line: #323944; }
@@ -77,7 +77,7 @@ def draw_file(pictures: Sequence[Picture]) -> str:
         top += height + 16
     ground = f'<rect class="ground" width="{WIDTH}" height="{top:g}"/>'
     names = "; ".join(p.title for p in pictures)
-    return _element(ground + "".join(parts), top, f"<style>{_GROUND}{STYLE}</style>", names) + "\n"
+    return _element(ground + "".join(parts), top, f"<style>{GROUND}{STYLE}</style>", names) + "\n"
 
 
 def _described(picture: Picture) -> str:
@@ -221,7 +221,7 @@ def _names(chart: Chart, y: _Scale) -> list[str]:
         _text(
             WIDTH - _RIGHT + 8,
             at + 4,
-            shorten(clean(named[i].name), 15),
+            shorten(clean(named[i].name), 16),
             f"n c{named[i].color % COLORS}",
         )
         for at, (_, i) in zip(places, ends, strict=True)
