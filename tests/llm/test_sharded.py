@@ -152,3 +152,24 @@ def test_symbols_stay():
     )
     fixed = build_rank(DENSE, decode(16, 2048), "bf16", Sharding(tensor=4))
     assert at == totals(fixed)[2]
+
+
+def kernels_of(precision, framework, spec=DENSE):
+    found = build_rank(spec, decode(16, 2048), precision, framework=framework)
+    return {
+        op.kind: {k for k in op.attrs if k.endswith("_scales")}
+        for op in found.ops
+        if op.kind in ("matmul", "grouped_matmul")
+        and op.module != "lm_head"
+        and not op.module.endswith("router")
+    }
+
+
+def test_scales_decide_which_kernels_run():
+    assert kernels_of("bf16", "trtllm") == {"matmul": set()}
+    assert kernels_of("fp8", "vllm") == {"matmul": set()}  # scales found on the way
+    assert kernels_of("fp8", "trtllm") == {"matmul": {"static_scales"}}
+    assert kernels_of("nvfp4", "any") == {"matmul": {"static_scales"}}
+    assert kernels_of("fp8_block", "trtllm") == {"matmul": {"block_scales"}}
+    assert kernels_of("fp8", "vllm", MIXTURE)["grouped_matmul"] == {"block_scales"}
+    assert kernels_of("fp8", "trtllm", MIXTURE)["grouped_matmul"] == set()

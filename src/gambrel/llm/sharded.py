@@ -73,6 +73,7 @@ def build_rank(
     """
     sharding = sharding or Sharding()
     check(sharding, spec)
+    chosen = _formats(spec, precisions)
     own = rank_of(spec, sharding)
     if fused:
         own = as_served(own)
@@ -80,15 +81,43 @@ def build_rank(
     workload = build(
         own,
         rank_step(step, sharding),
-        precisions,
+        chosen,
         routing_skew=routing_skew,
         absorbed=absorbed,
         exchange=exchange,
     )
+    workload = _as_kernels(workload, chosen, framework)
     if sharding.devices == 1:
         return workload
     workload = _with_ends(workload, sharding)
     return place(workload, sharding, topology or Topology(), framework)
+
+
+def _formats(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions:
+    if isinstance(precisions, Precisions):
+        return precisions
+    own = spec.quantization.precision if spec.quantization else spec.dtype
+    return Precisions.parse(precisions or own, spec.dtype)
+
+
+def _as_kernels(workload: Workload, precisions: Precisions, framework: str) -> Workload:
+    """Says which kernels of narrow formats run, for the expected time.
+
+    Checkpoints in nvfp4, and those in fp8 that TensorRT-LLM runs, carry the scales of activations.
+    Published mixtures in fp8 have scales a block; so have other weights where the formats say so.
+    """
+    blocks = bool(precisions.block)
+    static = {"nvfp4"} | ({"fp8"} if framework == "trtllm" and not blocks else set())
+    ops = []
+    for op in workload.ops:
+        extra: dict[str, bool] = {}
+        dtype = op.attrs.get("compute_dtype")
+        if op.kind == "matmul" and dtype in static:
+            extra["static_scales"] = True
+        elif dtype == "fp8" and (blocks or (op.kind == "grouped_matmul" and framework == "vllm")):
+            extra["block_scales"] = True
+        ops.append(_replace(op, attrs={**op.attrs, **extra}) if extra else op)
+    return _replace(workload, ops=tuple(ops))
 
 
 def rank_of(spec: ModelSpec, sharding: Sharding) -> ModelSpec:

@@ -93,12 +93,15 @@ def _decodes(view: OpView) -> bool:
 def _scheme(view: OpView) -> str:
     """The number format, or how narrower weights are multiplied.
 
-    Measured products of narrow formats quantise their activations on the way. Where the kernel in
-    front has done so (``quantized_before``) they run like products of a format that needs none.
+    Measured products of narrow formats quantise their activations on the way, with scales found
+    there. Where the scales are given (``static_scales``) one more small kernel does it, and the
+    product runs like one of a format that needs none. ``block_scales`` names other kernels.
     """
     dtype = view.operand_dtype(2)
-    if view.attrs.get("quantized_before"):
-        return "quantized_before"
+    if view.attrs.get("static_scales"):
+        return "static_scales"
+    if view.attrs.get("block_scales") and dtype == "fp8":
+        return "fp8_block"
     if len(view.inputs) > 1 and view.inputs[1].role == "weight":
         bits = BITS[view.inputs[1].dtype]
         if bits < BITS[dtype] and BITS[dtype] == 16:
@@ -131,7 +134,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
     width = width_bytes(view.operand_dtype(2))
-    return forms.matmul(
+    seconds = forms.matmul(
         c,
         machine,
         task.matrix_peak,
@@ -142,13 +145,20 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         traffic_bytes=task.traffic_bytes,
         quantized_bytes=b * m * k * 2 if width <= 1 else 0.0,
     )
+    if not view.attrs.get("static_scales"):
+        return seconds
+    # A kernel of its own reads the activations, 16 bits wide, and writes them narrow.
+    once = b * m * k * (2 + width) / machine.streaming(c["memory"])
+    return seconds + forms.launch(c, machine) + once
 
 
 def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     rows, n, k, experts = view.size("rows"), view.size("n"), view.size("k"), view.size("experts")
     share = touched_share(experts, view.size("top_k"), view.size("tokens"))
-    touched = minimum(experts * share, rows)
+    # Of all experts a device may hold a part; each of them is touched as likely.
+    held = view.inputs[1].shape[0] if len(view.inputs) > 1 and view.inputs[1].shape else experts
+    touched = minimum(held * share, rows)
     weights = view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype
     return forms.grouped_matmul(
         c,

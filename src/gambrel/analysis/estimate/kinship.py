@@ -16,7 +16,8 @@ LEVELS: Final = ("high", "medium", "low")
 #: Number format (or scheme) → formats whose constants are tried, in order. The first is its own.
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "nvfp4": ("nvfp4", "fp8", "fp8_block", "bf16"),
-    "quantized_before": ("quantized_before", "bf16"),
+    "static_scales": ("static_scales", "bf16"),
+    "fp8_block": ("fp8_block", "fp8", "bf16"),
     "bf16": ("bf16", "fp8"),
     "fp16": ("fp16", "fp8"),
     "bf16_kv8": ("bf16_kv8", "bf16", "fp8"),

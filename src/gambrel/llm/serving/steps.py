@@ -7,6 +7,7 @@ where no constants are known, the bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -55,7 +56,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return build_rank(
             spec or self.spec,
             step,
-            self.precisions,
+            native(self.precisions, self.device),
             self.sharding,
             topology=self.topology,
             framework=self.engine.framework,
@@ -81,6 +82,22 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def stages(self) -> int:
         """Pipeline stages."""
         return self.sharding.pipeline
+
+
+#: Number formats of four bits that a matrix engine may multiply by itself.
+_FOUR_BITS: Final = ("mxfp4", "nvfp4", "fp4")
+
+
+def native(precisions: Precisions, device: Device) -> Precisions:
+    """The formats as engines use them on a device.
+
+    Experts stored in mxfp4 meet 16-bit activations by conversion where a device has no such engine.
+    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both.
+    """
+    has = any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS)
+    if precisions.of("experts") == "mxfp4" and precisions.multiply == "bf16" and has:
+        return msgspec.structs.replace(precisions, compute="fp8")
+    return precisions
 
 
 def symbolic(step: Step, **defaults: int) -> Step:
