@@ -146,6 +146,86 @@ def test_collect_by_chip(gambrel: Gambrel) -> None:
     assert "dram__" not in orin
 
 
+def test_section_file_names_chips(gambrel: Gambrel) -> None:
+    out = gambrel("collect", "ncu", "--section", ".", "--", "./app").out
+    assert "--section-folder . --section GambrelRoofline" in out
+    text = Path("GambrelRoofline.section").read_text()
+    assert text.count("{") == text.count("}")
+    lines = [x for x in text.splitlines() if '"sm__ops_path_tensor_src_fp8.sum"' in x]
+    # Ada and Hopper, the only chips with this counter.
+    assert [x.partition("Filter")[2].split() for x in lines] == [
+        ["{", "MinArch:", "CC_89", "MaxArch:", "CC_90", "}", "}"]
+    ]
+    assert 'Name: "gpu__time_duration.sum" }' in text
+
+
+def test_collect_for_others(gambrel: Gambrel) -> None:
+    assert "record_shapes=True" in gambrel("collect", "kineto").out
+    compile(gambrel("collect", "kineto").out, "record.py", "exec")
+    late = gambrel("collect", "rocprof", "-d", "mi300x", "--", "./a b").out
+    assert "TCC_EA0_RDREQ_sum" in late
+    assert "-- './a b'" in late
+    first = gambrel("collect", "rocprof", "-d", "mi100").out
+    assert "MFMA_MOPS" not in first
+    assert "instruction roofline" in first
+    assert "amd_umc" in gambrel("collect", "perf", "-d", "epyc-9654").out
+    assert "fp_arith_inst_retired" in gambrel("collect", "perf", "-d", "xeon-8480+").out
+
+
+def test_collect_runs(gambrel: Gambrel) -> None:
+    # There is no profiler here: the shell says so, and so does the exit code.
+    done = gambrel("collect", "ncu", "-d", "a100", "--run", "--", "true")
+    assert done.code == 2
+    assert "exit code 127" in done.err
+
+
+def test_two_runs(gambrel: Gambrel, report: str) -> None:
+    slower = [
+        Kernel(k.name, k.metrics | time_ns(2 * k.metrics["gpu__time_duration.sum"][0]))
+        for k in KERNELS
+    ]
+    Path("old.csv").write_text(write(slower))
+    words = ("import", report, *ROOFS, "--against", "old.csv")
+    data = json.loads(gambrel(*words, "--json").out)["against"]
+    assert data["speedup"] == pytest.approx(2)
+    # 50 us of 100 us, the longest kernel.
+    assert data["moves"][0]["name"] == "no_counters"
+    assert data["moves"][0]["gained_s"] == pytest.approx(50e-6)
+    assert "speedup 2" in gambrel(*words).out
+    gambrel(*words, "-o", "m.html")
+    assert "Against the other run" in Path("m.html").read_text()
+
+
+def test_under_a_model(gambrel: Gambrel) -> None:
+    # The head of resnet18 for two images: 2 x 2 x 512 x 1000.
+    Path("p.csv").write_text("name,flops,bytes,time_us,dtype\ngemm,2048000,1e6,10,fp16\n")
+    words = ("import", "p.csv", "-d", "a100", "--model", "resnet18", "--batch", "2")
+    data = json.loads(gambrel(*words, "--json").out)["model"]
+    assert [(r["name"], r["how"]) for r in data["rows"]] == [("fc", "work")]
+    assert data["coverage_time"] == 1.0
+    assert "Under the prediction" in gambrel(*words).out
+
+
+def test_instructions(gambrel: Gambrel) -> None:
+    inst = {"sm__inst_executed.sum": (10**6, "inst")}
+    Path("i.csv").write_text(write([Kernel("k", fp32(0, 0, 0) | inst | time_ns(1000) | dram(64))]))
+    out = gambrel("import", "i.csv", "-d", "a100", "--instructions").out
+    assert "Instructions: i.csv" in out
+    data = json.loads(gambrel("import", "i.csv", "-d", "a100", "--json").out)
+    assert data["kernels"][0]["instruction_per_s"] == pytest.approx(1e12)
+    assert data["kernels"][0]["flops"] == 0
+
+
+def test_page_holds_what_the_script_draws(gambrel: Gambrel, report: str) -> None:
+    gambrel("import", report, *ROOFS, "-o", "a.html")
+    page = Path("a.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert [k["state"] for k in data["kernels"]].count("missing") == 1
+    saxpy = next(k for k in data["kernels"] if "saxpy" in k["short"])
+    assert saxpy["levels"][0]["intensity"] == pytest.approx(1 / 6)
+    assert data["memory"][0]["value"] == 1e12
+
+
 @pytest.mark.parametrize("command", ["import", "collect"])
 def test_help_has_examples(gambrel: Gambrel, command: str) -> None:
     words = (command, "--help") if command == "import" else (command, "ncu", "--help")

@@ -364,6 +364,32 @@ class TestNumbers:
             infer([("1,234.5", False), ("1.234,5", False)], "f")
 
 
+class TestMore:
+    def test_ranges_are_groups(self):
+        column = '"Id:Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"'
+        head, units, row = write(KERNELS[:1], "wide").splitlines()
+        text = "\n".join(
+            (f"{head},{column}", f'{units},""', f'{row},"7:<default domain>:layer 3:none:none"')
+        )
+        found = from_text(text + "\n", "f.csv").launches[0]
+        assert (found.group, found.flops) == ("layer 3", 70_254_592)
+
+    def test_sectors_a_request(self):
+        base = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+        metrics = {
+            base.format("sectors", "ld"): (3200, "sector"),
+            base.format("sectors", "st"): (64, "sector"),
+            base.format("requests", "ld"): (100, "request"),
+            base.format("requests", "st"): (2, ""),
+        }
+        found = one(metrics | time_ns(10))
+        assert found.ratios == {"sectors per request": 32.0}
+
+    def test_instructions(self):
+        found = one({"smsp__inst_executed.sum": (640, "inst")} | time_ns(10))
+        assert found.instructions == 640
+
+
 class TestBroken:
     @pytest.mark.parametrize(
         ("text", "sentence"),

@@ -152,6 +152,52 @@ class TestRocprof:
         assert device.level("DRAM").byte_per_s == 1.388e12
         assert device.ceiling("matrix", "fp16").flop_per_s == 1.65e14
 
+    def test_mi300_has_longer_lines(self, write):
+        head = (
+            "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_EA0_RDREQ_sum,TCC_EA0_RDREQ_32B_sum,"
+            "TCC_EA0_WRREQ_sum,TCC_EA0_WRREQ_64B_sum,TCC_BUBBLE_sum,TCP_TOTAL_CACHE_ACCESSES_sum,"
+            "SQ_INSTS_VALU_MFMA_MOPS_F8,SQ_INSTS_VALU_MFMA_MOPS_XF32"
+        )
+        (k,) = read(write(f"{head}\nk,0,1000,100,10,8,8,40,5,2,3\n")).launches
+        # 40 x 128 + 50 x 64 + 10 x 32 read, 8 x 64 written; L1 in lines of 128.
+        assert k.bytes_at("DRAM") == 5120 + 3200 + 320 + 512
+        assert k.bytes_at("L1") == 640
+        assert {w.dtype: w.flops for w in k.work} == {"fp8": 1024, "tf32": 1536}
+
+    def test_mi100_counts_instructions_only(self, write):
+        head = "Index,KernelName,gpu-id,BeginNs,EndNs,FETCH_SIZE,WRITE_SIZE"
+        head += ",SQ_INSTS_VALU,SQ_INSTS_SALU"
+        (k,) = read(write(f"{head}\n0,k.kd,1,1000,3000,3,1,100,7\n")).launches
+        assert (k.state, k.flops, k.instructions) == (Known.MISSING, None, 407)
+        assert "--instructions" in k.why
+        assert k.bytes_at("DRAM") == 4096
+        assert k.origin == "device 1"
+
+    def test_instances_and_their_sum(self, write):
+        head = "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_READ[0],TCC_READ[1],TCC_WRITE_sum"
+        (k,) = read(write(f"{head}\nk,0,1,10,20,5\n")).launches
+        assert k.bytes_at("L2") == 64 * 35
+        head += ",TCC_READ_sum"
+        (k,) = read(write(f"{head}\nk,0,1,10,20,5,30\n")).launches
+        assert k.bytes_at("L2") == 64 * 35
+
+    def test_averages_in_the_form_of_nsight_compute(self, write):
+        head = (
+            '"Kernel Name","Invocations","Metric Name","Metric Unit","Minimum","Maximum","Average"'
+        )
+        rows = [
+            ("SQ_INSTS_VALU_FMA_F32", "", "10"),
+            ("SQ_INSTS_VALU_ADD_F32", "", "2"),
+            ("SQ_INSTS_VALU", "", "20"),
+            ("SQ_INSTS_SALU", "", "5"),
+            ("FETCH_SIZE", "", "1"),
+            ("WRITE_SIZE", "", "1"),
+        ]
+        text = "\n".join([head, *(f'"k","3","{n}","{u}","{v}","{v}","{v}"' for n, u, v in rows)])
+        (k,) = read(write(text + "\n")).launches
+        # Three times 64 x (2 x 10 + 2), 2 KiB, 4 x 20 + 5.
+        assert (k.count, k.flops, k.bytes_at("DRAM"), k.instructions) == (3, 4224, 6144, 255)
+
 
 PERF = """# started on Fri
 
@@ -178,6 +224,46 @@ class TestCpu:
         text = PERF.replace(",", ";").replace("2.00;MiB", "2,50;MiB")
         text = text.replace("1.00;MiB", "1,50;MiB")
         assert read(write(text)).launches[0].bytes_at("DRAM") == 4 * 2**20
+
+    @pytest.mark.parametrize(
+        "lead", ["CPU0,", "S0,1,", "S0-D0-C0,1,", "     1.000123,", "     1.000123,S0,1,"]
+    )
+    def test_columns_before_the_value(self, write, lead):
+        lines = PERF.splitlines()
+        text = "\n".join([f"{lead}{x}" if x[:1].isdigit() or x[:1] == "<" else x for x in lines])
+        assert read(write(text)).launches[0].flops == 3000
+
+    @pytest.mark.parametrize(
+        ("events", "flops", "size"),
+        [
+            # AMD Zen 4: reads and writes of the memory controllers; Zen 2: beats of channels.
+            (
+                {
+                    "fp_ret_sse_avx_ops.all": 500,
+                    "amd_umc_0/umc_cas_cmd.rd/": 3,
+                    "amd_umc_0/umc_cas_cmd.wr/": 1,
+                },
+                500,
+                256,
+            ),
+            ({"fp_ret_sse_avx_ops.all": 5, "dram_channel_data_controller_0": 4}, 5, 256),
+            ({"fp_ret_sse_avx_ops.all": 5, "ls_any_fills_from_sys.dram_io_all": 2}, 5, 128),
+            ({"fp_fixed_ops_spec": 30, "fp_scale_ops_spec": 12, "ll_cache_miss_rd": 1}, 42, 64),
+            ({"fp_arith_inst_retired.512b_packed_single": 2, "longest_lat_cache.miss": 1}, 32, 64),
+        ],
+    )
+    def test_other_processors(self, write, events, flops, size):
+        text = "".join(f"{v},,{n},100,100.00,,\n" for n, v in events.items())
+        (run,) = read(write(text)).launches
+        assert (run.flops, run.bytes_at("DRAM")) == (flops, size)
+
+    def test_matrix_tiles_are_not_countable(self, write):
+        (run,) = read(write("7,,amx_ops_retired.bf16,9,100.00,,\n3,,cycles,9,100.00,,\n")).launches
+        assert (run.state, run.flops) == (Known.NOT_COUNTABLE, None)
+
+    def test_scaled_counts_are_named(self, write):
+        text = PERF.replace("scalar_double:u,100,100.00", "scalar_double:u,100,25.10")
+        assert any("25.10 % of the time" in note for note in read(write(text)).notes)
 
     def test_likwid(self, write):
         text = (

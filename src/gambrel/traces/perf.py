@@ -92,8 +92,9 @@ def _cells(row: str) -> list[str]:
     """
     cells = row.split(";" if row.count(";") >= 4 else ",")
     for skip in range(min(len(cells) - 2, 4)):
-        value, _, event = (c.strip() for c in cells[skip : skip + 3])
-        if (looks_numeric(value) or value in _UNCOUNTED) and _is_event(event):
+        value, unit, event = (c.strip() for c in cells[skip : skip + 3])
+        counted = looks_numeric(value) or value in _UNCOUNTED
+        if counted and _is_event(event) and not looks_numeric(unit):
             return cells[skip:]
     return cells
 
