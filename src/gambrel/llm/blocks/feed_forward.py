@@ -131,7 +131,7 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
             k=k,
             experts=m.experts,
             top_k=m.top_k,
-            tokens=plus(*(group.tokens for group in e.groups)),
+            tokens=times(plus(*(group.tokens for group in e.groups)), m.spread),
             attrs=attrs,
         )
     return out
