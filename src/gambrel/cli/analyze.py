@@ -25,6 +25,10 @@ gambrel analyze resnet50 --hardware a100 --batch 1,8,64 --precision fp16 --html 
 
 gambrel analyze llama-3-8b --hardware h100 --phase decode --context 4096 --batch 16
 
+gambrel analyze model.gguf --hardware rtx-4090 --phase decode --context 4096 --pictures cache.svg
+
+gambrel analyze stable-diffusion-xl --hardware h100 --size steps=30 --image 1024
+
 gambrel analyze my_model.py:build --hardware l4 --input 1x3x224x224
 
 gambrel analyze resnet50 --peak 989T --bandwidth 3.35T --json
@@ -117,6 +121,14 @@ def analyze(
         Path | None,
         typer.Option(help="Write the memory plot: .svg .png .pdf .html.", dir_okay=False),
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            help="Language models: write intensity over batch and context, time by layer type and "
+            "cache against capacity: .svg .png .pdf.",
+            dir_okay=False,
+        ),
+    ] = None,
     recommend: Annotated[
         bool, typer.Option("--recommend", help="List changes with their predicted gain.")
     ] = False,
@@ -157,6 +169,8 @@ def analyze(
     )
     memory_view = MemoryView(shown=memory, checkpoint=checkpoint, path=memory_plot)
     memory_view.check(len(question.batches))
+    if pictures is not None:
+        _check_pictures(pictures, len(question.batches))
     files = [*([html] if html else []), *(output or [])]
     check_outputs(files, len(question.batches), page=html)
     with redirect_stdout(sys.stderr):  # what a user's own model prints is not part of the report
@@ -166,6 +180,18 @@ def analyze(
     else:
         emit(analyses, files, top=top, roofline=roofline, recommend=recommend, levels=levels)
     memory_view.show(analyses, quiet=json_)
+    if pictures is not None:
+        from gambrel.report.llm_files import write_pictures
+
+        print(f"wrote {write_pictures(analyses[0], pictures)}", file=sys.stderr)
+
+
+def _check_pictures(path: Path, count: int) -> None:
+    from gambrel.report.llm_files import check_pictures_path
+
+    check_pictures_path(path)
+    if count > 1:
+        raise InputError(f"{path}: the pictures show one analysis, not {count}.")
 
 
 def _device(hardware: str | None, peak: str | None, bandwidth: str | None) -> str | Device:
