@@ -89,3 +89,13 @@ def test_what_a_layout_rests_on():
     assert assumptions(Sharding(), node) == ()
     assert "does not overlap" in assumptions(Sharding(tensor=8), node)[0]
     assert "no latency given" in assumptions(Sharding(tensor=16), node)[-1]
+
+
+def test_the_network_is_a_roof_of_the_chart():
+    from gambrel.report.chart import describe
+
+    node = Topology(devices_per_node=8, network_byte_per_s=10e9)
+    found = placed(1 << 26, Sharding(tensor=16), node)
+    labels = [roof.label for roof in describe(found).memory_roofs]
+    assert "network (link) 10 GB/s" in labels
+    assert "nvlink (link) 450 GB/s" in labels

@@ -249,7 +249,9 @@ def _fused(layer: Layer) -> Layer:
     mixer, part = layer.mixer, layer.feed_forward
     if isinstance(mixer, Attention) and not mixer.shared_kv and not mixer.fused:
         mixer = _replace(mixer, fused="qkv")
-    if part is not None and not isinstance(part, Mixture) and part.gated:
+    if isinstance(part, Mixture):
+        part = _replace(part, shared_fused=part.gated)
+    elif part is not None and part.gated:
         part = _replace(part, fused=True)
     return _replace(layer, mixer=mixer, feed_forward=part)
 

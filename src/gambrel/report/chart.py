@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Ceiling, Kind
 from gambrel.report.level_points import LevelChart, level_chart
@@ -301,6 +301,7 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
             for name, bandwidth in zip(levels.names, levels.byte_per_s, strict=True)
             if bandwidth is not None and name not in listed
         ]
+    found += _links(analysis, {bandwidth for _, bandwidth, _ in found})
     return tuple(
         MemoryRoof(
             label=f"{name} {format_si(bandwidth, 'B/s')}",
@@ -310,6 +311,18 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
         )
         for name, bandwidth, origin in sorted(found, key=lambda f: -f[1])
     )
+
+
+def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]]:
+    """The links that the work uses, each a roof over the bytes that pass it."""
+    used = {t.resource for t in analysis.total.times if t.bound is Bound.NETWORK}
+    return [
+        (f"{link.name} (link)", rate, link.source.title)
+        for link in analysis.hardware.links
+        if link.name in used
+        and (rate := link.byte_per_s_per_direction) is not None
+        and rate not in drawn
+    ]
 
 
 def _origin(kind: Kind, source: str) -> str:
