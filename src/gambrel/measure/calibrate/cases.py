@@ -18,7 +18,7 @@ _WEIGHTS: Final = (
     (1000, 2048),
     (4096, 1024),
 )
-_HEADS: Final = ((1, 32000, 512), (8, 32000, 768), (128, 32000, 512))
+_HEADS: Final = ((1, 32000, 512), (8, 32000, 768), (128, 32000, 512), (1024, 32000, 512))
 #: Matrices at once, rows, columns, inner size.
 _BATCHED: Final = ((12, 128, 128, 64), (12, 128, 64, 128), (96, 128, 128, 64), (8, 512, 512, 64))
 #: Batch, channels in and out, side of the image, kernel, stride.
@@ -67,13 +67,13 @@ class Case:
 
     Attributes:
         run: From activations and weights to a result.
-        inputs: Activations, warm.
-        weights: Makes weights anew; many sets are used in turn, as the layers of a model are.
+        inputs: Activations.
+        weights: Shapes of weights; many sets are used in turn, as the layers of a model are.
     """
 
     run: Callable[..., Any]
     inputs: tuple[Any, ...]
-    weights: Callable[[], tuple[Any, ...]] = tuple
+    weights: tuple[tuple[int, ...], ...] = ()
 
 
 def cases(dtype: Any) -> Iterator[Case]:
@@ -89,7 +89,8 @@ def cases(dtype: Any) -> Iterator[Case]:
         yield from _streams(elements, dtype)
 
 
-def _random(*shape: int, dtype: Any) -> Any:
+def random(*shape: int, dtype: Any) -> Any:
+    """Ordinary positive numbers."""
     import torch
 
     return torch.rand(*shape).mul_(0.9).add_(0.05).to(dtype)
@@ -100,15 +101,13 @@ def _products(dtype: Any) -> Iterator[Case]:
 
     shapes = [(m, n, k) for m in _ROWS for n, k in _WEIGHTS]
     for m, n, k in (*shapes, *_HEADS):
-
-        def weights(n: int = n, k: int = k) -> tuple[Any, ...]:
-            return (_random(n, k, dtype=dtype), _random(n, dtype=dtype))
-
         yield Case(
-            run=torch.nn.functional.linear, inputs=(_random(m, k, dtype=dtype),), weights=weights
+            run=torch.nn.functional.linear,
+            inputs=(random(m, k, dtype=dtype),),
+            weights=((n, k), (n,)),
         )
     for b, m, n, k in _BATCHED:
-        pair = (_random(b, m, k, dtype=dtype), _random(b, k, n, dtype=dtype))
+        pair = (random(b, m, k, dtype=dtype), random(b, k, n, dtype=dtype))
         yield Case(run=torch.bmm, inputs=pair)
 
 
@@ -121,8 +120,8 @@ def _convolutions(dtype: Any) -> Iterator[Case]:
         options = {"stride": stride, "padding": kernel // 2, "groups": groups}
         return Case(
             run=lambda x, w: torch.nn.functional.conv2d(x, w, **options),
-            inputs=(_random(batch, inputs, side, side, dtype=dtype),),
-            weights=lambda: (_random(*shape, dtype=dtype),),
+            inputs=(random(batch, inputs, side, side, dtype=dtype),),
+            weights=(shape,),
         )
 
     for shape in _CONVOLUTIONS:
@@ -136,16 +135,12 @@ def _others(dtype: Any) -> Iterator[Case]:
 
     for rows, tokens, width in _ATTENTION:
         # The layout that projections leave: tokens before heads.
-        q, k, v = (_random(1, tokens, rows, width, dtype=dtype).transpose(1, 2) for _ in range(3))
+        q, k, v = (random(1, tokens, rows, width, dtype=dtype).transpose(1, 2) for _ in range(3))
         for causal in (False, True):
             yield Case(run=_attend(causal), inputs=(q, k, v))
     for rows, table, width in _LOOKUPS:
-
-        def weights(table: int = table, width: int = width) -> tuple[Any, ...]:
-            return (_random(table, width, dtype=dtype),)
-
         ids = torch.randint(0, table, (rows,))
-        yield Case(run=torch.nn.functional.embedding, inputs=(ids,), weights=weights)
+        yield Case(run=torch.nn.functional.embedding, inputs=(ids,), weights=((table, width),))
 
 
 def _attend(causal: bool) -> Callable[..., Any]:
@@ -160,7 +155,7 @@ def _streams(elements: int, dtype: Any) -> Iterator[Case]:
     import torch
 
     f = torch.nn.functional
-    x, y = _random(elements, dtype=dtype), _random(elements, dtype=dtype)
+    x, y = random(elements, dtype=dtype), random(elements, dtype=dtype)
     for run in (torch.relu_, lambda a: f.hardtanh_(a, 0.0, 6.0)):
         yield Case(run=run, inputs=(x,))
     for run in (torch.add, torch.mul):
@@ -193,8 +188,8 @@ def _rows(rows: int, dtype: Any) -> Iterator[Case]:
     import torch
 
     f = torch.nn.functional
-    x = _random(rows, _WIDTH, dtype=dtype)
-    one = _random(_WIDTH, dtype=dtype)
+    x = random(rows, _WIDTH, dtype=dtype)
+    one = random(_WIDTH, dtype=dtype)
     yield Case(run=lambda a, w: f.layer_norm(a, (_WIDTH,), w, w), inputs=(x, one))
     yield Case(run=lambda a: torch.softmax(a, -1), inputs=(x,))
     yield Case(run=lambda a: a.mean(-1, keepdim=True), inputs=(x,))
@@ -205,8 +200,8 @@ def _images(elements: int, dtype: Any) -> Iterator[Case]:
 
     f = torch.nn.functional
     side, channels = (56, max(1, elements // 3136)) if elements >= 1 << 18 else (7, elements // 49)
-    x = _random(1, channels, side, side, dtype=dtype)
-    c = _random(channels, dtype=dtype)
+    x = random(1, channels, side, side, dtype=dtype)
+    c = random(channels, dtype=dtype)
     yield Case(run=lambda a, w: f.batch_norm(a, w, w, w, w), inputs=(x, c))
     yield Case(run=lambda a: f.max_pool2d(a, 3, 2, 1), inputs=(x,))
     yield Case(run=lambda a: f.adaptive_avg_pool2d(a, 1), inputs=(x,))

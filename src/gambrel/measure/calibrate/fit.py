@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +17,8 @@ from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device
-from gambrel.errors import InputError, MissingExtraError
-from gambrel.measure.calibrate.cases import Case, cases
+from gambrel.errors import CaptureError, InputError, MissingExtraError
+from gambrel.measure.calibrate.cases import Case, cases, random
 from gambrel.measure.profile.points import RooflinePoint
 from gambrel.ops import Conventions, Cost, OpView, is_free
 from gambrel.workload import Workload
@@ -26,13 +28,17 @@ Clock = Callable[[], float]
 
 #: Number formats that are timed, as gambrel and torch name them.
 FORMATS: Final[Mapping[str, str]] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-#: Seconds that one kernel is timed for, in each of the rounds, and the fewest calls.
-_BUDGET_S: Final = 0.012
+#: Seconds that one kernel is timed for, in each of the rounds, and the fewest calls. Rounds lie
+#: far apart: what disturbed a kernel once is gone by the next.
+_BUDGET_S: Final = 0.008
 _LEAST: Final = 3
-_ROUNDS: Final = 2
-#: Weights that are used in turn fill at least this much: those of a layer were evicted by the
-#: other layers since it ran last.
-_COLD_BYTES: Final = 64 << 20
+_ROUNDS: Final = 3
+#: Weights lie in a pool of this size and come from main memory: those of a layer were evicted by
+#: the other layers since it ran last. So do activations larger than a core's own caches.
+_POOL_BYTES: Final = 256 << 20
+_WARM_BYTES: Final = 512 << 10
+#: Results that stay alive, as activations of a model do; the next one lies elsewhere.
+_ALIVE: Final = 3
 _MOST_SETS: Final = 64
 
 #: Key of the class, features, bound and measured seconds.
@@ -75,13 +81,16 @@ def measure_kernels(
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         for at, name in enumerate(formats):
-            listed = list(chosen(getattr(torch, FORMATS[name])))
-            for i, case in enumerate(listed):
+            dtype = getattr(torch, FORMATS[name])
+            pool = Pool(random(_POOL_BYTES // dtype.itemsize, dtype=dtype))
+            kernels = _kernels(chosen(dtype), pool, roofs)
+
+            def said(done: int, at: int = at, name: str = name, each: int = len(kernels)) -> None:
                 if progress is not None:
-                    whole = len(listed) * len(formats)
-                    progress(at * len(listed) + i, whole, f"kernels in {name}")
-                row = _timed_row(case, roofs, clock)
-                rows += [row] if row is not None else []
+                    whole = each * len(formats) * _ROUNDS
+                    progress(at * each * _ROUNDS + done, whole, f"kernels in {name}")
+
+            rows += _timed(kernels, clock, said)
     return fit_rows(device, rows, f"torch {torch.__version__}, {torch.get_num_threads()} threads")
 
 
@@ -119,17 +128,89 @@ def _this_machine(progress: Progress | None) -> Device:
         return device
 
 
-def _timed_row(case: Case, roofs: Roofs, clock: Clock) -> Row | None:
-    """One kernel, computed and timed; None where this machine or torch cannot run it."""
-    weights = case.weights()
-    try:
-        found = _cost_of(case, weights)
-        if found is None:
-            return None
-        seconds = _seconds(case, weights, clock)
-    except (RuntimeError, NotImplementedError):
-        return None
-    return _row(*found, roofs, seconds)
+class Pool:
+    """Random numbers of which weights and activations are views, one after another.
+
+    Args:
+        values: A flat tensor.
+    """
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self._next = 0
+
+    def take(self, shape: Sequence[int]) -> Any:
+        """The next piece, in a shape; from the beginning again where the rest is too short."""
+        size = math.prod(shape)
+        if self._next + size > self._values.numel():
+            self._next = 0
+        found = self._values[self._next : self._next + size].view(tuple(shape))
+        self._next += -(-size // 64) * 64  # pieces begin at a cache line
+        return found
+
+    def sets(self, case: Case) -> list[tuple[Any, ...]]:
+        """Arguments to be used in turn."""
+        one = self._arguments(case)
+        fresh = [a for a in one if not any(a is i for i in case.inputs)]
+        size = sum(a.numel() * a.element_size() for a in fresh)
+        more = min(_MOST_SETS, max(1, _POOL_BYTES // size)) - 1 if size else 0
+        return [one, *(self._arguments(case) for _ in range(more))]
+
+    def _arguments(self, case: Case) -> tuple[Any, ...]:
+        return (*map(self._activation, case.inputs), *map(self.take, case.weights))
+
+    def _activation(self, value: Any) -> Any:
+        large = value.numel() * value.element_size() >= _WARM_BYTES
+        same = value.dtype == self._values.dtype and value.is_contiguous()
+        return self.take(value.shape) if large and same else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """A case that is one op, ready to run.
+
+    Attributes:
+        case: What runs.
+        sets: Arguments in turn.
+        key: Of its class.
+        features: Of its size.
+        bound_s: On the device's roofs.
+    """
+
+    case: Case
+    sets: list[tuple[Any, ...]]
+    key: str
+    features: tuple[float, ...]
+    bound_s: float
+
+
+def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[_Kernel]:
+    """Those cases that are one op each and that this version of torch can run."""
+    found = []
+    for case in listed:
+        sets = pool.sets(case)
+        try:
+            ops = _costs(capture(case.run, sets[0], source=False))
+            row = _row(*ops[0], roofs, 0.0) if len(ops) == 1 else None
+            if row is not None:
+                case.run(*sets[0])
+                kernel = _Kernel(case=case, sets=sets, key=row[0], features=row[1], bound_s=row[2])
+                found.append(kernel)
+        except (RuntimeError, NotImplementedError, CaptureError):
+            continue
+    return found
+
+
+def _timed(kernels: Sequence[_Kernel], clock: Clock, said: Callable[[int], None]) -> list[Row]:
+    """The median time of each kernel in its best round."""
+    best = [math.inf] * len(kernels)
+    for turn in range(_ROUNDS):
+        for i, kernel in enumerate(kernels):
+            said(turn * len(kernels) + i)
+            best[i] = min(best[i], _round(kernel, clock))
+    return [
+        (k.key, k.features, k.bound_s, seconds) for k, seconds in zip(kernels, best, strict=True)
+    ]
 
 
 def _row(view: OpView, cost: Cost, roofs: Roofs, seconds: float) -> Row | None:
@@ -138,12 +219,6 @@ def _row(view: OpView, cost: Cost, roofs: Roofs, seconds: float) -> Row | None:
     if bound is None or features is None:
         return None
     return probed.key_of(view), features, bound, seconds
-
-
-def _cost_of(case: Case, weights: tuple[Any, ...]) -> tuple[OpView, Cost] | None:
-    """The op that the kernel is, where it is one."""
-    found = _costs(capture(case.run, (*case.inputs, *weights), source=False))
-    return found[0] if len(found) == 1 else None
 
 
 def _costs(workload: Workload) -> list[tuple[OpView, Cost]]:
@@ -155,25 +230,17 @@ def _costs(workload: Workload) -> list[tuple[OpView, Cost]]:
     ]
 
 
-def _seconds(case: Case, weights: tuple[Any, ...], clock: Clock) -> float:
-    """Median time of a call, the better of two rounds; weights come from memory each time."""
-    sets = [weights]
-    size = sum(t.numel() * t.element_size() for t in weights)
-    if size:
-        more = min(_MOST_SETS, -(-_COLD_BYTES // size)) - 1
-        sets += [tuple(t.clone() for t in weights) for _ in range(more)]
-    for i in range(2):
-        case.run(*case.inputs, *sets[-1 - i % len(sets)])
-    return min(_round(case, sets, clock) for _ in range(_ROUNDS))
-
-
-def _round(case: Case, sets: Sequence[tuple[Any, ...]], clock: Clock) -> float:
+def _round(kernel: _Kernel, clock: Clock) -> float:
+    run, sets = kernel.case.run, kernel.sets
+    run(*sets[-1])
     times: list[float] = []
+    alive: deque[Any] = deque(maxlen=_ALIVE)
     while len(times) < _LEAST or sum(times) < _BUDGET_S:
         values = sets[len(times) % len(sets)]
         begun = clock()
-        case.run(*case.inputs, *values)
+        result = run(*values)
         times.append(max(clock() - begun, 1e-9))
+        alive.append(result)
     return statistics.median(times)
 
 
