@@ -11,12 +11,15 @@ import argparse
 import collections
 import gzip
 import random
+import re
 import resource
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 import traceback
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -87,7 +90,8 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
         k.kernel("Memcpy HtoD", 300, 20, 3, cat="gpu_memcpy"),
     ]
     trace = k.trace(events).encode()
-    database = make_nsys(folder / "seed.sqlite").read_bytes()
+    databases = [make_nsys(folder / "seed.sqlite").read_bytes()]
+    databases += [_database(folder, random.Random(i)) for i in range(200)]
     return {
         "ncu": [
             n.write(kernels, layout, locale, units).encode()
@@ -96,12 +100,47 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
             for units in n.UNITS
         ],
         "kineto": [trace, gzip.compress(trace), trace.replace(b", ", b",\n  ")],
-        "nsys": [database],
+        "nsys": databases,
         "rocprof": [text.encode() for text in AMD],
         "perf": [PERF.encode(), PERF.replace(",", ";").encode()],
         "likwid": [LIKWID.encode()],
         "points": [text.encode() for text in POINTS],
     }
+
+
+def _database(folder: Path, rng: random.Random) -> bytes:
+    """A database with some cells of other types and sizes, or without some columns."""
+    path = make_nsys(folder / f"seed{rng.random()}.sqlite")
+    with closing(sqlite3.connect(path)) as base:
+        tables = [row[0] for row in base.execute("SELECT name FROM sqlite_master")]
+        for _ in range(rng.randrange(1, 5)):
+            table = rng.choice(tables)
+            columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
+            column = rng.choice(columns)
+            if rng.random() < 0.2 and len(columns) > 1:
+                base.execute(f'ALTER TABLE {table} DROP COLUMN "{column}"')
+            else:
+                value = rng.choice((None, -1, 0, 2**63 - 1, -(2**63), 1e300, "x\n<b>", b"\xff\0"))
+                base.execute(f'UPDATE {table} SET "{column}" = ? WHERE rowid % 2', (value,))
+        base.commit()
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+def revalue(data: bytes, rng: random.Random) -> bytes:
+    """Other values in a text that stays well-formed JSON."""
+    found = rng.choice(list(VALUE.finditer(data)) or [re.match(b"", data)])
+    return data[: found.start()] + rng.choice(VALUES) + data[found.end() :]
+
+
+#: A value of JSON behind its key, and what to put there.
+VALUE = re.compile(rb'(?<=: )("[^"\\]*"|-?[0-9.]+)')
+VALUES = (
+    *(b"-1", b"0", b"1e308", b"null", b"true", b'"x"', b"[]", b"{}", b'"7"', b"1e-320"),
+    *(b"99999999999999999999", b'"\\u0000<b>"', b'"NaN"', b"[[1, 2], [3]]", b'"cpu_op"'),
+    *(b'"kernel"', b"[[[]]]", b'["float"]', b"-0.0"),
+)
 
 
 def damage(data: bytes, other: bytes, rng: random.Random) -> bytes:
@@ -170,7 +209,12 @@ def run(folder: Path, executions: int, seed: int, only: str | None) -> int:
     path = folder / "input"
     for number in range(1, executions + 1):
         kind = names[number % len(names)]
-        data = damage(rng.choice(known[kind]), rng.choice(every), rng)
+        data = rng.choice(known[kind])
+        if data[:1] in b"[{" and rng.random() < 0.7:
+            for _ in range(rng.choice((1, 2, 4))):
+                data = revalue(data, rng)
+        elif kind != "nsys" or rng.random() < 0.5:
+            data = damage(data, rng.choice(every), rng)
         path.write_bytes(data)
         started = time.monotonic()
         signal.alarm(SECONDS)

@@ -164,7 +164,8 @@ class Columns:
             starts = np.array([e.ts for e in events], dtype=np.float64)
             lengths = np.array([e.dur for e in events], dtype=np.float64)
             good = (lengths >= 0) & (lengths < 1e15) & (np.abs(starts) < 1e18)
-            whole = bool(good.all())
+            flat = starts.shape == lengths.shape == (len(events),)  # no lists among them
+            whole = flat and bool(good.all())
         except (TypeError, ValueError, OverflowError):
             whole = False
         if not whole:
