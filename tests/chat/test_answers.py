@@ -106,7 +106,8 @@ def test_first_question_of_the_contract():
     # 8.178 GFLOP over 213 MB; 312 TFLOP/s over 2.039 TB/s.
     for part in ("memory-bound", "38.4 FLOP/byte", "ridge point of 153", "24.5%", "97.6%",
                  "Recommendations", "gain", "precision=int8",
-                 "Again: gambrel analyze resnet50 --hardware a100-sxm4-80gb --recommend"):  # fmt: skip
+                 "Again: gambrel analyze resnet50 --hardware a100-sxm4-80gb --recommend",
+                 ):  # fmt: skip
         assert part in " ".join(text.split()), part
 
 
@@ -172,16 +173,23 @@ def test_every_kind_of_question_has_an_example_that_is_understood():
 
 
 def test_every_term_is_found_by_each_of_its_names():
-    from gambrel.chat.glossary import TERMS, find_term
+    from gambrel.chat.glossary import find_term, terms
 
-    for term in TERMS.values():
+    for term in terms().values():
         for name in (term.name, *term.also):
             assert find_term(f"what is {name}?") is term, name
 
 
 def test_commands_of_the_glossary_run(capfd):
-    from gambrel.chat.glossary import TERMS
+    from gambrel.chat.glossary import terms
 
-    for see in {term.see for term in TERMS.values() if term.see}:
+    for see in {term.see for term in terms().values() if term.see}:
         assert run(shlex.split(see)[1:]) in {0, 1, 3}, see
         assert capfd.readouterr().out
+
+
+def test_a_false_premise_is_corrected():
+    said = sentence("why is vgg16 memory bound on a t4 at batch 64")
+    assert said.startswith("It is not memory-bound here: ")
+    assert "is compute-bound" in said
+    assert not sentence("why is mobilenet-v2 memory bound on a t4").startswith("It is not")

@@ -191,7 +191,8 @@ def test_configuration_that_cannot_work(given, said):
 
 def test_every_tool_can_be_called():
     arguments = {
-        "model": "resnet50", "hardware": "l4", "changes": ["fuse"], "term": "ridge", "text": "resnet",
+        "model": "resnet50", "hardware": "l4", "changes": ["fuse"], "term": "ridge",
+        "text": "resnet",
         "latency": "10ms",
     }  # fmt: skip
     for schema in schemas():

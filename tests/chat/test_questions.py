@@ -1,6 +1,7 @@
 """Every question of the files is understood as intended; what is not is said, never guessed."""
 
 import pytest
+
 from tests.chat.shared import asked, cases, frame_of
 
 TUNED = cases("questions.toml")

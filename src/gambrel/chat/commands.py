@@ -10,6 +10,9 @@ from gambrel.chat.frame import Frame
 #: Shown of a table in an answer.
 TOP: Final = 5
 
+#: Changes that answer another question than "how do I make this one faster".
+ANOTHER: Final = ("model=", "hardware=")
+
 
 def command_of(frame: Frame) -> tuple[str, ...]:
     """The words of ``gambrel ...`` that answer a frame, ready for `shlex.join`."""

@@ -4,6 +4,9 @@ Patterns see the text in lower case with names and quantities replaced by marker
 Each that matches adds its weight; the intent with the largest sum is taken, if it leads.
 """
 
+# A pattern that is cut by the line length can no longer be read.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re

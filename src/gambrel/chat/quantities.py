@@ -4,11 +4,15 @@ Each is taken out of the text and leaves a marker in capitals, so that what rema
 as ``can MODEL reach LATENCY on DEVICE``.
 """
 
+# A pattern that is cut by the line length can no longer be read.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 _NUMBER: Final = r"(\d[\d,]*(?:\.\d+)?|\.\d+)"
@@ -70,8 +74,12 @@ def extract(text: str) -> tuple[str, Found]:
     """
     found = Found()
     for pattern, take in _STEPS:
-        text = pattern.sub(lambda m, take=take: f" {take(found, m)} ", text)
+        text = pattern.sub(partial(_marked, take, found), text)
     return re.sub(r"\s+", " ", text).strip(), found
+
+
+def _marked(take: Take, found: Found, match: re.Match[str]) -> str:
+    return f" {take(found, match)} "
 
 
 def _batch(found: Found, match: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +60,10 @@ class _Word:
     end: int
 
 
+#: Words taken at a position and the marker for them; (0, "") for none.
+_Step = Callable[[str, list[_Word], int, Reading], tuple[int, str]]
+
+
 def read(question: str) -> Reading:
     """Reads a question; nothing is decided yet."""
     done = Reading()
@@ -90,12 +95,12 @@ def without_names(text: str) -> str:
 _FORMATS: Final = re.compile(r"\b(?:fp|bf|tf|int|w|a)\d+(?:a\d+)?\b", re.IGNORECASE)
 
 
-def _mark(text: str, step: object, done: Reading) -> str:
+def _mark(text: str, step: _Step, done: Reading) -> str:
     """Goes through the words; a step that recognizes some replaces them by a marker."""
     words = _words(text)
     parts, at, i = [], 0, 0
     while i < len(words):
-        taken, marker = step(text, words, i, done)  # type: ignore[operator]
+        taken, marker = step(text, words, i, done)
         if taken:
             parts += [text[at : words[i].start], marker]
             at = words[i + taken - 1].end
@@ -165,7 +170,7 @@ def _keep(found: Named, span: str, done: Reading) -> str:
     return "DEVICE"
 
 
-def _misspelt_word(text: str, words: list[_Word], i: int, done: Reading) -> tuple[int, str]:
+def _misspelt_word(_: str, words: list[_Word], i: int, done: Reading) -> tuple[int, str]:
     """A misspelt name without digits, or a misspelt word of the vocabulary."""
     word = words[i].text
     if not re.fullmatch(r"[a-z][a-z'-]{3,}", word) or is_known(word) or lexicon().begins(word):

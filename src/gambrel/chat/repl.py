@@ -101,16 +101,21 @@ def prompt_session(**given: Any) -> PromptSession[str]:
     """
     from prompt_toolkit import PromptSession
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-    from prompt_toolkit.completion import WordCompleter
 
-    words = WordCompleter(completions(), ignore_case=True, pattern=re.compile(r"[\w./+-]+"))
     return PromptSession(
         history=_history(),
-        completer=words,
+        completer=completer(),
         auto_suggest=AutoSuggestFromHistory(),
         complete_while_typing=False,
         **given,
     )
+
+
+def completer() -> Any:
+    """Completes the word before the cursor; a dash or a dot is part of a name."""
+    from prompt_toolkit.completion import WordCompleter
+
+    return WordCompleter(completions(), ignore_case=True, pattern=re.compile(r"[\w./+-]+"))
 
 
 def completions() -> list[str]:

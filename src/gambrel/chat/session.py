@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gambrel.chat.answers import Answer, answer
 from gambrel.chat.frame import Frame, Unclear
@@ -11,6 +12,9 @@ from gambrel.chat.lexicon import lexicon
 from gambrel.chat.understand import understand
 from gambrel.errors import GambrelError
 from gambrel.report.options import Options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 #: Said with a question that was not understood.
 CAN: Final = (
@@ -88,10 +92,13 @@ def frames_of(frame: Frame) -> tuple[Frame, ...]:
 
 def render(reply: Reply, options: Options) -> str:
     """The reply for a terminal: the answer first, the report, then how to get it again."""
-    from gambrel.report.layout import hanging, line, listed, show
+    from gambrel.report.layout import line, listed, show
 
     if reply.problem:
-        blocks = [[line(reply.problem)], listed("Did you mean", reply.candidates)]
+        blocks: list[Sequence[RenderableType]] = [
+            [line(reply.problem)],
+            listed("Did you mean", reply.candidates),
+        ]
         if not reply.candidates and len(reply.problem) < 80:
             blocks.append([line((CAN, "dim"))])
         return show(blocks, options)

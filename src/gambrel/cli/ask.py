@@ -31,8 +31,9 @@ Llm = Annotated[
     typer.Option(
         "--llm",
         metavar="MODEL",
-        help="Let a language model call gambrel's tools; needs OPENAI_API_KEY or ANTHROPIC_API_KEY, "
-        "or a local server: see docs/chat.md.",
+        envvar="GAMBREL_LLM",
+        help="Let a language model call gambrel's tools; needs OPENAI_API_KEY, ANTHROPIC_API_KEY "
+        "or a local server, see docs/chat.md.",
     ),
 ]
 LlmUrl = Annotated[

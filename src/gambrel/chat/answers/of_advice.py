@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.base import Answer
-from gambrel.chat.commands import TOP, command_of
+from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_si
@@ -46,7 +46,7 @@ def _check(frame: Frame, options: Options) -> Answer:
     found = check(
         frame.models[0],
         frame.hardware[0],
-        **dict(frame.limits),  # type: ignore[arg-type]
+        **dict(frame.limits),
         **_single(frame),
     )
     return _helped(
@@ -89,7 +89,7 @@ def _room(found: Check, more: Answer) -> str:
         for r in more.extra["advice"]["recommendations"]
         if len(r["changes"]) == 1 and r["latency_after_s"] <= limit
     }
-    after = {c: t for c, t in after.items() if not c.startswith(("model=", "hardware="))}
+    after = {c: t for c, t in after.items() if not c.startswith(ANOTHER)}
     if not after:
         return "No single change of the catalogue brings the expected latency below the limit."
     told = ", ".join(
@@ -121,10 +121,22 @@ def _check_sentence(found: Check) -> str:
         f"{_VERDICTS[found.verdict.value]}: {found.model} on {found.hardware}, {found.precision}. "
     )
     text += "; ".join(parts) + "."
-    if found.fixes:
-        fix = found.fixes[0]
-        text += f" With {' + '.join(fix.changes)} it would be {fix.verdict.value}."
-    return text
+    return text + _fix_sentence(found)
+
+
+def _fix_sentence(found: Check) -> str:
+    """The best fix of this model on this device; else that only another of them comes closer."""
+    if not found.fixes:
+        return ""
+    own = (f for f in found.fixes if not any(c.startswith(ANOTHER) for c in f.changes))
+    fix = next(own, None)
+    if fix is not None:
+        return f" With {' + '.join(fix.changes)} it would be {fix.verdict.value}."
+    fix = found.fixes[0]
+    return (
+        f" No change to this model on this device meets it; {' + '.join(fix.changes)} would be "
+        f"{fix.verdict.value}."
+    )
 
 
 def _select(frame: Frame, options: Options) -> Answer:
@@ -153,9 +165,7 @@ def _select_sentence(found: Selection) -> str:
     head = f"For {found.model} with {limits}: "
     if found.meets:
         names = ", ".join(_candidate(c, found) for c in found.meets[:3])
-        return (
-            f"{head}{len(found.meets)} devices meet all limits, best {found.sort} first: {names}."
-        )
+        return f"{head}{_meeting(found)}, best {found.sort} first: {names}."
     if found.unknown:
         names = ", ".join(_candidate(c, found) for c in found.unknown[:3])
         return (
@@ -166,6 +176,17 @@ def _select_sentence(found: Selection) -> str:
         names = ", ".join(_candidate(c, found) for c in found.near[:3])
         return f"{head}no device meets all limits; closest: {names}."
     return f"{head}no device meets all limits, nor comes within 25 % of them."
+
+
+def _meeting(found: Selection) -> str:
+    """How many surely meet the limits, and how many only may."""
+    sure = sum(c.verdict.value == "PASS" for c in found.meets)
+    open_ = len(found.meets) - sure
+    if not open_:
+        return f"{sure} devices PASS"
+    return (
+        f"{sure} devices PASS, {open_} are MARGINAL (a limit lies within the range of its figure)"
+    )
 
 
 def _candidate(c: Candidate, found: Selection) -> str:
@@ -252,7 +273,8 @@ def _what_if_sentence(found: WhatIf) -> str:
         else f"turns from {bounds[0]}- to {bounds[1]}-bound"
     )
     moved = " to ".join(format_number(i) for i in intensity)
-    memory = " to ".join(format_capacity(p.memory_bytes) for p in (before, after))
+    needs = dict.fromkeys(format_capacity(p.memory_bytes) for p in (before, after))
+    memory = " to ".join(needs) if len(needs) > 1 else f"stays {next(iter(needs))}"
     fits = " It would NOT fit." if after.fits is False else ""
     return (
         f"{head}{speed} per item by the {kind} time, {was} to {then} a batch. It {changed}; "

@@ -11,7 +11,7 @@ import msgspec
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.chat.answers.base import Answer
-from gambrel.chat.commands import TOP, command_of
+from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.report.terms import title
@@ -36,7 +36,7 @@ def answer(frame: Frame, options: Options) -> Answer:
         extra = {"advice": msgspec.to_builtins(advice)}
     return Answer(
         frame=frame,
-        sentence=" ".join(_SENTENCES[frame.intent](a) for a in analyses),
+        sentence=" ".join(_premise(a, frame) + _SENTENCES[frame.intent](a) for a in analyses),
         body=body,
         command=command_of(frame),
         data=lambda: _json(analyses),
@@ -102,10 +102,13 @@ def _bound(a: Analysis) -> str:
             f"{format_percent(a.compute_utilization)} and memory to "
             f"{format_percent(a.memory_utilization)}."
         )
+    parts += _op_by_op(a)
     if a.expected_bound is Bound.OVERHEAD and a.expected_time_s is not None:
+        share = format_percent(a.expected_time_s.overhead_share)
+        expected = format_si(a.expected_time_s.value, "s")
         parts.append(
-            f"In practice starting kernels takes {format_percent(a.expected_time_s.overhead_share)} "
-            f"of the {format_si(a.expected_time_s.value, 's')} expected: it runs overhead-bound."
+            f"In practice starting kernels takes {share} of the {expected} expected: it runs "
+            "overhead-bound."
         )
     return " ".join(parts)
 
@@ -126,11 +129,24 @@ def _against_ridge(a: Analysis) -> str:
     return f"{said}; summed over the ops, {busiest.resource} is nevertheless the busiest resource"
 
 
+def _op_by_op(a: Analysis) -> list[str]:
+    """Where most of the time lies in ops of another bound than the whole has."""
+    if a.bound is None or not a.bound_shares:
+        return []
+    name, share = max(a.bound_shares.items(), key=lambda item: item[1])
+    if name == a.bound.value:
+        return []
+    return [
+        f"Op by op, however, {format_percent(share)} of the bound time goes into {name}-bound "
+        "ops; only the sum keeps the other resource busier."
+    ]
+
+
 def _intensity(a: Analysis) -> str:
     return (
         f"{title(a)}: {format_number(a.arithmetic_intensity)} FLOP/byte "
-        f"({format_si(a.flops, 'FLOP')} for {format_si(a.traffic_bytes, 'B')} of {a.stack} traffic). "
-        f"{_ridge_sentence(a)}"
+        f"({format_si(a.flops, 'FLOP')} for {format_si(a.traffic_bytes, 'B')} of {a.stack} "
+        f"traffic). {_ridge_sentence(a)}"
     )
 
 
@@ -222,10 +238,21 @@ def _why(a: Analysis) -> str:
         overhead = (
             f" Of the expected time {share} goes into starting kernels ({a.launches} of them)."
         )
+    shown = " ".join(_op_by_op(a)) or f"Of the bound time it spends {spent}."
     return (
-        f"{title(a)} is {_verdict(a)} because {_against_ridge(a)}. Of the bound time it spends "
-        f"{spent}; by kind: {groups}.{overhead}"
+        f"{title(a)} is {_verdict(a)} because {_against_ridge(a)}. {shown} By kind: "
+        f"{groups}.{overhead}"
     )
+
+
+def _premise(a: Analysis, frame: Frame) -> str:
+    """That a question why takes for granted what is not so."""
+    if frame.intent != "why" or not frame.term or a.bound is None:
+        return ""
+    in_practice = f"{a.expected_bound.value}-bound" if a.expected_bound else ""
+    if frame.term in {_verdict(a), in_practice}:
+        return ""
+    return f"It is not {frame.term} here: "
 
 
 def _ops(a: Analysis) -> str:
@@ -250,7 +277,7 @@ def _advice_sentence(a: Analysis, found: Advice) -> str:
         return f"{title(a)}: no change of the catalogue makes an item 5 % faster."
     best = found.recommendations[0]
     singles = (r for r in found.recommendations if len(r.changes) == 1)
-    single = next((r for r in singles if not r.change.startswith(_ANOTHER)), best)
+    single = next((r for r in singles if not r.change.startswith(ANOTHER)), best)
     text = (
         f"{title(a)}: the largest gain, {best.gain:.2f}× per item "
         f"({format_si(best.time_before_s, 's', 3)} to {format_si(best.time_after_s, 's', 3)}, "
@@ -259,10 +286,6 @@ def _advice_sentence(a: Analysis, found: Advice) -> str:
     if single is not best:
         text += f"; the best single change is {single.change}, {single.gain:.2f}×"
     return f"{text}."
-
-
-#: Changes that answer another question than "how do I make this one faster".
-_ANOTHER: Final = ("model=", "hardware=")
 
 
 def _improvable(a: Analysis) -> bool:

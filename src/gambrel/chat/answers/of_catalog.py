@@ -73,9 +73,8 @@ def _device_sentence(device: Device, precisions: tuple[str, ...]) -> str:
         peak = f"no {asked} engine; as {roof.dtype} {format_si(roof.flop_per_s, 'FLOP/s')}"
     parts = [peak]
     if memory is not None:
-        parts.append(
-            f"{format_si(memory.byte_per_s, 'B/s')} from {format_capacity(memory.capacity_bytes)} of {memory.name}"
-        )
+        size = format_capacity(memory.capacity_bytes)
+        parts.append(f"{format_si(memory.byte_per_s, 'B/s')} from {size} of {memory.name}")
     parts.append(f"TDP {format_si(device.tdp_w, 'W')}")
     return f"{device.name}: {', '.join(parts)}."
 
@@ -130,9 +129,9 @@ def _entries(frame: Frame) -> tuple[str, ...]:
 
 
 def _explain(frame: Frame, _options: Options) -> Answer:
-    from gambrel.chat.glossary import TERMS
+    from gambrel.chat.glossary import terms
 
-    term = TERMS[frame.term]
+    term = terms()[frame.term]
     return Answer(
         frame=frame,
         sentence=f"{_heading(term.name)}: {term.text}",
@@ -155,7 +154,7 @@ _ACRONYMS: Final = frozenset({"mfu", "ttft", "tpot", "hbm", "tdp", "flop"})
 def _help(frame: Frame, _options: Options) -> Answer:
     return Answer(
         frame=frame,
-        sentence="I answer questions about models on devices, from the same analysis as the commands.",
+        sentence="I answer questions about models on devices, by the analysis of the commands.",
         body=help_text(),
         command=command_of(frame),
         data=None,

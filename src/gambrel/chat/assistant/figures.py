@@ -1,4 +1,4 @@
-"""Whether every figure of a text comes from results: numbers with their units, scaled and rounded."""
+"""Whether every figure of a text comes from results: numbers with units, scaled and rounded."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ _UNITS: Final = {
     "FLOP per byte": "ratio",
     "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OP/s": "flop/s", "OPS": "flop/s",
     "FLOPs": "flop", "FLOP": "flop", "B/s": "byte/s", "byte/s": "byte/s", "bytes/s": "byte/s",
-    "bytes": "byte", "byte": "byte", "B": "byte", "s": "s", "seconds": "s", "second": "s", "sec": "s",
-    "W": "W", "watts": "W", "J": "J", "joules": "J", "Hz": "item/s", "fps": "item/s", "FPS": "item/s",
+    "bytes": "byte", "byte": "byte", "B": "byte", "s": "s", "seconds": "s", "second": "s",
+    "sec": "s",
+    "W": "W", "watts": "W", "J": "J", "joules": "J", "Hz": "item/s", "fps": "item/s",
+    "FPS": "item/s",
     "/s": "item/s", "images/s": "item/s", "items/s": "item/s", "samples/s": "item/s",
     "tokens/s": "item/s", "tok/s": "item/s", "tokens per second": "item/s",
     "images per second": "item/s", "frames per second": "item/s", "items per second": "item/s",

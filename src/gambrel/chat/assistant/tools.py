@@ -33,7 +33,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "changes": {
         "type": "array",
         "items": _TEXT,
-        "description": "precision=int8, fuse, batch=8, weights=int4, kv=fp8, sparsity, hardware=h200.",
+        "description": "precision=int8, fuse, batch=8, weights=int4, kv=fp8, hardware=h200.",
     },
     "metric": _TEXT
     | {"enum": ["latency", "throughput", "power", "energy", "efficiency", "memory"]},
@@ -47,13 +47,15 @@ _LIMITS: Final = ("latency", "throughput", "power", "energy", "memory")
 _TOOLS: Final[dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]]] = {
     "analyze": ("bound", "Bound, times, utilization, memory and energy of a model on a device.",
                 ("model", "hardware"), _SETTINGS),
-    "recommend": ("recommend", "Changes with their predicted gain.", ("model", "hardware"), _SETTINGS),
+    "recommend": ("recommend", "Changes with their predicted gain.", ("model", "hardware"),
+                  _SETTINGS),
     "slowest_ops": ("ops", "The ops that take longest.", ("model", "hardware"), _SETTINGS),
     "check": ("check", "Whether a model on a device meets limits.", ("model", "hardware"),
               (*_LIMITS, *_SETTINGS)),
     "compare": ("compare", "Models on devices side by side.", ("model", "hardware"),
                 ("metric", *_SETTINGS)),
-    "select": ("select", "The devices that meet limits.", ("model",), (*_LIMITS, "hardware", *_SETTINGS)),
+    "select": ("select", "The devices that meet limits.", ("model",),
+               (*_LIMITS, "hardware", *_SETTINGS)),
     "what_if": ("what_if", "The effect of changes.", ("model", "hardware", "changes"), _SETTINGS),
     "hardware": ("device", "Peaks, bandwidth and memory of a device.", ("hardware",), ()),
     "devices": ("devices", "The list of devices.", (), ("text",)),
@@ -147,13 +149,13 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _term(text: Any) -> str:
-    from gambrel.chat.glossary import TERMS, find_term
+    from gambrel.chat.glossary import find_term, terms
 
     if not text:
         return ""
     found = find_term(str(text).lower())
     if found is None:
-        raise InputError(f"no term {text!r}; there are {', '.join(TERMS)}.")
+        raise InputError(f"no term {text!r}; there are {', '.join(terms())}.")
     return found.name
 
 

@@ -1,0 +1,166 @@
+"""The frame of one kind of question: which of the things named play which part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from gambrel.chat.filters import device_filters, matching_devices
+from gambrel.chat.frame import Frame, Unclear
+from gambrel.chat.glossary import find_term
+from gambrel.chat.lexicon import lexicon
+from gambrel.chat.reading import Reading
+from gambrel.chat.weigh import OF_BOTH, superlative
+
+_FIGURES: Final = {
+    r"\blatenc|\bfast(?:er|est)|\bquick|\bslow": "latency",
+    r"\bthroughput|\bfps\b|\bper sec": "throughput",
+    r"\befficien|\bper watt|\bper joule": "efficiency",
+    r"\benergy|\bjoule": "energy",
+    r"\bpower|\bwatt": "power",
+    r"\bmemory|\bv?ram\b|\bfootprint": "memory",
+}
+
+
+def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
+    """What a question alone says, without the turn before.
+
+    Args:
+        reading: The question.
+        intent: A key of `gambrel.chat.evidence.INTENTS`; empty when no word says one.
+    """
+    found = reading.found
+    models = tuple(dict.fromkeys(n.name for n in reading.models))
+    devices = tuple(dict.fromkeys(n.name for n in reading.devices))
+    frame = Frame(
+        intent=intent,
+        models=models,
+        hardware=devices,
+        precision=tuple(found.precision),
+        batch=tuple(found.batch),
+        phase=_phase(reading, models),
+        stack=found.stack,
+        limits=tuple(found.limits.items()),
+        changes=tuple(found.changes),
+    )
+    frame = replace(frame, sizes=_sizes(reading, frame.phase))
+    shape = _SHAPES.get(intent)
+    return shape(frame, reading) if shape else frame
+
+
+def _phase(reading: Reading, models: tuple[str, ...]) -> str:
+    if models and not any(name in lexicon().phases for name in models):
+        return ""
+    said = next((n.phase for n in reading.models if n.phase), "")
+    return said or reading.found.phase or ("decode" if "context" in reading.found.sizes else "")
+
+
+def _sizes(reading: Reading, phase: str) -> tuple[tuple[str, int], ...]:
+    sizes = dict(reading.found.sizes)
+    if reading.found.tokens is not None:
+        sizes["context" if phase == "decode" else "seq"] = reading.found.tokens
+    return tuple(sizes.items())
+
+
+def _explain(_: Frame, reading: Reading) -> Frame | Unclear:
+    term = find_term(reading.question)
+    return Frame(intent="explain", term=term.name if term else "")
+
+
+def _devices(_: Frame, reading: Reading) -> Frame | Unclear:
+    return Frame(intent="devices", filters=device_filters(reading))
+
+
+def _models(_: Frame, reading: Reading) -> Frame | Unclear:
+    text = reading.strangers[:1]
+    return Frame(intent="models", filters=(("text", text[0]),) if text else ())
+
+
+def _compare(frame: Frame, reading: Reading) -> Frame | Unclear:
+    named = [m for pattern, m in _FIGURES.items() if re.search(pattern, reading.text)]
+    # "faster" and "better" order by latency, which is the default.
+    return replace(frame, metrics=tuple(m for m in named if m != "latency"))
+
+
+def _select(frame: Frame, reading: Reading) -> Frame | Unclear:
+    hardware = frame.hardware
+    if len(reading.devices) == 1:
+        hardware = (reading.devices[0].name, *reading.devices[0].also)
+    if not hardware:
+        hardware = matching_devices(reading)
+    sort = ("efficiency",) if re.search(r"\befficien", reading.text) else ()
+    if re.search(r"\b(?:lowest|least) power\b", reading.text):
+        sort = ("power",)
+    if not frame.limits and superlative(reading.text):
+        return replace(
+            frame, intent="compare", hardware=hardware or ("all",), metrics=sort or ("latency",)
+        )
+    return replace(frame, hardware=hardware, metrics=sort)
+
+
+def _what_if(frame: Frame, reading: Reading) -> Frame | Unclear:
+    """Formats, stacks and a second device are what changes; so is the batch if nothing else is."""
+    precision, hardware, batch = frame.precision, frame.hardware, frame.batch
+    changes = [f"precision={p}" for p in precision[-1:]] + list(frame.changes)
+    if frame.stack:
+        changes += ["fuse"] if frame.stack == "compiled" else [f"stack={frame.stack}"]
+    if len(hardware) > 1:
+        changes.append(f"hardware={hardware[-1]}")
+    with_batch = re.search(r"\b(?:and|plus|\+) (?:with |at )?(?:an? )?BATCH", reading.text)
+    if batch and (not changes or with_batch):
+        changes.append(f"batch={batch[-1]}")
+        batch = ()
+    sizes = frame.sizes
+    if sizes and not changes:
+        changes, sizes = [f"{name}={value}" for name, value in sizes], ()
+    return replace(
+        frame,
+        precision=precision[:-1],
+        hardware=hardware[:1],
+        batch=batch,
+        sizes=sizes,
+        stack="",
+        changes=tuple(changes),
+    )
+
+
+def _no_changes(frame: Frame, _: Reading) -> Frame | Unclear:
+    """Other questions than a what-if: what only a what-if can change is not silently left out."""
+    left = [c for c in frame.changes if c.startswith(("weights=", "kv=", "sparsity"))]
+    if left and frame.intent:
+        return Unclear(
+            reason=f"'{left[0]}' is a change: ask 'what if', e.g. What if resnet50 on a100 used "
+            "int8?"
+        )
+    return frame
+
+
+def _why(frame: Frame, reading: Reading) -> Frame | Unclear:
+    """With the bound that the question takes for granted, which may not be so."""
+    said = re.search(r"\b(compute|memory|overhead|network)[ -]?bound\b", reading.text)
+    kept = _no_changes(frame, reading)
+    return replace(kept, term=f"{said[1]}-bound") if said and isinstance(kept, Frame) else kept
+
+
+def _ridge(frame: Frame, _: Reading) -> Frame | Unclear:
+    return replace(frame, intent="bound") if frame.models else frame
+
+
+def _model(frame: Frame, _: Reading) -> Frame | Unclear:
+    return replace(frame, intent="intensity") if frame.hardware else frame
+
+
+_SHAPES: Final[dict[str, Callable[[Frame, Reading], Frame | Unclear]]] = {
+    "explain": _explain,
+    "devices": _devices,
+    "models": _models,
+    "compare": _compare,
+    "select": _select,
+    "what_if": _what_if,
+    "ridge": _ridge,
+    "model": _model,
+    **dict.fromkeys((*OF_BOTH, "check", "recommend", "ops"), _no_changes),
+    "why": _why,
+}
