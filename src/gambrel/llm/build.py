@@ -60,6 +60,8 @@ def build(
         e.weight("relative_bias", (spec.biasing,))
     for group in spec.layers:
         x = _layers(e, group, x, s)
+    if step.mtp:
+        x = _predict_further(e, spec, x, s)
     out = _head(e, spec, step, x)
     return Workload(
         name=spec.name,
@@ -141,6 +143,19 @@ def _encode(e: Emitter, spec: ModelSpec, step: Step) -> Memory | None:
         if encoder.projector is None:
             memory = (out if step.encode else None, tokens_of(encoder, step.source))
     return memory
+
+
+def _predict_further(e: Emitter, spec: ModelSpec, x: Index, s: Stream) -> Index:
+    """Layers that predict tokens behind the next: each reads the stream and a new embedding."""
+    if not spec.mtp or spec.mtp_layer is None:
+        raise InputError(f"{spec.name} has no layers for multi-token prediction.")
+    with e.inside("mtp.*", repeat=spec.mtp, copies=spec.mtp):
+        own = norm(e, x, "hidden_norm", s.rows, s.hidden, spec.final_norm)
+        new = norm(e, x, "embedding_norm", s.rows, s.hidden, spec.final_norm)
+        both = e.activation(s.rows, 2 * s.hidden)
+        e.op("copy", (own, new), (both,), name="cat", attrs={"function": "cat"})
+        joined = linear(e, both, "projection", s.rows, 2 * s.hidden, s.hidden)
+        return run_layer(e, spec.mtp_layer, joined, s)
 
 
 def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
