@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+import msgspec
 
 from gambrel.analysis.bounding import Roofs
 from gambrel.analysis.estimate import Estimator
@@ -34,8 +36,8 @@ class Item:
 
     Attributes:
         view: Its sizes.
-        cost: Of one execution; within a fused kernel of all executions.
-        count: Executions that the cost is for one of.
+        cost: Of one execution; within a fused kernel of all repeats of the op.
+        count: Executions, of which the cost is for one.
         starts: Kernel starts that it pays within its kernel; None where it is a kernel of its own.
     """
 
@@ -50,8 +52,11 @@ class Demand:
     """What the model asks for in one number format.
 
     Attributes:
-        items: Distinct ops, or every op of a fused stack.
+        items: Distinct ops, or the ops of distinct kernels of a fused stack.
         kernels: Items that share a kernel, by index; empty for eager execution.
+        flops: Of the whole, by class of work and number format.
+        read_bytes: Of the whole.
+        write_bytes: Of the whole.
         ideal_bytes: Traffic with perfect fusion.
         memory_bytes: Footprint.
         unmodelled: Ops without a formula.
@@ -59,6 +64,9 @@ class Demand:
 
     items: tuple[Item, ...]
     kernels: tuple[tuple[int, ...], ...]
+    flops: dict[tuple[str, str], int]
+    read_bytes: int
+    write_bytes: int
     ideal_bytes: float
     memory_bytes: int
     unmodelled: int
@@ -111,6 +119,9 @@ def demand_of(workload: Workload, evaluator: Evaluator, stack: str) -> Demand:
     return Demand(
         items=items,
         kernels=kernels,
+        flops=_flops(items),
+        read_bytes=sum(round(i.cost.read_bytes) * i.count for i in items),
+        write_bytes=sum(round(i.cost.write_bytes) * i.count for i in items),
         ideal_bytes=round(ideal.total_bytes()),
         memory_bytes=footprint(workload, evaluator, None).total_bytes,
         unmodelled=sum(op.repeat for op, _, cost in counted if cost is None),
@@ -134,9 +145,9 @@ def held_against(demand: Demand, roofs: Roofs, estimator: Estimator) -> Held:
     ]
     known = [bound for bound in bounds if bound is not None]
     whole = Measures(
-        work=_work(items, roofs),
-        read_bytes=sum(round(i.cost.read_bytes) * i.count for i in items),
-        write_bytes=sum(round(i.cost.write_bytes) * i.count for i in items),
+        work=_work(demand, roofs),
+        read_bytes=demand.read_bytes,
+        write_bytes=demand.write_bytes,
         bound_time_s=sum(known) if known else None,
         expected_time_s=total(expected),
     )
@@ -157,17 +168,24 @@ def _distinct(counted: Sequence[Priced]) -> tuple[Item, ...]:
 def _fused(
     workload: Workload, evaluator: Evaluator, stack: str, priced: Sequence[Priced]
 ) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...]]:
-    """Every op with its part of its kernel's traffic, and which ops share a kernel."""
+    """Equal kernels once: their ops, each with its part of the kernel's traffic, and who shares."""
     kernels = group(workload, evaluator, stack, priced)
     costs = fused_costs(kernels, priced)
     starts = launches(kernels)
-    places = {
-        index: place
-        for place, index in enumerate(i for i in costs if not is_free(priced[i][0].kind))
-    }
-    items = tuple(Item(view=priced[i][1], cost=costs[i], starts=starts.get(i, 0)) for i in places)
-    shared = (tuple(places[i] for i in kernel.ops if i in places) for kernel in kernels)
-    return items, tuple(members for members in shared if len(members) > 1)
+    alike: dict[tuple[Any, ...], tuple[Item, ...]] = {}
+    for kernel in kernels:
+        counted = [i for i in kernel.ops if i in costs and not is_free(priced[i][0].kind)]
+        found = [Item(view=priced[i][1], cost=costs[i], starts=starts.get(i, 0)) for i in counted]
+        key = tuple((_key(item.view, item.cost), item.starts) for item in found)
+        times = alike[key][0].count if found and key in alike else 0
+        alike[key] = tuple(replace(item, count=times + 1) for item in found)
+    items: list[Item] = []
+    shared = []
+    for members in alike.values():
+        if len(members) > 1:
+            shared.append(tuple(range(len(items), len(items) + len(members))))
+        items += members
+    return tuple(items), tuple(shared)
 
 
 def _bounds(seconds: Sequence[Busy], kernels: Iterable[tuple[int, ...]]) -> list[float | None]:
@@ -185,8 +203,22 @@ def _bounds(seconds: Sequence[Busy], kernels: Iterable[tuple[int, ...]]) -> list
 def _expected(item: Item, bound: float | None, estimator: Estimator) -> Estimate | None:
     if item.starts is None:
         return estimator.estimate(item.view, item.cost, bound, item.count)
-    alone = estimator.estimate(item.view, item.cost, bound)
-    return with_launches(alone, item.starts, bound or 0.0)
+    each = None if bound is None else bound / item.count
+    alone = estimator.estimate(item.view, item.cost, each)
+    return _times(with_launches(alone, item.starts, each or 0.0), item.count)
+
+
+def _times(one: Estimate | None, count: int) -> Estimate | None:
+    """The estimate of ``count`` such executions."""
+    if one is None or count == 1:
+        return one
+    return msgspec.structs.replace(
+        one,
+        value=one.value * count,
+        low=one.low * count,
+        high=one.high * count,
+        overhead_s=one.overhead_s * count,
+    )
 
 
 def _seconds(cost: Cost, count: int, roofs: Roofs) -> Busy:
@@ -222,12 +254,17 @@ def _slowest(busy: Busy) -> tuple[str, Bound]:
     return max(ranked, key=lambda resource: busy[resource])
 
 
-def _work(items: Iterable[Item], roofs: Roofs) -> tuple[EngineWork, ...]:
-    """The work of the whole by class and number format, with the formats it is computed in."""
+def _flops(items: Iterable[Item]) -> dict[tuple[str, str], int]:
+    """The work of the whole by class and number format."""
     flops: dict[tuple[str, str], int] = defaultdict(int)
     for item in items:
         for (engine, dtype), n in item.cost.work.items():
             flops[engine.value, dtype] += round(n) * item.count
+    return dict(flops)
+
+
+def _work(demand: Demand, roofs: Roofs) -> tuple[EngineWork, ...]:
+    """The same with the formats that it is computed in."""
     return tuple(
         EngineWork(
             work_class=work_class,
@@ -235,7 +272,7 @@ def _work(items: Iterable[Item], roofs: Roofs) -> tuple[EngineWork, ...]:
             flops=n,
             engine_dtype=roof.dtype if (roof := roofs.engine_roof(work_class, dtype)) else "",
         )
-        for (work_class, dtype), n in flops.items()
+        for (work_class, dtype), n in demand.flops.items()
     )
 
 
