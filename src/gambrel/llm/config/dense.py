@@ -152,14 +152,7 @@ def gemma2(f: Fields) -> ModelSpec:
     third = f.family == "gemma3_text"
     f = f.with_defaults(head_dim=256, sliding_window=4096)
     if third:  # files leave out what equals the class
-        f = f.with_defaults(
-            num_attention_heads=8,
-            num_key_value_heads=4,
-            vocab_size=262208,
-            hidden_size=2304,
-            intermediate_size=9216,
-            num_hidden_layers=26,
-        )
+        f = f.with_defaults(num_attention_heads=8, num_key_value_heads=4, vocab_size=262208)
     layers = [
         (
             kind,

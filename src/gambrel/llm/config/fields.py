@@ -119,7 +119,8 @@ class Fields:
         value = self.raw(*names)
         if value is None:
             return None
-        if not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
+        listed = isinstance(value, Sequence) and not isinstance(value, str)
+        if not listed or not all(isinstance(v, str) for v in value):
             self.refuse(names, value, "a list of names")
         if count is not None and len(value) != count:
             raise CaptureError(

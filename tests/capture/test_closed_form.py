@@ -1,0 +1,164 @@
+"""A config.json of a language model through the front door: no torch, open sizes, precisions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gambrel
+from gambrel.capture.closed_form import is_closed_form, workload_of_config
+from gambrel.errors import CaptureError, GambrelError, InputError, UnknownNameError, WorkloadError
+from tests.llm.models import GEMMA3_27B, LLAMA3_8B, MIXTRAL, PUBLISHED, WHISPER_SMALL
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA3_8B), encoding="utf-8")
+    return file
+
+
+def test_the_same_answer_as_the_zoo(path: Path) -> None:
+    """The zoo's entry was captured from transformers, which splits norms and rotation into ops."""
+    for phase in ("prefill", "decode"):
+        asked: dict[str, Any] = {"phase": phase, "batch_size": 4, "precision": "bf16"}
+        own = gambrel.analyze(str(path), "h100", **asked)
+        zoo = gambrel.analyze("llama-3-8b", "h100", **asked)
+        assert own.total.matrix_flops == zoo.total.matrix_flops
+        assert own.model.parameters == zoo.model.parameters
+        assert own.footprint.weights_bytes == pytest.approx(zoo.footprint.weights_bytes, rel=1e-6)
+        matmuls = [
+            {g.name: g.measures.traffic_bytes for g in a.by_kind if g.name == "matmul"}
+            for a in (own, zoo)
+        ]
+        assert matmuls[0] == matmuls[1]
+
+
+def test_neither_torch_nor_transformers_is_imported(path: Path) -> None:
+    code = (
+        "import sys, gambrel\n"
+        f"gambrel.analyze({str(path)!r}, 'h200', phase='decode', precision='fp8')\n"
+        "print([m for m in ('torch', 'transformers', 'plotly') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_precision_part_by_part(path: Path) -> None:
+    found = gambrel.analyze(str(path), "h200", phase="decode", precision="w4a16,kv=fp8")
+    assert (found.model.precision, found.model.precision_reason) == (
+        "w4a16,kv=fp8",
+        "part by part",
+    )
+    assert found.footprint.kv_cache_bytes == 2048 * 65_536  # one byte a value
+    assert any(
+        s.startswith("precision w4a16,kv=fp8: stored as weights int4") for s in found.assumptions
+    )
+    again = gambrel.analyze(str(path), "h200", phase="decode", precision="bf16")
+    assert again.model.precision == "bf16"
+    assert again.footprint.kv_cache_bytes == 2048 * 131_072
+
+
+def test_a_saved_analysis_keeps_its_precision(path: Path, tmp_path: Path) -> None:
+    found = gambrel.analyze(str(path), "h200", phase="decode", precision="fp8", batch_size=2)
+    file = tmp_path / "out.json"
+    found.save(file)
+    assert gambrel.load(file) == found
+
+
+def test_sizes_stay_open_for_sweeps(path: Path) -> None:
+    table = gambrel.sweep(str(path), "h100", phase="decode", precision="bf16", batch=[1, 16])
+    times = [
+        gambrel.analyze(str(path), "h100", phase="decode", batch_size=b).total.bound_time_s
+        for b in (1, 16)
+    ]
+    assert list(table.bound_time_s) == pytest.approx(times)
+
+
+def test_windows_bound_the_cache_of_one_analysis(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(GEMMA3_27B), encoding="utf-8")
+    found = gambrel.analyze(str(file), "h100", phase="decode", context=8192)
+    # 52 layers keep 1,024 positions, 10 keep all; 16 heads of 128, keys and values, 2 bytes.
+    assert found.footprint.kv_cache_bytes == (52 * 1024 + 10 * 8192) * 16 * 128 * 2 * 2
+    table = gambrel.sweep(str(file), "h100", phase="decode", precision="bf16", context=[1024, 8192])
+    assert table.bound_time_s[1] == pytest.approx(found.total.bound_time_s)
+
+
+def test_encoders_and_decoders() -> None:
+    both = workload_of_config(WHISPER_SMALL, sizes={"batch": 2, "target": 8})
+    assert [s.name for s in both.symbols] == ["batch", "target"]
+    later = workload_of_config(WHISPER_SMALL, phase="decode")
+    assert not any(op.kind == "convolution" for op in later.ops)
+    t5 = workload_of_config(PUBLISHED["T5-base"][0])
+    assert [s.name for s in t5.symbols] == ["batch", "target", "seq"]
+    image = workload_of_config(PUBLISHED["ViT-B/16"][0])
+    assert [s.name for s in image.symbols] == ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("config", "asked", "error", "says"),
+    [
+        (
+            LLAMA3_8B,
+            {"phase": "train"},
+            InputError,
+            "no phase 'train'; it has phases: prefill, dec",
+        ),
+        (PUBLISHED["BERT-base"][0], {"phase": "decode"}, InputError, "it has one forward pass"),
+        (LLAMA3_8B, {"sizes": {"image": 3}}, InputError, "no size 'image'; it has batch, seq"),
+        (
+            LLAMA3_8B,
+            {"phase": "decode", "sizes": {"context": 9000}},
+            WorkloadError,
+            "context=9000: this model takes at least 1 and at most 8192",
+        ),
+        (MIXTRAL, {"precision": "fp9"}, UnknownNameError, "unknown precision 'fp9'"),
+        (MIXTRAL, {"precision": "kv=fp9"}, UnknownNameError, "unknown precision 'fp9'"),
+    ],
+)
+def test_what_a_model_does_not_have(
+    config: dict[str, Any], asked: dict[str, Any], error: type[GambrelError], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        workload_of_config(config, **asked)
+
+
+def test_an_unknown_type_is_refused_without_importing_transformers() -> None:
+    code = (
+        "import sys\n"
+        "from gambrel.capture.closed_form import is_closed_form\n"
+        "from gambrel.errors import GambrelError\n"
+        "try:\n"
+        "    is_closed_form({'model_type': 'lamma'})\n"
+        "except GambrelError as error:\n"
+        "    print(error)\n"
+        "print('transformers' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said, imported = run.stdout.strip().splitlines()
+    assert "'lamma'" in said
+    assert "closed form" in said
+    assert imported == "False"
+
+
+def test_other_types_are_left_to_transformers() -> None:
+    pytest.importorskip("transformers")
+    assert not is_closed_form({"model_type": "swin"})
+    assert not is_closed_form({})
+    assert not is_closed_form([])
+
+
+def test_without_transformers_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        CaptureError, match=r"'swin' has no closed form, and transformers.*huggingf"
+    ):
+        is_closed_form({"model_type": "swin"})
