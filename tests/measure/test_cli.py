@@ -36,6 +36,18 @@ def test_peaks_as_json_is_json_and_nothing_else(measured, survey, capsys):
     assert {row["ceiling"] for row in record["comparison"]} >= {"vector fp32", "DRAM"}
 
 
+def test_peaks_as_a_page(measured, survey, tmp_path, capsys):
+    path = tmp_path / "peaks.html"
+    assert run(["peaks", "--html", str(path), "--compare", "epyc-9755"]) == 0
+    page = path.read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "data:image/svg+xml" in page
+    assert page.count("<tr>") > len(survey.measurements)
+    assert "epyc-9755" in page
+    assert run(["peaks", "--html", "/nowhere/p.html"]) == 2
+    assert "there is no folder /nowhere" in capsys.readouterr().err
+
+
 def test_saved_peaks_are_hardware(measured, tmp_path, capsys):
     path = tmp_path / "lab.toml"
     assert run(["peaks", "--quick", "--save", str(path)]) == 0
@@ -109,6 +121,21 @@ def test_profile_prints_the_table_and_the_whole(measured, target, capsys):
     assert "End to end" in out
     assert "Sum of ops" in out
     assert "measured/bound" in out
+
+
+def test_profile_of_training_by_module(measured, target, capsys):
+    options = ["--train", "--optimizer", "sgd", "--steps", "1", "--by", "module"]
+    assert run(["profile", target, "-d", "a100", *options]) == 0
+    out = capsys.readouterr().out
+    assert "(model)" in out
+    assert "Memory" in out
+    assert run(["profile", target, "--by", "layer"]) == 2
+    assert "give op or module" in capsys.readouterr().err
+
+
+def test_calibrate_takes_a_file_or_measures(capsys):
+    assert run(["calibrate"]) == 2
+    assert "give a FILE of measured kernels, or --measure" in capsys.readouterr().err
 
 
 def test_profile_as_json_and_files(measured, target, tmp_path, capsys):

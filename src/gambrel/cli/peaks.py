@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: gambrel peaks --device cpu\n\n"
     "gambrel peaks --quick --compare epyc-9755\n\n"
+    "gambrel peaks --html peaks.html\n\n"
     "gambrel peaks --device cuda --save lab.toml\n\n"
     "Then: gambrel analyze resnet50 --hardware this"
 )
@@ -41,13 +42,18 @@ def peaks(
     save: Annotated[
         Path | None, typer.Option(help="Write a device file (.toml).", dir_okay=False)
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the measured roofs.", dir_okay=False)
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Measure the ceilings of this machine: FLOP/s per precision, bytes/s per memory level."""
     from gambrel.api import resolve_hardware
+    from gambrel.dtypes import parse_dtype
     from gambrel.measure.peaks import measure_peaks
+    from gambrel.report.registry import replace_file
 
-    _check(save)
+    _check(save, html)
     other = resolve_hardware(compare)[0] if compare else None
     shown = not json_ and sys.stderr.isatty()
     found = measure_peaks(
@@ -67,6 +73,10 @@ def peaks(
 
     record = found.to_device()
     rows = text.compare(record, other) if other else ()
+    if html is not None:
+        made = text.page(found.survey, record, parse_dtype(dtype), rows, other.id if other else "")
+        replace_file(html, made.encode())
+        print(f"wrote {html}", file=sys.stderr)
     if json_:
         write_text(json_text(_plain(found) | ({"comparison": rows} if other else {})))
         return
@@ -75,7 +85,11 @@ def peaks(
         write_text(f"\n{text.render_comparison(rows, other.id)}")
 
 
-def _check(save: Path | None) -> None:
+def _check(save: Path | None, html: Path | None) -> None:
+    from gambrel.report.registry import check_target
+
+    if html is not None:
+        check_target(html)
     if save is None:
         return
     if save.suffix != ".toml":

@@ -47,6 +47,9 @@ class Bench:
         fp64_engine: That the library's fp64 products run on.
         settle_s: Seconds of work before the first measurement of a kind.
         sustained_s: Seconds that a sustained rate lasts.
+        level2_bytes: Capacity of the L2; 0 where unknown.
+        repeated: From a call and a count to one call that does it so often without the host; None
+            where the device has no such thing.
     """
 
     device: str
@@ -56,6 +59,8 @@ class Bench:
     fp64_engine: str = "vector"
     settle_s: float = _SETTLE_S
     sustained_s: float = _SUSTAINED_S
+    level2_bytes: int = 0
+    repeated: Callable[[Callable[[], Any], int], Callable[[], Any]] | None = None
 
 
 def index_of(name: str) -> int:
@@ -118,6 +123,8 @@ def survey(index: int, effort: Mapping[str, int], progress: Progress | None = No
         timed=_timed_by_events(index),
         stream_bytes=min(max(_TIMES_L2 * level2, _LEAST_BYTES), about.total_memory // 8),
         fp64_engine="matrix" if (about.major, about.minor) in _FP64_MATRIX else "vector",
+        level2_bytes=level2,
+        repeated=_repeated_by_graph,
     )
     begun = datetime.now(UTC)
     with torch.cuda.device(index):
@@ -134,7 +141,7 @@ def survey(index: int, effort: Mapping[str, int], progress: Progress | None = No
         versions={k: parts[k] for k in ("gambrel", "torch", "runtime", "driver")},
         settings={k: str(v) for k, v in effort.items()},
         capacities={"DRAM": int(about.total_memory)} | ({"L2": level2} if level2 else {}),
-        unknown=(*unknown, "L2 and shared memory bandwidth: no kernel of gambrel's measures them"),
+        unknown=(*unknown, "shared memory bandwidth: no kernel of gambrel's measures it"),
         notes=(
             "Compute roofs are what torch's matrix products attain, the best of several sizes.",
         ),
@@ -150,7 +157,9 @@ def measure(
     """
     found: list[Measurement] = []
     unknown: list[str] = []
-    tasks = [*_products(bench), *_streams(bench), *_transfers(bench)]
+    tasks = [*_products(bench), *_streams(bench), *_level2(bench), *_transfers(bench)]
+    if not bench.level2_bytes or bench.repeated is None:
+        unknown.append("L2 bandwidth: its size is unknown, or nothing can repeat a kernel in place")
     with _flags_restored():
         for position, task in enumerate(tasks):
             if progress is not None:
@@ -174,6 +183,7 @@ class _Task:
     unit: str
     dtype: str = ""
     tf32: bool = False
+    note: str = ""
 
 
 def _run(bench: Bench, task: _Task, effort: Mapping[str, int]) -> Iterator[Measurement]:
@@ -220,7 +230,7 @@ def _record(
         unit=task.unit,
         threads=0,
         working_set_bytes=None if product else size,
-        note=f"square product of side {size}" if product else "",
+        note=f"square product of side {size}" if product else task.note,
     )
 
 
@@ -310,6 +320,50 @@ def _streams(bench: Bench) -> Iterator[_Task]:
         yield _Task(
             resource="DRAM", mix=mix, sizes=(bench.stream_bytes,), prepare=prepare, unit="B/s"
         )
+
+
+#: Share of the L2 that the repeated kernel works on, and how often it does so in one call.
+_L2_SHARE: Final = 4
+_L2_TIMES: Final = 64
+
+
+def _level2(bench: Bench) -> Iterator[_Task]:
+    """Updates in place of an array that stays in the L2, many in one graph of kernels."""
+    import torch
+
+    repeated = bench.repeated
+    if not bench.level2_bytes or repeated is None:
+        return
+
+    def update(size: int) -> tuple[Callable[[], Any], float]:
+        a = torch.rand(size // 4, device=bench.device)
+        return repeated(lambda: a.neg_(), _L2_TIMES), 2.0 * size * _L2_TIMES
+
+    yield _Task(
+        resource="L2",
+        mix="update",
+        sizes=(bench.level2_bytes // _L2_SHARE, bench.level2_bytes // (2 * _L2_SHARE)),
+        prepare=update,
+        unit="B/s",
+        note="by torch's kernels, one after another: their starts are in it",
+    )
+
+
+def _repeated_by_graph(call: Callable[[], Any], count: int) -> Callable[[], Any]:
+    """One call that runs kernels again and again without the host in between."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()  # what is compiled or allocated at first use must not be recorded
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+    replay: Callable[[], Any] = graph.replay
+    return replay
 
 
 def _transfers(bench: Bench) -> Iterator[_Task]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections import defaultdict
+from typing import Any
 
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
@@ -52,6 +55,21 @@ def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
         kinds={},
         modules=(),
     )
+
+
+def render_image(chart: Chart, suffix: str) -> bytes:
+    """Draws a chart as ``svg`` or ``png``; an SVG has the same bytes on every run."""
+    import matplotlib as mpl
+
+    from gambrel.report.plot_static import STYLE, figure
+
+    facts: dict[str, Any] = {"svg": {"Date": None, "Creator": "gambrel"}}.get(suffix, {})
+    out = io.BytesIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; SVG keeps the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure(chart).savefig(out, format=suffix, metadata=facts, dpi=200)
+    return out.getvalue()
 
 
 def _roofs(device: Device, precision: str) -> tuple[Roof, ...]:

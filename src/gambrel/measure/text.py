@@ -75,31 +75,63 @@ def compare(measured: Device, published: Device) -> tuple[Row, ...]:
 def render_comparison(rows: Sequence[Row], other: str) -> str:
     """The rows as a table, low ones flagged."""
     table = [("ceiling", "measured", other, "ratio", "")]
-    for row in rows:
-        table.append(
-            (
-                row.ceiling,
-                format_si(row.measured, row.unit, 3),
-                format_si(row.published, row.unit, 3),
-                format_percent(row.ratio),
-                "low" if row.low else "",
-            )
-        )
-    return _columns(table)
+    return _columns([*table, *map(_compared, rows)])
+
+
+def _compared(row: Row) -> tuple[str, ...]:
+    return (
+        row.ceiling,
+        format_si(row.measured, row.unit, 3),
+        format_si(row.published, row.unit, 3),
+        format_percent(row.ratio),
+        "low" if row.low else "",
+    )
+
+
+_HEAD = ("", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")
 
 
 def render(survey: Survey) -> str:
     """Every figure of a survey, grouped by what it is of, with what casts doubt on it."""
     lines = [f"{survey.name}, measured {survey.date}", ""]
-    table: list[tuple[str, ...]] = [
-        ("", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")
-    ]
+    table: list[tuple[str, ...]] = [_HEAD]
     table += [_row(m) for m in sorted(survey.measurements, key=_order)]
     lines += [_columns(table), ""]
     lines += _circumstances(survey)
     lines += [f"not measured: {text}." for text in survey.unknown]
     lines += [f"note: {text}" for text in _remarks(survey)]
     return "\n".join(lines)
+
+
+def page(survey: Survey, device: Device, precision: str, rows: Sequence[Row], other: str) -> str:
+    """A survey as a page that opens offline: the roofs, every figure, the doubts.
+
+    Args:
+        survey: What was measured.
+        device: The device that it describes.
+        precision: Number format whose roof is drawn strong.
+        rows: Beside another device's figures; empty without one.
+        other: Id of that device.
+    """
+    from gambrel.measure.roofs import chart_of, render_image
+    from gambrel.report import plain_page as html
+
+    title = f"{survey.name}, measured {survey.date}"
+    svg = render_image(chart_of(device, precision, title), "svg").decode()
+    compared = [_compared(row) for row in rows]
+    return html.page(
+        title,
+        [
+            html.picture(svg, "Measured roofs, by engine, format and memory level"),
+            html.table(
+                "Figures", ("of", *_HEAD[1:]), map(_row, sorted(survey.measurements, key=_order))
+            ),
+            html.table("Beside a datasheet", ("ceiling", "measured", other, "ratio", ""), compared),
+            *map(html.paragraph, _circumstances(survey)),
+            html.listed("Not measured", survey.unknown),
+            html.listed("Notes", _remarks(survey)),
+        ],
+    )
 
 
 def _row(m: Measurement) -> tuple[str, ...]:

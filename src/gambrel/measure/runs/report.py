@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +11,7 @@ import msgspec
 from gambrel._version import __version__
 from gambrel.errors import UnknownNameError
 from gambrel.measure.profile.text import columns, shorten
-from gambrel.measure.roofs import chart_of
+from gambrel.measure.roofs import chart_of, render_image
 from gambrel.measure.runs.load import Run, RunPoint
 from gambrel.measure.runs.pair import Pair, Pairing
 from gambrel.report import plain_page as html
@@ -217,21 +215,6 @@ def render_terminal(pairing: Pairing, options: Options | None = None) -> str:
     from gambrel.report.plot_terminal import draw
 
     return draw(describe(pairing), options or Options())
-
-
-def render_image(chart: Chart, suffix: str) -> bytes:
-    """Draws a chart as ``svg`` or ``png``; an SVG has the same bytes on every run."""
-    import matplotlib as mpl
-
-    from gambrel.report.plot_static import STYLE, figure
-
-    facts: dict[str, Any] = {"svg": {"Date": None, "Creator": "gambrel"}}.get(suffix, {})
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; SVG keeps the text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure(chart).savefig(out, format=suffix, metadata=facts, dpi=200)
-    return out.getvalue()
 
 
 def render_html(pairing: Pairing) -> str:
