@@ -139,11 +139,24 @@ def _from_code(target: str, request: Request) -> Resolved:
 def _from_file(path: Path, request: Request) -> Resolved:
     from gambrel.capture.files.identify import identify
 
+    if _is_pipeline(path):
+        return _read_pipeline(path, request)
     kind = identify(path).value
     reader = _READERS.get(kind)
     if reader is None:
         raise FileFormatError(f"{path}: {kind} files cannot be analyzed yet. {_WAYS_OUT}")
     return reader(path, request)
+
+
+def _is_pipeline(path: Path) -> bool:
+    """A diffusers folder, or the index in it."""
+    return path.name == "model_index.json" or (path / "model_index.json").is_file()
+
+
+def _read_pipeline(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.torch.diffusers import workload_from_folder
+
+    return Resolved(workload=workload_from_folder(path, request.sizes))
 
 
 _WAYS_OUT = (

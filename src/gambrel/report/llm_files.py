@@ -140,7 +140,7 @@ def _bars(axes: Axes, bars: Bars) -> None:
     for place, row in zip(places, bars.rows, strict=True):
         said = " / ".join(formatted(v, bars.unit) for v in row.values)
         axes.annotate(f" {said}", (max(row.values), place), va="center", fontsize=8)
-    axes.set_xlim(0, longest * 1.3)
+    axes.set_xlim(0, longest * 1.4)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     forms = ("full", *("outline" for _ in bars.series[1:]))
