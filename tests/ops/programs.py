@@ -120,6 +120,8 @@ BINARY = {
     "glu": lambda x, y: x * sigmoid(y),
     "swiglu": lambda x, y: silu(x) * y,
     "geglu": lambda x, y: gelu(x) * y,
+    "geglu_tanh": lambda x, y: UNARY["gelu_tanh"](x) * y,
+    "reglu": lambda x, y: most(x, 0.0) * y,
     "pow": lambda x, y: exp2(y * log2(x)),
     "atan2": lambda x, y: atan(x / y),
     "hypot": lambda x, y: sqrt(x * x + y * y),

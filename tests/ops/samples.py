@@ -16,6 +16,7 @@ _CONV = {"batch": 2, "out_channels": 8, "in_channels": 4, "groups": 2, "kernel":
 _CONV |= {"spatial": (7, 6)}
 _LSTM = {"batch": 2, "seq": 5, "input_size": 7, "hidden": 6, "directions": 2, "layers": 3}
 _SCAN = {"batch": 2, "seq": 11, "channels": 6, "state": 4}
+_DELTA = {"batch": 2, "seq": 5, "heads": 4, "key_dim": 3, "value_dim": 6}
 _SSD = {"batch": 2, "seq": 11, "heads": 4, "head_dim": 6, "state": 5, "groups": 2, "chunk": 4}
 _ROWS = {"elements": 192, "rows": 6, "groups": 6, "outputs": 6, "window": 9}
 _EXPERTS = {"rows": 6, "n": 16, "k": 32, "experts": 7, "top_k": 2, "tokens": 3}
@@ -84,6 +85,7 @@ SAMPLES: tuple[OpView, ...] = (
     op("ssd_scan", _SSD, inputs=(X, Y), outputs=(Y,), skip=True),
     op("ssd_scan", _SSD, inputs=(X, Y), outputs=(Y,), causal_pairs="full"),
     op("ssd_scan_backward", _SSD, inputs=(X, Y), outputs=(Y,)),
+    op("delta_scan", _DELTA, inputs=(X, Y), outputs=(Y,)),
     op("recurrent", _LSTM | {"projection": 4}, inputs=(X, W), cell="lstm", bias=True),
     op("recurrent", _LSTM, inputs=(X, W), outputs=(Y,), cell="gru"),
     op("recurrent_backward", _LSTM, inputs=(X, W), outputs=(Y,), cell="lstm", bias=True),

@@ -46,7 +46,7 @@ def grouped_matmul(op: OpView) -> Cost:
     """
     rows, n, k = op.size("rows"), op.size("n"), op.size("k")
     per_result, special = _epilogue(op)
-    vector = rows * n * per_result[0] // per_result[1]
+    vector = rows * n * per_result[0] // per_result[1] if per_result[0] else 0
     if op.attrs.get("weight_gradient") or len(op.inputs) < 2:
         return Cost(work=work(op.operand_dtype(2), matrix=2 * rows * n * k, vector=vector))
     share = touched_share(
@@ -61,7 +61,8 @@ def grouped_matmul(op: OpView) -> Cost:
         op.operand_dtype(2),
         matrix=2 * rows * n * k,
         vector=vector,
-        special=rows * n * special // per_result[1],
+        # A plain zero, not zero times an array: engines with nothing to do are left out.
+        special=rows * n * special // per_result[1] if special else 0,
     )
     held = 1 + int(op.attrs.get("expert_inputs", 1))
     of_experts = rounded(distinct_bytes(op.inputs[1:held]) * share)
