@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gambrel.analysis.advise.figures import Facts, facts_of
+from gambrel.analysis.advise.figures import items_of
 from gambrel.analysis.advise.fleet import Point, point_of
 from gambrel.analysis.advise.limits import Limit
 from gambrel.analysis.advise.verdict import Constraint, Verdict, judge, worst
@@ -85,7 +85,7 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
         reason=f"{decisive.metric}: {decisive.reason}",
         constraints=constraints,
         notes=(
-            *contradictions(limits, facts_of(analysis)),
+            *contradictions(limits, items_of(analysis)),
             *_precision_note(analysis),
             *analysis.assumptions,
         ),
@@ -110,15 +110,20 @@ def missed_by(constraints: Sequence[Constraint]) -> float:
     return max((-(c.headroom if c.headroom is not None else -1.0) for c in missed), default=0.0)
 
 
-def contradictions(limits: Sequence[Limit], facts: Facts) -> tuple[str, ...]:
-    """Limits that ask for less than another one implies, in sentences."""
+def contradictions(limits: Sequence[Limit], items: int) -> tuple[str, ...]:
+    """Limits that ask for less than another one implies, in sentences.
+
+    Args:
+        limits: What is required.
+        items: Of a batch.
+    """
     wanted = {limit.metric: limit.value for limit in limits}
     latency, rate = wanted.get("latency"), wanted.get("throughput")
-    if latency is None or rate is None or rate * latency <= facts.items:
+    if latency is None or rate is None or rate * latency <= items:
         return ()
     return (
-        f"{format_number(rate)} items/s at batch {facts.items} need a batch every "
-        f"{format_si(facts.items / rate, 's')}, less than the {format_si(latency, 's')} of the "
+        f"{format_number(rate)} items/s at batch {items} need a batch every "
+        f"{format_si(items / rate, 's')}, less than the {format_si(latency, 's')} of the "
         "latency limit: raise the batch or the throughput limit decides.",
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.advise.check import judge_point, missed_by
+from gambrel.analysis.advise.check import contradictions, judge_point, missed_by
 from gambrel.analysis.advise.compare import Field, Row, check_metrics, rank, row_of
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.advise.limits import METRICS, Limit
@@ -97,7 +97,7 @@ def select(
         unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
         near=tuple(near),
         failed=tuple(c.row.hardware for c in failed if not _nearly(c)),
-        notes=tuple(notes),
+        notes=(*contradictions(limits, fleet.sizes.get("batch", 1)), *notes),
     )
 
 
