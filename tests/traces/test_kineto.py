@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces import read
 from gambrel.traces.devices import roofs_for
 from gambrel.traces.kineto import join, stream
-from gambrel.traces.kineto.spans import length
+from gambrel.traces.kineto.spans import Covered, length
 from tests.traces.kineto_files import kernel, launch, mm, op, trace
 
 # 2 x 64 x 128 x 32; (64 x 128 + 128 x 32 + 64 x 32) x 2 bytes.
@@ -185,6 +186,35 @@ def test_union_against_counting(pairs):
     spans = [(start, start + size) for start, size in pairs]
     covered = {t for start, end in spans for t in range(start, end)}
     assert length(spans) == len(covered)
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=5), max_size=8),
+    st.integers(1, 6),
+)
+def test_union_block_by_block(blocks, most):
+    """Blocks that follow one another, overlapping into the next, in little memory."""
+    busy = Covered()
+    busy._MOST = most
+    covered = set()
+    for i, block in enumerate(blocks):
+        spans = np.array([(10 * i + a, 10 * i + a + n) for a, n in block], dtype=np.int64)
+        spans = spans.reshape(-1, 2)
+        busy.add(spans[:, 0], spans[:, 1])
+        covered |= {t for a, b in spans.tolist() for t in range(a, b)}
+    # Within a block the order is free; across blocks what lies before the frontier may be lost.
+    assert busy.total() <= len(covered)
+    if sum(map(len, blocks)) <= most:
+        assert busy.total() == len(covered)
+
+
+def test_union_of_many_sorted_intervals():
+    busy = Covered()
+    busy._MOST = 10
+    for i in range(0, 1000, 4):
+        starts = np.arange(i, i + 4) * 5
+        busy.add(starts, starts + 3)
+    assert (busy.total(), busy.first, busy.last) == (3000, 0, 4998)
 
 
 @pytest.mark.torch

@@ -7,8 +7,7 @@ such a file: work is missing unless the user gives it.
 from __future__ import annotations
 
 import sqlite3
-from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,9 @@ import numpy.typing as npt
 
 from gambrel.analysis.samples import Known, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.kineto.spans import covered
-from gambrel.traces.kineto.tree import Nest
+from gambrel.traces.kineto.spans import Covered
+from gambrel.traces.nsys_ranges import AT_ONCE, Ranges
+from gambrel.traces.nsys_ranges import read as read_ranges
 
 FORMAT: Final = "Nsight Systems SQLite"
 MAGIC: Final = b"SQLite format 3\0"
@@ -29,8 +29,6 @@ MAGIC: Final = b"SQLite format 3\0"
 _KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _NS: Final = 1e-9
-#: Rows that are taken from the database at once.
-_AT_ONCE: Final = 16384
 #: Steps of the database's machine after which a query is given up, some minutes.
 _MOST_STEPS: Final = 20_000
 _STEPS_EACH: Final = 1_000_000
@@ -71,9 +69,21 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
     if not {"start", "end"} <= columns:
         raise FileFormatError(f"{path}: the table {_KERNELS} has no times.")
     keys = _key_columns(columns)
-    kernels = _kernels(base, columns, keys)
-    groups = _groups(base, tables, kernels)
-    launches = tuple(_launches(kernels, keys, _names(base, tables), groups))
+    names = _names(base, tables)
+    ranges = read_ranges(base, tables, names) if "correlationId" in columns else None
+    kernels = _kernels(base, columns, keys, ranges)
+    groups = [*ranges.names, ""] if ranges else [""]
+    launches = tuple(
+        _sample(
+            dict(zip(keys, kind, strict=True)),
+            _name_column(keys),
+            names,
+            count,
+            total,
+            groups[group],
+        )
+        for (kind, group), (count, total) in kernels.sums.items()
+    )
     devices = _devices(base, tables)
     return Samples(
         format=FORMAT,
@@ -82,7 +92,7 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
         device_name=devices[0] if len(devices) == 1 else "",
         notes=tuple(f"several devices: {', '.join(devices)}" for _ in devices[1:2]),
         skipped={"kernels without a usable time": kernels.skipped} if kernels.skipped else {},
-        spans=_time_of(base, tables, kernels),
+        spans=_time_of(base, tables, kernels.busy),
     )
 
 
@@ -116,77 +126,78 @@ def _names(base: sqlite3.Connection, tables: dict[str, frozenset[str]]) -> dict[
 
 @dataclass(slots=True)
 class _Kernels:
-    """Kernels by column, and what makes them alike by number.
+    """Kernels added up.
 
     Attributes:
-        start: Nanoseconds.
-        length: Nanoseconds.
-        correlation: Number of the launch.
-        kind: Number of the name, device and shape.
-        kinds: Those values, by number.
+        sums: Number and nanoseconds of kernels, by what makes them alike and their range.
+        busy: When the devices worked.
         skipped: Kernels without a usable time.
     """
 
-    start: array[int] = field(default_factory=lambda: array("q"))
-    length: array[int] = field(default_factory=lambda: array("q"))
-    correlation: array[int] = field(default_factory=lambda: array("q"))
-    kind: array[int] = field(default_factory=lambda: array("i"))
-    kinds: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    sums: dict[tuple[tuple[Any, ...], int], list[int]] = field(default_factory=dict)
+    busy: Covered = field(default_factory=Covered)
     skipped: int = 0
 
 
-def _kernels(base: sqlite3.Connection, columns: frozenset[str], keys: Sequence[str]) -> _Kernels:
-    """Reads the kernels in one pass, some thousand at a time."""
+def _kernels(
+    base: sqlite3.Connection, columns: frozenset[str], keys: Sequence[str], ranges: Ranges | None
+) -> _Kernels:
+    """Reads the kernels in one pass, some thousand at a time, and adds them up."""
     found = _Kernels()
-    kinds = found.kinds
     number = "correlationId" if "correlationId" in columns else "-1"
-    picked = ", ".join(['start, "end" - start', number, *keys])
-    cursor = base.execute(f"SELECT {picked} FROM {_KERNELS}")
-    for rows in iter(lambda: cursor.fetchmany(_AT_ONCE), []):
-        try:
-            block = np.array([row[:3] for row in rows], dtype=np.int64)
-            whole = bool((block[:, 1] >= 0).all())
-        except (TypeError, ValueError, OverflowError):
-            whole = False
-        if not whole:
-            good = [row for row in rows if _usable(row)]
-            found.skipped += len(rows) - len(good)
-            rows = good
-            block = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-        found.start.frombytes(np.ascontiguousarray(block[:, 0]).tobytes())
-        found.length.frombytes(np.ascontiguousarray(block[:, 1]).tobytes())
-        found.correlation.frombytes(np.ascontiguousarray(block[:, 2]).tobytes())
-        alike = [row[3:] for row in rows]
+    cursor = base.execute(
+        f'SELECT start, "end" - start, {", ".join([number, *keys])} FROM {_KERNELS}'
+    )
+    kinds: dict[tuple[Any, ...], int] = {}
+    for rows in iter(lambda: cursor.fetchmany(AT_ONCE), []):
+        good, block = _times(rows)
+        found.skipped += len(rows) - len(good)
+        alike = [row[3:] for row in good]
         for kind in set(alike).difference(kinds):
             kinds[kind] = len(kinds)
-        found.kind.extend([kinds[kind] for kind in alike])
+        numbers = np.array([kinds[kind] for kind in alike], dtype=np.int64)
+        groups = ranges.of(block[:, 2]) if ranges else np.full(len(good), -1, dtype=np.int64)
+        _add(found.sums, list(kinds), numbers, groups, block[:, 1])
+        found.busy.add(block[:, 0], block[:, 0] + block[:, 1])
     return found
 
 
-def _usable(row: tuple[Any, ...]) -> bool:
-    whole = all(isinstance(x, int) and abs(x) < 2**62 for x in row[:3])
+def _times(rows: list[Any]) -> tuple[list[Any], npt.NDArray[np.int64]]:
+    """Rows with a usable time, and their start, length and launch."""
+    try:
+        block = np.array([row[:3] for row in rows], dtype=np.int64)
+        if (block[:, 1] >= 0).all():
+            return rows, block
+    except (TypeError, ValueError, OverflowError):
+        pass
+    good = [row for row in rows if _usable(row)]
+    return good, np.array([row[:3] for row in good], dtype=np.int64).reshape(-1, 3)
+
+
+def _add(
+    sums: dict[tuple[tuple[Any, ...], int], list[int]],
+    kinds: Sequence[tuple[Any, ...]],
+    numbers: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+) -> None:
+    """Adds up the kernels of one block, by kind and range."""
+    width = int(groups.max(initial=-1)) + 2
+    both, inverse, counts = np.unique(
+        numbers * width + groups + 1, return_inverse=True, return_counts=True
+    )
+    totals = np.zeros(len(both), dtype=np.int64)
+    np.add.at(totals, inverse.ravel(), lengths)
+    for key, count, total in zip(both.tolist(), counts.tolist(), totals.tolist(), strict=True):
+        kind, group = divmod(key, width)
+        entry = sums.setdefault((kinds[kind], group - 1), [0, 0])
+        entry[0] += count
+        entry[1] += total
+
+
+def _usable(row: Sequence[Any]) -> bool:
+    whole = all(isinstance(x, int) and abs(x) < 2**61 for x in row[:3])
     return whole and row[1] >= 0
-
-
-def _launches(
-    kernels: _Kernels, keys: Sequence[str], names: dict[int, str], groups: _Groups | None
-) -> Iterator[Sample]:
-    """Kernels of one name, shape, device and NVTX range added up, in the order of their start."""
-    kinds = list(kernels.kinds)
-    of_kind = np.frombuffer(kernels.kind, dtype=np.int32)
-    lengths = np.frombuffer(kernels.length, dtype=np.int64)
-    combined = of_kind.astype(np.int64)
-    if groups is not None:
-        combined = combined * (len(groups.names) + 1) + groups.numbers + 1
-    alike, inverse, counts = np.unique(combined, return_inverse=True, return_counts=True)
-    # Exact to the nanosecond below 2**53 ns, some months.
-    totals = np.bincount(inverse.ravel(), weights=lengths, minlength=len(alike))
-    span = 1 if groups is None else len(groups.names) + 1
-    for both, count, total in zip(alike.tolist(), counts.tolist(), totals.tolist(), strict=True):
-        kind, group = divmod(both, span)
-        label = groups.names[group - 1] if groups is not None and group else ""
-        key = dict(zip(keys, kinds[kind], strict=True))
-        yield _sample(key, _name_column(keys), names, count, total, label)
 
 
 def _sample(
@@ -218,87 +229,6 @@ def _shape(key: dict[str, Any], what: str) -> str:
     return f"({', '.join(str(s) for s in sides)})" if None not in sides else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """The NVTX range of each kernel.
-
-    Attributes:
-        names: Of ranges.
-        numbers: Of the range, by kernel; -1 where there is none.
-    """
-
-    names: list[str]
-    numbers: npt.NDArray[np.int64]
-
-
-def _groups(
-    base: sqlite3.Connection, tables: dict[str, frozenset[str]], kernels: _Kernels
-) -> _Groups | None:
-    """The innermost NVTX range around the call that launched each kernel."""
-    runtime, marks = "CUPTI_ACTIVITY_KIND_RUNTIME", tables.get("NVTX_EVENTS", frozenset())
-    needed = {"correlationId", "start", "globalTid"} <= tables.get(runtime, frozenset())
-    if not needed or not {"start", "end", "globalTid"} <= marks:
-        return None
-    threads: dict[Any, int] = {}
-    labels: dict[str, int] = {}
-    ranges = [
-        (threads.setdefault(thread, len(threads)), start, end, labels.setdefault(name, len(labels)))
-        for name, thread, start, end in _ranges(base, marks)
-    ]
-    if not ranges:
-        return None
-    table = np.array(ranges, dtype=np.int64)
-    nest = Nest(table[:, 0], table[:, 1], table[:, 2])
-    found = _by_launch(base, runtime, threads, nest, kernels)
-    return _Groups(list(labels), np.append(table[:, 3], -1)[found])
-
-
-def _by_launch(
-    base: sqlite3.Connection, runtime: str, threads: dict[Any, int], nest: Nest, kernels: _Kernels
-) -> npt.NDArray[np.int64]:
-    """The range of each kernel, -1 where there is none."""
-    wanted = np.frombuffer(kernels.correlation, dtype=np.int64)
-    order = np.argsort(wanted, kind="stable")
-    ordered = wanted[order]
-    found = np.full(len(wanted), -1, dtype=np.int64)
-    cursor = base.execute(f"SELECT correlationId, start, globalTid FROM {runtime}")
-    for rows in iter(lambda: cursor.fetchmany(_AT_ONCE), []):
-        try:
-            table = np.array([row[:2] for row in rows], dtype=np.int64)
-        except (TypeError, ValueError, OverflowError):
-            rows = [row for row in rows if _usable((*row[:2], 0)) or _usable((row[0], 0, row[1]))]
-            table = np.array([row[:2] for row in rows], dtype=np.int64).reshape(-1, 2)
-        first = np.searchsorted(ordered, table[:, 0], side="left")
-        last = np.searchsorted(ordered, table[:, 0], side="right")
-        keys = np.array([threads.get(row[2], -1) for row in rows], dtype=np.int64)
-        good = np.flatnonzero((last > first) & (keys >= 0))
-        inside = nest.around(keys[good], table[good, 1])
-        found[order[first[good]]] = inside
-        # One launch of a graph starts many kernels.
-        for i in np.flatnonzero(last[good] - first[good] > 1).tolist():
-            found[order[first[good[i]] : last[good[i]]]] = inside[i]
-    return found
-
-
-def _ranges(
-    base: sqlite3.Connection, columns: frozenset[str]
-) -> Iterator[tuple[str, Any, int, int]]:
-    """Name, thread, start and end of the NVTX ranges."""
-    texts = [c for c in ("text", "textId") if c in columns]
-    if not texts:
-        return
-    names = _names(base, {"StringIds": frozenset()}) if "textId" in columns else {}
-    for start, end, thread, *found in base.execute(
-        f'SELECT start, "end", globalTid, {", ".join(texts)} FROM NVTX_EVENTS '
-        'WHERE "end" IS NOT NULL'
-    ):
-        text = next((t for t in found if t is not None), None)
-        label = names.get(text, str(text)) if isinstance(text, int) else str(text or "")
-        whole = isinstance(start, int) and isinstance(end, int)
-        if label and whole and -(2**62) < start <= end < 2**62:
-            yield label, thread, start, end
-
-
 def _devices(base: sqlite3.Connection, tables: dict[str, frozenset[str]]) -> list[str]:
     if "name" not in tables.get("TARGET_INFO_GPU", frozenset()):
         return []
@@ -307,21 +237,16 @@ def _devices(base: sqlite3.Connection, tables: dict[str, frozenset[str]]) -> lis
 
 
 def _time_of(
-    base: sqlite3.Connection, tables: dict[str, frozenset[str]], kernels: _Kernels
+    base: sqlite3.Connection, tables: dict[str, frozenset[str]], busy: Covered
 ) -> dict[str, float]:
     """Seconds busy and idle, overlaps counted once; all devices together."""
-    starts, lengths = array("q", kernels.start), array("q", kernels.length)
     for table in _COPIES:
         if {"start", "end"} <= tables.get(table, frozenset()):
-            for row in base.execute(f'SELECT start, "end" - start, 0 FROM {table}'):
-                if _usable(row):
-                    starts.append(row[0])
-                    lengths.append(row[1])
-    if not starts:
+            cursor = base.execute(f'SELECT start, "end" - start, 0 FROM {table}')
+            for rows in iter(lambda c=cursor: c.fetchmany(AT_ONCE), []):  # type: ignore[misc]
+                _, block = _times(rows)
+                busy.add(block[:, 0], block[:, 0] + block[:, 1])
+    if busy.first is None:
         return {}
-    begin = np.frombuffer(starts, dtype=np.int64)
-    first = int(begin.min())
-    starts_ns = (begin - first).astype(np.float64)
-    end = starts_ns + np.frombuffer(lengths, dtype=np.int64).astype(np.float64)
-    busy = covered(starts_ns, end)
-    return {"busy": busy * _NS, "idle": (float(end.max()) - busy) * _NS}
+    spent = busy.total()
+    return {"busy": spent * _NS, "idle": (busy.last - busy.first - spent) * _NS}
