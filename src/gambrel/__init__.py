@@ -49,6 +49,7 @@ _HOMES = {
     "select": "gambrel.advising",
     "serve_plan": "gambrel.serving",
     "sweep": "gambrel.api",
+    "train_plan": "gambrel.serving",
     "read": "gambrel.traces",
     "what_if": "gambrel.advising",
 }
@@ -93,6 +94,7 @@ __all__ = [
     "select",
     "serve_plan",
     "sweep",
+    "train_plan",
     "what_if",
 ]
 
@@ -116,7 +118,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
-    from gambrel.serving import serve_plan
+    from gambrel.serving import serve_plan, train_plan
     from gambrel.traces import read
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload

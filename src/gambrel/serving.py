@@ -1,4 +1,4 @@
-"""The public function that plans a deployment: parses a question and calls one function."""
+"""The public functions that plan many devices: serving, and a training step."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.spec import ModelSpec
     from gambrel.llm.topology import Topology
+    from gambrel.llm.training import TrainingStep
 
 
 def serve_plan(
@@ -119,6 +120,74 @@ def serve_plan(
         topology=_topology(topology),
         shardings=_shardings(sharding),
         top=top,
+    )
+
+
+def train_plan(
+    model: Any,
+    hardware: Hardware,
+    *,
+    seq: str | int,
+    sequences: int = 1,
+    microbatches: int = 1,
+    tensor: int = 1,
+    pipeline: int = 1,
+    data: int = 1,
+    context: int = 1,
+    expert: int = 1,
+    zero: int = 0,
+    recompute: str = "none",
+    overlap: float = 0.0,
+    precision: str | None = None,
+    topology: str | PathLike[str] | Topology | None = None,
+    framework: str = "any",
+) -> TrainingStep:
+    """Predicts a training step of a language model: time, MFU, tokens per second, memory.
+
+    Args:
+        model: As for `serve_plan`.
+        hardware: One device.
+        seq: Tokens of a sequence; ``"8k"`` is 8,192.
+        sequences: Of one microbatch on one data-parallel device.
+        microbatches: Passes before an update.
+        tensor: Devices that share every layer.
+        pipeline: Stages of layers.
+        data: Replicas that average their gradients.
+        context: Devices that share a sequence.
+        expert: Groups that divide the experts, within ``tensor``.
+        zero: 0 to 3: nothing, optimizer states, gradients, parameters divided among replicas.
+        recompute: ``"none"`` or ``"full"``: what is computed again instead of kept.
+        overlap: Share of the exchange of gradients hidden behind backward; an assumption.
+        precision: Number formats of weights and activations; None is bf16.
+        topology: A TOML file or a named node; None: the usual node of the device.
+        framework: Whose kernels run.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.llm.known import spec_of
+    from gambrel.llm.precision import Precisions
+    from gambrel.llm.sharding import Sharding
+    from gambrel.llm.training import TrainingPlan, train
+
+    plan = TrainingPlan(
+        sequences=sequences,
+        seq=tokens(seq, "seq"),
+        microbatches=microbatches,
+        sharding=Sharding(
+            tensor=tensor, pipeline=pipeline, data=data, context=context, expert=expert
+        ),
+        zero=zero,
+        recompute=recompute,
+        overlap=overlap,
+    )
+    return train(
+        spec_of(model),
+        resolve_hardware(hardware)[0],
+        plan,
+        precisions=None if precision is None else Precisions.parse(precision),
+        topology=_topology(topology),
+        framework=framework,
     )
 
 

@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "compare",
     "select": "select",
     "serve-plan": "serve_plan",
+    "train-plan": "train_plan",
     "what-if": "what_if",
     "ask": "ask",
     "chat": "chat",

@@ -139,6 +139,11 @@ BACKWARD_FUNCTIONS: Final[Mapping[str, Counts]] = {
     "logsigmoid": (2, 1),  # g / (1 + exp(x))
     # s = sigmoid(b): 3; da = g * s: 1; db = da * (1 - s) * a: 3.
     "glu": (7, 1),
+    # f(a) * b: da is the gradient of f with g * b for g; db = g * f(a), with f(a) one product more.
+    "swiglu": (11, 1),
+    "geglu": (12, 2),
+    "geglu_tanh": (20, 1),
+    "reglu": (5, 0),  # a > 0 ? g * b : 0, and g * max(a, 0)
     "lstm_cell": (23, 1),
     "gru_cell": (18, 0),
 }

@@ -1,0 +1,151 @@
+"""Training steps: FLOPs and bytes by hand, what the stages divide, bubbles."""
+
+from __future__ import annotations
+
+import pytest
+
+import gambrel
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.device.lookup import find
+from gambrel.errors import InputError
+from gambrel.llm.backward import with_backward
+from gambrel.llm.build import build
+from gambrel.llm.known import spec_of
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.step import prefill
+from gambrel.llm.training import TrainingPlan, train
+from gambrel.ops import Conventions
+
+H100 = find("h100").device
+LLAMA = spec_of("llama-3.1-8b")
+
+
+def trained(**changes):
+    return train(LLAMA, H100, TrainingPlan(**({"sequences": 1, "seq": 8192} | changes)))
+
+
+def matrix_flops(workload, phase=None):
+    found = Evaluator(workload, {}, {}, Conventions()).costs()
+    return sum(
+        op.repeat * n
+        for op, _, cost in found
+        if phase is None or op.phase == phase
+        for (engine, _), n in cost.work.items()
+        if engine.value == "matrix"
+    )
+
+
+def test_backward_has_twice_the_products_and_attention_five_for_two():
+    step = prefill(1, 512)
+    step = type(step)(groups=step.groups, outputs=512)
+    forward = build(LLAMA, step, "bf16")
+    both = with_backward(forward)
+    # Attention: 32 layers, 32 heads, 512 * 513 / 2 pairs, two products of 128: 2 * 2 * 128 each.
+    attention = 32 * 32 * (512 * 513 // 2) * 4 * 128
+    products = matrix_flops(forward) - attention
+    assert matrix_flops(both, "backward") == 2 * products + attention * 5 // 2
+
+
+def test_nothing_is_left_without_a_formula():
+    for name in ("llama-3.1-8b", "qwen3-30b-a3b"):
+        found = train(spec_of(name), H100, TrainingPlan(sequences=1, seq=512))
+        assert found.passes.unmodelled == {}
+        assert found.end.unmodelled == {}
+
+
+def test_recomputing_runs_the_layers_once_more():
+    kept, again = trained(), trained(recompute="full")
+    # Forward 1, backward 2 and a half; the layers' forward again, the head's not.
+    assert again.hfu * again.step_s > kept.hfu * kept.step_s
+    assert again.mfu * again.step_s == pytest.approx(kept.mfu * kept.step_s)
+    assert again.memory.activations_bytes < kept.memory.activations_bytes / 4
+
+
+def test_model_flops_of_a_token_by_hand():
+    # Products: 6 FLOP for each of 8,030,261,248 - 525,336,576 (the look-up) - 266,240 (norms)
+    # parameters; attention 3 * 32 layers * 32 heads * 4 * 128 * 8193 / 2 keys.
+    products = 6 * (8_030_261_248 - 525_336_576 - 266_240)
+    attention = 3 * 32 * 32 * 4 * 128 * 8193 / 2
+    assert trained().model_flops == pytest.approx(products + attention)
+
+
+@pytest.mark.parametrize(
+    ("zero", "divided"), [(0, (1, 1, 1)), (1, (1, 1, 8)), (2, (1, 8, 8)), (3, (8, 8, 8))]
+)
+def test_stages_divide_states_gradients_parameters(zero, divided):
+    m = trained(zero=zero, sharding=Sharding(data=8)).memory
+    n = 8_030_261_248
+    assert m.parameters_bytes == 2 * n / divided[0]
+    assert m.gradients_bytes == 2 * n / divided[1]
+    assert m.optimizer_bytes == 12 * n / divided[2]
+
+
+def test_traffic_of_gradients_by_hand():
+    # All-reduce over eight behind a reducing switch: N (1 + 1/8) of 2 bytes a parameter; stage 3:
+    # 7/8 of it for the gradients and twice for the parameters.
+    n = 2 * 8_030_261_248
+    whole = trained(sharding=Sharding(data=8)).end.total.link_bytes
+    assert whole == pytest.approx(n * 9 / 8)
+    divided = trained(zero=3, sharding=Sharding(data=8)).end.total.link_bytes
+    assert divided == pytest.approx(3 * n * 7 / 8)
+
+
+def test_bubbles():
+    plan = TrainingPlan(sequences=1, seq=2048, microbatches=8, sharding=Sharding(pipeline=4))
+    assert plan.bubble == 3 / 11
+    alone = TrainingPlan(sequences=1, seq=2048, microbatches=8)
+    assert alone.bubble == 0
+    short = train(LLAMA, H100, plan)
+    long = train(
+        LLAMA,
+        H100,
+        TrainingPlan(sequences=1, seq=2048, microbatches=64, sharding=Sharding(pipeline=4)),
+    )
+    assert long.mfu > short.mfu
+
+
+def test_hidden_exchange_is_a_stated_assumption():
+    plain = trained(sharding=Sharding(data=8))
+    hidden = trained(sharding=Sharding(data=8), overlap=1.0)
+    assert plain.step_s - hidden.step_s == pytest.approx(plain.exchange_s)
+    assert hidden.exchange_s == 0
+    assert any("0% of the exchange" in text for text in plain.assumptions)
+
+
+def test_no_device_is_faster_than_its_peak():
+    for layout in (Sharding(), Sharding(tensor=8), Sharding(tensor=2, data=4)):
+        found = trained(sharding=layout)
+        assert 0 < found.mfu <= found.hfu < 1
+        assert found.bound_step_s < found.step_s
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sequences": 0}, "sequences=0"),
+        ({"zero": 4}, "stages are 0 to 3"),
+        ({"recompute": "some"}, "use none or full"),
+        ({"overlap": 2}, "a share from 0 to 1"),
+        ({"sharding": Sharding(tensor=3)}, "3 does not divide the 32 attention heads"),
+    ],
+)
+def test_what_is_wrong_is_said(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        trained(**changes)
+
+
+def test_layers_without_known_gradients_are_refused():
+    config = {
+        "model_type": "mamba2", "hidden_size": 256, "num_hidden_layers": 2, "num_heads": 8,
+        "head_dim": 64, "state_size": 64, "n_groups": 1, "conv_kernel": 4, "vocab_size": 1000,
+        "expand": 2, "chunk_size": 64,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"gradients of .* are not known"):
+        train(spec_of(config), H100, TrainingPlan(sequences=1, seq=128))
+
+
+def test_the_public_function():
+    found = gambrel.train_plan(
+        "llama-3.1-8b", "h100", seq="8k", tensor=2, data=4, zero=1, recompute="full"
+    )
+    assert found.tokens_per_s_per_device > 1000
