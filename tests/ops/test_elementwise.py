@@ -92,10 +92,17 @@ def test_gradients_by_hand():
     assert table["native_dropout"] == (2, 0)
     # s 3 and one evaluation; da = g * s; db = da * (1 - s) * a
     assert table["glu"] == (3 + 1 + 3, 1)
+    # f(a) * b: g * b, the gradient of f with that for g; f(a) from what is known, g * f(a)
+    assert table["swiglu"] == (1 + 8 + 1 + 1, 1)
+    assert table["geglu"] == (1 + 9 + 1 + 1, 2)
+    assert table["geglu_tanh"] == (1 + 17 + 1 + 1, 1)
+    # g * b, a comparison and a selection; max(a, 0) and g times it
+    assert table["reglu"] == (1 + 2 + 1 + 1, 0)
 
 
 def test_every_gradient_is_tested():
-    others = {"threshold", "prelu", "native_dropout", "glu"} | CELLS
+    gates = {"glu", "swiglu", "geglu", "geglu_tanh", "reglu"}
+    others = {"threshold", "prelu", "native_dropout"} | gates | CELLS
     assert set(elementwise.BACKWARD_FUNCTIONS) == GRADIENTS.keys() | others
 
 
