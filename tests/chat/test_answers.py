@@ -65,7 +65,7 @@ def _own_folder(tmp_path, monkeypatch):
 def test_the_command_gives_every_figure_again(question, capfd):
     reply = Session(options=HERE_ALONE).ask(question)
     assert reply.answers, reply.problem
-    for found in reply.answers:
+    for found in (a.completed() for a in reply.answers):
         known, said = [], ""
         for command in found.command_lines:
             words = shlex.split(command)
@@ -98,7 +98,7 @@ def test_json_is_that_of_the_command(question, capfd):
 
 
 def sentence(question):
-    return " ".join(a.sentence for a in Session().ask(question).answers)
+    return " ".join(a.completed().sentence for a in Session().ask(question).answers)
 
 
 def test_first_question_of_the_contract():

@@ -18,9 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:prompt_toolk
 
 
 def talk(text):
-    shown = []
-    converse(Session(), Options(), stdin=io.StringIO(text), write=shown.append)
-    return shown
+    """What is shown for each line."""
+    session, told = Session(), []
+    for line in text.splitlines(keepends=True):
+        shown = []
+        converse(session, Options(), stdin=io.StringIO(line), write=shown.append)
+        told += ["\n".join(shown)] if shown else []
+    return told
 
 
 def test_a_pipe_is_answered_line_by_line():
@@ -32,7 +36,11 @@ def test_a_pipe_is_answered_line_by_line():
 
 @pytest.mark.parametrize("word", ["/quit", "quit", "exit", "/exit", "QUIT"])
 def test_quit_ends(word):
-    assert len(talk(f"help\n{word}\nhelp\n")) == 1
+    shown = []
+    lines = io.StringIO(f"explain mfu\n{word}\nexplain tdp\n")
+    converse(Session(), Options(), stdin=lines, write=shown.append)
+    assert "Model FLOPs" in "".join(shown)
+    assert "Thermal" not in "".join(shown)
 
 
 def test_commands():
@@ -62,7 +70,14 @@ def test_an_interrupted_turn_does_not_end_the_conversation():
         def ask(self, question):
             raise KeyboardInterrupt
 
-    assert turn(Impatient(), "x", Options()) == "interrupted\n"
+    assert list(turn(Impatient(), "x", Options())) == ["interrupted\n"]
+
+
+def test_the_answer_is_shown_before_what_takes_longer():
+    parts = list(turn(Session(), "is resnet50 memory bound on an l4", Options()))
+    assert "memory-bound" in parts[0]
+    assert not any("Recommendations" in part for part in parts[:2])
+    assert "Recommendations" in parts[2]
 
 
 def test_completion_has_names_and_commands():

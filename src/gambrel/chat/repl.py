@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from gambrel.chat.session import Reply, render
+from gambrel.chat.session import Reply, rendered
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
@@ -55,22 +55,25 @@ def converse(
             continue
         if word.lower() in {"/quit", "/exit", "/q", "quit", "exit", "bye"}:
             return
-        show(turn(session, word, options))
+        for part in turn(session, word, options):
+            show(part)
 
 
-def turn(session: Asked, line: str, options: Options) -> str:
-    """The text that answers one line."""
+def turn(session: Asked, line: str, options: Options) -> Iterator[str]:
+    """The texts that answer one line, each as soon as it is known."""
     if line.startswith("/"):
         if line == "/new":
             session.previous = None
-            return "What was said before is forgotten.\n"
+            yield "What was said before is forgotten.\n"
+            return
         if line.split()[0] not in _SPELLED:
-            return f"unknown command {line!r}; there are {', '.join(COMMANDS)}.\n"
+            yield f"unknown command {line!r}; there are {', '.join(COMMANDS)}.\n"
+            return
         line = _SPELLED[line.split()[0]]
     try:
-        return render(session.ask(line), options)
+        yield from rendered(session.ask(line), options)
     except KeyboardInterrupt:
-        return "interrupted\n"
+        yield "interrupted\n"
 
 
 def _piped(source: TextIO) -> Iterator[str]:

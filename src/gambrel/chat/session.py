@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -92,6 +92,11 @@ def frames_of(frame: Frame) -> tuple[Frame, ...]:
 
 def render(reply: Reply, options: Options) -> str:
     """The reply for a terminal: the answer first, the report, then how to get it again."""
+    return "\n".join(rendered(reply, options))
+
+
+def rendered(reply: Reply, options: Options) -> Iterator[str]:
+    """The parts of `render`, each as soon as it is known; an empty line belongs between them."""
     from gambrel.report.layout import line, listed, show
 
     if reply.problem:
@@ -101,27 +106,39 @@ def render(reply: Reply, options: Options) -> str:
         ]
         if not reply.candidates and len(reply.problem) < 80:
             blocks.append([line((CAN, "dim"))])
-        return show(blocks, options)
-    parts = [show([[line((reply.told, "bold"))]], options)] if reply.told else []
-    parts += [_answered(found, reply, options) for found in reply.answers]
-    said = show([listed("How I read it", reply.notes)], options) if reply.notes else ""
-    return "\n".join(part for part in (*parts, said) if part)
+        yield show(blocks, options)
+        return
+    if reply.told:
+        yield show([[line((reply.told, "bold"))]], options)
+    for found in reply.answers:
+        yield from _answered(found, reply, options)
+    if reply.notes:
+        yield show([listed("How I read it", reply.notes)], options)
 
 
-def _answered(found: Answer, reply: Reply, options: Options) -> str:
+def _answered(found: Answer, reply: Reply, options: Options) -> Iterator[str]:
     """One answer: in words unless a language model said it, the report, the command."""
-    from gambrel.report.layout import line, listed, show
+    from gambrel.report.layout import listed, show
     from gambrel.report.text import clean
 
+    yield from _said("" if reply.told else found.sentence, found.body, options)
+    if found.later is not None:
+        more = found.later()
+        yield from _said("" if reply.told else more.sentence, more.body, options)
     notes = [n for n in found.notes if n not in reply.notes]
-    parts = (
-        "" if reply.told else show([[line((found.sentence, "bold"))]], options),
-        found.body,
-        show([listed("Notes", notes)], options) if notes else "",
-        # Not wrapped, so that it can be copied.
-        "\n".join(f"Again: {clean(command)}" for command in found.command_lines),
-    )
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part.strip())
+    if notes:
+        yield show([listed("Notes", notes)], options)
+    # Not wrapped, so that it can be copied.
+    yield "".join(f"Again: {clean(command)}\n" for command in found.command_lines)
+
+
+def _said(sentence: str, body: str, options: Options) -> Iterator[str]:
+    from gambrel.report.layout import line, show
+
+    if sentence:
+        yield show([[line((sentence, "bold"))]], options)
+    if body.strip():
+        yield body.rstrip("\n") + "\n"
 
 
 def to_data(reply: Reply) -> dict[str, object]:
@@ -138,7 +155,7 @@ def to_data(reply: Reply) -> dict[str, object]:
             "result": json.loads(found.data()) if found.data else None,
         }
 
-    told = [one(found) for found in reply.answers]
+    told = [one(found.completed()) for found in reply.answers]
     head = {"type": "gambrel/answer", "schema_version": 1, "question": reply.question}
     tail: dict[str, object] = {"notes": list(reply.notes)}
     if reply.told:

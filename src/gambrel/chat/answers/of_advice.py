@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.chat.answers.base import Answer
+from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
@@ -69,14 +69,13 @@ def _helped(base: Answer, found: Check, options: Options) -> Answer:
     timed = {"latency", "throughput"} & {c.metric for c in found.constraints}
     if found.verdict.value != "MARGINAL" or not timed:
         return base
-    more = advised(replace(base.frame, intent="recommend", limits=()), options)
-    return replace(
-        base,
-        sentence=f"{base.sentence} {_room(found, more)}",
-        body=f"{base.body.rstrip()}\n\n{more.body}",
-        also=(more.command,),
-        extra=more.extra,
-    )
+    asked = replace(base.frame, intent="recommend", limits=())
+
+    def later() -> More:
+        more = advised(asked, options)
+        return More(body=more.body, sentence=_room(found, more), extra=more.extra)
+
+    return replace(base, also=(command_of(asked),), later=later)
 
 
 def _room(found: Check, more: Answer) -> str:

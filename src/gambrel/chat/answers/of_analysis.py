@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
-from gambrel.chat.answers.base import Answer
+from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
@@ -27,13 +28,7 @@ def answer(frame: Frame, options: Options) -> Answer:
         return advised(frame, options)
     analyses = _analyses(frame)
     body = "\n".join(_BODIES.get(frame.intent, _lines)(a, frame, options) for a in analyses)
-    extra: dict[str, Any] = {}
-    if frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0]):
-        from gambrel.report.advice import render_advice
-
-        advice = _advice(analyses[0])
-        body = f"{body}\n{render_advice(advice, replace(options, top=TOP))}"
-        extra = {"advice": msgspec.to_builtins(advice)}
+    improvable = frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0])
     return Answer(
         frame=frame,
         sentence=" ".join(_premise(a, frame) + _SENTENCES[frame.intent](a) for a in analyses),
@@ -41,7 +36,18 @@ def answer(frame: Frame, options: Options) -> Answer:
         command=command_of(frame),
         data=lambda: _json(analyses),
         notes=_notes(analyses),
-        extra=extra,
+        later=partial(_more, analyses[0], options) if improvable else None,
+    )
+
+
+def _more(a: Analysis, options: Options) -> More:
+    """The recommendations: many analyses more."""
+    from gambrel.report.advice import render_advice
+
+    found = _advice(a)
+    return More(
+        body=render_advice(found, replace(options, top=TOP)),
+        extra={"advice": msgspec.to_builtins(found)},
     )
 
 

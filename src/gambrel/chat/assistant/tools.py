@@ -114,7 +114,7 @@ def call(
     missing = [need for need in INTENTS[intent].needs if not getattr(frame, need)]
     if missing:
         raise InputError(f"{name} needs {', '.join(missing)}.")
-    found = answer(frame, options)
+    found = answer(frame, options).completed()
     return found, {"command": found.command_line, "result": _short(_result(found))}
 
 
