@@ -60,6 +60,10 @@ def profile(
     compare: Annotated[
         bool, typer.Option("--compare", help="Measured beside expected and bound times.")
     ] = False,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(help="Fit expected times to this profile and store them under a name."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page: chart, modules, ops.", dir_okay=False)
     ] = None,
@@ -78,11 +82,7 @@ def profile(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         analyzer.profile(device, warmup=warmup, steps=steps, train=train, optimizer=optimizer)
-    if html is not None:
-        _write(html, analyzer.to_html())
-    if save is not None:
-        analyzer.save(save)
-        print(f"wrote {save}", file=sys.stderr)
+    _keep(analyzer, html, save, calibrate)
     if json_:
         write_text(analyzer.to_json())
         return
@@ -98,6 +98,16 @@ def profile(
         write_text("\n" + compared.text(top))
     for note in (*notes, *dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)):
         write_text(f"note: {note}")
+
+
+def _keep(analyzer: Any, html: Path | None, save: Path | None, calibrate: str | None) -> None:
+    if html is not None:
+        _write(html, analyzer.to_html())
+    if save is not None:
+        analyzer.save(save)
+        print(f"wrote {save}", file=sys.stderr)
+    if calibrate is not None:
+        print(f"wrote {analyzer.calibrate(calibrate)}", file=sys.stderr)
 
 
 def _analyzer(

@@ -136,3 +136,23 @@ def test_a_profile_gives_rows_too():
     assert [r[3] for r in rows] == [p.time_s for p in ra.results]
     with pytest.raises(InputError, match="only the profile of an eager forward pass"):
         rows_of_profile(ra.analysis.workload, ra.results[:1], ra.analysis.hardware)
+
+
+def test_a_profile_calibrates_later_analyses(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "folder", lambda: tmp_path)
+    net = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4))).eval()
+    device = from_peaks(1e15, 1e15, name="box")
+    ra = gambrel.RooflineAnalyzer(net, torch.randn(2, 8), device)
+    with pytest.raises(InputError, match="nothing was profiled yet"):
+        ra.calibrate()
+    ra.profile("cpu", warmup=1, steps=3)
+    path = ra.calibrate("mine")
+    assert path == tmp_path / "machines" / "mine.json"
+    found = gambrel.analyze(net, device, torch.randn(2, 8)).expected_time_s
+    assert "measured on this machine" in found.reason
+    times = [p.time_s for p in ra.results]
+    # Four equal ops: each is expected between the fastest and the slowest that was seen.
+    assert 4 * min(times) * 0.6 <= found.value <= 4 * max(times) * 1.7
+    ra.profile("cpu", warmup=0, steps=1, train=True)
+    with pytest.raises(InputError, match="only the profile of an eager forward pass"):
+        ra.calibrate()

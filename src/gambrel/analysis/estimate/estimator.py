@@ -71,7 +71,9 @@ class Estimator:
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._known: dict[tuple[Any, ...], Estimate | None] = {}
         names = {roofs.device.id, roofs.device.name}
-        self._probed = {p.key: p for p in self._calibration.probed if p.device in names}
+        own = [p for p in self._calibration.probed if p.device in names]
+        # Of several measurements of a class the one with most points counts.
+        self._probed = {p.key: p for p in sorted(own, key=lambda p: p.points)}
 
     def estimate(
         self, view: OpView, cost: Cost, bound_time_s: float | None, count: int = 1

@@ -75,7 +75,8 @@ class RooflineAnalyzer:
         Args:
             model: A ``torch.nn.Module``.
             sample: A tensor, a tuple of positional arguments, or a mapping of keyword ones.
-            peaks: Measured peaks, a `Device` or its name; None measures this machine when needed.
+            peaks: Measured peaks, a `Device`, its name or file; None measures this machine when
+                needed.
             kwargs: More keyword arguments.
             clock: Seconds.
 
@@ -204,6 +205,30 @@ class RooflineAnalyzer:
         print(compared.text(top))
         return compared
 
+    def calibrate(self, name: str = "profile") -> Path:
+        """Fits expected times to this profile; every analysis of this device uses them then.
+
+        Classes of ops with at least four rows are fitted; those with fewer stay as they were. Only
+        an eager forward pass can calibrate.
+
+        Args:
+            name: To store under; replaces what had it.
+
+        Returns:
+            Where they are stored.
+
+        Raises:
+            InputError: Nothing was profiled yet, or training steps or kernels of a compiler were.
+        """
+        from gambrel.analysis.estimate.store import save_probed
+        from gambrel.measure.calibrate import fit_rows, rows_of_profile
+
+        analysis = self._done()[0]
+        if analysis.workload is None or analysis.model.training or analysis.stack != "eager":
+            raise InputError("only the profile of an eager forward pass can calibrate.")
+        rows = rows_of_profile(analysis.workload, self.results, analysis.hardware)
+        return save_probed(name, fit_rows(analysis.hardware, rows, "a profile"))
+
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
         from gambrel.measure.profile.chart import plot
@@ -295,9 +320,9 @@ class RooflineAnalyzer:
         if isinstance(self._peaks, Device):
             return self._peaks
         if isinstance(self._peaks, str):
-            from gambrel.device.lookup import find
+            from gambrel.api import resolve_hardware
 
-            return find(self._peaks).device
+            return resolve_hardware(self._peaks)[0]
         if self._peaks is None:
             from gambrel.measure.peaks import measure_peaks
 
