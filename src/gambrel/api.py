@@ -70,7 +70,7 @@ def analyze(
         stack: How ops become kernels: ``"eager"`` (one each), ``"compiled"`` (element-wise chains
             and reductions fuse), ``"epilogue"`` (and run inside matmuls and convolutions) or
             ``"ideal"`` (one kernel for all).
-        framework: Whose kernels the expected time describes: ``"any"`` (an average), ``"vllm"``,
+        framework: Whose kernels the expected time describes: ``"any"`` (not known), ``"vllm"``,
             ``"sglang"`` or ``"trtllm"``.
         warm: For the traffic of memory levels: the caches hold what an earlier run of the same
             model left; otherwise they are empty at the start.

@@ -43,8 +43,8 @@ class Settings:
         conventions: How to count where the field disagrees.
         stack: How ops become kernels: ``eager``, ``compiled``, ``epilogue`` or ``ideal``; see
             `gambrel.analysis.fusion`.
-        framework: Whose kernels run, for the expected time: ``any`` (an average over
-            frameworks), ``vllm``, ``sglang`` or ``trtllm``.
+        framework: Whose kernels run, for the expected time: ``any`` (not
+            known), ``vllm``, ``sglang`` or ``trtllm``.
         calibration: Constants of the expected time; None for those that come with gambrel.
         warm: The caches hold what an earlier run of the same model left; else they are empty.
     """

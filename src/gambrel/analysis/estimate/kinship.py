@@ -62,7 +62,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         spread = self.high[index] / self.low[index]
         if self.confidence != "high" or spread <= WIDE[index]:
             return self.confidence, self.reason
-        return "medium", f"{self.reason}, which differ by a factor of {spread:.1f}"
+        return "medium", f"{self.reason}; measured times differ by a factor of {spread:.1f}"
 
 
 def kin_of(device: Device, calibration: Calibration) -> Kin | None:
@@ -138,10 +138,10 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
-    if s.framework == "any" and s.describes != "any":
-        name += " (no framework was named; the range covers others)"
     confidence = s.confidence or "high"
     reason = f"{s.points:,} kernels of {name} measured on this device"
+    if s.framework == "any" and s.describes != "any":
+        reason += "; no framework was named, so that the range covers others"
     if not s.points:
         reason = f"three constants fitted to kernels of {name} on this device"
     if s.form == "stream":
