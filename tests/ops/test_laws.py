@@ -131,6 +131,7 @@ def test_matrix_work_is_only_on_multiply_accumulate_kinds():
         "selective_scan_backward",
         "ssd_scan",
         "ssd_scan_backward",
+        "delta_scan",
         "recurrent",
         "recurrent_backward",
         "linalg",
