@@ -43,6 +43,7 @@ _HOMES = {
     "check": "gambrel.advising",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.advising",
+    "kv_cache": "gambrel.serving",
     "load": "gambrel.api",
     "load_model": "gambrel.api",
     "measure_peaks": "gambrel.measure.peaks",
@@ -87,6 +88,7 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "kv_cache",
     "load",
     "load_model",
     "measure_peaks",
@@ -118,7 +120,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
-    from gambrel.serving import serve_plan, train_plan
+    from gambrel.serving import kv_cache, serve_plan, train_plan
     from gambrel.traces import read
     from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload

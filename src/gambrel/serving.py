@@ -1,4 +1,4 @@
-"""The public functions that plan many devices: serving, and a training step."""
+"""The public functions that plan: serving, a training step, the key/value cache."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gambrel.units import parse_quantity
 
 if TYPE_CHECKING:
     from gambrel.device.model import Device
+    from gambrel.llm.cache_plan import CachePlan
     from gambrel.llm.precision import Precisions
     from gambrel.llm.serving.question import Speculation
     from gambrel.llm.serving.records import Plan
@@ -189,6 +190,71 @@ def train_plan(
         topology=_topology(topology),
         framework=framework,
     )
+
+
+def kv_cache(
+    model: Any,
+    *,
+    context: str | int = 8192,
+    batch: int = 1,
+    hardware: Hardware | None = None,
+    precision: str | None = None,
+    page: int = 16,
+    windowed: str = "full",
+    utilization: float = 0.9,
+) -> CachePlan:
+    """Counts the key/value cache of a language model, and the batch and context that fit.
+
+    Args:
+        model: A name, a ``config.json``, its folder or content, a ``.gguf`` file, or a
+            `gambrel.llm.spec.ModelSpec`.
+        context: Tokens of each sequence; ``"8k"`` is 8,192.
+        batch: Sequences.
+        hardware: A device, as for `gambrel.analyze`; without one nothing is said of what fits.
+        precision: For example ``"fp8"`` or ``"bf16,kv=fp8"``; None is the checkpoint's own.
+        page: Tokens of a page.
+        windowed: ``"full"``: windowed layers reserve pages for the whole context, as engines with
+            one page table do; ``"window"``: only those that the window touches.
+        utilization: Share of the device's memory that the engine may use.
+
+    Returns:
+        Bytes needed and reserved by kind of layer, and what fits.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.capture.gguf import BASE, gguf_spec
+    from gambrel.llm.cache_plan import plan_cache
+    from gambrel.llm.known import spec_of
+    from gambrel.llm.kv import Policy
+    from gambrel.llm.precision import Precisions
+
+    weights: float | None = None
+    if str(model).lower().endswith(".gguf"):
+        spec, header = gguf_spec(str(model))
+        weights, chosen = float(header.nbytes), Precisions.parse(precision or BASE, BASE)
+    else:
+        spec = spec_of(model)
+        own = spec.quantization.precision if spec.quantization else spec.dtype
+        chosen = Precisions.parse(precision or own, spec.dtype)
+    device = None if hardware is None else resolve_hardware(hardware)[0]
+    return plan_cache(
+        spec,
+        chosen,
+        batch=batch,
+        context=tokens(context, "context"),
+        policy=Policy(page=page, windowed=windowed),  # type: ignore[arg-type]  # it checks
+        device=device.id if device else "",
+        capacity_bytes=_capacity(device),
+        utilization=utilization,
+        weights_bytes=weights,
+    )
+
+
+def _capacity(device: Device | None) -> int | None:
+    from gambrel.analysis.bounding import roofs_of
+
+    return None if device is None else roofs_of(device).capacity_bytes
 
 
 def tokens(value: str | int, name: str) -> int:

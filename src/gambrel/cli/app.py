@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "compare",
     "select": "select",
     "serve-plan": "serve_plan",
+    "kv-cache": "kv_cache",
     "train-plan": "train_plan",
     "what-if": "what_if",
     "ask": "ask",
