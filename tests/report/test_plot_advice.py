@@ -8,7 +8,7 @@ import gambrel
 from gambrel.advising import what_if_sides
 from gambrel.cli import run
 from gambrel.errors import InputError
-from gambrel.report import plot_compare, plot_whatif
+from gambrel.report import plot_advice, plot_compare, plot_whatif
 
 
 def test_an_arrow_an_op_and_one_for_the_whole():
@@ -68,3 +68,63 @@ def test_pages_are_written_whole_or_not_at_all(tmp_path, capsys):
     assert run([*what_if, "--html", str(moved)]) == 0
     assert "whole model after" in moved.read_text()
     assert run([*what_if, "--html", str(tmp_path / "none" / "x.html")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("html", b"<html")],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare yolov8n --hardware l4,t4,h100 --metric latency,power",
+        "select yolov8n --hardware l4,t4,h100,hailo-8 --latency 33ms --power 100W",
+        "what-if resnet18 --hardware a100 --change precision=int8",
+    ],
+)
+def test_every_format_of_every_chart(command, suffix, start, tmp_path, capsys):
+    path = tmp_path / f"chart.{suffix}"
+    assert run([*command.split(), "--output", str(path), "--json"]) == 0
+    assert start in path.read_bytes()[:100]
+    assert capsys.readouterr().err == f"wrote {path}\n"
+
+
+def test_the_static_front_names_what_no_other_beats(tmp_path):
+    path = tmp_path / "front.svg"
+    command = "compare yolov8n --hardware l4,t4,h100,hailo-8 --metric throughput,price"
+    prices = "--price l4=2500 --price t4=900 --price h100=25000 --price hailo-8=70"
+    assert run([*command.split(), *prices.split(), "-o", str(path)]) == 0
+    text = path.read_text()
+    assert "throughput against price" in text
+    assert ">t4<" in text
+    assert ">l4<" in text
+    assert "hailo-8" not in text  # nothing is known of its throughput
+
+
+def test_static_arrows_start_where_ops_were():
+    sides = what_if_sides("resnet18", "a100", ["precision=int8", "hardware=h200"])
+    chart = plot_advice._moved(*sides)
+    before, after, _ = sides
+    whole = chart.moves[0]
+    assert whole.start[0] == pytest.approx(before.arithmetic_intensity)
+    assert whole.end[1] == pytest.approx(after.flops / after.bound_time_s)
+    used = {roof.peak_flop_per_s for roof in chart.roofs if roof.used}
+    assert {312e12, 1979e12} <= {round(v, -12) for v in used}
+    assert chart.y_range[0] <= min(m.start[1] for m in chart.moves)
+
+
+def test_static_charts_are_the_same_bytes_each_time():
+    found = gambrel.compare("yolov8n", ["l4", "t4"], metric=["latency", "power"])
+    draw = plot_advice.draw_comparison(found)
+    assert draw("svg") == draw("svg")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("chart.gif", "is written as .html"), ("none/chart.svg", "no folder")]
+)
+def test_what_cannot_be_written_is_said_first(name, message, tmp_path, capsys):
+    command = "compare yolov8n --hardware l4,t4 --metric latency,power"
+    assert run([*command.split(), "-o", str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err

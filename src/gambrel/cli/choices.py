@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gambrel.cli.parse import parse_sizes
 from gambrel.errors import InputError
+
+if TYPE_CHECKING:
+    from gambrel.report.plot_advice import Draw
 
 MODEL_HELP = "A name (gambrel models list), a file, file.py:function or package.module:Class."
 
@@ -43,6 +46,13 @@ Price = Annotated[
 ]
 
 Html = Annotated[Path | None, typer.Option(help="Write an interactive chart.", dir_okay=False)]
+
+Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output", "-o", help="Write a chart: .html .svg .png .pdf; repeatable.", dir_okay=False
+    ),
+]
 
 Latency = Annotated[
     str | None, typer.Option(help="At most, for the whole batch, e.g. 33ms.", show_default=False)
@@ -92,6 +102,27 @@ def prices_of(texts: Sequence[str] | None) -> dict[str, str]:
             raise InputError(f"--price {text!r}: write DEVICE=NUMBER, e.g. --price l4=2500.")
         prices[name.strip()] = value.strip()
     return prices
+
+
+def charts_of(html: Path | None, output: Sequence[Path] | None) -> list[Path]:
+    """The charts that were asked for; refuses, before any work, what could not be written."""
+    from gambrel.report.plot_advice import check_chart
+
+    paths = [*([html] if html else []), *(output or [])]
+    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
+        raise InputError(f"--html {html}: name a .html file, or use --output.")
+    for path in paths:
+        check_chart(path)
+    return paths
+
+
+def write_charts(paths: Sequence[Path], draw: Draw) -> None:
+    """Writes each chart, complete or not at all, and says so on stderr."""
+    from gambrel.report.plot_advice import write_chart
+
+    for path in paths:
+        write_chart(path, draw)
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def check_page(path: Path | None) -> None:

@@ -18,7 +18,7 @@ gambrel compare yolov8n --hardware jetson-orin-nano,jetson-orin-agx,coral-edge-t
 
 gambrel compare resnet50,vit-b-16 --hardware a100,h100 --precision fp16,int8 --batch 1,32
 
-gambrel compare yolov8n --hardware all --metric latency,power --html pareto.html
+gambrel compare yolov8n --hardware all --metric latency,power --html pareto.html -o pareto.svg
 
 gambrel compare resnet50 --hardware l4,t4 --price l4=2500 --price t4=900 --metric throughput,price
 """  # noqa: E501 a command on one line can be copied
@@ -59,11 +59,12 @@ def compare(
     asked: Asked,
     json_: choices.Json = False,
     html: choices.Html = None,
+    output: choices.Output = None,
 ) -> None:
     """Compare every model on every device, best first; what is unknown stays unknown."""
     from gambrel.advising import compare as compare_all
 
-    choices.check_page(html)
+    charts = choices.charts_of(html, output)
     found = compare_all(
         choices.names_of(models),
         choices.devices_of(hardware),
@@ -73,11 +74,10 @@ def compare(
         prices=choices.prices_of(price),
         **asked.arguments,
     )
-    page = None
-    if html is not None:
-        from gambrel.report.plot_compare import render_html
+    if charts:
+        from gambrel.report.plot_advice import draw_comparison
 
-        page = render_html(found)
+        choices.write_charts(charts, draw_comparison(found))
     if json_:
         from gambrel.report.compare import to_json
 
@@ -87,5 +87,3 @@ def compare(
         from gambrel.report.compare import render
 
         write_text(render(found, terminal_options(sys.stdout)))
-    if html is not None and page is not None:
-        choices.write_page(html, page)

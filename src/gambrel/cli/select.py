@@ -54,10 +54,13 @@ def select(
     asked: Asked,
     top: Annotated[int, typer.Option(help="Devices shown in each group; 0 all.", min=0)] = 10,
     json_: choices.Json = False,
+    html: choices.Html = None,
+    output: choices.Output = None,
 ) -> None:
     """Rank the devices that meet all limits; near misses and unknowns stand apart."""
     from gambrel.advising import select as select_device
 
+    charts = choices.charts_of(html, output)
     found = select_device(
         model,
         choices.devices_of(hardware),
@@ -73,6 +76,10 @@ def select(
         batch_size=batch,
         **asked.arguments,
     )
+    if charts:
+        from gambrel.report.plot_advice import draw_selection
+
+        choices.write_charts(charts, draw_selection(found))
     if json_:
         from gambrel.report.select import to_json
 

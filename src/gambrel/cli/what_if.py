@@ -39,11 +39,12 @@ def what_if(
     top: Annotated[int, typer.Option(help="Ops shown; 0 all.", min=0)] = 10,
     json_: choices.Json = False,
     html: choices.Html = None,
+    output: choices.Output = None,
 ) -> None:
     """Apply changes, analyze again, and show what they change per op and in total."""
     from gambrel.advising import what_if_sides
 
-    choices.check_page(html)
+    charts = choices.charts_of(html, output)
     before, after, found = what_if_sides(
         model,
         hardware,
@@ -52,6 +53,10 @@ def what_if(
         precision=precision,
         **asked.arguments,
     )
+    if charts:
+        from gambrel.report.plot_advice import draw_whatif
+
+        choices.write_charts(charts, draw_whatif(before, after, found))
     if json_:
         from gambrel.report.whatif import to_json
 
@@ -61,7 +66,3 @@ def what_if(
         from gambrel.report.whatif import render
 
         write_text(render(found, terminal_options(sys.stdout, top=top)))
-    if html is not None:
-        from gambrel.report.plot_whatif import render_html
-
-        choices.write_page(html, render_html(before, after, found))

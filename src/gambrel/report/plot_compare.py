@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.advise.compare import Comparison, Row, mark_pareto
@@ -18,7 +19,22 @@ if TYPE_CHECKING:
 
 _FRONT, _OTHER = "#d55e00", "#0072b2"
 #: More names than this would hide each other: only the front is named then.
-_NAMED = 15
+NAMED = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a chart of a comparison shows.
+
+    Attributes:
+        x: Metric of the horizontal axis.
+        y: Metric of the vertical axis.
+        rows: Those with both figures; marked where no other is better in both.
+    """
+
+    x: str
+    y: str
+    rows: tuple[Row, ...]
 
 
 def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
@@ -36,17 +52,11 @@ def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    y = y or found.metrics[0]
-    x = x or next((m for m in found.metrics if m != y), "")
-    if not x:
-        raise InputError("a chart needs two metrics, e.g. --metric latency,power.")
-    rows = [r for r in found.rows if r.fits is not False and _known(r, x) and _known(r, y)]
-    if not rows:
-        raise InputError(f"no row has both {x} and {y}: there is nothing to draw.")
-    rows = mark_pareto(rows, (x, y))
-    front = sorted((r for r in rows if r.pareto), key=lambda r: _value(r.figures[x]))
+    chosen = shown(found, x, y)
+    x, y, rows = chosen.x, chosen.y, chosen.rows
+    front = sorted((r for r in rows if r.pareto), key=lambda r: value(r.figures[x]))
     others = [r for r in rows if not r.pareto]
-    few = len(rows) <= _NAMED
+    few = len(rows) <= NAMED
     return go.Figure(
         data=[
             _trace(others, x, y, "others", "markers+text" if few else "markers", _OTHER),
@@ -61,24 +71,41 @@ def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
     )
 
 
+def shown(found: Comparison, x: str = "", y: str = "") -> Shown:
+    """The rows that a chart shows; arguments and errors as for `plot`."""
+    y = y or found.metrics[0]
+    x = x or next((m for m in found.metrics if m != y), "")
+    if not x:
+        raise InputError("a chart needs two metrics, e.g. --metric latency,power.")
+    rows = [r for r in found.rows if r.fits is not False and _known(r, x) and _known(r, y)]
+    if not rows:
+        raise InputError(f"no row has both {x} and {y}: there is nothing to draw.")
+    return Shown(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))))
+
+
 def render_html(found: Comparison) -> str:
     """The figure as a page that needs no network."""
     return str(plot(found).to_html(include_plotlyjs=True, full_html=True))
 
 
-def _axis(metric: str) -> dict[str, Any]:
+def axis_title(metric: str) -> str:
+    """For example ``"latency, s (less is better)"``."""
     unit = METRICS[metric].unit
     better = "more" if METRICS[metric].more_is_better else "less"
-    text = f"{metric}{f', {unit}' if unit else ''} ({better} is better)"
-    return {"title": {"text": text}, "type": "log", "exponentformat": "SI"}
+    return f"{metric}{f', {unit}' if unit else ''} ({better} is better)"
 
 
-def _value(figure: Figure) -> float:
+def _axis(metric: str) -> dict[str, Any]:
+    return {"title": {"text": axis_title(metric)}, "type": "log", "exponentformat": "SI"}
+
+
+def value(figure: Figure) -> float:
+    """The expected figure, else what it is at most (or, where more is better, at least)."""
     return figure.value if figure.value is not None else figure.worst or 0.0
 
 
 def _known(row: Row, metric: str) -> bool:
-    return _value(row.figures[metric]) > 0
+    return value(row.figures[metric]) > 0
 
 
 def _trace(rows: Sequence[Row], x: str, y: str, name: str, mode: str, color: str) -> dict[str, Any]:
@@ -87,8 +114,8 @@ def _trace(rows: Sequence[Row], x: str, y: str, name: str, mode: str, color: str
         "type": "scatter",
         "mode": mode,
         "name": name,
-        "x": [_value(r.figures[x]) for r in rows],
-        "y": [_value(r.figures[y]) for r in rows],
+        "x": [value(r.figures[x]) for r in rows],
+        "y": [value(r.figures[y]) for r in rows],
         "text": [html.escape(clean(r.hardware)) for r in rows],
         "textposition": "top center",
         "hovertext": [_hover(r, (y, x)) for r in rows],

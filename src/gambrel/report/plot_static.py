@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
@@ -60,17 +60,17 @@ STYLE: Final[Any] = {
 
 def render_svg(analysis: Analysis, options: Options | None = None) -> str:
     """Returns the chart as SVG text, the same bytes on every run."""
-    return _save(analysis, options, "svg", {"Date": None, "Creator": "gambrel"}).decode()
+    return _save(analysis, options, "svg").decode()
 
 
 def render_png(analysis: Analysis, options: Options | None = None) -> bytes:
     """Returns the chart as PNG at 200 dots per inch."""
-    return _save(analysis, options, "png", {"Software": "gambrel"})
+    return _save(analysis, options, "png")
 
 
 def render_pdf(analysis: Analysis, options: Options | None = None) -> bytes:
     """Returns the chart as PDF with embedded TrueType fonts."""
-    return _save(analysis, options, "pdf", {"CreationDate": None, "Creator": "gambrel"})
+    return _save(analysis, options, "pdf")
 
 
 def figure(chart: Chart) -> Figure:
@@ -95,18 +95,34 @@ def figure(chart: Chart) -> Figure:
     return result
 
 
-def _save(
-    analysis: Analysis, options: Options | None, suffix: str, metadata: dict[str, Any]
-) -> bytes:
-    import matplotlib as mpl
-
+def _save(analysis: Analysis, options: Options | None, suffix: str) -> bytes:
     options = options or Options()
     chart = describe(analysis, options.title, levels=options.levels)
+    return save(lambda: figure(chart), suffix)
+
+
+#: Without what changes from run to run.
+_METADATA: Final[dict[str, dict[str, Any]]] = {
+    "svg": {"Date": None, "Creator": "gambrel"},
+    "png": {"Software": "gambrel"},
+    "pdf": {"CreationDate": None, "Creator": "gambrel"},
+}
+
+
+def save(draw: Callable[[], Figure], suffix: str) -> bytes:
+    """A figure as the bytes of a file, the same on every run.
+
+    Args:
+        draw: Makes the figure; called with the style of all static charts.
+        suffix: ``svg``, ``png`` or ``pdf``.
+    """
+    import matplotlib as mpl
+
     out = io.BytesIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
+        draw().savefig(out, format=suffix, metadata=_METADATA[suffix], dpi=200)
     return out.getvalue()
 
 

@@ -37,7 +37,7 @@ def plot(before: Analysis, after: Analysis, found: WhatIf) -> go.Figure:
     kept = [trace for trace in roofs.data if trace.mode == "lines"]
     if _roofs(before) != _roofs(after):
         kept += [t for t in plot_roofline(after, heading).data if t.mode == "lines"]
-    moved = [d for d in found.ops if _at(d.before) and _at(d.after)][:_ARROWS]
+    moved = [d for d in found.ops if at(d.before) and at(d.after)][:_ARROWS]
     whole = Difference(name="whole model", before=found.before.total, after=found.after.total)
     figure = go.Figure(data=kept, layout=roofs.layout)
     figure.add_traces([*_dots(moved), *_ends(whole)])
@@ -58,7 +58,7 @@ def _roofs(analysis: Analysis) -> tuple[Any, ...]:
     return (analysis.hardware.id, analysis.sparsity)
 
 
-def _at(side: Side | None) -> tuple[float, float] | None:
+def at(side: Side | None) -> tuple[float, float] | None:
     """Intensity and rate; None for what has no place on a logarithmic chart."""
     if side is None or not side.arithmetic_intensity or not side.bound_time_s:
         return None
@@ -84,13 +84,13 @@ def _ends(whole: Difference) -> list[dict[str, Any]]:
 def _trace(
     sides: list[tuple[str, Side]], name: str, color: str, diameter: float, symbol: str = "circle"
 ) -> dict[str, Any]:
-    placed = [(op, side, at) for op, side in sides if (at := _at(side))]
+    placed = [(op, side, place) for op, side in sides if (place := at(side))]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": [at[0] for _, _, at in placed],
-        "y": [at[1] for _, _, at in placed],
+        "x": [place[0] for _, _, place in placed],
+        "y": [place[1] for _, _, place in placed],
         "text": [_hover(op, side) for op, side, _ in placed],
         "hoverinfo": "text",
         "marker": {"size": diameter, "color": color, "symbol": symbol},
@@ -109,7 +109,7 @@ def _hover(name: str, side: Side) -> str:
 
 
 def _arrow(figure: Any, moved: Difference, color: str) -> None:
-    start, end = _at(moved.before), _at(moved.after)
+    start, end = at(moved.before), at(moved.after)
     if start is None or end is None or start == end:
         return
     # Annotations of a logarithmic axis take the logarithm as coordinate.

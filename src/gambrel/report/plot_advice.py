@@ -1,0 +1,179 @@
+"""Charts of comparisons, selections and what-ifs as files: HTML, SVG, PNG and PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gambrel.analysis.advise.compare import Comparison, Row
+from gambrel.analysis.advise.limits import METRICS
+from gambrel.analysis.advise.select import Selection
+from gambrel.analysis.advise.whatif import WhatIf
+from gambrel.analysis.result import Analysis
+from gambrel.errors import InputError
+from gambrel.report import plot_compare, plot_whatif
+from gambrel.report.chart import Chart, Move, describe
+from gambrel.report.plot_static import figure, save
+from gambrel.report.text import clean
+from gambrel.units import format_si
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STATIC: Final = ("svg", "png", "pdf")
+_FRONT, _OTHER = "#d55e00", "#0072b2"
+#: A chart without two limited metrics shows these.
+_AXES: Final = ("latency", "power")
+#: Ops that get an arrow: those whose time changes most.
+_ARROWS: Final = 40
+
+#: From the suffix of a file to its content.
+Draw = Callable[[str], bytes]
+
+
+def check_chart(path: Path) -> None:
+    """Refuses, before any work, a file that no chart can be written to.
+
+    Raises:
+        InputError: Its suffix or its folder.
+    """
+    from gambrel.report.registry import check_target
+
+    if _suffix(path) not in ("html", *_STATIC):
+        raise InputError(f"{path}: a chart is written as .html, .svg, .png or .pdf.")
+    check_target(path)
+
+
+def write_chart(path: Path, draw: Draw) -> None:
+    """Writes a chart, complete or not at all."""
+    from gambrel.report.registry import replace_file
+
+    replace_file(path, draw(_suffix(path)))
+
+
+def draw_comparison(found: Comparison) -> Draw:
+    """The first two metrics against each other, and the rows that no other beats.
+
+    Raises:
+        InputError: When drawn: fewer than two metrics, or no row with both.
+    """
+
+    def draw(suffix: str) -> bytes:
+        if suffix == "html":
+            return plot_compare.render_html(found).encode()
+        return save(lambda: _front(found), suffix)
+
+    return draw
+
+
+def draw_selection(found: Selection) -> Draw:
+    """As for a comparison, of the devices that meet the limits or nearly do, or are unknown."""
+    limited = [limit.metric for limit in found.limits]
+    metrics = tuple(dict.fromkeys((*limited, found.sort, *_AXES)))[:2]
+    rows = [c.row for group in (found.meets, found.unknown, found.near) for c in group]
+    return draw_comparison(Comparison(metrics=metrics, rows=tuple(rows)))
+
+
+def draw_whatif(before: Analysis, after: Analysis, found: WhatIf) -> Draw:
+    """Both sides on one roofline, with an arrow from where each op is to where it would be."""
+
+    def draw(suffix: str) -> bytes:
+        if suffix == "html":
+            return plot_whatif.render_html(before, after, found).encode()
+        return save(lambda: figure(_moved(before, after, found)), suffix)
+
+    return draw
+
+
+def _suffix(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
+
+
+def _moved(before: Analysis, after: Analysis, found: WhatIf) -> Chart:
+    """The chart of the second side, with where its dots come from and the roofs of both."""
+    heading = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
+    first, chart = describe(before), describe(after, heading)
+    # Of the first device only the roofs that were held against: all of both would hide each other.
+    roofs = [roof for roof in first.roofs if roof.used]
+    slopes = [roof for roof in first.memory_roofs if roof.used]
+    whole = (found.before.total, found.after.total)
+    sides = [whole, *((d.before, d.after) for d in found.ops[:_ARROWS])]
+    moves = tuple(
+        Move(start=start, end=end, bound=(then.bound or "memory"))
+        for was, then in sides
+        if then is not None
+        and (start := plot_whatif.at(was)) is not None
+        and (end := plot_whatif.at(then)) is not None
+        and start != end
+    )
+    return msgspec.structs.replace(
+        chart,
+        moves=moves,
+        roofs=tuple(dict.fromkeys((*chart.roofs, *roofs))),
+        memory_roofs=tuple(dict.fromkeys((*chart.memory_roofs, *slopes))),
+        x_range=_around(first.x_range, chart.x_range),
+        y_range=_around(first.y_range, chart.y_range),
+    )
+
+
+def _around(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _front(found: Comparison) -> Figure:
+    from matplotlib.figure import Figure
+
+    shown = plot_compare.shown(found)
+    result = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = result.add_subplot()
+    front = sorted(
+        (r for r in shown.rows if r.pareto), key=lambda r: plot_compare.value(r.figures[shown.x])
+    )
+    others = [r for r in shown.rows if not r.pareto]
+    _rows(axes, others, shown, _OTHER, "others")
+    _rows(axes, front, shown, _FRONT, "Pareto front")
+    axes.plot(*_places(front, shown), color=_FRONT, linewidth=0.9, zorder=2)
+    for row in front if len(shown.rows) > plot_compare.NAMED else shown.rows:
+        (x,), (y,) = _places([row], shown)
+        name = clean(row.hardware)
+        axes.annotate(name, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=6)
+    _scales(axes, shown)
+    axes.legend(loc="best", fontsize=7, frameon=False)
+    return result
+
+
+def _places(rows: Sequence[Row], shown: plot_compare.Shown) -> tuple[list[float], list[float]]:
+    xs = [plot_compare.value(r.figures[shown.x]) for r in rows]
+    return xs, [plot_compare.value(r.figures[shown.y]) for r in rows]
+
+
+def _rows(
+    axes: Axes, rows: Sequence[Row], shown: plot_compare.Shown, color: str, label: str
+) -> None:
+    """A dot a row; hollow where a figure is only a limit."""
+    exact = [all(r.figures[m].value is not None for m in (shown.x, shown.y)) for r in rows]
+    filled: Any = [color if known else "none" for known in exact]
+    axes.scatter(
+        *_places(rows, shown), s=22, facecolors=filled, edgecolors=color, linewidths=0.9, zorder=3
+    )
+    axes.scatter([], [], s=22, color=color, label=label)
+
+
+def _scales(axes: Axes, shown: plot_compare.Shown) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis, metric in ((axes.xaxis, shown.x), (axes.yaxis, shown.y)):
+        unit = METRICS[metric].unit
+        plain = "" if "/" in unit or unit in {"", "byte"} else unit
+        axis.set_major_formatter(FuncFormatter(lambda v, _, u=plain: format_si(v, u)))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_label_text(plot_compare.axis_title(metric))
+    axes.set_title(f"{shown.y} against {shown.x}", fontsize=9, loc="left", fontweight="bold")
+    axes.grid(True, which="major", color="#e4e4e4", linewidth=0.6)
+    axes.set_axisbelow(True)
