@@ -271,3 +271,25 @@ def test_a_folder_or_a_file_is_a_model(tmp_path):
         assert planned(given, max_devices=1).best[0].point.tpot_s == named.tpot_s
     with pytest.raises(UnknownNameError, match="closest: llama"):
         planned("llama-4.1-8b")
+
+
+def test_models_that_are_no_decoders_are_refused():
+    t5 = {
+        "model_type": "t5", "d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12,
+        "num_heads": 12, "vocab_size": 32128,
+    }  # fmt: skip
+    with pytest.raises(InputError, match="serving plans are for decoders"):
+        planned(t5, input=512, output=64)
+
+
+def test_state_spaces_keep_one_state_a_sequence():
+    mamba = {
+        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "num_heads": 80,
+        "head_dim": 64, "state_size": 128, "n_groups": 1, "conv_kernel": 4, "vocab_size": 50288,
+        "expand": 2, "chunk_size": 256,
+    }  # fmt: skip
+    short, long = (
+        planned(mamba, input=n, output=256, precision="bf16", max_devices=1).points[0].memory
+        for n in ("1k", "16k")
+    )
+    assert short.sequence_bytes == long.sequence_bytes > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
+from gambrel.workload import Workload
 
 #: Choices that are looked at in full.
 BEST: Final = 5
@@ -65,13 +66,14 @@ def plan(
     promise, engine, prices = promise or Promise(), engine or Engine(), dict(prices or {})
     _check(spec, devices, requests, max_devices, prices)
     setups: list[Setup] = []
+    built: dict[Any, Workload] = {}
     refused: list[Refusal] = []
     for device in devices:
         node = topology_for(device, topology)
         for layout in shardings or candidates(spec, max_devices):
             check(layout, spec, max_devices)
             for formats in precisions:
-                found = _setup(spec, device, node, layout, formats, engine)
+                found = _setup(spec, device, node, layout, formats, engine, built)
                 (setups if isinstance(found, Setup) else refused).append(found)  # type: ignore[arg-type]
     layouts = [evaluate(setup, requests, promise, max_devices) for setup in setups]
     refused += [x.refusal for x in layouts if x.refusal is not None]
@@ -123,8 +125,13 @@ def _check(
     if prices and set(prices) != {d.id for d in devices}:
         missing = ", ".join(sorted({d.id for d in devices} - set(prices))) or "none"
         raise InputError(f"prices are given for some devices only; missing: {missing}.")
-    if not spec.causal:
+    if not spec.causal or spec.head != "lm":
         raise InputError(f"{spec.name} does not generate tokens: there is nothing to serve so.")
+    if any(group.layer.cross is not None for group in spec.layers):
+        raise InputError(
+            f"{spec.name} reads an encoder's output: serving plans are for decoders; analyze its "
+            "steps one by one."
+        )
 
 
 def _setup(
@@ -134,6 +141,7 @@ def _setup(
     layout: Sharding,
     formats: Precisions,
     engine: Engine,
+    built: dict[Any, Workload],
 ) -> Setup | Refusal:
     try:
         placed = node.place(device, layout.devices)
@@ -147,6 +155,7 @@ def _setup(
         sharding=layout,
         precisions=formats,
         engine=engine,
+        built=built,
     )
 
 

@@ -7,7 +7,7 @@ where no constants are known, the bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -41,6 +41,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding: Of one replica.
         precisions: Number formats.
         engine: The serving engine.
+        built: Workloads that were built before; those of devices with equal nodes are equal.
     """
 
     spec: ModelSpec
@@ -50,18 +51,23 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     sharding: Sharding
     precisions: Precisions
     engine: Engine
+    built: dict[Any, Workload]
 
     def workload(self, step: Step, spec: ModelSpec | None = None) -> Workload:
         """The workload of the busiest device in a step."""
-        return build_rank(
-            spec or self.spec,
-            step,
-            native(self.precisions, self.device),
-            self.sharding,
-            topology=self.topology,
-            framework=self.engine.framework,
-            routing_skew=self.engine.routing_skew,
-        )
+        formats = native(self.precisions, self.device)
+        key = (id(spec or self.spec), step, formats, self.sharding, self.topology)
+        if key not in self.built:
+            self.built[key] = build_rank(
+                spec or self.spec,
+                step,
+                formats,
+                self.sharding,
+                topology=self.topology,
+                framework=self.engine.framework,
+                routing_skew=self.engine.routing_skew,
+            )
+        return self.built[key]
 
     def seconds(self, step: Step, sizes: dict[str, Sequence[int]]) -> Floats:
         """Expected seconds of all stages one after another, at every size."""
