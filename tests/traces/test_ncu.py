@@ -193,6 +193,57 @@ class TestRates:
         assert timed.traffic_bytes == 6_000_000
 
 
+class TestCycles:
+    """Rates a cycle refer to the mean cycles; those of the slowest multiprocessor are more."""
+
+    RATES: ClassVar = {
+        f"smsp__sass_thread_inst_executed_op_{n}_pred_on.sum.per_cycle_elapsed": (v, "inst/cycle")
+        for n, v in {"fadd": 100.0, "fmul": 0.0, "ffma": 0.0}.items()
+    }
+    MOST: ClassVar = {"sm__cycles_elapsed.max": (1_010_000, "cycle")}
+
+    def flops(self, **more):
+        names = {"avg": "sm__cycles_elapsed.avg", "clock": "sm__cycles_elapsed.avg.per_second"}
+        extra = {names[k]: v for k, v in more.items()}
+        return one(self.RATES | self.MOST | time_ns(1_000_000) | extra).flops
+
+    def test_mean_first(self):
+        assert self.flops(avg=(1_000_500, "cycle"), clock=(1e9, "hz")) == 100_050_000
+
+    def test_exact_clock_next(self):
+        assert self.flops(clock=(1_000_000_000, "hz")) == 100_000_000
+
+    def test_rough_clock_last(self):
+        # Printed as 1.00 GHz: half a digit is 0.5 %.
+        assert self.flops(clock=(1.0012, "Ghz")) == 101_000_000
+
+
+class TestTensorActivity:
+    def test_kinds_of_instructions_are_added(self):
+        pipe = "sm__inst_executed_pipe_tensor_op_{}.sum"
+        metrics = {pipe.format("hmma"): (0, "inst"), pipe.format("imma"): (100, "inst")}
+        found = one(fp32(1, 0, 0) | metrics, name="mystery")
+        assert found.state is Known.NOT_COUNTABLE
+        found = one(fp32(1, 0, 0) | metrics, name="ampere_i16832gemm", cc="8.0")
+        assert found.flops == 100 * 8192
+
+    @pytest.mark.parametrize(
+        ("share", "name", "cc", "state"),
+        [
+            (0.0, "gemm", "8.0", Known.COUNTED),
+            (30.0, "silu", "8.0", Known.NOT_COUNTABLE),
+            (0.5, "silu", "8.0", Known.COUNTED),
+            (0.5, "silu", "8.6", Known.NOT_COUNTABLE),
+            (0.5, "ampere_gemm", "8.0", Known.NOT_COUNTABLE),
+        ],
+    )
+    def test_share_of_the_pipe(self, share, name, cc, state):
+        metric = "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active"
+        found = one(fp32(5, 0, 0) | {metric: (share, "%")}, name=name, cc=cc)
+        assert found.state is state
+        assert any(w.flops == 5 for w in found.work)
+
+
 class TestLevels:
     def test_definition_that_matches_known_traffic_comes_first(self):
         found = one(

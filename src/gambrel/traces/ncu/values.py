@@ -16,15 +16,17 @@ from gambrel.traces.ncu.table import Table
 _LARGEST: Final = 1e30
 _INSTANCED: Final = re.compile(r"([^()]*)\(([^()]*;[^()]*)\)")
 _EMPTY: Final = frozenset({"", "no data", "n/a", "nan", "-nan", "inf", "-inf", "N/A", "(!) n/a"})
-#: Ways in which a version can have named the cycles of a launch, best first.
-_CYCLES: Final = (
-    "sm__cycles_elapsed.avg",
+#: Mean cycles of a launch, which rates a cycle refer to; and, longer by what the slowest
+#: multiprocessor took, those of the slowest.
+_MEAN_CYCLES: Final = ("sm__cycles_elapsed.avg", "smsp__cycles_elapsed.avg")
+_MOST_CYCLES: Final = (
     "sm__cycles_elapsed.max",
-    "smsp__cycles_elapsed.avg",
     "smsp__cycles_elapsed.max",
     "gpc__cycles_elapsed.max",
     "gpc__cycles_elapsed.avg",
 )
+#: A clock printed with fewer digits is worse than the cycles of the slowest multiprocessor.
+_EXACT_CLOCK: Final = 1e-4
 #: Counter and cycles come from different replay passes: accepted error of a rate times cycles.
 RATE_ERROR: Final = 1e-3
 
@@ -88,8 +90,23 @@ class Metrics:
 
     @property
     def cycles(self) -> float | None:
-        """Elapsed cycles of the multiprocessors."""
-        return next((self.values[n] for n in _CYCLES if n in self.values), None)
+        """Elapsed cycles of the multiprocessors, the mean where the file tells it."""
+        mean = next((self.values[n] for n in _MEAN_CYCLES if n in self.values), None)
+        if mean is not None:
+            return mean
+        clock, time = self.clock_hz, self.values.get("gpu__time_duration.sum")
+        product = clock * time if clock and time and time > 0 else None
+        if product is not None and self._clock_error() < _EXACT_CLOCK:
+            return product
+        most = next((self.values[n] for n in _MOST_CYCLES if n in self.values), None)
+        return product if most is None else most
+
+    def _clock_error(self) -> float:
+        for unit in ("sm", "smsp", "gpc"):
+            name = f"{unit}__cycles_elapsed.avg.per_second"
+            if self.values.get(name):
+                return self.steps.get(name, 0.0) / self.values[name]
+        return 1.0
 
     def total(self, base: str) -> Found | None:
         """The sum of a counter over the launch, by the most exact way that the file allows.
@@ -118,10 +135,7 @@ class Metrics:
     def _span(self, suffix: str) -> float | None:
         if suffix == ".sum.per_second":
             return self.time_s
-        if self.cycles is not None:
-            return self.cycles
-        clock, time = self.clock_hz, self.values.get("gpu__time_duration.sum")
-        return clock * time if clock and time else None
+        return self.cycles
 
     def _rounding(self, name: str, value: float) -> float:
         step = self.steps.get(name, self.steps.get(f"smsp__{name[4:]}", 0.0))

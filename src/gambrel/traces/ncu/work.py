@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import Known, MeasuredWork
+from gambrel.analysis.samples.warn import IDLE_PIPE
 from gambrel.traces.ncu.values import Found, Metrics
 
 
@@ -252,7 +253,12 @@ def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
     return Known.COUNTED, _IDLE if idle else "", tuple(work)
 
 
-_IDLE: Final = "the tensor pipe executed instructions but no tensor operations: constant moves"
+_IDLE: Final = f"{IDLE_PIPE}: constant moves"
+#: Percent of the peak below which an active tensor pipe may move constants only.
+_LITTLE: Final = 2.0
+_MATRIX_NAME: Final = re.compile(
+    r"gemm|gemv|mma|conv|cutlass|xmma|attn|attention|flash|dot|matmul", re.IGNORECASE
+)
 
 
 def _path_bases(metrics: Metrics) -> list[str]:
@@ -285,8 +291,7 @@ def _operations(dtype: str, sparse: bool, chosen: Sequence[Found]) -> MeasuredWo
 
 def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     """Warp instructions of the tensor pipe times the FLOP of their shape, where that is known."""
-    names = (_PIPE, f"{_PIPE}_op_hmma", "sm__inst_executed_pipe_tc")
-    found = next((f for name in names if (f := metrics.total(name)) is not None), None)
+    found = _tensor_instructions(metrics)
     if found is None:
         return None
     moves = metrics.total(f"{_PIPE}_op_hmma_type_hfma2")
@@ -316,6 +321,25 @@ def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     return Known.COUNTED, note, (work,)
 
 
+def _tensor_instructions(metrics: Metrics) -> Found | None:
+    """All of them, or the sum over the kinds (HMMA, IMMA, DMMA, ...) that were collected."""
+    for name in (_PIPE, "sm__inst_executed_pipe_tc"):
+        whole = metrics.total(name)
+        if whole is not None:
+            return whole
+    kinds = [f for name in _kinds(metrics.bases) if (f := metrics.total(name)) is not None]
+    if not kinds:
+        return None
+    worst = max(kinds, key=lambda f: f.error)
+    return Found(value=sum(f.value for f in kinds), how=worst.how, error=worst.error)
+
+
+@lru_cache(maxsize=4096)
+def _kinds(bases: frozenset[str]) -> tuple[str, ...]:
+    start = f"{_PIPE}_op_"
+    return tuple(sorted(b for b in bases if b.startswith(start) and "_type_" not in b))
+
+
 def _uncountable(executed: float, cc: str) -> str:
     chip = f" (compute capability {cc})" if cc else ""
     return (
@@ -324,17 +348,21 @@ def _uncountable(executed: float, cc: str) -> str:
     )
 
 
-def _by_activity(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
+def _by_activity(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     """Without counters of work the activity of the pipe tells at least whether there was any."""
     active = [
         value
         for name, value in metrics.values.items()
-        if "pipe_tensor" in name and "cycles_active" in name and ".pct_" in name
+        if ("pipe_tensor" in name or "pipe_tc" in name)
+        and ("cycles_active" in name or "inst_executed" in name)
+        and ".pct_" in name
     ]
     if not active:
         return None
     if max(active) == 0:
         return Known.COUNTED, "", ()
+    if max(active) < _LITTLE and cc in _CONSTANT_MOVES and not _MATRIX_NAME.search(kernel):
+        return Known.COUNTED, f"{IDLE_PIPE}, by its activity of {max(active):g} %", ()
     why = (
         f"the tensor cores were active {max(active):g} % of the time, but the file holds no "
         "counter of their work (sm__ops_path_tensor_*)"
