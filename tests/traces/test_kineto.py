@@ -97,6 +97,24 @@ def test_tf32_kernels_are_held_against_tf32(write):
     assert read(write(trace(events))).launches[0].work[0].dtype == "tf32"
 
 
+def test_modules_and_annotations_are_ranges(write):
+    def inside(name, cat, ts, dur):
+        return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": 1, "ts": ts, "dur": dur}
+
+    events = [
+        inside("ProfilerStep#1", "user_annotation", 0, 500),
+        inside("forward", "user_annotation", 0, 100),
+        inside("nn.Module: Linear_0", "python_function", 10, 50),
+        inside("train.py(3): main", "python_function", 0, 500),
+        *(mm(20, 5), mm(70, 6), mm(200, 7)),
+        *(kernel(f"k{i}", 1000 + 50 * i, 20, i, number=i) for i in (5, 6, 7)),
+    ]
+    samples = read(write(trace(events)))
+    assert [s.range for s in samples.launches] == ["Linear_0", "forward", ""]
+    found = [k.sample.name for k in place(samples, by="range").kernels]
+    assert sorted(found) == ["Linear_0", "aten::mm", "forward"]
+
+
 class TestPieces:
     """The same answer for every way to cut the file, and with alike launches added up."""
 

@@ -51,6 +51,45 @@ def test_reads_back_identically(layout, locale, units):
     assert [s.time_s for s in found] == pytest.approx([1.23456e-3, 9.6e-5], rel=1e-9)
 
 
+RICH = Kernel(
+    "gemm<(bool)1, 128>(const __half *)",
+    fp32(1_000_000, 0, 2_000_000)
+    | time_ns(1_500_000)
+    | dram(50_331_648)
+    | {
+        f"{PATH}src_fp16_dst_fp32.sum": (17_179_869_184, "op"),
+        "lts__t_sectors_srcunit_tex.sum": (12_582_912, "sector"),
+        "lts__t_bytes.sum": (805_306_368, "byte"),
+        "l1tex__t_bytes.sum": (1_610_612_736, "byte"),
+        "sm__inst_executed.sum": (123_456_789, "inst"),
+        "sm__cycles_elapsed.avg.per_second": (1_250_000_000, "hz"),
+        "sm__warps_active.avg.pct_of_peak_sustained_active": (48.25, "%"),
+        "dram__bytes.sum.peak_sustained": (1280, "byte"),
+        "dram__cycles_elapsed.avg.per_second": (1_500_000_000, "hz"),
+    },
+    texts={"smsp__inst_executed_pipe_uniform.sum": "n/a"},
+)
+
+
+@pytest.mark.parametrize(
+    ("layout", "locale", "units"), list(itertools.product(LAYOUTS, LOCALES, UNITS))
+)
+def test_everything_reads_back_identically(layout, locale, units):
+    kernels = [*KERNELS, RICH]
+    reference = from_text(write(kernels, layout), "f.csv")
+    found = from_text(write(kernels, layout, locale, units), "f.csv")
+    assert found.launches == reference.launches
+    assert found.device == reference.device
+    rich = found.launches[2]
+    assert rich.flops == 17_179_869_184
+    assert [(t.level, t.traffic_bytes) for t in rich.traffic] == [
+        ("DRAM", 50_331_648),
+        ("L2", 402_653_184),
+        ("L1", 1_610_612_736),
+    ]
+    assert (rich.instructions, rich.recorded) == (123_456_789, {"occupancy": 0.4825})
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_noise_mark_and_unquoted(layout):
     kernels = [Kernel("plain_kernel", KERNELS[0].metrics)]

@@ -127,6 +127,7 @@ def _row(placed: Placed) -> dict[str, Any]:
     return {
         "name": s.name,
         "group": s.group,
+        "range": s.range,
         "origin": s.origin,
         "grid": s.grid,
         "block": s.block,

@@ -218,6 +218,7 @@ def _sample(
         state=Known.MISSING,
         why=_WHY,
         group=group,
+        range=group,
         grid=_shape(key, "grid"),
         block=_shape(key, "block"),
         origin=f"device {device}" if device else "",

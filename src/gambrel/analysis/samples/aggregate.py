@@ -15,6 +15,7 @@ GROUPINGS: Final[dict[str, Callable[[int, Sample], Hashable]]] = {
     "kernel": lambda _, s: (s.name, s.grid, s.block, s.group),
     "name": lambda _, s: s.name,
     "group": lambda _, s: s.group or s.name,
+    "range": lambda _, s: s.range or s.group or "(no range)",
     "launch": lambda i, _: i,
 }
 
@@ -67,6 +68,7 @@ def merge(group: Sequence[Sample], name: str) -> Sample:
         origin=_same(s.origin for s in group),
         recorded=_mean([s.recorded for s in group], group),
         ratios=_mean([s.ratios for s in group], group),
+        range=_same(s.range for s in group),
         instructions=_sum([s.instructions for s in group]),
         notes=tuple(dict.fromkeys(note for s in group for note in s.notes)),
     )
@@ -94,6 +96,8 @@ def times_traffic(traffic: tuple[MeasuredTraffic, ...], count: int) -> tuple[Mea
 
 
 def _name(group: Sequence[Sample], by: str) -> str:
+    if by == "range":
+        return group[0].range or group[0].group or "(no range)"
     return (group[0].group if by == "group" else "") or group[0].name
 
 

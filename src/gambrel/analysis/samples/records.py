@@ -88,6 +88,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         notes: What a reader must know about this sample.
         instructions: Instructions of warps (waves), all launches together; None where not recorded.
         ratios: Recorded quotients that are no shares, e.g. ``sectors per request``.
+        range: Module or annotated range of the program that it was launched in.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     instructions: int | None = None
     ratios: dict[str, float] = {}
+    range: str = ""
 
     @property
     def flops(self) -> int | None:

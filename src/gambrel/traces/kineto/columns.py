@@ -117,6 +117,7 @@ class Columns:
         copies: Copies and fills of the device.
         ops: Calls of operators.
         launches: Calls of the driver or runtime.
+        ranges: Modules, and ranges that the program annotated.
         names: Names of kernels, copies and launches.
         calls: Ops with their arguments.
         threads: Process and thread.
@@ -127,6 +128,7 @@ class Columns:
 
     def __init__(self) -> None:
         self.kernels, self.copies, self.ops, self.launches = Spans(), Spans(), Spans(), Spans()
+        self.ranges = Spans()
         self.names: Names[str] = Names()
         self.calls: Names[Call] = Names()
         self.threads: Names[tuple[str, str]] = Names()
@@ -148,6 +150,8 @@ class Columns:
                     kind = self._kind(event.cat)
                 if kind:
                     parts.setdefault(kind, []).append(event)
+        if "ranges" in parts:
+            parts["ranges"] = [e for e in parts["ranges"] if _is_range(e)]
         for kind, found in parts.items():
             getattr(self, f"_add_{kind}")(*self._timed(found, getattr(self, kind)))
 
@@ -213,6 +217,10 @@ class Columns:
                 known[_hashable(shape)] = self.shapes.number(_shape(*shape))
         kernels.shapes.extend([known[_hashable(shape)] for shape in shapes])
 
+    def _add_ranges(self, events: list[Event], _args: list[Args]) -> None:
+        self.ranges.keys.extend(self._threads(events))
+        self.ranges.names.extend(self.names.numbers(_texts(events)))
+
     def _add_copies(self, events: list[Event], args: list[Args]) -> None:
         self.copies.names.extend(self.names.numbers(_texts(events)))
         self.copies.keys.extend(self._devices(events, args))
@@ -234,7 +242,17 @@ _COLUMNS: Final = {
     "gpu_memcpy": "copies",
     "gpu_memset": "copies",
     "cpu_op": "ops",
+    "user_annotation": "ranges",
+    "python_function": "ranges",
 }
+
+
+def _is_range(event: Event) -> bool:
+    """Modules among the functions; annotations but for the profiler's own steps."""
+    name = str(event.name)
+    if kind_of(event.cat) == "python_function":
+        return name.startswith("nn.Module: ")
+    return not name.startswith("ProfilerStep")
 
 
 def _texts(events: Sequence[Event]) -> list[str]:

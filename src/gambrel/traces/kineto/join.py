@@ -114,6 +114,7 @@ def _grouped(columns: Columns, rows: Ints, owners: Ints) -> Table:
         owned,
         np.array(k.shapes),
         np.array(k.keys),
+        np.append(_ranges(columns), NONE)[rows],
         k.starts,
         k.lengths,
     )
@@ -124,13 +125,23 @@ def _grouped(columns: Columns, rows: Ints, owners: Ints) -> Table:
     starts, ends = k.starts, k.ends
     for i in np.flatnonzero(several).tolist():
         group = order[cuts[i] : cuts[i + 1]]
-        main = group[np.argmax(table[group, 7])]
+        main = group[np.argmax(table[group, -1])]
         span = starts[group].min(), covered(starts[group], ends[group])
         keep[group] = False
         keep[main] = True
         table[main, 1] = len(group) - 1
-        table[main, 6:] = span
+        table[main, -2:] = span
     return table[keep]
+
+
+def _ranges(columns: Columns) -> Ints:
+    """The name of the innermost range around each op; `NONE` where there is none."""
+    ops, ranges = columns.ops, columns.ranges
+    if not ranges:
+        return np.full(len(ops), NONE, dtype=np.int64)
+    nest = Nest(ranges.keys, ranges.starts, ranges.ends)
+    names = np.append(np.array(ranges.names, dtype=np.int64), NONE)
+    return np.asarray(names[nest.around(ops.keys, ops.starts)], dtype=np.int64)
 
 
 def _copies(columns: Columns) -> Table:
@@ -143,6 +154,7 @@ def _copies(columns: Columns) -> Table:
         np.full(len(c), 2),
         none,
         np.array(c.keys),
+        none,
         c.starts,
         c.lengths,
     )
@@ -160,8 +172,9 @@ class _Maker:
         self._shapes, self._devices = columns.shapes.values(), columns.devices.values()
 
     def __call__(self, kind: list[int], count: int, time_us: float) -> Sample:
-        name, more, call, counted, shape, device = kind
+        name, more, call, counted, shape, device, inside = kind
         text, origin = self._names[name], ""
+        range_ = "" if inside == NONE else self._names[inside].removeprefix("nn.Module: ")
         if len(self._devices) > 1:
             origin = f"device {self._devices[device]}"
         found = self._calls[call] if call != NONE else None
@@ -182,6 +195,7 @@ class _Maker:
                 block=launch.block,
                 origin=origin,
                 recorded=recorded,
+                range=range_,
             )
         return Sample(
             name=f"{text} (+{more} kernels)" if more else text,
@@ -193,6 +207,7 @@ class _Maker:
             grid=_compact(found[1]),
             origin=origin,
             recorded=recorded,
+            range=range_,
         )
 
 

@@ -131,6 +131,7 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
         ratios=_ratios(metrics),
         instructions=_instructions(metrics),
         group=launch.group,
+        range=launch.group,
         notes=tuple(notes),
     )
     return _times(sample, launch.info.get("Invocations", ""))
@@ -230,6 +231,8 @@ def _notes(table: Table, locale: Locale, ccs: Sequence[str]) -> list[str]:
     notes = [f"the profiler reported: {error}" for error in table.errors[:3]]
     if locale.decimal == ",":
         notes.append("numbers are read with a decimal comma, as the file writes them")
+    if len(ccs) == 1 and ccs[0] and not _device_name(table):
+        notes.append(f"the file names no device, only compute capability {ccs[0]}")
     if len(ccs) > 1:
         listed = ", ".join(cc or "unknown" for cc in ccs)
         notes.append(f"kernels of several devices (compute capability {listed}) in one file")
