@@ -65,7 +65,7 @@ _ALL: Final = (
             "Is ResNet-50 compute-bound or memory-bound on an A100?", {
                 r"\b(?:compute|memory|bandwidth|overhead|network|launch)[ -]?(?:bound|limited|constrained)\b|"
                 r"\b(?:compute|memory) (?:or|and|vs) (?:memory|compute)[ -]bound": 5,
-                r"\bbottle ?neck(?:s|ed)?\b|\blimit(?:s|ing|er)\b|\blimited by\b": 4.5,
+                r"\bbottle ?neck(?:s|ed)?\b|\blimit(?:s|ing|er)\b|\blimited by\b|\bh[eo]lds? ?(?:ing )?(?:\w+ )?back\b|\bholding (?:\w+ )?back\b": 4.5,
                 r"\broof(?:line|s)?\b": 4,
                 r"\bbound\b": 1,
                 r"\b(?:above|below|left|right) .*ridge": 3,
@@ -93,6 +93,9 @@ _ALL: Final = (
     _intent("memory", "memory needed", _BOTH, "Does Llama-3-70B fit on an A100 80GB?", {
         r"\b(?:how much|what|gpu|device) (?:memory|v?ram)\b|\bmemory (?:use|usage|footprint|needs?|need|"
         r"requirements?|consumption)\b": 5,
+        r"^(?:can|could|will|would|does|do) (?:(?:i|we|you) )?(?:run |load |host |deploy )?MODEL "
+        r"(?:(?:in|with|at) (?:PRECISION|BATCH) )*(?:(?:run|work|load) )?(?:on|onto|into) "
+        r"(?:an? |the |one |single )*DEVICE(?: (?:in|with|at) (?:PRECISION|BATCH))*\W*$": 4,
         r"\bv?ram\b|\bfootprint\b|\bfits?\b|\boom\b|\bout of memory\b|\bweigh\b": 5,
         r"\bmemory\b(?![ -](?:bound|limited|bandwidth|roof))": 3,
     }),
@@ -132,6 +135,7 @@ _ALL: Final = (
             "ResNet-50: A100 vs H100", {
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
                 r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
+                r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
             }),
@@ -148,7 +152,8 @@ _ALL: Final = (
                 r"\bif (?:i|we|you|it|they)\b|\bwould\b.*\b(?:gain|help|bring|save)\b|\bhow much (?:faster|"
                 r"quicker|slower|speed ?up|gain)\b": 6,
                 r"\b(?:does|do|will|would|can|could)\b.*\bhelp\b|\b(?:effect|impact|benefit|gain|speed ?up) "
-                r"(?:of|from|with)\b|\bswitch(?:ing)?\b|\binstead of\b|\bquanti[sz]\w*\b": 6,
+                r"(?:of|from|with)\b|\bswitch(?:ing)?\b|\binstead of\b|"
+                r"\bshould (?:i|we) (?:use|switch|go|run|move|try)\b|\bworth\b|\bquanti[sz]\w*\b": 6,
             }),
     _intent("devices", "the list of devices", "", "List edge devices under 20W.", {
         rf"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b{_THING}\b": 4,

@@ -108,7 +108,7 @@ def _size(name: str) -> Take:
 
 def _tokens(found: Found, match: re.Match[str]) -> str:
     found.tokens = _count(match.group(1), match.group(2))
-    return "SIZE"
+    return "TOKENS"
 
 
 def _square(found: Found, match: re.Match[str]) -> str:

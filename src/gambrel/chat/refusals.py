@@ -15,7 +15,7 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
         "The built-in models are inference workloads. For a training step run "
         "'gambrel analyze file.py:function --hardware DEVICE --train'.",
-    r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?|budget)\b"
+    r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?)\b"
     r"|[$€£]":
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
         "--price DEVICE=NUMBER'.",
@@ -31,6 +31,15 @@ _RAW: Final[dict[str, str]] = {
         "Latency, power, energy and memory can be limited from above only ('under 10 ms').",
     r"(?<!no )(?<!not )\b(?:less than|under|below|at most|fewer than|max(?:imum)?(?: of)?)\b THROUGHPUT":
         "Throughput can be limited from below only ('at least 30 fps').",
+    r"\b(?:what|which|best|optimal|ideal|max(?:imum|imal)?|largest|biggest|minimum|right) "
+    r"(?:possible )?batch(?: ?sizes?)?\b|\bhow (?:large|big|many) (?:a )?batch":
+        "For the batch ask 'How can I speed up MODEL on DEVICE?': the recommendation says up to which batch it "
+        "pays, and where the bound turns.",
+    r"\b(?:affects?|depends?|influences?|scales?|grows?|(?:changes?|varies|vary) with)\b":
+        "Name the values to compare, e.g. 'throughput of resnet50 on an a100 at batch 1, 8 and 64'.",
+    r"\b(?:generat\w+|write|writing|produce|output)\b.*\bTOKENS\b|\bTOKENS (?:of )?(?:output|new|generated)":
+        "One step is analyzed at a time: the prompt ('TTFT with a 512 token prompt') or one token ('tpot "
+        "at 4k context').",
     r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":
         "gambrel has no such figure.",
 }  # fmt: skip

@@ -45,6 +45,11 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
         limits=tuple(found.limits.items()),
         changes=tuple(found.changes),
     )
+    if found.tokens and not frame.phase and any(name in lexicon().phases for name in models):
+        return Unclear(
+            reason=f"{found.tokens} tokens of what? Say 'a {found.tokens} token prompt' or "
+            f"'{found.tokens} tokens of context'."
+        )
     frame = replace(frame, sizes=_sizes(reading, frame.phase))
     shape = _SHAPES.get(intent)
     return shape(frame, reading) if shape else frame
@@ -53,8 +58,10 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
 def _phase(reading: Reading, models: tuple[str, ...]) -> str:
     if models and not any(name in lexicon().phases for name in models):
         return ""
-    said = next((n.phase for n in reading.models if n.phase), "")
-    return said or reading.found.phase or ("decode" if "context" in reading.found.sizes else "")
+    said = next((n.phase for n in reading.models if n.phase), "") or reading.found.phase
+    sizes = reading.found.sizes
+    implied = {"context": "decode", "seq": "prefill"}
+    return said or next((phase for size, phase in implied.items() if size in sizes), "")
 
 
 def _sizes(reading: Reading, phase: str) -> tuple[tuple[str, int], ...]:
@@ -100,9 +107,17 @@ def _select(frame: Frame, reading: Reading) -> Frame | Unclear:
     return replace(frame, hardware=hardware, metrics=sort)
 
 
+#: What follows is what there is, what stands before is what it would become.
+_BACKWARDS: Final = re.compile(
+    r"\b(?:than|instead of|rather than|over) (?:an? |the |on |in |with )*(?:DEVICE|PRECISION)\b"
+)
+
+
 def _what_if(frame: Frame, reading: Reading) -> Frame | Unclear:
     """Formats, stacks and a second device are what changes; so is the batch if nothing else is."""
     precision, hardware, batch = frame.precision, frame.hardware, frame.batch
+    if _BACKWARDS.search(reading.text):
+        precision, hardware = precision[::-1], hardware[::-1]
     changes = [f"precision={p}" for p in precision[-1:]] + list(frame.changes)
     if frame.stack:
         changes += ["fuse"] if frame.stack == "compiled" else [f"stack={frame.stack}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -106,10 +107,17 @@ _ASK: Final = {
 
 def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
     if not frame.intent:
-        if not (frame.models and frame.hardware):
+        if not (frame.models and frame.hardware and _only_names(reading.text)):
             return _nothing(frame, reading)
         frame = replace(frame, intent="bound")
     frame = _one_or_several(frame)
+    if frame.limits and frame.intent not in {"check", "select"}:
+        limits = ", ".join(text for _, text in frame.limits)
+        return Unclear(
+            reason=f"Do you ask whether {limits} is met? Then ask 'can MODEL do {limits} on "
+            f"DEVICE', else leave {limits} out.",
+            partial=replace(frame, limits=()),
+        )
     if frame.intent not in _SEVERAL and _plural(frame):
         return Unclear(reason=f"One {_plural(frame)} at a time, please; or ask to compare them.")
     missing = _missing(frame)
@@ -124,6 +132,15 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
     return Understood(frame=frame, notes=tuple(notes))
 
 
+def _only_names(text: str) -> bool:
+    """Whether a text names things and asks nothing: then the analysis as a whole is shown."""
+    rest = [w for w in re.findall(r"[a-z]+", text) if w not in _LINKS]
+    return not rest
+
+
+_LINKS: Final = frozenset({"on", "in", "at", "with", "a", "an", "the", "of", "for", "and"})
+
+
 #: Questions that take several models, devices, formats or batches at once.
 _SEVERAL: Final = frozenset({"compare", "throughput", "models", "devices"})
 _COMPARABLE: Final = {
@@ -134,8 +151,9 @@ _COMPARABLE: Final = {
 
 def _one_or_several(frame: Frame) -> Frame:
     """A figure of several things is a comparison; a check of several devices is a selection."""
-    if frame.intent == "check" and len(frame.hardware) > 1:
-        return replace(frame, intent="select")
+    several = frame.intent in {"check", "compare"} and len(frame.hardware) > 1
+    if several and frame.limits and len(frame.models) == 1 and len(frame.batch) < 2:
+        return replace(frame, intent="select", metrics=())
     if frame.intent in _COMPARABLE and frame.intent != "throughput" and _plural(frame):
         return replace(frame, intent="compare", metrics=_COMPARABLE[frame.intent])
     return frame
@@ -156,7 +174,7 @@ def _plural(frame: Frame) -> str:
 
 def _nothing(frame: Frame, reading: Reading) -> Unclear:
     if frame.models or frame.hardware:
-        name = (*frame.models, *frame.hardware)[0]
+        name = " on ".join((*frame.models[:1], *frame.hardware[:1]))
         return Unclear(reason=f"What do you want to know about {name}?", partial=frame)
     if reading.words:
         return _unknown_words(reading)

@@ -61,6 +61,7 @@ _KIN: Final = (
     {"bound", "utilization"},
     {"bound", "latency"},
     {"bound", "ridge"},
+    {"bound", "what_if"},
 )
 
 
