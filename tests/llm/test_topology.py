@@ -120,3 +120,13 @@ def test_a_link_that_the_device_lacks():
     node = from_table({"devices_per_node": 2, "link": "warp"})
     with pytest.raises(DeviceError, match=r"has no link 'warp' \(it has nvlink, pcie\)"):
         node.place(H200, 2)
+
+
+def test_a_mesh_gives_a_pair_one_link():
+    # MI300X: 448 GB/s one way over seven links, 64 GB/s each.
+    device = find("mi300x").device
+    node = topology_for(device)
+    rates = [
+        peer_link(node.place(device, 8, group)).byte_per_s_per_direction for group in (2, 4, 8)
+    ]
+    assert rates == [64e9, 192e9, 448e9]

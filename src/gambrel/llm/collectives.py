@@ -64,6 +64,12 @@ def group_of(axis: str, sharding: Sharding) -> tuple[int, int]:
     }[axis]
 
 
+def busiest(sharding: Sharding) -> int:
+    """Devices of the group that exchanges most: the tensor group, else the largest."""
+    s = sharding
+    return s.tensor if s.tensor > 1 else max(s.context, s.data, min(s.pipeline, 2))
+
+
 def nodes_of(axis: str, sharding: Sharding, topology: Topology) -> int:
     """Nodes that a group of an axis spans; for pipeline stages, whether any boundary crosses."""
     stride, size = group_of(axis, sharding)
@@ -97,7 +103,7 @@ def assumptions(sharding: Sharding, topology: Topology) -> tuple[str, ...]:
     if topology.mesh_links:
         found.append(
             f"devices of a node are joined pairwise by {topology.mesh_links} links each; a group "
-            "smaller than the node is counted as if it had all of them."
+            "smaller than the node uses those within it only."
         )
     crosses = topology.devices_per_node and sharding.devices > topology.devices_per_node
     if crosses and not topology.network_latency_s:

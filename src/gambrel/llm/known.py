@@ -46,9 +46,9 @@ def names() -> tuple[str, ...]:
 
 
 def _named(name: str) -> ModelSpec:
-    wanted = _key(name.rpartition("/")[2])
+    wanted = _plain(name.rpartition("/")[2])
     for canonical, entry in _entries().items():
-        if wanted in {_key(canonical), *map(_key, entry["aliases"])}:
+        if wanted in {_plain(canonical), *map(_plain, entry["aliases"])}:
             return read_config(entry["config"], canonical)
     from difflib import get_close_matches
 
@@ -64,6 +64,21 @@ def _entries() -> dict[str, Any]:
 
 def _key(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+#: What a name may add without being another architecture.
+_VARIANT: Final = re.compile(
+    r"[-_.](instruct|chat|base|it|hf|thinking|\d{4}|fp8|fp4|nvfp4|mxfp4|bf16|dynamic|block|awq|gptq"
+    r"|int4|int8|w4a16|w8a8)$"
+)
+
+
+def _plain(name: str) -> str:
+    """Without organization, tuning and number format."""
+    text = name.lower()
+    while found := _VARIANT.search(text):
+        text = text[: found.start()]
+    return _key(text)
 
 
 def _name(path: Path) -> str:

@@ -80,8 +80,13 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         within = max(1, min(size, self.devices_per_node // stride))
         return -(-size // within)
 
-    def place(self, device: Device, devices: int) -> Device:
+    def place(self, device: Device, devices: int, group: int | None = None) -> Device:
         """The device with the links that ``devices`` of it use: that of its node and the network.
+
+        Args:
+            device: The device.
+            devices: All of them.
+            group: Devices that exchange most, of which a mesh has few links; None: all.
 
         Raises:
             DeviceError: The device has no such link, or several nodes are needed and the network
@@ -90,6 +95,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if devices == 1:
             return device
         links = [self._within(device)] if self.devices_per_node != 1 else []
+        links = [self._between_pairs(link, group or devices) for link in links]
         if self.devices_per_node is not None and devices > self.devices_per_node:
             links.append(self._between(device, devices))
         used = {link.name for link in links}
@@ -118,6 +124,18 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 "devices_per_node = 8, link_byte_per_s = ..."
             )
         return found
+
+    def _between_pairs(self, link: Link, group: int) -> Link:
+        """In a mesh a device reaches each of the others over one of its links."""
+        rate = link.byte_per_s_per_direction
+        if not self.mesh_links or rate is None or group - 1 >= self.mesh_links:
+            return link
+        return msgspec.structs.replace(
+            link,
+            byte_per_s=rate * (group - 1) / self.mesh_links,
+            direction="per direction",
+            note=f"{group - 1} of {self.mesh_links} links, in a group of {group}",
+        )
 
     def _between(self, device: Device, devices: int) -> Link:
         if self.network_byte_per_s is None:

@@ -20,7 +20,7 @@ from gambrel.device.roofs import main_memory
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
 from gambrel.llm.backward import unknown, with_backward
-from gambrel.llm.collectives import assumptions, place
+from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
@@ -171,7 +171,7 @@ def train(
     """
     formats = precisions or Precisions.parse("bf16")
     node = topology_for(device, topology)
-    placed = node.place(device, plan.sharding.devices)
+    placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
     step = prefill(plan.sequences, plan.seq)
     step = _replace(step, outputs=plan.sequences * plan.seq, label="training")
     forward = build_rank(spec, step, formats, plan.sharding, topology=node, framework="nccl")

@@ -10,6 +10,7 @@ import msgspec
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.collectives import assumptions as of_layout
+from gambrel.llm.collectives import busiest
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
@@ -144,7 +145,7 @@ def _setup(
     built: dict[Any, Workload],
 ) -> Setup | Refusal:
     try:
-        placed = node.place(device, layout.devices)
+        placed = node.place(device, layout.devices, busiest(layout))
     except DeviceError as error:
         return Refusal(device=device.id, precision=formats.name, sharding=layout, reason=str(error))
     return Setup(
