@@ -29,6 +29,8 @@ gambrel analyze model.gguf --hardware rtx-4090 --phase decode --context 4096 --p
 
 gambrel analyze stable-diffusion-xl --hardware h100 --size steps=30 --image 1024
 
+gambrel analyze config.json --hardware h200 --phase decode --precision w4a16,kv=fp8
+
 gambrel analyze my_model.py:build --hardware l4 --input 1x3x224x224
 
 gambrel analyze resnet50 --peak 989T --bandwidth 3.35T --json
@@ -53,7 +55,13 @@ def analyze(
         str | None, typer.Option("--batch", "-b", help="Items at once; a list as 1,8,64.")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option("--precision", "-p", help="fp32, tf32, fp16, bf16, fp8, int8 ...")
+        str | None,
+        typer.Option(
+            "--precision",
+            "-p",
+            help="fp32, tf32, fp16, bf16, fp8, int8 ...; of a language model's config.json part by "
+            "part as well: w4a16,kv=fp8.",
+        ),
     ] = None,
     seq: Annotated[int | None, typer.Option(help="Tokens of a sequence.")] = None,
     context: Annotated[int | None, typer.Option(help="Cached tokens, for decode.")] = None,
