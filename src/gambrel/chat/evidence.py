@@ -56,7 +56,7 @@ _THING: Final = (
 )
 _ABLE: Final = (
     r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
-    r"keep|manage|check|stay|run|good|fast)\b"
+    r"keep|manage|check|stay|run|good|fast|doable|feasible|realistic)\b"
 )
 _LIMIT: Final = r"(?:LATENCY|THROUGHPUT|POWER|ENERGY|MEMORY)"
 
@@ -66,7 +66,8 @@ _ALL: Final = (
                 r"\b(?:compute|memory|bandwidth|overhead|network|launch)[ -]?(?:bound|limited|constrained)\b|"
                 r"\b(?:compute|memory) (?:or|and|vs) (?:memory|compute)[ -]bound": 5,
                 r"\bbottle ?neck(?:s|ed)?\b|\blimit(?:s|ing|er)\b|\blimited by\b|\bh[eo]lds? ?(?:ing )?(?:\w+ )?back\b|\bholding (?:\w+ )?back\b": 4.5,
-                r"\broof(?:line|s)?\b": 4,
+                r"\broof(?:line|s)?\b|^bound\b|\bbound of\b": 4,
+                r"\bmemory wall\b": 5,
                 r"\bbound\b": 1,
                 r"\b(?:above|below|left|right) .*ridge": 3,
             }),
@@ -81,7 +82,7 @@ _ALL: Final = (
             }),
     _intent("latency", "latency", _BOTH, "How fast is YOLOv8n on a Jetson Orin Nano in int8?", {
         r"\blatenc(?:y|ies)\b|\b(?:inference|execution|run|response|prefill|decode|forward)[ -]?times?\b": 4,
-        r"\bhow (?:fast|quick(?:ly)?|long|slow)\b|\bms (?:per|for|does)\b|\bmany ms\b": 4,
+        r"\bhow (?:fast|quick(?:ly)?|long|slow)\b|\bms (?:per|for|does)\b|\bmany (?:ms|milli\w+|micro\w+|seconds)\b": 4,
         r"\bttft\b|\btpot\b|\bitl\b|\btime (?:to first token|per token|per image)\b|\bspeed of\b|\bruntime\b": 4,
         r"\bexpected time\b": 3,
     }),
@@ -97,7 +98,7 @@ _ALL: Final = (
         r"(?:(?:in|with|at) (?:PRECISION|BATCH) )*(?:(?:run|work|load) )?(?:on|onto|into) "
         r"(?:an? |the |one |single )*DEVICE(?: (?:in|with|at) (?:PRECISION|BATCH))*\W*$": 4,
         r"\bv?ram\b|\bfootprint\b|\bfits?\b|\boom\b|\bout of memory\b|\bweigh\b": 5,
-        r"\bmemory\b(?![ -](?:bound|limited|bandwidth|roof))": 3,
+        r"\bmemory\b(?![ -](?:bound|limited|bandwidth|roof|wall))": 3,
     }),
     _intent("energy", "energy", _BOTH, "How much energy does one inference of ResNet-50 take on an A100?", {
         r"\benergy\b|\bjoules?\b|\bbattery\b|\befficien(?:cy|t)\b|\bper watt\b|\bper joule\b": 4.5,

@@ -40,6 +40,11 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:generat\w+|write|writing|produce|output)\b.*\bTOKENS\b|\bTOKENS (?:of )?(?:output|new|generated)":
         "One step is analyzed at a time: the prompt ('TTFT with a 512 token prompt') or one token ('tpot "
         "at 4k context').",
+    r"\b(?:my|our)(?: own)? (?:models?|networks?|nets?|code|files?)\b":
+        "Here only built-in models are known; for your own run 'gambrel analyze file.py:function --hardware "
+        "DEVICE', or a .pt2 file or config.json.",
+    r"\b(?:double[ds]?|twice|half|halved?|triple)\b(?! precision)":
+        "Name the value, e.g. batch 32.",
     r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":
         "gambrel has no such figure.",
 }  # fmt: skip

@@ -46,6 +46,8 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
     if not fresh and previous is not None and own.intent not in {"help", "models", "devices"}:
         if reading.words:
             return _unknown_words(reading)
+        if own == Frame(intent=""):
+            return _nothing(own, reading)
         own = merged(own, previous, reading.text)
     return _finished(own, reading)
 
@@ -129,6 +131,8 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
     notes = list(reading.notes)
     if reading.words:
         notes.append(f"Not used: {', '.join(reading.words)}.")
+    if len(frame.models) > 1 and len(frame.hardware) > 1:
+        notes.append("Every model is shown on every device.")
     return Understood(frame=frame, notes=tuple(notes))
 
 

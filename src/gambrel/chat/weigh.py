@@ -141,7 +141,7 @@ def _of_device(found: Weights, reading: Reading, previous: Frame | None) -> None
     alone = reading.devices and not reading.models and not reading.strangers
     if not alone or (previous is not None and "device" not in found):
         return
-    moved = [found.pop(name) for name in OF_BOTH & set(found)]
+    moved = [found.pop(name) for name in {"memory", "power"} & set(found)]
     if moved:
         found["device"] = found.get("device", 0.0) + max(moved)
 
