@@ -75,33 +75,60 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         WorkloadError: A size that the model does not have, or not at this value.
         UnknownNameError: No such precision.
     """
-    settings = settings or Settings()
+    case = _case(workload, device, settings or Settings())
+    estimator = Estimator(case.roofs, case.settings.calibration, case.settings.framework)
+    table = _table(case, estimator)
+    if not case.roofs.off_chip_only:
+        table.rows = with_levels(table.rows, workload, table.steps, device, warm=case.settings.warm)
+    return _result(case, table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A question with everything that it names resolved."""
+
+    workload: Workload
+    device: Device
+    settings: Settings
+    values: dict[str, int]
+    precision: str
+    reason: str
+    evaluator: Evaluator
+    roofs: Roofs
+    memory: Footprint
+
+
+def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
     values = workload.resolve_symbols(settings.sizes or {})
     precision, reason = choose_precision(workload, device, settings.precision)
     roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
     casts = casts_of(workload, precision)
     evaluator = Evaluator(workload, values, casts, settings.conventions)
-    memory = footprint(workload, evaluator, roofs.capacity_bytes)
-    estimator = Estimator(roofs, settings.calibration, settings.framework)
-    table = _table(workload, evaluator, roofs, memory, estimator, settings.stack)
-    if not roofs.off_chip_only:
-        table.rows = with_levels(table.rows, workload, table.steps, device, warm=settings.warm)
+    return _Case(
+        workload=workload,
+        device=device,
+        settings=settings,
+        values=values,
+        precision=precision,
+        reason=reason,
+        evaluator=evaluator,
+        roofs=roofs,
+        memory=footprint(workload, evaluator, roofs.capacity_bytes),
+    )
+
+
+def _result(case: _Case, table: _Table) -> Analysis:
+    """Adds up the table."""
+    roofs, settings = case.roofs, case.settings
     total = add((row.measures for row in table.rows), roofs)
     whole = total.bound_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
     total = share_of(total, whole)
     ideal_bytes = table.ideal_bytes(total, roofs)
+    cached_s = cached_bound(row.measures for row in rows)
     return Analysis(
-        model=ModelInfo(
-            name=workload.name,
-            origin=workload.origin,
-            precision=precision,
-            precision_reason=reason,
-            symbols=values,
-            parameters=parameter_count(workload, evaluator),
-            training=workload.training,
-        ),
-        hardware=device,
+        model=_model(case),
+        hardware=case.device,
         sparsity=settings.sparsity,
         total=total,
         ops=rows,
@@ -114,15 +141,15 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         free_ops=table.free,
         ideal_traffic_bytes=ideal_bytes,
         ideal_bound_time_s=fused_bound(total, ideal_bytes, roofs),
-        footprint=memory,
+        footprint=case.memory,
         conventions=asdict(settings.conventions),
         assumptions=(
-            *_assumptions(workload, precision, roofs, settings),
+            *_assumptions(case.workload, case.precision, roofs, settings),
             *table.notes,
-            *describe_caches(total, cached_bound(row.measures for row in rows), settings.warm),
+            *describe_caches(total, cached_s, settings.warm),
         ),
-        warnings=_warnings(table, memory, device),
-        workload=workload,
+        warnings=_warnings(table, case.memory, case.device),
+        workload=case.workload,
         gambrel_version=__version__,
         engine=settings.engine or "",
         expected_bound=_expected_bound(rows),
@@ -130,8 +157,20 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         framework=settings.framework,
         warm=settings.warm,
         launches=sum(row.launches for row in rows),
-        energy=energy(total, device, values.get("batch", 1)),
-        cached_bound_time_s=cached_bound(row.measures for row in rows),
+        energy=energy(total, case.device, case.values.get("batch", 1)),
+        cached_bound_time_s=cached_s,
+    )
+
+
+def _model(case: _Case) -> ModelInfo:
+    return ModelInfo(
+        name=case.workload.name,
+        origin=case.workload.origin,
+        precision=case.precision,
+        precision_reason=case.reason,
+        symbols=case.values,
+        parameters=parameter_count(case.workload, case.evaluator),
+        training=case.workload.training,
     )
 
 
@@ -194,14 +233,9 @@ class _Table:
         return self.known_bytes / whole if whole else 1.0
 
 
-def _table(
-    workload: Workload,
-    evaluator: Evaluator,
-    roofs: Roofs,
-    memory: Footprint,
-    estimator: Estimator,
-    stack: str,
-) -> _Table:
+def _table(case: _Case, estimator: Estimator) -> _Table:
+    workload, evaluator, roofs = case.workload, case.evaluator, case.roofs
+    memory, stack = case.memory, case.settings.stack
     table = _Table(rows=[], steps=[], ideal=IdealTraffic(workload), unmodelled=Counter())
     alone = _alone_in_leaf(workload)
     off_chip = (
