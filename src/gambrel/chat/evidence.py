@@ -92,7 +92,7 @@ _ALL: Final = (
         r"s(?:ec(?:ond)?)?\b|\btok/s\b|\bqps\b|\btps\b": 4,
     }),
     _intent("memory", "memory needed", _BOTH, "Does Llama-3-70B fit on an A100 80GB?", {
-        r"\b(?:how much|what|gpu|device) (?:memory|v?ram)\b|\bmemory (?:use|usage|footprint|needs?|need|"
+        r"\b(?:how much|what|gpu|device) (?:memory(?! bandwidth)|v?ram)\b|\bmemory (?:use|usage|footprint|needs?|need|"
         r"requirements?|consumption)\b": 5,
         r"^(?:can|could|will|would|does|do) (?:(?:i|we|you) )?(?:run |load |host |deploy )?MODEL "
         r"(?:(?:in|with|at) (?:PRECISION|BATCH) )*(?:(?:run|work|load) )?(?:on|onto|into) "
@@ -107,6 +107,7 @@ _ALL: Final = (
         r"\bpower(?: draw| consumption| usage| use)?\b|\bwatts?\b|\bwattage\b": 4,
     }),
     _intent("utilization", "utilization", _BOTH, "What utilization does ResNet-50 reach on an H100 at batch 8?", {
+        r"\b(?:how much|what) (?:memory )?bandwidth\b.*\b(?:need|use|take|require)": 5,
         r"\butili[sz](?:ation|e|es|ed|ing)\b|\bmfu\b|\bsaturat\w+\b": 5,
         r"\bof (?:the |its |a )?peak\b|\bpeak (?:performance )?(?:is|does)\b": 5,
     }),

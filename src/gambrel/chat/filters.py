@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from gambrel.chat.frame import Pairs
@@ -27,25 +28,34 @@ _FAMILIES: Final = ("jetson", "hailo", "orin")
 
 def device_filters(reading: Reading) -> Pairs:
     """The filters of ``gambrel hardware list`` that a question asks for."""
-    found: dict[str, str] = {}
-    for pattern, name in _CLASSES.items():
-        if re.search(pattern, reading.text):
-            found["category"] = name
-            break
-    for vendor in _VENDORS:
-        if re.search(rf"\b{vendor}\b", reading.text):
-            found["vendor"] = vendor
-    if reading.strangers:
-        found["text"] = reading.strangers[0]
-    for family in _FAMILIES:
-        if re.search(rf"\b{family}s?\b", reading.text):
-            found["text"] = family
+    found = _named(reading)
     limits = reading.found.limits
     if "power" in limits:
         found["max_tdp"] = limits["power"]
     if "memory" in limits:
         found["min_memory"] = limits["memory"]
+    order = _ORDER.search(reading.text)
+    if order:
+        found["sort"] = {"power": "tdp"}.get(order[1], order[1])
     return tuple(found.items())
+
+
+def _named(reading: Reading) -> dict[str, str]:
+    """Class, maker and family."""
+
+    def first(names: Iterable[str], plural: str = "") -> str | None:
+        return next((n for n in names if re.search(rf"\b{n}{plural}\b", reading.text)), None)
+
+    family = reading.strangers[0] if reading.strangers else first(_FAMILIES, "s?")
+    classes = (name for pattern, name in _CLASSES.items() if re.search(pattern, reading.text))
+    named = {"category": next(classes, None), "vendor": first(_VENDORS), "text": family}
+    return {key: value for key, value in named.items() if value}
+
+
+_ORDER: Final = re.compile(
+    r"\b(?:highest|most|largest|top|best|biggest|by|sorted)\b.*?"
+    r"\b(bandwidth|memory|peak|tdp|power|ridge)\b"
+)
 
 
 def matching_devices(reading: Reading) -> tuple[str, ...]:

@@ -230,8 +230,8 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (r"\b(?:(\d[\d,]*)\s*(k)?[- ]?(?:tokens?[ -](?:prompts?|inputs?|sequences?|long)|prompts?)\b|(?:seq(?:uence)?"
      r"(?:[ _-]?(?:length|len))?|seqlen|prompt(?:[ _-]?(?:length|len))?)\s*(?:of|=|:|is)?\s*(\d[\d,]*)"
      r"\s*(k\b)?(?:\s*tokens?)?)", _size("seq")),
-    (rf"(?<![\w.]){_NUMBER}\s*(k)?\s*{_ITEMS}", _throughput),
-    (r"(?<![\w.])(\d[\d,]*)\s*(k)?[ -]tokens?\b(?!\s*(?:/|per|a)\s*s)", _tokens),
+    (rf"(?<![\w.−-]){_NUMBER}\s*(k)?\s*{_ITEMS}", _throughput),
+    (r"(?<![\w.−-])(\d[\d,]*)\s*(k)?[ -]tokens?\b(?!\s*(?:/|per|a)\s*s)", _tokens),
     (rf"\b({_FORMAT})[ -]*(?:kv\b(?:[- ]?cache)?|(?:key[/ -]value )cache)", _part("kv")),
     (rf"\b(?:kv\b(?:[- ]?cache)?|key[/ -]value cache)\s*(?:in|to|at|as|=|of)?\s*({_FORMAT})\b",
      _part("kv")),
@@ -239,7 +239,7 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
      rf"({_FORMAT})\b", _part("weights")),
     (r"\bw([48])a(16|8|4)\b", _coded),
     (rf"\b{_FORMAT}\b", _precision),
-    *((rf"(?<![\w.]){_NUMBER}\s*-?({_either(metric)})\b", _limit(metric)) for metric in _UNITS),
+    *((rf"(?<![\w.−-]){_NUMBER}\s*-?({_either(metric)})\b", _limit(metric)) for metric in _UNITS),
     (r"\b(?:with |using |use )?(?:2:4 (?:structured )?sparsity|structured(?:[ -]sparsity)?|sparsity|"
      r"sparse|2:4)\b", _change("sparsity")),
     (r"\b(?:torch\.?compiled?|(?:is |when |if )?compiled|compil(?:e|ing|ation)|inductor|"

@@ -40,6 +40,10 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:generat\w+|write|writing|produce|output)\b.*\bTOKENS\b|\bTOKENS (?:of )?(?:output|new|generated)":
         "One step is analyzed at a time: the prompt ('TTFT with a 512 token prompt') or one token ('tpot "
         "at 4k context').",
+    r"\b(?:reduc\w+|decreas\w+|shrink\w*|cut|save|lower) (?:the |its )?(?:memory|power|energy|v?ram)\b"
+    r"|\bhow (?:can|do|could) (?:i|we) (?:make \w+ )?fit\b":
+        "Ask what a change would bring: 'What if MODEL on DEVICE ran in int8?' shows times and memory before "
+        "and after.",
     r"\b(?:my|our)(?: own)? (?:models?|networks?|nets?|code|files?)\b":
         "Here only built-in models are known; for your own run 'gambrel analyze file.py:function --hardware "
         "DEVICE', or a .pt2 file or config.json.",

@@ -81,8 +81,15 @@ def _devices(_: Frame, reading: Reading) -> Frame | Unclear:
 
 
 def _models(_: Frame, reading: Reading) -> Frame | Unclear:
-    text = reading.strangers[:1]
-    return Frame(intent="models", filters=(("text", text[0]),) if text else ())
+    """All models, or those whose name or family the text has."""
+    family = _FAMILY.search(reading.text)
+    text = reading.strangers[0] if reading.strangers else family[0] if family else ""
+    return Frame(intent="models", filters=(("text", text),) if text else ())
+
+
+_FAMILY: Final = re.compile(
+    r"\b(?:detection|segmentation|classification|language|speech|recurrent|multimodal)\b"
+)
 
 
 def _compare(frame: Frame, reading: Reading) -> Frame | Unclear:

@@ -13,7 +13,7 @@ from gambrel.chat.lexicon import lexicon
 from gambrel.chat.reading import Reading, read
 from gambrel.chat.refusals import refusal
 from gambrel.chat.shapes import frame_of
-from gambrel.chat.weigh import leading, weigh
+from gambrel.chat.weigh import asks_twice, leading, weigh
 
 #: Words without a meaning that a question may hold and still be answered; they are said.
 _TOLERATED: Final = 2
@@ -33,6 +33,8 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
     """
     reading = read(question)
     weights = weigh(reading, previous)
+    if asks_twice(weights, reading.text):
+        return Unclear(reason="One question at a time, please; the next one may be short: 'why?'.")
     intent = leading(weights)
     problem = _problem(reading, intent, previous)
     if problem is not None:

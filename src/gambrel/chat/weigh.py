@@ -62,7 +62,19 @@ _KIN: Final = (
     {"bound", "latency"},
     {"bound", "ridge"},
     {"bound", "what_if"},
+    {"bound", "recommend"},
 )
+
+
+def asks_twice(weights: Weights, text: str) -> bool:
+    """Whether a text asks two things that no one answer holds: ``how fast ... and how much``."""
+    if not _AND_ALSO.search(text):
+        return False
+    strong = [name for name, weight in weights.items() if weight >= ENOUGH + 1]
+    return any(one != other and not _kin(one, other) for one in strong for other in strong)
+
+
+_AND_ALSO: Final = re.compile(r"\band (?:how|what|which|why|is|does|can|will|where)\b")
 
 
 def _drop(found: Weights, *names: str) -> None:

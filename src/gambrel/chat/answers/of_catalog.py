@@ -86,7 +86,9 @@ def _devices(frame: Frame, options: Options) -> Answer:
     from gambrel.device.listing import Filter, list_rows
     from gambrel.report.hardware import render_list
 
-    rows = list_rows(Filter(**dict(frame.filters)))
+    filters = dict(frame.filters)
+    sort = filters.pop("sort", "name")
+    rows = list_rows(Filter(**filters), sort=sort)
     said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in frame.filters)
     return Answer(
         frame=frame,
