@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gambrel.dtypes import width_bytes
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.workload import Dim, Role
@@ -83,6 +85,4 @@ def product_attrs(
 
 def as_output(e: Emitter, index: Index) -> None:
     """Marks a tensor as what the model returns."""
-    from msgspec.structs import replace
-
     e.tensors[index] = replace(e.tensors[index], role=Role.OUTPUT)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from gambrel.llm.config.common import (
     activation,
     attention,
@@ -174,8 +176,6 @@ def dots1(f: Fields) -> ModelSpec:
 
 def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
     """The first layers dense, the others with a mixture."""
-    from msgspec.structs import replace
-
     dense = f.whole("first_k_dense_replace", default=0, least=0, most=f.layers)
     step = f.whole("moe_layer_freq", default=1)
     mlp: FeedForward = gated_mlp(f)
@@ -191,8 +191,6 @@ def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
 @family("deepseek_v2", "deepseek_v3", "kimi_k2")
 def deepseek(f: Fields) -> ModelSpec:
     """DeepSeek V2, V3, R1, Kimi K2: latent attention, shared and routed experts."""
-    from msgspec.structs import replace
-
     q_rank = f.raw("q_lora_rank")
     mixer = LatentAttention(
         heads=f.heads,

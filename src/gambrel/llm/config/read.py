@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gambrel.errors import CaptureError
-from gambrel.llm.config import dense, encoders, hybrids, mixtures, vision  # noqa: F401  # register
+from gambrel.llm.config import dense, encoders, gpt, hybrids, mixtures, vision  # noqa: F401  # register
 from gambrel.llm.config.families import READERS
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.quantization import quantization
