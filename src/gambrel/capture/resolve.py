@@ -141,6 +141,8 @@ def _from_file(path: Path, request: Request) -> Resolved:
 
     if _is_pipeline(path):
         return _read_pipeline(path, request)
+    if path.is_dir() and (path / "config.json").is_file():
+        return _read_folder(path, request)
     kind = identify(path).value
     reader = _READERS.get(kind)
     if reader is None:
@@ -189,6 +191,16 @@ def _read_config(path: Path, request: Request) -> Resolved:
     from gambrel.capture.torch.huggingface import workload_from_config
 
     return Resolved(workload=workload_from_config(config, phase=request.phase, name="", **sizes))
+
+
+def _read_folder(path: Path, request: Request) -> Resolved:
+    """The model of a folder, its weights as wide as the checkpoint beside the configuration."""
+    from gambrel.capture.checkpoint_folder import workload_from_checkpoint
+
+    found = None
+    if request.precision is None and not request.keep_open:
+        found = workload_from_checkpoint(path, phase=request.phase, sizes=request.sizes)
+    return _from_file(path / "config.json", request) if found is None else Resolved(workload=found)
 
 
 def _read_gguf(path: Path, request: Request) -> Resolved:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -90,19 +90,31 @@ def with_widths(workload: Workload, header: GgufHeader) -> Workload:
         the file's bytes the step holds, and in which formats.
     """
     pool = _Pool(header.tensors)
+    found = rewritten(workload, pool.plan)
+    return replace(found, assumptions=(*found.assumptions, *_remarks(header, pool)))
+
+
+def rewritten(
+    workload: Workload,
+    plan: Callable[[Tensor], list[tuple[Formats, int]]],
+    multiply: str | None = None,
+) -> Workload:
+    """The workload with its weights in planned formats.
+
+    Args:
+        workload: Built in one number format.
+        plan: For a weight: the formats of its layers, and how many layers have each; empty to
+            leave it as it is. What stands beside the weight (scales) is listed after it.
+        multiply: Format in which narrow weights are multiplied; None is that of the other operand.
+    """
     plans = {
-        index: pool.plan(tensor)
+        index: plan(tensor)
         for index, tensor in enumerate(workload.tensors)
         if tensor.role is Role.WEIGHT
     }
-    writer = _Writer(list(workload.tensors), plans)
+    writer = _Writer(list(workload.tensors), plans, multiply)
     ops = tuple(new for op in workload.ops for new in writer.rewrite(op))
-    return replace(
-        workload,
-        tensors=tuple(writer.tensors),
-        ops=ops,
-        assumptions=(*workload.assumptions, *_remarks(header, pool)),
-    )
+    return replace(workload, tensors=tuple(writer.tensors), ops=ops)
 
 
 @dataclass(slots=True)
@@ -199,6 +211,7 @@ class _Writer:
 
     tensors: list[Tensor]
     plans: dict[int, list[tuple[Formats, int]]]
+    multiply: str | None = None
     _done: dict[tuple[int, Formats, int | None], list[int]] = field(default_factory=dict)
     _bases: dict[int, Tensor] = field(default_factory=dict)
     _taken: set[int] = field(default_factory=set)
@@ -266,8 +279,11 @@ class _Writer:
         extra = len(op.inputs) - len(before.inputs)
         if extra:
             attrs["expert_inputs"] = int(attrs.get("expert_inputs", 1)) + extra
-        if any(width_bytes(d) < width_bytes(given) for d, _ in next(iter(formats.values()))):
-            attrs |= {"compute_dtype": given, "dequantize": True}
+        stored = next(iter(formats.values()))[0][0]
+        if width_bytes(stored) < width_bytes(given):
+            attrs["compute_dtype"] = self.multiply or given
+            if width_bytes(stored) < width_bytes(self.multiply or given):
+                attrs["dequantize"] = True
         return replace(op, attrs=attrs)
 
 
