@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 import gambrel
+from gambrel.capture import zoo
 from gambrel.capture.closed_form import is_closed_form, workload_of_config
 from gambrel.errors import CaptureError, GambrelError, InputError, UnknownNameError, WorkloadError
+from tests.llm.captures import totals
 from tests.llm.models import GEMMA3_27B, LLAMA3_8B, MIXTRAL, PUBLISHED, WHISPER_SMALL
 
 
@@ -28,15 +30,37 @@ def test_the_same_answer_as_the_zoo(path: Path) -> None:
     for phase in ("prefill", "decode"):
         asked: dict[str, Any] = {"phase": phase, "batch_size": 4, "precision": "bf16"}
         own = gambrel.analyze(str(path), "h100", **asked)
-        zoo = gambrel.analyze("llama-3-8b", "h100", **asked)
-        assert own.total.matrix_flops == zoo.total.matrix_flops
-        assert own.model.parameters == zoo.model.parameters
-        assert own.footprint.weights_bytes == pytest.approx(zoo.footprint.weights_bytes, rel=1e-6)
+        known = gambrel.analyze("llama-3-8b", "h100", **asked)
+        assert own.total.matrix_flops == known.total.matrix_flops
+        assert own.model.parameters == known.model.parameters
+        assert own.footprint.weights_bytes == pytest.approx(known.footprint.weights_bytes, rel=1e-6)
         matmuls = [
             {g.name: g.measures.traffic_bytes for g in a.by_kind if g.name == "matmul"}
-            for a in (own, zoo)
+            for a in (own, known)
         ]
         assert matmuls[0] == matmuls[1]
+
+
+ZOO = {
+    "llama-3-8b": "Llama-3-8B",
+    "llama-3-70b": "Llama-3-70B",
+    "llama-3.1-405b": "Llama-3.1-405B",
+    "llama-3.2-1b": "Llama-3.2-1B",
+    "mixtral-8x7b": "Mixtral-8x7B",
+    "phi-4": "Phi-4",
+    "qwen3-8b": "Qwen3-8B",
+    "gpt2": "GPT-2",
+}
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("name", ZOO)
+def test_products_and_attention_of_the_zoo(name: str, phase: str) -> None:
+    sizes = {"batch": 4, ("seq" if phase == "prefill" else "context"): 512}
+    config = {**PUBLISHED[ZOO[name]][0], "torch_dtype": "bfloat16"}
+    own = workload_of_config(config, phase=phase, sizes=sizes)
+    entry = zoo.load(zoo.find(name, phase=phase)[0].name)
+    assert totals(own, **sizes) == totals(entry, **sizes)
 
 
 def test_neither_torch_nor_transformers_is_imported(path: Path) -> None:

@@ -212,3 +212,16 @@ def test_mxfp4_experts_of_gpt_oss_in_memory() -> None:
     rest = 116_829_156_672 - experts
     assert found.footprint.weights_bytes == pytest.approx(experts * 4.25 / 8 + rest * 2, rel=1e-6)
     assert found.footprint.weights_bytes / 1e9 == pytest.approx(65.2, rel=0.005)
+
+
+def test_an_embedding_model_has_no_head() -> None:
+    """Qwen3-Embedding-0.6B: the 0.6B model without a head of its own (it is tied)."""
+    config, _ = PUBLISHED["Qwen3-0.6B"]
+    embedding = read_config({**config, "architectures": ["Qwen3Model"]})
+    assert embedding.head == "none"
+    workload = build(embedding, prefill(1, 64))
+    assert not any(op.module == "lm_head" for op in workload.ops)
+    assert sum(t.role == "weight" and t.name == "embedding.weight" for t in workload.tensors) == 1
+    assert read_config({**config, "architectures": ["Qwen3ForCausalLM"]}).head == "lm"
+    judge = read_config({**config, "architectures": ["Qwen3ForSequenceClassification"]})
+    assert (judge.head, judge.labels) == ("classifier", 2)

@@ -46,7 +46,7 @@ def read_config(config: Mapping[str, Any], name: str = "") -> ModelSpec:
         raise CaptureError(unknown_type(model_type))
     fields = Fields(config, model_type)
     try:
-        spec = reader(fields)
+        spec = _with_head(reader(fields), fields)
     except (OverflowError, RecursionError) as error:
         raise CaptureError(f"the configuration cannot be read: {error}.") from None
     found = quantization(fields)
@@ -54,6 +54,22 @@ def read_config(config: Mapping[str, Any], name: str = "") -> ModelSpec:
     return replace(
         spec, name=name or model_type, family=model_type, quantization=found, notes=notes
     )
+
+
+def _with_head(spec: ModelSpec, f: Fields) -> ModelSpec:
+    """A decoder without its LM head where ``architectures`` says so: embedding models, classifiers.
+
+    Such a model passes its whole input once: it has no phases.
+    """
+    names = f.names("architectures") or ()
+    if spec.head != "lm" or not names or spec.encoders:
+        return spec
+    if all(n.endswith("ForSequenceClassification") for n in names):
+        labels = len(f.raw("id2label") or ()) or f.whole("num_labels", default=2)
+        return replace(spec, head="classifier", labels=labels, tied=False)
+    if all(n.endswith("Model") and not n.endswith("LMHeadModel") for n in names):
+        return replace(spec, head="none", tied=False)
+    return spec
 
 
 def unknown_type(model_type: str) -> str:
