@@ -154,6 +154,19 @@ class TestPieces:
         assert read(write(text % events)).device_name == "NVIDIA A10"
         assert len(read(write(events)).launches) == 1
 
+    @pytest.mark.parametrize(
+        ("info", "said"),
+        [
+            ({"rank": 3, "world_size": 8, "pg_config": []}, ["rank 3 of 8 processes"]),
+            ({"rank": 0, "world_size": 1}, []),
+            ([1], []),
+        ],
+    )
+    def test_rank(self, write, info, said):
+        text = json.loads(trace([kernel("k", 0, 1, 1)])) | {"distributedInfo": info}
+        notes = read(write(json.dumps(text))).notes
+        assert [n for n in notes if n.startswith("rank")] == said
+
     def test_refusal_names_the_offset(self, write):
         text = trace([mm(0, 5), kernel("gemm", 100, 20, 1, number=5)])
         at = text.index('"gemm"')

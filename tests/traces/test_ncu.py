@@ -328,6 +328,12 @@ class TestRoofs:
         # 2e9 FLOP in 1 ms of 53.248 TFLOP/s.
         assert kernel.roofline_efficiency == pytest.approx(2 / 53.248)
 
+    def test_own_roofs_are_not_spoken_of_where_others_are_used(self):
+        samples = from_text(write([RICH]), "f.csv")
+        assert any("roofs from the report" in n for n in place(samples).notes)
+        other = place(samples, from_peaks(1e12, 1e12))
+        assert not any("roofs from the report" in n for n in other.notes)
+
     def test_hopper_takes_the_dense_peak(self):
         peaks = {
             f"{PATH}src_bf16_dst_fp32.sum.peak_sustained": (8192 * 132, "op"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gambrel.analysis.samples import Known
 from gambrel.errors import FileFormatError, GambrelError, InputError
-from gambrel.traces import read
+from gambrel.traces import read, rocprof
 from gambrel.traces.given import with_flops, with_precision
 
 
@@ -151,6 +151,35 @@ class TestRocprof:
         device = read(write(text + "0,1388,5017,9227,17714,20000,20300,165000\n")).device
         assert device.level("DRAM").byte_per_s == 1.388e12
         assert device.ceiling("matrix", "fp16").flop_per_s == 1.65e14
+
+    def test_passes_over_one_run_are_one(self, write):
+        head = "Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp\n"
+        first = write(
+            head + "1,k,SQ_INSTS_VALU_FMA_F32,10,0,500\n2,j,SQ_INSTS_VALU_FMA_F32,1,600,700\n",
+            "p1.csv",
+        )
+        second = write(
+            head + "1,k,FETCH_SIZE,3,0,900\n1,k,WRITE_SIZE,1,0,900\n"
+            "2,j,FETCH_SIZE,1,950,990\n2,j,WRITE_SIZE,0,950,990\n",
+            "p2.csv",
+        )
+        samples = read([first, second])
+        assert [(s.name, s.flops, s.bytes_at("DRAM")) for s in samples.launches] == [
+            ("k", 1280, 4096),
+            ("j", 128, 1024),
+        ]
+        assert samples.launches[0].time_s == pytest.approx(500e-9)
+        assert "2 passes over one run" in samples.notes[0]
+        # The same counters twice are two ranks.
+        assert len(read([first, first]).launches) == 4
+
+    def test_many_launches_are_added_up(self, write, monkeypatch):
+        monkeypatch.setattr(rocprof, "MOST_SINGLE", 10)
+        head = "Kernel_Name,Start_Timestamp,End_Timestamp,SQ_INSTS_VALU_ADD_F32\n"
+        samples = read(write(head + "".join(f"k{i % 3},0,1000,1\n" for i in range(100))))
+        assert len(samples.launches) <= 10
+        assert sum(s.flops for s in samples.launches) == 6400
+        assert sum(s.count for s in samples.launches) == 100
 
     def test_mi300_has_longer_lines(self, write):
         head = (

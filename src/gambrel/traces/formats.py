@@ -28,12 +28,14 @@ class Format:
         sniff: Whether a file that begins with these bytes (and the same as text) is one.
         module: Module of this package with ``read(path) -> Samples``, imported when needed.
         by_chip: Whether it reads better when it knows the chip: ``read(path, cc)``.
+        together: Whether several files can be passes over one run: ``read_together(paths)``.
     """
 
     name: str
     sniff: Callable[[bytes, str], bool]
     module: str
     by_chip: bool = False
+    together: bool = False
 
 
 FORMATS: Final = (
@@ -45,7 +47,12 @@ FORMATS: Final = (
     ),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
-    Format(name="rocprof CSV", sniff=lambda _, text: is_rocprof(text), module="rocprof"),
+    Format(
+        name="rocprof CSV",
+        sniff=lambda _, text: is_rocprof(text),
+        module="rocprof",
+        together=True,
+    ),
     Format(name="perf stat -x,", sniff=lambda _, text: is_perf(text), module="perf"),
     Format(name="likwid CSV", sniff=lambda _, text: is_likwid(text), module="likwid"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
@@ -77,11 +84,23 @@ def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
     if not listed:
         raise InputError("name at least one file to read.")
     with without_collector():
-        parts = [_read_one(Path(path), cc) for path in listed]
+        chosen = [(_format_of(Path(path)), Path(path)) for path in listed]
+        together = [path for found, path in chosen if found.together]
+        parts = [_read_one(found, path, cc) for found, path in chosen if not found.together]
+        if together:
+            from gambrel.traces.rocprof import read_together
+
+            parts += read_together(together)
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _read_one(path: Path, cc: str) -> Samples:
+def _read_one(found: Format, path: Path, cc: str) -> Samples:
+    module = importlib.import_module(f"gambrel.traces.{found.module}")
+    samples: Samples = module.read(path, cc) if found.by_chip else module.read(path)
+    return samples
+
+
+def _format_of(path: Path) -> Format:
     head = read_head(path)
     text = decode(head)
     suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix
@@ -93,9 +112,7 @@ def _read_one(path: Path, cc: str) -> Samples:
         )
     for found in FORMATS:
         if found.sniff(head, text):
-            module = importlib.import_module(f"gambrel.traces.{found.module}")
-            samples: Samples = module.read(path, cc) if found.by_chip else module.read(path)
-            return samples
+            return found
     known = ", ".join(f.name for f in FORMATS)
     raise FileFormatError(f"{path}: no known format. Known are: {known}.")
 

@@ -7,11 +7,18 @@ that are masked out are counted as well), and 512 x the MFMA_MOPS counters. Sums
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
+from gambrel.analysis.samples import (
+    Known,
+    MeasuredTraffic,
+    MeasuredWork,
+    Sample,
+    Samples,
+    aggregate,
+)
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.errors import FileFormatError
 from gambrel.traces.source import decode, read_bytes
@@ -38,6 +45,17 @@ _STARTS: Final = ("Start_Timestamp", "BeginNs", "Start_Ns")
 _ENDS: Final = ("End_Timestamp", "EndNs", "End_Ns")
 _TOTALS: Final = ("DurationNs", "TotalDurationNs", "Duration_Ns")
 _DISPATCH: Final = ("Dispatch_Id", "Dispatch_ID", "Index", "Correlation_Id")
+_GRID: Final = ("Grid_Size", "grd", "Grid_Size_X")
+_BLOCK: Final = ("Workgroup_Size", "wgr", "Workgroup_Size_X")
+_OCCUPANCY: Final = ("OccupancyPercent", "MeanOccupancyPercent")
+_ORIGIN: Final = (
+    ("process", ("Process_Id", "pid", "PID")),
+    ("device", ("GPU_ID", "gpu-id", "Agent_Id", "Device_Id")),
+)
+_USED: Final = (
+    *(*_NAMES, *_STARTS, *_ENDS, *_TOTALS, *_GRID, *_BLOCK, *_OCCUPANCY, "Calls"),
+    *(name for _, names in _ORIGIN for name in names),
+)
 _VECTOR: Final = {"F16": "fp16", "F32": "fp32", "F64": "fp64"}
 _MATRIX: Final = {
     "F64": "fp64",
@@ -72,46 +90,116 @@ def is_rocprof(text: str) -> bool:
     return (named and timed) or {"HBMBw", "L2Bw"} <= cells
 
 
+Row = Mapping[str, str]
+#: A dispatch: its own columns, and its counters.
+Dispatch = tuple[Row, dict[str, float]]
+#: Launches that are kept one by one; more of them are added up while reading.
+MOST_SINGLE: Final = 200_000
+_UNUSED: Final = "rows without a kernel or with a negative time"
+
+
 def read(path: Path) -> Samples:
     """Reads a table of kernels or of measured roofs.
 
     Raises:
         FileFormatError: Not readable, or without a usable row.
     """
-    lines = decode(read_bytes(path)).lstrip("\ufeff").splitlines()
-    reader = csv.DictReader(lines)
+    return read_together([path])[0]
+
+
+def read_together(paths: Sequence[Path]) -> list[Samples]:
+    """Reads several tables; passes over one run, each with other counters, become one.
+
+    A GPU counts a few events at a time, so the profilers run a program several times and write a
+    file a pass. Files are passes of one run when their counters differ and the kernels are the
+    same, in the same order.
+
+    Raises:
+        FileFormatError: Not readable, or without a usable row.
+    """
+    found: list[Samples] = []
+    tables: list[tuple[Path, list[Dispatch]]] = []
+    for path in paths:
+        table = _table(path)
+        if isinstance(table, Samples):
+            found.append(table)
+        else:
+            tables.append((path, table))
+    dispatches = [table for _, table in tables]
+    if len(tables) > 1 and _are_passes(dispatches):
+        merged = [_merged(passes) for passes in zip(*dispatches, strict=True)]
+        note = f"{len(tables)} passes over one run; times are those of the first"
+        found.append(_samples(merged, [path for path, _ in tables], (note,)))
+    else:
+        found += [_samples(table, [path]) for path, table in tables]
+    return found
+
+
+def _table(path: Path) -> list[Dispatch] | Samples:
+    """The dispatches of a file, or the roofs that it holds."""
+    reader = csv.DictReader(decode(read_bytes(path)).lstrip("\ufeff").splitlines())
     try:
-        rows = list(reader)
+        columns = [c.strip() for c in reader.fieldnames or ()]
+        if "HBMBw" in columns:
+            return _roofs(list(reader), path)
+        if "Counter_Name" in columns:
+            return _gathered(reader)
+        used = [c for c in columns if c.partition("[")[0].removesuffix("_sum").startswith(PREFIXES)]
+        return [(_described(row), _counters(row, used)) for row in reader]
     except csv.Error as error:
         raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
-    columns = [c.strip() for c in reader.fieldnames or ()]
-    if "HBMBw" in columns:
-        return _roofs(rows, path)
-    skipped: dict[str, int] = {}
-    launches = _kernels(rows, columns, skipped)
-    if not launches:
-        raise FileFormatError(f"{path}: no row with a kernel.")
-    return Samples(format=FORMAT, sources=(str(path),), launches=tuple(launches), skipped=skipped)
 
 
-Row = Mapping[str, str]
+def _described(row: Mapping[str, str]) -> Row:
+    """The columns of a row that are used beside its counters."""
+    return {name: row[name] for name in _USED if row.get(name)}
 
 
-def _kernels(rows: Sequence[Row], columns: Sequence[str], skipped: dict[str, int]) -> list[Sample]:
-    if "Counter_Name" not in columns:
-        found = [(row, _counters(row, columns)) for row in rows]
-    else:
-        found = _gathered(rows)
-    samples = []
-    for row, counters in found:
+def _are_passes(tables: Sequence[Sequence[Dispatch]]) -> bool:
+    names = [[_first(row, _NAMES) for row, _ in table] for table in tables]
+    if any(other != names[0] for other in names[1:]):
+        return False
+    counters = [frozenset().union(*(c for _, c in table)) for table in tables]
+    if sum(not names for names in counters) > 1:
+        return False  # times alone, of several processes
+    return sum(map(len, counters)) == len(frozenset().union(*counters))
+
+
+def _merged(passes: Sequence[Dispatch]) -> Dispatch:
+    row: dict[str, str] = {}
+    counters: dict[str, float] = {}
+    for described, counted in passes:
+        row = {**described, **row}
+        counters |= counted
+    return row, counters
+
+
+def _samples(
+    table: Sequence[Dispatch], paths: Sequence[Path], notes: tuple[str, ...] = ()
+) -> Samples:
+    launches: list[Sample] = []
+    skipped = 0
+    limit = MOST_SINGLE
+    for row, counters in table:
         sample = _sample(row, counters)
         if sample is None:
-            skipped["rows without a kernel or with a negative time"] = (
-                skipped.get("rows without a kernel or with a negative time", 0) + 1
-            )
-        else:
-            samples.append(sample)
-    return samples
+            skipped += 1
+            continue
+        launches.append(sample)
+        if len(launches) >= limit:
+            launches = list(aggregate(launches))
+            limit = max(2 * len(launches), MOST_SINGLE)
+    if not launches:
+        raise FileFormatError(f"{paths[0]}: no row with a kernel.")
+    if limit != MOST_SINGLE or len(table) > MOST_SINGLE:
+        notes = (*notes, f"{len(table):,} launches, those of one kernel and shape added up")
+    return Samples(
+        format=FORMAT,
+        sources=tuple(map(str, paths)),
+        launches=tuple(launches),
+        notes=notes,
+        skipped={_UNUSED: skipped} if skipped else {},
+    )
 
 
 def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
@@ -131,12 +219,12 @@ def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
     return found | sums
 
 
-def _gathered(rows: Sequence[Row]) -> list[tuple[Row, dict[str, float]]]:
+def _gathered(rows: Iterable[Row]) -> list[Dispatch]:
     """rocprofv3 writes one row a counter: they are put together by dispatch."""
-    found: dict[tuple[str, ...], tuple[Row, dict[str, float]]] = {}
+    found: dict[tuple[str, ...], Dispatch] = {}
     for row in rows:
         key = tuple(str(row.get(c, "")) for c in (*_DISPATCH, "Process_Id", "Agent_Id"))
-        counters = found.setdefault(key, (row, {}))[1]
+        counters = found.setdefault(key, (_described(row), {}))[1]
         value = _number(row.get("Counter_Value"))
         name = (row.get("Counter_Name") or "").removesuffix("_sum")
         if name and value is not None:
@@ -161,8 +249,8 @@ def _sample(row: Row, counters: Mapping[str, float]) -> Sample | None:
         instructions=instructions(counters),
         recorded=_occupancy(row),
         origin=_origin(row),
-        grid=_first(row, ("Grid_Size", "grd", "Grid_Size_X")),
-        block=_first(row, ("Workgroup_Size", "wgr", "Workgroup_Size_X")),
+        grid=_first(row, _GRID),
+        block=_first(row, _BLOCK),
     )
 
 
@@ -209,7 +297,7 @@ def instructions(counters: Mapping[str, float]) -> int | None:
 
 
 def _occupancy(row: Row) -> dict[str, float]:
-    value = _number(_first(row, ("OccupancyPercent", "MeanOccupancyPercent")))
+    value = _number(_first(row, _OCCUPANCY))
     return {} if value is None or not 0 <= value <= 100 else {"occupancy": value / 100}
 
 
@@ -222,10 +310,6 @@ def _origin(row: Row) -> str:
 
 
 _SIMDS: Final = 4
-_ORIGIN: Final = (
-    ("process", ("Process_Id", "pid", "PID")),
-    ("device", ("GPU_ID", "gpu-id", "Agent_Id", "Device_Id")),
-)
 
 
 def count_work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:

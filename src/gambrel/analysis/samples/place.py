@@ -11,6 +11,7 @@ import msgspec
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples.aggregate import aggregate, merge
 from gambrel.analysis.samples.records import (
+    OWN_ROOFS,
     PROFILED,
     Known,
     MeasuredTraffic,
@@ -155,7 +156,9 @@ def place(
     whole = sum(s.time_s or 0.0 for s in merged)
     total = merge(samples.launches, "all kernels") if samples.launches else Sample(name="nothing")
     together = warnings_together(merged)
-    about = (*samples.notes, *notes, *_unnamed(samples, roofs))
+    own = roofs is None or roofs is samples.device
+    told = [n for n in samples.notes if own or not n.startswith(OWN_ROOFS)]
+    about = (*told, *notes, *_unnamed(samples, roofs))
     kernels = tuple(
         _place(s, roofs, whole, extra=together.get(i, ())) for i, s in enumerate(merged)
     )

@@ -18,6 +18,9 @@ from gambrel.device.model import Device
 #: work on an engine that it lacks has no roof, where a device of the catalog has a fallback.
 PROFILED: Final = "profiled-device"
 
+#: How a reader's note on roofs of its file begins; it is dropped where other roofs are used.
+OWN_ROOFS: Final = "roofs from the report"
+
 
 class Known(StrEnum):
     """What is known of a sample's work."""

@@ -82,7 +82,7 @@
       if (from >= upto) continue;
       chart.append(make("line", {x1: x.to(from), y1: y.to(from * s.value), x2: x.to(upto),
         y2: y.to(upto * s.value), class: s.used ? "roof" : "roof faint"}));
-      chart.append(make("text", {x: x.to(from) + 8, y: y.to(from * s.value) - 6,
+      chart.append(make("text", {x: x.to(from) + 12, y: y.to(from * s.value) + 10,
         class: s.used ? "" : "faint"}, s.label));
     }
   }
@@ -113,8 +113,11 @@
       : "The files hold no instructions (sm__inst_executed)."); return; }
     const used = peaks.filter((p) => p.used).map((p) => p.value);
     const ridge = used.length ? slopes.filter((s) => s.used).map((s) => used[0] / s.value) : [];
-    const x = scale([...found.map((d) => d.x), ...ridge], LEFT, W - RIGHT);
-    const y = scale([...found.map((d) => d.y), ...peaks.map((p) => p.value)], H - BOTTOM, TOP);
+    const earlier = found.map((d) => d.before).filter((b) => b && b[0] > 0 && b[1] > 0);
+    const x = scale([...found.map((d) => d.x), ...earlier.map((b) => b[0]), ...ridge],
+      LEFT, W - RIGHT);
+    const y = scale([...found.map((d) => d.y), ...earlier.map((b) => b[1]),
+      ...peaks.map((p) => p.value)], H - BOTTOM, TOP);
     axes(x, y, flops ? ["arithmetic intensity at the level (FLOP/byte)", "FLOP/s"]
       : ["warp instructions a transaction of 32 bytes", "warp instructions/s"]);
     roofs(x, y, peaks, slopes);

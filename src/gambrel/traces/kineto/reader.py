@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from gambrel.analysis.samples import Known, Sample, Samples
@@ -38,7 +39,7 @@ def read(path: Path) -> Samples:
         sources=(str(path),),
         launches=tuple(launches),
         device_name=names[0] if len(names) == 1 else "",
-        notes=(*_notes(launches, names, on_gpu), *added),
+        notes=(*_notes(launches, names, on_gpu), *_rank(stream.rest), *added),
         skipped={"events without a usable time": columns.skipped} if columns.skipped else {},
         spans=time_of(columns) if on_gpu else {},
     )
@@ -46,6 +47,18 @@ def read(path: Path) -> Samples:
 
 def _devices(rest: Rest) -> list[str]:
     return list(dict.fromkeys(str(d.name) for d in rest.devices or [] if d.name))
+
+
+def _rank(rest: Rest) -> list[str]:
+    """Which of several processes wrote the trace."""
+    try:
+        found = msgspec.json.decode(rest.distributed, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    rank, size = found.get("rank"), found.get("world_size")
+    if not isinstance(rank, int) or not isinstance(size, int) or size < 2:
+        return []
+    return [f"rank {rank} of {size} processes"]
 
 
 def _notes(launches: Sequence[Sample], names: Sequence[str], on_gpu: bool) -> list[str]:

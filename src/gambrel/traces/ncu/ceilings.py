@@ -7,6 +7,7 @@ from statistics import median
 from typing import Final
 
 from gambrel.analysis.samples import PROFILED
+from gambrel.analysis.samples.records import OWN_ROOFS
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.dtypes import BITS
 from gambrel.traces.ncu.values import Metrics
@@ -68,7 +69,7 @@ def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device
         id=PROFILED, name=f"{label}{at}", vendor="NVIDIA", ceilings=ceilings, memory=memory
     )
     note = (
-        f"roofs from the report, at the clock while profiling{at}; Nsight Compute locks the clock "
+        f"{OWN_ROOFS}, at the clock while profiling{at}; Nsight Compute locks the clock "
         "to its base by default, so the roofs of the datasheet, at boost, are higher"
     )
     return device, note
