@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.api import Hardware, analyze, checked_sizes, listed_hardware, resolve_hardware
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from gambrel.analysis.advise.select import Selection
     from gambrel.analysis.advise.whatif import WhatIf
     from gambrel.analysis.analyze import Settings
+
+
+#: Devices from which on ops that share a formula are predicted together.
+_MANY: Final = 50
 
 
 def check(
@@ -132,7 +136,7 @@ def compare(
     for one in model if isinstance(model, (list, tuple)) else [model]:
         for batch in batch_size if isinstance(batch_size, Sequence) else [batch_size]:
             asked = {"batch": batch, **(sizes or {})}
-            fleet, said = _fleet(one, asked, request, settings)
+            fleet, said = _fleet(one, asked, request, settings, bulk=len(devices) >= _MANY)
             fleets.append(fleet)
             notes += said
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
@@ -236,13 +240,15 @@ def _fleet(
     sizes: Mapping[str, int | None],
     request: Mapping[str, Any],
     settings: Mapping[str, Any],
+    *,
+    bulk: bool = False,
 ) -> tuple[Fleet, Sequence[str]]:
     from gambrel.analysis.advise.fleet import Fleet
     from gambrel.capture.resolve import Request, resolve_model
 
     asked = checked_sizes(sizes)
     found = resolve_model(model, Request(**request, sizes=asked))
-    return Fleet(found.workload, _settings(sizes=asked, **settings)), found.notes
+    return Fleet(found.workload, _settings(sizes=asked, **settings), bulk=bulk), found.notes
 
 
 def _settings(**chosen: Any) -> Settings:

@@ -75,3 +75,40 @@ def test_the_precision_of_a_point_wins_and_a_price_is_carried():
     assert (point.precision, point.facts.price) == ("fp32", 99.0)
     assert point.fits is True
     assert replace(point.facts, price=None) == fleet.on(device(), "fp32").facts
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(("yolov8n", "bert-base", "swin-t", "mixtral-8x7b-decode", "mamba-130m")),
+    st.sampled_from([1, 16]),
+    st.sampled_from([None, "int8", "fp32"]),
+    st.sampled_from(["eager", "compiled"]),
+)
+def test_many_at_once_are_the_same_ones(model, batch, precision, stack):
+    workload = zoo.load(model)
+    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
+    alone, bulk = Fleet(workload, chosen), Fleet(workload, chosen, bulk=True)
+    for on in list_devices()[::7]:
+        one, other = alone.on(on), bulk.on(on)
+        assert one.bound == other.bound
+        same(one.facts, other.facts)
+        if one.facts.expected is not None:
+            assert one.facts.expected.reason == other.facts.expected.reason
+
+
+def test_bulk_puts_ops_of_one_formula_together():
+    from gambrel.analysis.estimate.batches import batches_of
+    from gambrel.analysis.evaluate import Evaluator
+    from gambrel.ops import Conventions
+
+    workload = zoo.load("vgg16")
+    evaluator = Evaluator(workload, workload.resolve_symbols({}), {}, Conventions())
+    ops = [(view, cost, op.repeat) for op, view, cost in evaluator.costs() if cost is not None]
+    found = batches_of(ops)
+    members = [i for batch in found for i in batch.members]
+    assert len(members) == len(set(members))
+    (convolutions,) = (b for b in found if b.view.kind == "convolution")
+    assert len(convolutions.members) == 13
+    assert list(convolutions.cost.read_bytes) == [
+        ops[i][1].read_bytes for i in convolutions.members
+    ]

@@ -14,6 +14,7 @@ import msgspec
 
 from gambrel.analysis.bounding import Roofs
 from gambrel.analysis.estimate import Estimator
+from gambrel.analysis.estimate.batches import Batch, batches_of
 from gambrel.analysis.estimate.estimator import total
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
@@ -48,6 +49,23 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What an item asks of the resources of any device, all executions together.
+
+    Attributes:
+        work: (class, number format, prunable) and FLOP.
+        traffic_bytes: Of the main memory.
+        link_bytes: Over the link to the devices of the node.
+        network_bytes: Over the network between nodes.
+    """
+
+    work: tuple[tuple[tuple[str, str, bool], int], ...]
+    traffic_bytes: int
+    link_bytes: int
+    network_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What the model asks for in one number format.
 
@@ -60,6 +78,8 @@ class Demand:
         ideal_bytes: Traffic with perfect fusion.
         memory_bytes: Footprint.
         unmodelled: Ops without a formula.
+        asks: Of each item.
+        batches: Items that are predicted together.
     """
 
     items: tuple[Item, ...]
@@ -70,6 +90,8 @@ class Demand:
     ideal_bytes: float
     memory_bytes: int
     unmodelled: int
+    asks: tuple[Ask, ...]
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +119,16 @@ class Held:
         return max(seconds, default=None)
 
 
-def demand_of(workload: Workload, evaluator: Evaluator, stack: str) -> Demand:
+def demand_of(
+    workload: Workload, evaluator: Evaluator, stack: str, *, bulk: bool = False
+) -> Demand:
     """Evaluates a workload.
 
     Args:
         workload: The model.
         evaluator: Bound to sizes and a precision.
         stack: How ops become kernels.
+        bulk: Prepare for many devices: ops that share a formula are predicted together.
     """
     priced = tuple(evaluator.costs())
     counted = [(op, view, cost) for op, view, cost in priced if not is_free(op.kind)]
@@ -125,6 +150,10 @@ def demand_of(workload: Workload, evaluator: Evaluator, stack: str) -> Demand:
         ideal_bytes=round(ideal.total_bytes()),
         memory_bytes=footprint(workload, evaluator, None).total_bytes,
         unmodelled=sum(op.repeat for op, _, cost in counted if cost is None),
+        asks=tuple(map(_ask, items)),
+        batches=batches_of([(i.view, i.cost, i.count) for i in items])
+        if bulk and not kernels and all(i.starts is None for i in items)
+        else (),
     )
 
 
@@ -136,13 +165,9 @@ def held_against(demand: Demand, roofs: Roofs, estimator: Estimator) -> Held:
         roofs: Of the device.
         estimator: Of expected times on it.
     """
-    items = demand.items
-    seconds = [_seconds(item.cost, item.count, roofs) for item in items]
+    seconds = [_seconds(ask, roofs) for ask in demand.asks]
     bounds = _bounds(seconds, demand.kernels)
-    expected = [
-        (_expected(item, bound, estimator), bound)
-        for item, bound in zip(items, bounds, strict=True)
-    ]
+    expected = list(zip(_estimates(demand, bounds, estimator), bounds, strict=True))
     known = [bound for bound in bounds if bound is not None]
     whole = Measures(
         work=_work(demand, roofs),
@@ -200,6 +225,25 @@ def _bounds(seconds: Sequence[Busy], kernels: Iterable[tuple[int, ...]]) -> list
     return bounds
 
 
+def _estimates(
+    demand: Demand, bounds: Sequence[float | None], estimator: Estimator
+) -> list[Estimate | None]:
+    """Of each item: those of a batch together, the others one by one."""
+    found: list[Estimate | None] = [None] * len(bounds)
+    done: set[int] = set()
+    for batch in demand.batches if estimator.batched else ():
+        own = [bounds[i] for i in batch.members]
+        if None not in own:
+            estimates = estimator.estimate_batch(batch, own)  # type: ignore[arg-type]
+            for i, estimate in zip(batch.members, estimates, strict=True):
+                found[i] = estimate
+            done.update(batch.members)
+    for i, item in enumerate(demand.items):
+        if i not in done:
+            found[i] = _expected(item, bounds[i], estimator)
+    return found
+
+
 def _expected(item: Item, bound: float | None, estimator: Estimator) -> Estimate | None:
     if item.starts is None:
         return estimator.estimate(item.view, item.cost, bound, item.count)
@@ -221,23 +265,34 @@ def _times(one: Estimate | None, count: int) -> Estimate | None:
     )
 
 
-def _seconds(cost: Cost, count: int, roofs: Roofs) -> Busy:
+def _ask(item: Item) -> Ask:
+    cost, count = item.cost, item.count
+    return Ask(
+        work=tuple(
+            ((engine.value, dtype, cost.prunable), round(flops) * count)
+            for (engine, dtype), flops in cost.work.items()
+            if flops
+        ),
+        traffic_bytes=(round(cost.read_bytes) + round(cost.write_bytes)) * count,
+        link_bytes=round(cost.link_bytes) * count,
+        network_bytes=round(cost.network_bytes) * count,
+    )
+
+
+def _seconds(ask: Ask, roofs: Roofs) -> Busy:
     """Busy time of each resource for all executions of an op."""
     seconds: Busy = {}
-    for (engine, dtype), flops in cost.work.items():
-        roof = roofs.engine_roof(engine.value, dtype, cost.prunable) if flops else None
+    for work, flops in ask.work:
+        roof = roofs.engine_roof(*work)
         if roof is not None:
             key = (roof.engine, Bound.COMPUTE)
-            seconds[key] = seconds.get(key, 0.0) + round(flops) * count / roof.flop_per_s
-    traffic = (round(cost.read_bytes) + round(cost.write_bytes)) * count
-    if roofs.memory_byte_per_s is not None and traffic:
-        seconds[roofs.memory, roofs.memory_bound] = traffic / roofs.memory_byte_per_s
-    link = round(cost.link_bytes) * count
-    if roofs.link_byte_per_s is not None and link:
-        seconds[roofs.link, Bound.NETWORK] = link / roofs.link_byte_per_s
-    network = round(cost.network_bytes) * count
-    if roofs.network_byte_per_s is not None and network:
-        seconds[NETWORK, Bound.NETWORK] = network / roofs.network_byte_per_s
+            seconds[key] = seconds.get(key, 0.0) + flops / roof.flop_per_s
+    if roofs.memory_byte_per_s is not None and ask.traffic_bytes:
+        seconds[roofs.memory, roofs.memory_bound] = ask.traffic_bytes / roofs.memory_byte_per_s
+    if roofs.link_byte_per_s is not None and ask.link_bytes:
+        seconds[roofs.link, Bound.NETWORK] = ask.link_bytes / roofs.link_byte_per_s
+    if roofs.network_byte_per_s is not None and ask.network_bytes:
+        seconds[NETWORK, Bound.NETWORK] = ask.network_bytes / roofs.network_byte_per_s
     return seconds
 
 

@@ -12,7 +12,7 @@ import msgspec
 from gambrel.analysis.advise.demand import Demand, demand_of, held_against
 from gambrel.analysis.advise.figures import Facts, facts_of
 from gambrel.analysis.analyze import Settings, analyze, choose_precision
-from gambrel.analysis.bounding import roofs_of
+from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
@@ -67,13 +67,16 @@ class Fleet:
     Args:
         workload: The model.
         settings: Sizes, precision (None chooses one for each device) and the rest.
+        bulk: Whether many devices will follow; worth its preparation from about a hundred on.
     """
 
-    def __init__(self, workload: Workload, settings: Settings) -> None:
+    def __init__(self, workload: Workload, settings: Settings, *, bulk: bool = False) -> None:
+        self._bulk = bulk
         self._workload = workload
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
         self._demands: dict[str, Demand] = {}
+        self._machines: dict[int, tuple[Device, Roofs, Estimator]] = {}
 
     @property
     def name(self) -> str:
@@ -89,12 +92,11 @@ class Fleet:
             price: What the device costs, where the user knows.
         """
         settings = replace(self._settings, precision=precision or self._settings.precision)
-        roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
+        roofs, estimator = self._machine(device)
         if roofs.off_chip_only:
             return self._analyzed(device, settings, price)
         chosen, reason = choose_precision(self._workload, device, settings.precision)
         demand = self._demand(chosen)
-        estimator = Estimator(roofs, settings.calibration, settings.framework)
         held = held_against(demand, roofs, estimator)
         items = self.sizes.get("batch", 1)
         facts = Facts(
@@ -116,6 +118,15 @@ class Fleet:
             capacity_bytes=_capacity(device),
         )
 
+    def _machine(self, device: Device) -> tuple[Roofs, Estimator]:
+        """The roofs of a device and what predicts times on it, the same for every precision."""
+        if id(device) not in self._machines:
+            settings = self._settings
+            roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
+            estimator = Estimator(roofs, settings.calibration, settings.framework)
+            self._machines[id(device)] = device, roofs, estimator  # the device keeps its id
+        return self._machines[id(device)][1:]
+
     def _analyzed(self, device: Device, settings: Settings, price: float | None) -> Point:
         found = point_of(analyze(self._workload, device, settings))
         return msgspec.structs.replace(found, facts=replace(found.facts, price=price))
@@ -129,7 +140,7 @@ class Fleet:
         workload, settings = self._workload, self._settings
         casts = casts_of(workload, precision)
         evaluator = Evaluator(workload, self.sizes, casts, settings.conventions)
-        return demand_of(workload, evaluator, settings.stack)
+        return demand_of(workload, evaluator, settings.stack, bulk=self._bulk)
 
 
 def _capacity(device: Device) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from gambrel.ops.base import Engine, Size, maximum, minimum
 
 if TYPE_CHECKING:
     from gambrel.analysis.bounding import Roofs
+    from gambrel.analysis.estimate.batches import Batch
 
 _ON_MATRIX: Final = frozenset({"matmul", "grouped_matmul", "attention", "decode_attention"})
 #: A total is called as certain as the part of its time that is at least this large.
@@ -119,6 +120,41 @@ class Estimator:
         if chosen is None or self._lacks_peak(rule, cost):
             return None
         one = self._expected(rule, chosen, view, cost, bound_time_s / count)
+        return self._ranged(rule, chosen, one, bound_time_s, count)
+
+    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that share a formula.
+
+        Args:
+            batch: The ops.
+            bounds: Bound time of all executions of each, s.
+        """
+        if self._probed:
+            raise ValueError("a measured device predicts every op by itself: see `batched`")
+        rule = rule_of(batch.view)
+        chosen = self._constants(rule, batch.view) if self._machine is not None else None
+        if chosen is None or self._lacks_peak(rule, batch.cost):
+            return [None] * len(bounds)
+        import numpy as np
+
+        each = np.asarray(bounds) / np.asarray(batch.counts)
+        found = self._expected(rule, chosen, batch.view, batch.cost, each)
+        seconds = np.broadcast_to(found.seconds, each.shape).tolist()
+        launches = np.broadcast_to(found.launch, each.shape).tolist()
+        return [
+            self._ranged(rule, chosen, Expected(seconds=s, launch=launch), bound, count)
+            for s, launch, bound, count in zip(seconds, launches, bounds, batch.counts, strict=True)
+        ]
+
+    @property
+    def batched(self) -> bool:
+        """Whether `estimate_batch` may be asked: not where kernels were measured here."""
+        return not self._probed
+
+    def _ranged(
+        self, rule: Rule, chosen: Chosen, one: Expected, bound_time_s: float, count: int
+    ) -> Estimate:
+        """The estimate of ``count`` executions from the time of one."""
         low, high = chosen.range_of(one.seconds)
         confidence, reason = chosen.judge(one.seconds)
         wider = _UNMEASURED[rule.least]
