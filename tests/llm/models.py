@@ -586,3 +586,84 @@ PUBLISHED: dict[str, tuple[Config, int]] = {
     # The text part alone; the published 109 B have the vision tower.
     "Llama-4-Scout": (LLAMA4_SCOUT, 107_769_861_120),
 }
+
+_CLIP = {
+    "model_type": "clip_vision_model",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "image_size": 336,
+    "patch_size": 14,
+}
+_QWEN_7B = _like("qwen2", 3584, 18944, 28, 28, 4, 152064)
+
+#: With images: name → (configuration, published parameters).
+WITH_IMAGES: dict[str, tuple[Config, int]] = {
+    "LLaVA-1.5-7B": (
+        {
+            "model_type": "llava",
+            "text_config": {"model_type": "llama", "vocab_size": 32064},
+            "vision_config": _CLIP,
+        },
+        7_063_427_072,
+    ),
+    # These files keep the text's fields at the top.
+    "Qwen2-VL-7B": (
+        {
+            **_QWEN_7B,
+            "model_type": "qwen2_vl",
+            "vision_config": {
+                "depth": 32,
+                "embed_dim": 1280,
+                "mlp_ratio": 4,
+                "num_heads": 16,
+                "hidden_size": 3584,
+                "spatial_patch_size": 14,
+            },
+        },
+        8_291_375_616,
+    ),
+    "Qwen2.5-VL-7B": (
+        {
+            **_QWEN_7B,
+            "model_type": "qwen2_5_vl",
+            "vision_config": {
+                "depth": 32,
+                "hidden_size": 1280,
+                "intermediate_size": 3420,
+                "num_heads": 16,
+                "out_hidden_size": 3584,
+                "window_size": 112,
+                "fullatt_block_indexes": [7, 15, 23, 31],
+            },
+        },
+        8_292_166_656,
+    ),
+    "Mistral-Small-3.1-24B": (
+        {
+            "model_type": "mistral3",
+            "text_config": {**_like("mistral", 5120, 32768, 40, 32, 8, 131072), "head_dim": 128},
+            "vision_config": {"model_type": "pixtral", "hidden_size": 1024, "image_size": 1540},
+        },
+        24_011_361_280,
+    ),
+    "Llama-4-Scout-109B": (
+        {
+            "model_type": "llama4",
+            "text_config": LLAMA4_SCOUT,
+            "vision_config": {
+                "model_type": "llama4_vision_model",
+                "hidden_size": 1408,
+                "intermediate_size": 5632,
+                "num_hidden_layers": 34,
+                "num_attention_heads": 16,
+                "image_size": 336,
+                "patch_size": 14,
+                "projector_input_dim": 4096,
+                "projector_output_dim": 4096,
+            },
+        },
+        108_641_793_536,
+    ),
+}

@@ -99,3 +99,11 @@ def test_the_network_is_a_roof_of_the_chart():
     labels = [roof.label for roof in describe(found).memory_roofs]
     assert "network (link) 10 GB/s" in labels
     assert "nvlink (link) 450 GB/s" in labels
+
+
+def test_the_algorithm_of_the_topology():
+    # Two trees over eight send the payload up and down: 2 * 64 MiB.
+    tree = Topology(devices_per_node=8, all_reduce="tree")
+    assert placed(1 << 26, Sharding(tensor=8), tree).total.link_bytes == 1 << 27
+    ring = Topology(devices_per_node=8)
+    assert placed(1 << 26, Sharding(tensor=8), ring).total.link_bytes == 7 * (1 << 24)

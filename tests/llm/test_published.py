@@ -12,7 +12,7 @@ from gambrel.llm.step import decode, prefill
 from gambrel.ops import Conventions
 from gambrel.workload import Workload
 
-from .models import DEEPSEEK_V3, GPT_OSS_20B, MIXTRAL, PUBLISHED, QWEN3_30B
+from .models import DEEPSEEK_V3, GPT_OSS_20B, MIXTRAL, PUBLISHED, QWEN3_30B, WITH_IMAGES
 
 
 def parameters(workload: Workload) -> int:
@@ -23,6 +23,16 @@ def parameters(workload: Workload) -> int:
 def test_published_parameters_to_the_digit(name: str) -> None:
     config, published = PUBLISHED[name]
     assert parameters(build(read_config(config), prefill(1, 128, encode=True))) == published
+
+
+@pytest.mark.parametrize("name", WITH_IMAGES)
+def test_towers_and_projectors(name: str) -> None:
+    config, published = WITH_IMAGES[name]
+    spec = read_config(config)
+    assert parameters(build(spec, prefill(1, 1024, encode=True))) == published
+    later = build(spec, decode(1, 1024))
+    assert parameters(later) == published
+    assert not any(op.module.startswith("vision") for op in later.ops)
 
 
 @pytest.mark.parametrize("name", ["Gemma-3-27B", "Whisper-small", "T5-base"])

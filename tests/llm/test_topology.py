@@ -96,6 +96,7 @@ def test_a_file_of_ones_own(tmp_path):
         ("network_bit_per_s = 1\nnetwork_byte_per_s = 1", "not both"),
         ("network_byte_per_s = -1", "must be above 0"),
         ("network_latency_s = -1", "must be 0 or more"),
+        ("all_reduce = 'star'", "use ring, tree, in_switch"),
         ("mesh_links = nan", "Expected `int"),
         ("devices_per_node", "not a TOML file"),
     ],

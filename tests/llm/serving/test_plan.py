@@ -293,3 +293,32 @@ def test_state_spaces_keep_one_state_a_sequence():
         for n in ("1k", "16k")
     )
     assert short.sequence_bytes == long.sequence_bytes > 0
+
+
+def test_hidden_communication_is_as_asked():
+    def step(overlap):
+        found = planned(sharding=Sharding(tensor=8), concurrency=8, overlap=overlap)
+        return found, found.best[0].point.tpot_s - found.best[0].point.interference_s
+
+    (plain, none), (_, half), (_, all_) = step(0.0), step(0.5), step(1.0)
+    share = plain.best[0].shares["communication"]
+    assert none - all_ == pytest.approx(share * none, rel=1e-3)
+    assert none - half == pytest.approx((none - all_) / 2)
+    with pytest.raises(InputError, match=r"overlap=1\.5"):
+        step(1.5)
+
+
+def test_most_requests_and_longest_context(dense):
+    choice = dense.best[0]
+    m, p = choice.point.memory, choice.point
+    assert choice.max_batch == m.max_sequences >= p.batch
+    assert choice.max_context * p.batch * (m.sequence_bytes / 9216) <= m.free_bytes
+    assert (choice.max_context + 16) * p.batch * (m.sequence_bytes / 9216) > m.free_bytes or (
+        choice.max_context == 131072
+    )
+
+
+def test_long_prompts_are_split_over_devices():
+    found = planned(input="64k", output=128, ttft="20s", tpot="1s")
+    assert any(p.sharding.context > 1 for p in found.points)
+    assert not any(p.sharding.context > 1 for p in planned().points)
