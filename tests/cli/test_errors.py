@@ -246,11 +246,12 @@ def test_truncated_workload(gambrel: Gambrel) -> None:
     assert "w.json.gz" in refused(gambrel, "analyze", "w.json.gz", *DEVICE)
 
 
-def test_directory_with_a_config_says_so(gambrel: Gambrel) -> None:
+def test_a_directory_stands_for_the_config_in_it(gambrel: Gambrel) -> None:
     Path("model").mkdir()
+    assert refused(gambrel, "analyze", "model", *DEVICE).startswith("model is a directory; give a")
     Path("model/config.json").write_text("{}")
     said = refused(gambrel, "analyze", "model", *DEVICE)
-    assert said.startswith("model is a directory; give model/config.json for the model")
+    assert said.startswith("model/config.json is JSON of an unknown kind")
 
 
 @pytest.mark.torch
