@@ -239,3 +239,18 @@ def test_steps_without_groups_and_chunks() -> None:
         Step(groups=())
     with pytest.raises(InputError, match="chunk=0"):
         chunks(10, 0)
+
+
+def test_what_open_sizes_and_routing_assume_is_said() -> None:
+    names = tuple(Symbol(name=n, default=12) for n in ("batch", "context"))
+    opened = build(small(mixer={"chunk": 4}), replace(decode("batch", "context"), symbols=names))
+    assert any(s.startswith("Sizes are open") for s in opened.assumptions)
+    # As a window of 4: never more than 4 positions.
+    assert matrix(opened, "attention", batch=1, context=10) == 3 * 4 * 4 * 8 * 4
+    fixed = build(small(mixer={"chunk": 4}), decode(1, 10))
+    assert not any(s.startswith("Sizes are open") for s in fixed.assumptions)
+    spec = read_config(MIXTRAL)
+    even, skewed = (build(spec, decode(8, 64), routing_skew=s) for s in (0.0, 1.0))
+    assert "Mixture of experts: tokens are spread evenly over the experts." in even.assumptions
+    assert any("Zipf distribution of exponent 1 " in s for s in skewed.assumptions)
+    assert traffic(skewed, "grouped_matmul") < traffic(even, "grouped_matmul")

@@ -19,7 +19,7 @@ from gambrel.llm.blocks.linear import as_output, linear
 from gambrel.llm.blocks.norms import add, norm
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions
-from gambrel.llm.spec import LayerGroup, ModelSpec
+from gambrel.llm.spec import Attention, LayerGroup, ModelSpec, mixers_of
 from gambrel.llm.step import Group, Step
 from gambrel.workload import Dim, Workload
 
@@ -71,7 +71,11 @@ def build(
         outputs=(out,),
         symbols=step.symbols,
         origin=f"closed form of {spec.family}",
-        assumptions=(*_remarks(spec, step), *spec.notes, *p.describe()),
+        assumptions=(
+            *_remarks(spec, step, routing_skew),
+            *spec.notes,
+            *p.describe(experts=bool(spec.mixtures)),
+        ),
     )
 
 
@@ -189,9 +193,19 @@ def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
     return out
 
 
-def _remarks(spec: ModelSpec, step: Step) -> tuple[str, ...]:
+def _remarks(spec: ModelSpec, step: Step, skew: float) -> tuple[str, ...]:
     where = "the last token of each sequence" if step.outputs is None else "the tokens to check"
     remarks = [f"{step.label}: the head runs on {where}." if spec.head == "lm" else ""]
     if spec.mixtures:
-        remarks.append("Mixture of experts: tokens are spread evenly over the experts.")
+        how = f"by a Zipf distribution of exponent {skew:g}" if skew else "evenly"
+        remarks.append(f"Mixture of experts: tokens are spread {how} over the experts.")
+    if any(isinstance(g.context, str) for g in step.groups) and any(
+        isinstance(mixer, Attention) and mixer.reach is not None
+        for group in spec.layers
+        for mixer in mixers_of(group.layer)
+    ):
+        remarks.append(
+            "Sizes are open: caches of windows are counted at full length in memory, and chunks of "
+            "attention as windows."
+        )
     return tuple(r for r in remarks if r)

@@ -113,9 +113,13 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         across = -(-columns // self.block) if self.square else columns
         return -(-rows // self.block) * across
 
-    def describe(self) -> tuple[str, ...]:
-        """What the choice means, in sentences for the report; none for one uniform format."""
-        parts = {p: self.of(p) for p in ("weights", "experts", "kv_cache", "embeddings", "lm_head")}
+    def describe(self, *, experts: bool = True) -> tuple[str, ...]:
+        """What the choice means, in sentences for the report; none for one uniform format.
+
+        Args:
+            experts: Whether the model has any.
+        """
+        parts = {p: self.of(p) for p in _LABELS if experts or p != "experts"}
         if set(parts.values()) == {self.activations} and self.multiply == self.activations:
             return ()
         stored = ", ".join(f"{_LABELS[p]} {d}" for p, d in parts.items())

@@ -173,8 +173,10 @@ def _kernel(
             "head_dim": a.head_dim,
             "v_head_dim": a.value_dim,
         }
-        if a.window is not None:
-            sizes["window"] = a.window
+        # Where sizes are open, a chunk is taken as a window.
+        reach = a.window if is_number(group.context) else a.reach
+        if reach is not None:
+            sizes["window"] = reach
         attrs: dict[str, bool | int | float | str] = {"causal": a.causal and new != 1}
         inputs: tuple[Index, ...] = (query, key, value)
         if a.sinks:
