@@ -42,6 +42,7 @@ def serve_plan(
     utilization: float = 0.9,
     page: int = 16,
     step_tokens: int = 8192,
+    overlap: float = 0.0,
     host: str | float = 0.0,
     speculate: int = 0,
     acceptance: float | None = None,
@@ -73,6 +74,7 @@ def serve_plan(
         utilization: Share of a device's memory that the engine may use.
         page: Tokens of a page of the cache.
         step_tokens: Most prompt tokens of one step.
+        overlap: Share of communication hidden behind computation; an assumption.
         host: Time of the host in every step that the device waits for.
         speculate: Tokens drafted in a step; 0 is none.
         acceptance: Probability that a drafted token is kept; needed with ``speculate``.
@@ -105,6 +107,7 @@ def serve_plan(
         utilization=utilization,
         policy=Policy(page=page),
         step_tokens=step_tokens,
+        overlap=overlap,
         host_s=_value(host, "time", "host") or 0.0,
         speculation=_speculation(speculate, acceptance, draft),
         routing_skew=routing_skew,

@@ -73,6 +73,9 @@ def serve_plan(
     utilization: Annotated[float, typer.Option(help="Share of memory the engine may use.")] = 0.9,
     page: Annotated[int, typer.Option(help="Tokens of a page of the cache.")] = 16,
     step_tokens: Annotated[int, typer.Option(help="Most prompt tokens a step.")] = 8192,
+    overlap: Annotated[
+        float, typer.Option(help="Share of communication hidden behind computation.")
+    ] = 0.0,
     host: Annotated[str, typer.Option(help="Time of the host in each step, e.g. 500us.")] = "0",
     speculate: Annotated[int, typer.Option(help="Tokens drafted in a step.", min=0)] = 0,
     acceptance: Annotated[
@@ -116,6 +119,7 @@ def serve_plan(
         utilization=utilization,
         page=page,
         step_tokens=step_tokens,
+        overlap=overlap,
         host=host,
         speculate=speculate,
         acceptance=acceptance,

@@ -83,7 +83,8 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, framework: str) -> O
     nodes = nodes_of(axis, sharding, topology)
     attrs = dict(op.attrs)
     if op.attrs.get("function") == "all_reduce":
-        attrs["algorithm"] = "in_switch" if topology.in_switch else "ring"
+        own = "in_switch" if topology.in_switch else "ring"
+        attrs["algorithm"] = topology.all_reduce or own
         _, size = group_of(axis, sharding)
         if framework in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
             attrs["kernel"] = "custom"
@@ -93,11 +94,19 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, framework: str) -> O
     return msgspec.structs.replace(op, sizes=sizes, attrs=attrs)
 
 
-def assumptions(sharding: Sharding, topology: Topology) -> tuple[str, ...]:
-    """What a layout rests on, one sentence each; nothing for one device."""
+def assumptions(sharding: Sharding, topology: Topology, overlap: float = 0.0) -> tuple[str, ...]:
+    """What a layout rests on, one sentence each; nothing for one device.
+
+    Args:
+        sharding: The layout.
+        topology: Nodes and links.
+        overlap: Share of communication that was taken to be hidden.
+    """
     if sharding.devices == 1:
         return ()
     found = ["communication does not overlap with computation."]
+    if overlap:
+        found = [f"{overlap:.0%} of communication is hidden behind computation, as asked."]
     if topology.note:
         found.append(topology.note)
     if topology.mesh_links:

@@ -96,13 +96,16 @@ def problem(sharding: Sharding, spec: ModelSpec) -> str:
     return ""
 
 
-def candidates(spec: ModelSpec, devices: int, *, pipeline: bool = True) -> tuple[Sharding, ...]:
+def candidates(
+    spec: ModelSpec, devices: int, *, pipeline: bool = True, context: bool = False
+) -> tuple[Sharding, ...]:
     """The layouts of one replica worth comparing: every split that the model allows.
 
     Args:
         spec: The model.
         devices: Most devices of one replica.
         pipeline: Whether to split into stages as well.
+        context: Whether to split sequences as well.
     """
     found: dict[Sharding, None] = {}
     for tensor in _powers(devices):
@@ -113,6 +116,10 @@ def candidates(spec: ModelSpec, devices: int, *, pipeline: bool = True) -> tuple
                 )
                 if not problem(layout, spec):
                     found[layout] = None
+        for parts in _powers(devices // tensor) if context else ():
+            layout = Sharding(tensor=tensor, context=parts)
+            if not problem(layout, spec):
+                found[layout] = None
     return tuple(found)
 
 

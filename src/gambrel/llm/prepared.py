@@ -123,6 +123,8 @@ def _busy(found: Cost, roofs: Roofs) -> dict[str, float]:
         seconds["memory"] = moved / roofs.memory_byte_per_s
     if roofs.link_byte_per_s is not None and found.link_bytes:
         seconds["link"] = found.link_bytes / roofs.link_byte_per_s
+    if roofs.network_byte_per_s is not None and found.network_bytes:
+        seconds["network"] = found.network_bytes / roofs.network_byte_per_s
     return seconds
 
 

@@ -5,6 +5,7 @@ devices_per_node = 8
 link = "nvlink"              # a link of the device's own entry; its fastest peer link if absent
 link_byte_per_s = 450e9      # or a number of your own, a device's share, one way
 in_switch = true             # the switch adds (NVLink SHARP)
+all_reduce = "tree"          # ring, tree or in_switch; what the node allows if absent
 mesh_links = 7               # devices joined pairwise: two of them use one link in seven
 network_bit_per_s = 400e9    # between nodes, a device's share, one way (or network_byte_per_s)
 network_latency_s = 5e-6     # of a message between nodes; 0 if absent
@@ -23,6 +24,7 @@ import msgspec
 from gambrel.device.model import Device, Link, Source
 from gambrel.device.roofs import NETWORK, peer_link
 from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError
+from gambrel.ops.collective import ALGORITHMS
 
 _MAX_BYTES: Final = 100_000
 _SHIPPED: Final = Path(__file__).parent / "nodes.toml"
@@ -38,6 +40,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         link: Name of that link among the device's own; empty for its fastest one to peers.
         link_byte_per_s: Its bandwidth one way where the user gives it.
         in_switch: Whether the switch reduces (NVLink SHARP).
+        all_reduce: Algorithm of all-reduces: ``ring``, ``tree`` or ``in_switch``; empty: in the
+            switch where it can, rings elsewhere.
         mesh_links: Links of a device in a node whose devices are joined pairwise; 0 for a switch,
             through which a device reaches any other with its whole bandwidth.
         network_byte_per_s: A device's share of the network between nodes, one way; None unknown.
@@ -52,6 +56,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     link: str = ""
     link_byte_per_s: float | None = None
     in_switch: bool = False
+    all_reduce: str = ""
     mesh_links: int = 0
     network_byte_per_s: float | None = None
     network_latency_s: float = 0.0
@@ -65,6 +70,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             value = getattr(self, field)
             if value is not None and not 0 < value < 1e18:
                 raise InputError(f"topology {self.name!r}: {field}={value!r} must be above 0.")
+        if self.all_reduce and self.all_reduce not in ALGORITHMS:
+            raise InputError(
+                f"topology {self.name!r}: all_reduce={self.all_reduce!r}; use "
+                f"{', '.join(ALGORITHMS)}."
+            )
         for field in ("mesh_links", "network_latency_s"):
             value = getattr(self, field)
             if not 0 <= value < 1e6:

@@ -111,7 +111,8 @@ def _details(choice: Choice) -> list[RenderableType]:
         f"Memory {format_capacity(m.weights_bytes)} weights + "
         f"{format_capacity(m.activations_bytes)} activations + {format_capacity(m.sequence_bytes)} "
         f"a request, of {format_capacity(m.usable_bytes)} usable: at most "
-        f"{m.max_sequences:,} requests a device; more in flight: {_limit(p)}",
+        f"{choice.max_batch:,} requests a replica, or {choice.max_context:,} tokens each at "
+        f"{p.batch:,}; what stops more: {_limit(p)}",
         f"Energy {_energy(choice)}",
     ]
     return [line(("Best", "bold")), *(line(text) for text in lines)]

@@ -9,6 +9,7 @@ import msgspec
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
+from gambrel.llm.kv import room
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
@@ -46,12 +47,28 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> C
         bound_tpot_s=None if bound is None else bound * setup.stages / _gain(setup),
         bound=_bound(decoding),
         shares=_shares(decoding),
+        max_batch=point.memory.max_sequences * setup.sharding.attention_data,
+        max_context=_max_context(setup, point),
         energy_j_per_token=_energy(decoding, prompt, point, requests),
         energy=energy,
         cost_per_million=None if price is None else point.cost_per_million(price),
         decode=decoding,
         prefill=prompt,
     )
+
+
+def _max_context(setup: Setup, point: Point) -> int:
+    """Tokens of a request that fit when as many are in flight."""
+    free = min(point.memory.free_bytes, 1e18)
+    return room(
+        setup.spec,
+        setup.precisions,
+        free_bytes=free,
+        batch=max(1, -(-point.batch // setup.sharding.attention_data)),
+        context=1,
+        policy=setup.engine.policy,
+        sharding=setup.sharding,
+    ).context
 
 
 def why_not(choice: Choice, better: Choice) -> str:

@@ -23,6 +23,8 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.workload import Workload
 
+#: Prompts from this length on are also split over devices (context parallelism).
+_LONG: Final = 32_768
 #: Choices that are looked at in full.
 BEST: Final = 5
 
@@ -68,10 +70,13 @@ def plan(
     _check(spec, devices, requests, max_devices, prices)
     setups: list[Setup] = []
     built: dict[Any, Workload] = {}
+    long = requests.new_tokens >= _LONG
     refused: list[Refusal] = []
     for device in devices:
         node = topology_for(device, topology)
-        for layout in shardings or candidates(spec, max_devices):
+        for layout in shardings or candidates(
+            spec, max_devices, context=requests.new_tokens >= _LONG
+        ):
             check(layout, spec, max_devices)
             for formats in precisions:
                 found = _setup(spec, device, node, layout, formats, engine, built)
@@ -234,7 +239,7 @@ def _assumptions(
             "layers and the head sets the pace."
         )
     for layout in ranked[:1]:
-        found += of_layout(layout.setup.sharding, layout.setup.topology)
+        found += of_layout(layout.setup.sharding, layout.setup.topology, engine.overlap)
     for choice in best[:1]:
         found += choice.decode.assumptions if choice.decode else ()
     return tuple(dict.fromkeys((*found, *spec.notes)))

@@ -146,6 +146,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         policy: How pages of the cache are reserved.
         step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
             ones share a step.
+        overlap: Share of communication hidden behind computation; an assumption, 0 is none.
         host_s: Seconds that a step takes on the host besides the device, not overlapped.
         speculation: None: one token a step.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
@@ -158,6 +159,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     utilization: float = 0.9
     policy: Policy = Policy()
     step_tokens: int = 8192
+    overlap: float = 0.0
     host_s: float = 0.0
     speculation: Speculation | None = None
     routing_skew: float = 0.0
@@ -165,6 +167,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 0 < self.utilization <= 1:
             raise InputError(f"utilization={self.utilization!r}: a share above 0, at most 1.")
+        if not 0 <= self.overlap <= 1:
+            raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
         if type(self.step_tokens) is not int or self.step_tokens < 1:
             raise InputError(f"step_tokens={self.step_tokens!r}: give a whole number.")
         if not 0 <= self.host_s < 1e3:

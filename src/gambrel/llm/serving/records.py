@@ -104,6 +104,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         bound_tpot_s: The decode step by the roofline alone, without interference.
         bound: What limits a decode step: ``memory``, ``compute``, ``network`` or ``overhead``.
         shares: Share of the decode step's expected time by class of op.
+        max_batch: Requests that fit into one replica at their full length.
+        max_context: Tokens of a request that fit with as many in flight as the point has; at most
+            the model's own limit.
         energy_j_per_token: For an output token, all devices; None where a constant is unknown.
         energy: Of one device's decode step, with sources.
         cost_per_million: Of output tokens, in the currency of the price; None without a price.
@@ -118,6 +121,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     bound_tpot_s: float | None
     bound: str
     shares: dict[str, float]
+    max_batch: int = 0
+    max_context: int = 0
     energy_j_per_token: float | None = None
     energy: EnergyEstimate | None = None
     cost_per_million: float | None = None

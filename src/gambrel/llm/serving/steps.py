@@ -74,6 +74,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.stages * self._one_stage(self.workload(step), sizes)
 
     def _one_stage(self, workload: Workload, sizes: dict[str, Sequence[int]]) -> Floats:
+        seconds = self._swept(workload, sizes)
+        hidden = self.engine.overlap
+        talk = tuple(op for op in workload.ops if op.kind == "collective") if hidden else ()
+        if not talk:
+            return seconds
+        return seconds - hidden * self._swept(msgspec.structs.replace(workload, ops=talk), sizes)
+
+    def _swept(self, workload: Workload, sizes: dict[str, Sequence[int]]) -> Floats:
         found = sweep(
             workload,
             [self.placed],
