@@ -33,7 +33,7 @@ def test_understood_as_intended(case):
         ("how accurate is resnet50 on an a100", "Accuracy"),
         ("how long to train bert-base on a100", "--train"),
         ("what does an h100 cost", "knows no prices"),
-        ("how fast is resnet50 on 8 a100s", "One device"),
+        ("how fast is resnet50 on 8 a100s", "one device"),
         ("is resnet50 slower than 10 ms at an a100 but not on the l4", "exclusions|above only"),
         ("does resnet50 take more than 10 ms on a t4", "above only"),
         ("does resnet50 on a t4 give less than 30 fps", "below only"),

@@ -21,8 +21,9 @@ _RAW: Final[dict[str, str]] = {
         "--price DEVICE=NUMBER'.",
     r"\b(?:\d+|two|four|eight|multi|multiple|several|many)[ -]?x? ?-?(?:DEVICE|gpus?\b|nodes?\b|cards\b)"
     r"|\b[2-9] ?x ?DEVICE|\btensor[ -]parallel\w*|\bpipeline[ -]parallel\w*|\bcluster\b|\bmulti-?gpu\b"
-    r"|\btp ?= ?\d|\bnvlink\b":
-        "One device is analyzed at a time in chat, not several together.",
+    r"|\btp ?= ?\d|\bnvlink\b|\b(?:users?|concurren\w+|requests? in flight|replicas?)\b":
+        "In chat one device is analyzed at a time. For several, and for many users of a language model: "
+        "'gambrel serve-plan MODEL --hardware DEVICE --input 2k --output 500'.",
     r"\b(?:not|n't|never|except|besides|without|other than|excluding)\b (?:on |in |an? |the |using )*"
     r"(?:DEVICE|MODEL|PRECISION|BATCH|CHANGE|STACK)":
         "I do not understand exclusions; name what you want instead.",

@@ -130,12 +130,28 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
             f"I did not understand {', '.join(map(repr, reading.words))}. " if reading.words else ""
         )
         return Unclear(reason=unknown + _ASK[missing[0]], partial=frame)
+    if _phase_open(frame):
+        return Unclear(
+            reason=f"The prompt or one token of {frame.models[0]}? Say prefill or decode.",
+            partial=frame,
+        )
     notes = list(reading.notes)
     if reading.words:
         notes.append(f"Not used: {', '.join(reading.words)}.")
     if len(frame.models) > 1 and len(frame.hardware) > 1:
         notes.append("Every model is shown on every device.")
     return Understood(frame=frame, notes=tuple(notes))
+
+
+def _phase_open(frame: Frame) -> bool:
+    """Whether a verdict or a change hangs on the phase, which the question leaves open.
+
+    Other questions get both answers; the memory is nearly the same in both.
+    """
+    if frame.phase or frame.intent not in {"check", "select", "what_if"}:
+        return False
+    only_memory = {name for name, _ in frame.limits} == {"memory"}
+    return not only_memory and any(len(lexicon().phases.get(m, ())) > 1 for m in frame.models)
 
 
 def _only_names(text: str) -> bool:
