@@ -338,3 +338,24 @@ def test_bytes_by_a_count_of_blocks(shape: list[int], form: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = save(Path(folder) / "a.gguf", Writer().file({}, [("t", whole, form)]))
         assert read_gguf(path).tensors[0].nbytes == total
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("lengths", [[2**20 + 5], [0, 2**20 - 20, 3, 2**21, 1], [9] * 200_000])
+def test_texts_over_the_ends_of_the_buffer(tmp_path: Path, lengths: list[int], order: str) -> None:
+    values = {"t": Typed(ARRAY, (STRING, ["x" * n for n in lengths])), "after": 7}
+    path = save(tmp_path / "a.gguf", Writer(order=order).file(values, TENSORS))
+    header = read_gguf(path)
+    assert header.lengths["t"] == len(lengths)
+    assert header.metadata["after"] == 7
+    assert len(header.tensors) == 2
+
+
+def test_a_long_token_and_a_missing_one(tmp_path: Path) -> None:
+    begin = head(entries=1) + W.text("k") + struct.pack("<IIQ", ARRAY, STRING, 2)
+    long = write_sparse(tmp_path / "l.gguf", begin + struct.pack("<Q", 2**30), 2**31)
+    with pytest.raises(FileFormatError, match=r"claims 1073741824 bytes; more than any token"):
+        read_gguf(long)
+    short = save(tmp_path / "s.gguf", begin + struct.pack("<Q", 4) + b"abcdef" + b"\0" * 4)
+    with pytest.raises(FileFormatError, match=r"at byte \d+: a text of the array 'k'"):
+        read_gguf(short)

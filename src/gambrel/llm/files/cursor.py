@@ -87,6 +87,32 @@ class Cursor:
         self._file.seek(target)
         self._buffer, self._start, self._at = b"", target, 0
 
+    def skip_texts(self, count: int, longest: int, what: str) -> None:
+        """Goes on behind ``count`` texts, each led by its length in 8 bytes.
+
+        A vocabulary has some 100,000: they are walked within the buffer.
+
+        Raises:
+            FileFormatError: As of `take`, or a text of more than ``longest`` bytes.
+        """
+        unpack = struct.Struct(f"{self.order}Q").unpack_from
+        while count:
+            self._need(8, what)
+            buffer, at, end = self._buffer, self._at, len(self._buffer)
+            while count and at + 8 <= end:
+                (length,) = unpack(buffer, at)
+                if at + 8 + length > end:
+                    break
+                at += 8 + length
+                count -= 1
+            self._at = at
+            if count and at + 8 <= end:  # longer than what is left of the buffer
+                length = self.number("Q", what)
+                if length > longest:
+                    raise self.fail(f"{what} claims {length} bytes; more than any token.", at)
+                self.skip(length, what)
+                count -= 1
+
     def number(self, form: str, what: str) -> int:
         """The next whole number, by its letter of `struct`."""
         (value,) = self._unpack(form, what)

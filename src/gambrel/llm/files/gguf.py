@@ -239,11 +239,13 @@ def _array(cursor: Cursor, what: str, depth: int) -> tuple[int, tuple[Any, ...] 
         cursor.skip(length * nbytes, what)
         return length, None
     _check_count(cursor, f"values of {what}", length, _least(cursor, kind, what), MAX_WALKED)
-    walk = _skip_text if kind == _STRING else _skip_array
-    if kind == _ARRAY and depth >= MAX_DEPTH:
+    if kind == _STRING:
+        cursor.skip_texts(length, MAX_TEXT_BYTES, f"a text of {what}")
+        return length, None
+    if depth >= MAX_DEPTH:
         raise cursor.fail(f"{what} nests arrays more than {MAX_DEPTH} deep; refused.")
     for _ in range(length):
-        walk(cursor, what, depth + 1)
+        _array(cursor, what, depth + 1)
     return length, None
 
 
@@ -254,17 +256,6 @@ def _least(cursor: Cursor, kind: int, what: str) -> int:
     if kind == _ARRAY:
         return 12
     raise cursor.fail(f"{what} has values of the unknown type {kind}; types are 0 to 12.")
-
-
-def _skip_text(cursor: Cursor, what: str, _: int) -> None:
-    length = cursor.number("Q", f"a text of {what}")
-    if length > MAX_TEXT_BYTES:
-        raise cursor.fail(f"a text of {what} claims {length} bytes; more than any token.")
-    cursor.skip(length, f"a text of {what}")
-
-
-def _skip_array(cursor: Cursor, what: str, depth: int) -> None:
-    _array(cursor, what, depth)
 
 
 @dataclass(frozen=True, slots=True)
