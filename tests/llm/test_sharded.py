@@ -8,7 +8,8 @@ import pytest
 
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.llm.build import build
-from gambrel.llm.sharded import as_served, build_rank, rank_of, reached
+from gambrel.llm.exchange import reached
+from gambrel.llm.sharded import as_served, build_rank, rank_of
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import Attention, Layer, LayerGroup, Mixture, Mlp, ModelSpec
 from gambrel.llm.step import decode, prefill

@@ -74,9 +74,7 @@ def plan(
     refused: list[Refusal] = []
     for device in devices:
         node = topology_for(device, topology)
-        for layout in shardings or candidates(
-            spec, max_devices, context=requests.new_tokens >= _LONG
-        ):
+        for layout in shardings or candidates(spec, max_devices, context=long):
             check(layout, spec, max_devices)
             for formats in precisions:
                 found = _setup(spec, device, node, layout, formats, engine, built)
