@@ -209,23 +209,32 @@ def sweep(
     Args:
         model: As for `analyze`.
         hardware: One device or several.
-        precision: One number format or several.
+        precision: One number format or several; of a language model's ``config.json`` part by part
+            as well, e.g. ``"w4a16,kv=fp8"``.
         phase: For language models.
         **sizes: Values by symbol, e.g. ``batch=range(1, 257)``, ``seq=[128, 2048]``.
 
     Returns:
         One row per combination.
     """
+    from gambrel.analysis.sweep import joined
     from gambrel.analysis.sweep import sweep as sweep_workload
     from gambrel.capture.resolve import Request, resolve_model
 
-    workload = resolve_model(model, Request(phase=phase, keep_open=True)).workload
-    several = listed_hardware(hardware)
-    return sweep_workload(
-        workload,
-        [resolve_hardware(h)[0] for h in several],
-        [precision] if isinstance(precision, str) else list(precision),
-        {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()},
+    devices = [resolve_hardware(h)[0] for h in listed_hardware(hardware)]
+    values = {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()}
+    asked = [precision] if isinstance(precision, str) else list(precision)
+    if not str(model).endswith(".json"):
+        workload = resolve_model(model, Request(phase=phase, keep_open=True)).workload
+        return sweep_workload(workload, devices, asked, values)
+    # The formats of a configuration's parts are built into its workload: one for each.
+    built = [
+        (p, resolve_model(model, Request(phase=phase, keep_open=True, precision=p)).workload)
+        for p in asked
+    ]
+    parts = [sweep_workload(w, devices, [w.precisions or p], values) for p, w in built]
+    return (
+        joined(parts) if parts else sweep_workload(resolve_model(model).workload, devices, [], {})
     )
 
 

@@ -186,3 +186,23 @@ def test_without_transformers_the_missing_package_is_named(monkeypatch: pytest.M
         CaptureError, match=r"'swin' has no closed form, and transformers.*huggingf"
     ):
         is_closed_form({"model_type": "swin"})
+
+
+def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
+    formats = ["bf16", "fp8", "w4a16,kv=fp8"]
+    table = gambrel.sweep(
+        str(path), ["h100", "a100"], phase="decode", precision=formats, batch=[1, 8]
+    )
+    assert len(table) == 3 * 2 * 2
+    for i in (0, 3, 5, 11):
+        one = gambrel.analyze(
+            str(path),
+            str(table.device[i]),
+            phase="decode",
+            batch_size=int(table.sizes["batch"][i]),
+            precision=str(table.precision[i]),
+        )
+        assert table.bound_time_s[i] == pytest.approx(one.total.bound_time_s)
+        assert table.traffic_bytes[i] == pytest.approx(one.total.traffic_bytes)
+    with pytest.raises(InputError, match="at least one device and one precision"):
+        gambrel.sweep(str(path), "h100", precision=[])

@@ -108,7 +108,7 @@ def sweep(
     grid = _grid(workload, sizes)
     n = len(next(iter(grid.values()))) if grid else 1
     blocks = []
-    for precision in map(parse_dtype, precisions):
+    for precision in (p if p == workload.precisions else parse_dtype(p) for p in precisions):
         demand = _demand(workload, precision, grid, n, conventions or Conventions())
         for device in devices:
             roofs = roofs_of(device)
@@ -129,6 +129,22 @@ def sweep(
         bound_time_s=np.concatenate([b[4] for b in blocks]),
         bound=np.concatenate([b[5] for b in blocks]),
         expected_time_s=np.concatenate([b[6] for b in blocks]),
+    )
+
+
+def joined(parts: Sequence[Sweep]) -> Sweep:
+    """Sweeps of one model over the same symbols, one behind the other.
+
+    Args:
+        parts: At least one.
+    """
+    first = parts[0]
+    columns = ("device", "precision", "flops", "traffic_bytes", "bound_time_s", "bound")
+    return Sweep(
+        model=first.model,
+        sizes={k: np.concatenate([p.sizes[k] for p in parts]) for k in first.sizes},
+        expected_time_s=np.concatenate([p.expected_time_s for p in parts]),
+        **{name: np.concatenate([getattr(p, name) for p in parts]) for name in columns},
     )
 
 
