@@ -29,6 +29,18 @@ class Exchange:
         self._layers = {group.name: group.layer for group in spec.layers}
 
     def __call__(self, e: Emitter, part: str, x: Index, rows: Dim, width: int) -> Index:
+        """Writes the collectives behind a part of a layer.
+
+        Args:
+            e: Where to write.
+            part: ``"mixer"`` or ``"feed_forward"``.
+            x: Its output.
+            rows: Tokens on this device.
+            width: Of the stream.
+
+        Returns:
+            The output as all devices have it.
+        """
         layer = self._layers[e.scope.module.removesuffix(".*")]
         if part == "mixer":
             self._over_context(e, layer, rows)
