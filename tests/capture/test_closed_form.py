@@ -206,3 +206,8 @@ def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
         assert table.traffic_bytes[i] == pytest.approx(one.total.traffic_bytes)
     with pytest.raises(InputError, match="at least one device and one precision"):
         gambrel.sweep(str(path), "h100", precision=[])
+
+
+def test_a_training_step_is_not_answered_with_a_prefill(path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"config\.json describes an inference step"):
+        gambrel.analyze(str(path), "h100", train=True)

@@ -177,6 +177,11 @@ def _read_config(path: Path, request: Request) -> Resolved:
 
     from gambrel.capture.closed_form import is_closed_form, workload_of_config
 
+    if request.train:
+        raise CaptureError(
+            f"{path.name} describes an inference step; for a training step of a language model run "
+            "'gambrel train-plan', or give a file.py:function."
+        )
     config = json.loads(path.read_text(encoding="utf-8"))
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
     if is_closed_form(config, request.phase):

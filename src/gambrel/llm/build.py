@@ -194,7 +194,9 @@ def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
 
 
 def _remarks(spec: ModelSpec, step: Step, skew: float) -> tuple[str, ...]:
-    where = "the last token of each sequence" if step.outputs is None else "the tokens to check"
+    where = "the last token of each sequence"
+    if step.outputs is not None:
+        where = "the tokens to check" if step.label == "verify" else "every token"
     remarks = [f"{step.label}: the head runs on {where}." if spec.head == "lm" else ""]
     if spec.mixtures:
         how = f"by a Zipf distribution of exponent {skew:g}" if skew else "evenly"
