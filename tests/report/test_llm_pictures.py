@@ -308,3 +308,16 @@ def test_the_front_of_a_plan(tmp_path: Path) -> None:
     assert "Throughput against speed for one user" in page
     assert "<script" not in page
     assert pareto(replace(plan, points=(), pareto=())) is None
+
+
+def test_why_the_context_matters(tmp_path: Path) -> None:
+    mamba = {"model_type": "mamba2", "num_hidden_layers": 4, "hidden_size": 256, "num_heads": 8}
+    mamba |= {"head_dim": 64, "expand": 2, "n_groups": 1, "state_size": 64, "conv_kernel": 4}
+    mamba |= {"vocab_size": 1000, "torch_dtype": "bfloat16"}
+    path = tmp_path / "mamba.json"
+    path.write_text(json.dumps(mamba))
+    chart = curves(gambrel.analyze(str(path), "h200", phase="decode", context=700), 0)
+    assert [c.name for c in chart.curves] == ["700 tokens"]
+    assert "Recurrent state does not grow" in chart.about
+    llama = curves(gambrel.analyze(config(tmp_path / "c.json"), "h200", phase="decode"), 0)
+    assert "a cache of its own for every sequence" in llama.about

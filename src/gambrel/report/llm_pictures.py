@@ -16,6 +16,7 @@ from gambrel.errors import GambrelError
 from gambrel.llm.build import build
 from gambrel.llm.kv import Growth, growth
 from gambrel.llm.recipe import Recipe, recipe_of
+from gambrel.llm.spec import LatentAttention, mixers_of
 from gambrel.llm.step import decode, prefill
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level, Picture
 from gambrel.report.svg import formatted
@@ -46,8 +47,26 @@ def pictures(analysis: Analysis) -> tuple[Picture, ...]:
 def _contexts(recipe: Recipe, own: int) -> list[int]:
     """A few contexts up to the model's limit, with the analysis' own among them."""
     limit = recipe.spec.max_context or _CONTEXTS[-1]
+    if recipe.phase == _DECODE and not recipe.spec.kv_elements_per_token:
+        return [own]
     below = [c for c in _CONTEXTS if c <= limit and not own / 2 < c < own * 2]
     return sorted({*below, own})[:5]
+
+
+def _reason(recipe: Recipe) -> str:
+    """Why the context matters, where it does."""
+    mixers = [m for g in recipe.spec.layers for m in mixers_of(g.layer)]
+    if any(isinstance(m, LatentAttention) for m in mixers):
+        return (
+            " All heads read one latent cache, so attention itself has a high intensity: a longer "
+            "context raises that of a small batch."
+        )
+    if not recipe.spec.kv_elements_per_token:
+        return " Recurrent state does not grow with the context."
+    return (
+        " Attention reads a cache of its own for every sequence: the longer it is, the less a "
+        "larger batch helps."
+    )
 
 
 def _own(analysis: Analysis) -> tuple[int, int]:
@@ -80,8 +99,7 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
     return Chart(
         title=f"Intensity against batch and context, {recipe.phase or 'forward'}",
         about=f"Work over traffic of one whole step; one curve for each number of {words}. Above "
-        "the ridge a step is limited by arithmetic, below it by memory. Attention reads a cache "
-        "of its own for every sequence: the longer it is, the less a larger batch helps.",
+        f"the ridge a step is limited by arithmetic, below it by memory.{_reason(recipe)}",
         x=Axis(title="batch: sequences at once"),
         y=Axis(title="FLOP/byte", unit="FLOP/byte"),
         curves=curves,
