@@ -58,7 +58,7 @@ def write_pictures(analysis: Analysis, path: str | Path) -> Path:
     if not found:
         raise InputError(
             f"{analysis.model.name}: pictures of batch, context and cache are there for language "
-            "models given as config.json, as .gguf file or by the name of one."
+            "models given as config.json, as a folder with one, or as .gguf file."
         )
     suffix = target.suffix.lower()
     content = draw_file(found).encode() if suffix == ".svg" else rendered(found, suffix[1:])
