@@ -51,7 +51,10 @@ def import_(
         str | None, typer.Option(help="Its memory roof, e.g. 672G (byte/s).")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="Add launches up by kernel (and launch shape), name, group, range, launch.")
+        str,
+        typer.Option(
+            help="Add launches up by kernel (and launch shape), name, group, range, launch."
+        ),
     ] = "kernel",
     flops: Annotated[
         list[str] | None,

@@ -12,11 +12,10 @@ from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.ncu.table import is_ncu
-from gambrel.traces.nsys import is_sqlite
 from gambrel.traces.perf import is_likwid, is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof
-from gambrel.traces.source import decode, read_head, without_collector
+from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

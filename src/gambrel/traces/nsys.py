@@ -24,7 +24,6 @@ from gambrel.traces.nsys_ranges import AT_ONCE, Ranges
 from gambrel.traces.nsys_ranges import read as read_ranges
 
 FORMAT: Final = "Nsight Systems SQLite"
-MAGIC: Final = b"SQLite format 3\0"
 
 _KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
@@ -33,11 +32,6 @@ _NS: Final = 1e-9
 _MOST_STEPS: Final = 20_000
 _STEPS_EACH: Final = 1_000_000
 _WHY: Final = "Nsight Systems records times, no counters; give --flops, or import an ncu report"
-
-
-def is_sqlite(head: bytes) -> bool:
-    """Whether a file begins like a SQLite database."""
-    return head.startswith(MAGIC)
 
 
 def read(path: Path) -> Samples:

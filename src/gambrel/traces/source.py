@@ -107,6 +107,11 @@ def read_head(path: Path) -> bytes:
     return data
 
 
+def is_sqlite(head: bytes) -> bool:
+    """Whether a file begins like a SQLite database."""
+    return head.startswith(b"SQLite format 3\0")
+
+
 def decode(data: bytes) -> str:
     """Returns bytes as text: by their mark, else UTF-8, else Windows-1252 (old exports)."""
     for mark, encoding in _MARKS:
