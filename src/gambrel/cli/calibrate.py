@@ -59,6 +59,7 @@ def calibrate(
 
 def _measured(device: str | None, name: str, precision: str, json_: bool) -> None:
     import sys
+    import warnings
 
     from gambrel.api import resolve_hardware
     from gambrel.measure.calibrate import calibrate_machine
@@ -66,19 +67,22 @@ def _measured(device: str | None, name: str, precision: str, json_: bool) -> Non
     here = resolve_hardware(device)[0] if device else None
     shown = not json_ and sys.stderr.isatty()
     formats = tuple(filter(None, (p.strip() for p in precision.split(","))))
-    found, path = calibrate_machine(
-        "this" if name == "own" else name,
-        formats,
-        device=here,
-        progress=progress if shown else None,
-    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found, path = calibrate_machine(
+            "this" if name == "own" else name,
+            formats,
+            device=here,
+            progress=progress if shown else None,
+        )
+    doubts = dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
     if json_:
-        write_text(json_text({"stored": str(path), "kernels": found}))
+        write_text(json_text({"stored": str(path), "kernels": found, "doubts": list(doubts)}))
         return
     lines = [
         f"{k.key}: {k.points} points; measured / expected {k.low:.2f} to {k.high:.2f}"
         for k in found
     ]
-    write_text("\n".join([*lines, f"Stored in {path}."]) + "\n")
+    write_text("\n".join([*lines, *(f"note: {d}" for d in doubts), f"Stored in {path}."]) + "\n")

@@ -66,6 +66,47 @@ def test_far_away_the_efficiency_stays_near_what_was_measured():
     assert far <= (1.0 + found.start_s) * most * math.exp(0.5) * 1.0001
 
 
+def test_a_disturbed_measurement_hardly_counts():
+    rows = [((n / 2,), 1e-6 * 2 ** (n / 2), 5e-6 * 2 ** (n / 2)) for n in range(20, 32)]
+    quiet = probed.predict(probed.fit("box", "k", rows), (12.75,), 1e-6 * 2**12.75)
+    rows[5] = (rows[5][0], rows[5][1], 60 * rows[5][1])  # sixty times its bound, not five
+    busy = probed.predict(probed.fit("box", "k", rows), (12.75,), 1e-6 * 2**12.75)
+    assert busy == pytest.approx(quiet, rel=0.15)
+
+
+def test_confidence_follows_from_spread_and_points():
+    made = probed.fit("box", "k", [((float(n),), 1.0, 2.0) for n in range(8)])
+    import msgspec
+
+    assert probed.confidence_of(made, exact=True) == "high"
+    assert probed.confidence_of(made, exact=False) == "medium"
+    wide = msgspec.structs.replace(made, low=0.5, high=2.0)
+    assert probed.confidence_of(wide, exact=True) == "medium"
+    assert probed.confidence_of(msgspec.structs.replace(made, low=0.1), exact=True) == "medium"
+    worst = msgspec.structs.replace(made, low=0.1, high=1.5)
+    assert probed.confidence_of(worst, exact=True) == "low"
+
+
+def test_rounds_that_differ_are_a_warning():
+    ticks = [0.0]
+
+    def clock():
+        ticks[0] += 1.0 if len(seen) % 2 else 2.0
+        return ticks[0]
+
+    seen = []
+
+    def some(dtype):
+        for n in (4, 8, 16, 32):
+            yield Case(run=torch.relu, inputs=(torch.rand(n),))
+
+    def step(done, total, name):
+        seen.extend([1] if done % 4 == 0 else [])
+
+    with pytest.warns(UserWarning, match="4 of 4 kernels differ by more than 25% between rounds"):
+        measure_kernels(DEVICE, ("fp32",), clock=clock, chosen=some, progress=step)
+
+
 def test_kernels_are_timed_by_the_clock_given():
     ticks = iter(range(10_000_000))
 

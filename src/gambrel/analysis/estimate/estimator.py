@@ -183,12 +183,11 @@ class Estimator:
         value = max(bound_time_s, one * count)
         exact = found.key == keys[0]
         wider = _UNMEASURED["high" if exact else "medium"]
-        certain = exact and found.points >= probed.MANY
         return Estimate(
             value=value,
             low=max(bound_time_s, value * found.low * wider[0]),
             high=value * found.high * wider[1],
-            confidence="high" if certain else "medium",
+            confidence=probed.confidence_of(found, exact),
             reason=f"kernels of {found.key.partition(':')[0]} measured on this machine",
             overhead_s=min(found.start_s * count, value),
         )

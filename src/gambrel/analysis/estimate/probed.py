@@ -22,6 +22,11 @@ from gambrel.ops.base import Engine, product
 _NEAR: Final = 1.5
 #: Pull of slopes towards zero: efficiency, not time, is what varies slowly.
 _RIDGE: Final = 0.05
+#: A logarithm of time this far from its neighbours counts half; how often that is refined.
+_STRAY: Final = 0.3
+_TURNS: Final = 4
+#: A class whose measurements spread wider (high / low) is less certain, from the second on little.
+WIDE: Final = (3.0, 10.0)
 #: Fewer points of a class are no calibration.
 FEW: Final = 4
 #: From so many on the result is certain.
@@ -155,6 +160,14 @@ def _sizes(view: OpView, cost: Cost) -> tuple[Any, ...]:
     return (cost.read_bytes + cost.write_bytes,)
 
 
+def confidence_of(probed: Probed, exact: bool) -> str:
+    """How certain a class is: by its spread, its points, and whether it is the op's own."""
+    width = probed.high / probed.low
+    if width > WIDE[1]:
+        return "low"
+    return "high" if exact and width <= WIDE[0] and probed.points >= MANY else "medium"
+
+
 def predict(probed: Probed, features: Sequence[float], bound_s: float) -> float:
     """The expected seconds of an op of a class.
 
@@ -185,9 +198,14 @@ def _regress(
     # However far the nearest lies, it counts in full: only differences of distance matter.
     weights = np.exp(-(distance - distance.min()) / (2 * _NEAR**2))
     columns = np.hstack([np.ones((len(offsets), 1)), offsets])
-    left = columns.T @ (columns * weights[:, None])
-    left[np.diag_indices_from(left)] += [1e-9, *[_RIDGE * weights.sum()] * offsets.shape[1]]
-    found = float(np.linalg.solve(left, columns.T @ (weights * ratios))[0])
+    ridge = np.diag([1e-9, *[_RIDGE * weights.sum()] * offsets.shape[1]])
+    trusted, fitted = weights, ratios
+    for _ in range(_TURNS):
+        left = columns.T @ (columns * trusted[:, None]) + ridge
+        fitted = np.linalg.solve(left, columns.T @ (trusted * ratios))
+        # A measurement that something else disturbed lies far from its neighbours.
+        trusted = weights / (1 + ((ratios - columns @ fitted) / _STRAY) ** 2)
+    found = float(fitted[0])
     # Beyond all measurements a slope must not run away.
     found = min(max(found, float(ratios.min()) - 0.5), float(ratios.max()) + 0.5)
     return (bound + start) * math.exp(found)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
+import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +40,8 @@ _WARM_BYTES: Final = 512 << 10
 #: Results that stay alive, as activations of a model do; the next one lies elsewhere.
 _ALIVE: Final = 3
 _MOST_SETS: Final = 64
+#: Rounds of a kernel, or a share of kernels, that differ by more are no stable result.
+_UNSTEADY: Final = 0.25
 
 #: Key of the class, features, bound and measured seconds.
 Row = tuple[str, tuple[float, ...], float, float]
@@ -202,14 +204,24 @@ def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[_Kernel]:
 
 
 def _timed(kernels: Sequence[_Kernel], clock: Clock, said: Callable[[int], None]) -> list[Row]:
-    """The median time of each kernel in its best round."""
-    best = [math.inf] * len(kernels)
+    """The time of each kernel in its best round.
+
+    Warns where the rounds differ too much for a stable result.
+    """
+    seen: list[list[float]] = [[] for _ in kernels]
     for turn in range(_ROUNDS):
         for i, kernel in enumerate(kernels):
             said(turn * len(kernels) + i)
-            best[i] = min(best[i], _round(kernel, clock))
+            seen[i].append(_round(kernel, clock))
+    unsteady = sum(max(times) > (1 + _UNSTEADY) * min(times) for times in seen)
+    if unsteady > _UNSTEADY * len(kernels):
+        warnings.warn(
+            f"{unsteady} of {len(kernels)} kernels differ by more than {_UNSTEADY:.0%} between "
+            "rounds: not a stable result. Calibrate again on an idle machine.",
+            stacklevel=3,
+        )
     return [
-        (k.key, k.features, k.bound_s, seconds) for k, seconds in zip(kernels, best, strict=True)
+        (k.key, k.features, k.bound_s, min(times)) for k, times in zip(kernels, seen, strict=True)
     ]
 
 
@@ -241,7 +253,8 @@ def _round(kernel: _Kernel, clock: Clock) -> float:
         result = run(*values)
         times.append(max(clock() - begun, 1e-9))
         alive.append(result)
-    return statistics.median(times)
+    # Most calls of a quiet machine lie close together; the lower quartile is theirs on a busy one.
+    return sorted(times)[len(times) // 4]
 
 
 def rows_of_profile(
