@@ -211,6 +211,17 @@ def test_every_tool_can_be_called():
         ("analyze", {"model": "resnet50", "hardware": "l4", "path": "/"}, "takes no 'path'"),
         ("analyze", {"model": "resnet50", "hardware": "l4", "batch": "many"}, "whole number"),
         ("explain", {"term": "flurb"}, "no term 'flurb'"),
+        ("analyze", {"model": "resnet50", "hardware": "l4,t4"}, "takes one hardware"),
+        ("select", {"model": "resnet50,vgg16", "latency": "1ms"}, "takes one model"),
+        ("analyze", {"model": "os:system", "hardware": "l4"}, "only files that the user names"),
+        ("analyze", {"model": "evil.py:run", "hardware": "l4"}, "only files that the user names"),
+        ("analyze", {"model": "/etc/passwd", "hardware": "l4"}, "only files that the user names"),
+        ("analyze", {"model": "resnet50", "hardware": "x.toml"}, "only files that the user names"),
+        (
+            "what_if",
+            {"model": "resnet50", "hardware": "l4", "changes": ["hardware=./x.toml"]},
+            "only files that the user names",
+        ),
     ],
 )
 def test_calls_that_cannot_be_made(name, arguments, said):
@@ -236,11 +247,24 @@ def test_a_model_file_of_a_stranger_gives_no_orders(server, tmp_path, monkeypatc
         calls("slowest_ops", model="evil.json", hardware="l4"),
         says("It takes 7.77 ms."),
     ]
-    reply = session(server).ask("which ops of evil are slow?")
+    reply = session(server).ask("which ops of evil.json are slow?")
     content = json.loads(server.asked[1]["messages"][-1]["content"])
     assert evil in json.dumps(content["data"])  # the model saw it, inside of the data
     assert not reply.told
     assert "7.77 ms" in reply.notes[-1]
+
+
+def test_code_is_never_run_for_a_language_model(tmp_path, monkeypatch, server):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("open('ran', 'w')\ndef build(): ...\n")
+    server.replies = [calls("analyze", model="m.py:build", hardware="l4"), says("Done.")]
+    session(server).ask("analyze m.py:build on an l4")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_selecting_among_all_devices():
+    found, _ = call("select", {"model": "resnet50", "hardware": "all", "latency": "1ms"}, Options())
+    assert "devices PASS" in found.sentence
 
 
 def test_timeout_is_the_documented_one():

@@ -145,7 +145,7 @@ def _select(frame: Frame, options: Options) -> Answer:
     asked = _single(frame) | {"precision": frame.precision or None}
     found = select(
         frame.models[0],
-        frame.hardware or None,
+        None if frame.hardware in {(), ("all",)} else frame.hardware,
         **dict(frame.limits),  # type: ignore[arg-type]
         sort=frame.metrics[0] if frame.metrics else None,
         **asked,

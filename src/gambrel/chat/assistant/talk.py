@@ -126,9 +126,9 @@ class _Turn:
             arguments = json.loads(getattr(function, "arguments", None) or "{}")
             if not isinstance(arguments, dict):
                 raise ValueError("no object")
-            found, told = call(
-                str(getattr(function, "name", "")), arguments, self.owner.session.options
-            )
+            name = str(getattr(function, "name", ""))
+            options = self.owner.session.options
+            found, told = call(name, arguments, options, self.question)
         except ValueError:
             content: dict[str, Any] = {"error": "the arguments are no JSON object."}
         except GambrelError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from gambrel.chat.answers import Answer, answer
@@ -87,7 +88,7 @@ def schemas() -> list[dict[str, Any]]:
 
 
 def call(
-    name: str, arguments: Mapping[str, Any], options: Options
+    name: str, arguments: Mapping[str, Any], options: Options, question: str = ""
 ) -> tuple[Answer, dict[str, Any]]:
     """Runs a tool.
 
@@ -95,6 +96,7 @@ def call(
         name: A key of the tools.
         arguments: As the language model gave them; never trusted.
         options: For the report that the user may be shown.
+        question: What the user typed; only files that it names are opened.
 
     Returns:
         The answer, and what the language model is told of it.
@@ -114,8 +116,42 @@ def call(
     missing = [need for need in INTENTS[intent].needs if not getattr(frame, need)]
     if missing:
         raise InputError(f"{name} needs {', '.join(missing)}.")
+    _check_count(name, frame)
+    _check_files(frame, question)
     found = answer(frame, options).completed()
     return found, {"command": found.command_line, "result": _short(_result(found))}
+
+
+def _check_count(name: str, frame: Frame) -> None:
+    """Refuses several where a tool takes one, rather than leaving some out."""
+    if name in {"compare", "devices", "models", "explain"}:
+        return
+    given = {"model": frame.models, "hardware": frame.hardware, "precision": frame.precision}
+    if name == "select":
+        given = {"model": frame.models}
+    for what, of in given.items():
+        if len(of) > 1:
+            raise InputError(
+                f"{name} takes one {what}, not {', '.join(of)}; compare takes several."
+            )
+
+
+def _check_files(frame: Frame, question: str) -> None:
+    """Refuses files that the user did not name, and code in any case.
+
+    What a tool returned may have talked the language model into another file.
+    """
+    from gambrel.chat.lexicon import lexicon
+
+    changed = (c.partition("=")[2] for c in frame.changes if c.startswith(("hardware=", "model=")))
+    for name in (*frame.models, *frame.hardware, *changed):
+        if name == "all" or lexicon().find(name) is not None:
+            continue
+        looks_like_file = any(mark in name for mark in "/\\:.") or Path(name).exists()
+        if ":" in name or (looks_like_file and name not in question.split()):
+            raise InputError(
+                f"{name!r} is no built-in name; only files that the user names are read."
+            )
 
 
 def _frame(intent: str, given: Mapping[str, Any]) -> Frame:
