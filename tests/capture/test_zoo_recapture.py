@@ -56,6 +56,13 @@ def entries() -> dict[str, Any]:
         ("mamba-130m", {"batch": 4, "seq": 333}),
         ("mamba2-130m", {"batch": 1, "seq": 1500}),
         ("lstm", {"batch": 4, "seq": 64}),
+        ("clip-l-text", {"batch": 4}),
+        ("openclip-bigg-text", {"batch": 5}),
+        ("t5-xxl-encoder", {"batch": 4, "seq": 120}),
+        ("sd3-medium-transformer", {"batch": 4, "latent": 100}),
+        ("flux-transformer", {"batch": 2, "latent": 96}),
+        ("pixart-transformer", {"batch": 4, "latent": 72}),
+        ("vae16-decoder", {"batch": 4, "latent": 72}),
     ],
 )
 def test_a_stored_entry_is_a_fresh_capture(
