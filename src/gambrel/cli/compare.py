@@ -57,6 +57,7 @@ def compare(
     price: choices.Price = None,
     *,
     asked: Asked,
+    top: Annotated[int, typer.Option(help="Rows shown; 0 all.", min=0)] = 50,
     json_: choices.Json = False,
     html: choices.Html = None,
     output: choices.Output = None,
@@ -86,4 +87,4 @@ def compare(
         from gambrel.report import terminal_options
         from gambrel.report.compare import render
 
-        write_text(render(found, terminal_options(sys.stdout)))
+        write_text(render(found, terminal_options(sys.stdout, top=top)))

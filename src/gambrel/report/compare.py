@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gambrel.analysis.advise.compare import Comparison, Row
 from gambrel.report.advice_json import document
@@ -11,16 +12,20 @@ from gambrel.report.layout import Column, line, listed, show, table
 from gambrel.report.options import Options
 from gambrel.report.text import clean
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 def render(found: Comparison, options: Options | None = None) -> str:
     """One line a row, best first."""
     options = options or Options()
-    rows = found.rows
+    rows = found.rows[: options.top] if options.top else found.rows
+    more = len(found.rows) - len(rows)
     columns = [*_varying(rows), *figure_columns(rows, found.metrics), *_about(rows)]
     return show(
         [
             [line((f"Best {found.metrics[0]} first", "bold"))],
-            [table(columns, options.columns)],
+            [table(columns, options.columns), *_more(more)],
             [line(_FOOT)],
             listed("Notes", (*_precisions(rows), *found.notes)),
         ],
@@ -32,6 +37,10 @@ _FOOT = (
     "Expected values; where none is known, what it lies between, or is at most (for power: the "
     "thermal design power) or at least. * marks rows that no other beats in all these metrics."
 )
+
+
+def _more(count: int) -> list[RenderableType]:
+    return [line(f"and {count:,} more; --top 0 shows all.")] if count else []
 
 
 def to_json(found: Comparison) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.advise.compare import Field, compare
+from gambrel.analysis.advise.compare import Field, _front, compare
 from gambrel.analysis.advise.fleet import Fleet
 from gambrel.analysis.advise.limits import parse_limits
 from gambrel.analysis.advise.select import select
@@ -13,6 +13,7 @@ from gambrel.analysis.analyze import Settings
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.report import Options
 from gambrel.report.compare import render as render_comparison
 from gambrel.report.select import render as render_selection
 from gambrel.report.select import to_json
@@ -184,3 +185,21 @@ def test_where_nothing_bounds_a_figure_everything_would_have_to_come_true():
         parse_limits({"latency": "1s"}),
     )
     assert strained(found) == {"toy": (1.0, "")}
+
+
+small = st.tuples(*[st.integers(0, 4).map(float)] * 3)
+
+
+@given(st.sets(small, max_size=20))
+def test_the_front_is_what_no_other_beats(costs):
+    def beats(b, a):
+        return b != a and all(x <= y for x, y in zip(b, a, strict=True))
+
+    assert _front(costs) == {a for a in costs if not any(beats(b, a) for b in costs)}
+
+
+def test_a_long_comparison_says_how_much_is_left_out():
+    found = compare(over("l4", "t4", "a10"), ["latency"])
+    short = render_comparison(found, Options(top=2))
+    assert "and 1 more; --top 0 shows all." in short
+    assert "more;" not in render_comparison(found, Options(top=0))

@@ -148,8 +148,9 @@ def standing(found: Figure) -> tuple[int, float]:
 def mark_pareto(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     """Marks the rows that no other row beats; a row with an unknown figure is never marked."""
     costs = [_costs(row, metrics) for row in rows]
+    front = _front({own for own in costs if own is not None})
     return [
-        msgspec.structs.replace(row, pareto=own is not None and not _beaten(own, costs))
+        msgspec.structs.replace(row, pareto=True) if own in front else row
         for row, own in zip(rows, costs, strict=True)
     ]
 
@@ -161,6 +162,14 @@ def _costs(row: Row, metrics: Sequence[str]) -> tuple[float, ...] | None:
     return tuple(cost for _, cost in found)
 
 
-def _beaten(own: tuple[float, ...], costs: Sequence[tuple[float, ...] | None]) -> bool:
-    others = (other for other in costs if other is not None and other != own)
-    return any(all(b <= a for a, b in zip(own, other, strict=True)) for other in others)
+def _front(costs: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Those that no other is at most equal to in all metrics.
+
+    In lexicographic order whatever beats a tuple comes before it, and if that was beaten itself,
+    then by one of the front that beats both: each is compared with the front so far.
+    """
+    front: list[tuple[float, ...]] = []
+    for own in sorted(costs):
+        if not any(all(b <= a for a, b in zip(own, other, strict=True)) for other in front):
+            front.append(own)
+    return set(front)
