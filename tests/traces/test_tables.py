@@ -286,6 +286,16 @@ class TestCpu:
         (run,) = read(write(text)).launches
         assert (run.flops, run.bytes_at("DRAM")) == (flops, size)
 
+    def test_lines_of_json(self, write):
+        rows = [("3.0", "", "fp_ret_sse_avx_ops.all:u"), ("2000", "ns", "duration_time")]
+        text = "".join(
+            f'{{"counter-value" : "{v}", "unit" : "{u}", "event" : "{e}", '
+            '"event-runtime" : 100, "pcnt-running" : 100.00}\n'
+            for v, u, e in rows
+        )
+        (run,) = read(write(text, "run.json")).launches
+        assert (run.flops, run.time_s) == (3, pytest.approx(2e-6))
+
     def test_matrix_tiles_are_not_countable(self, write):
         (run,) = read(write("7,,amx_ops_retired.bf16,9,100.00,,\n3,,cycles,9,100.00,,\n")).launches
         assert (run.state, run.flops) == (Known.NOT_COUNTABLE, None)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
@@ -90,6 +92,8 @@ def _cells(row: str) -> list[str]:
 
     ``-A``, ``--per-socket`` and ``-I`` put a processor, a socket or a time before the value.
     """
+    if row.lstrip().startswith("{"):
+        return _json_cells(row)
     cells = row.split(";" if row.count(";") >= 4 else ",")
     for skip in range(min(len(cells) - 2, 4)):
         value, unit, event = (c.strip() for c in cells[skip : skip + 3])
@@ -97,6 +101,19 @@ def _cells(row: str) -> list[str]:
         if counted and _is_event(event) and not looks_numeric(unit):
             return cells[skip:]
     return cells
+
+
+_KEYS: Final = ("counter-value", "unit", "event", "event-runtime", "pcnt-running")
+
+
+def _json_cells(row: str) -> list[str]:
+    """A line of ``perf stat -j``, as the fields that ``-x`` writes."""
+    try:
+        found = msgspec.json.decode(row.strip().rstrip(","), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    cells = [str(found.get(key, "")) for key in _KEYS]
+    return cells if cells[2] else []
 
 
 def _is_event(text: str) -> bool:
