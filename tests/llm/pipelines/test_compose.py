@@ -107,7 +107,7 @@ def test_parts_do_not_share_memory_and_only_ends_are_inputs_and_outputs() -> Non
         Role.ACTIVATION,
         Role.OUTPUT,
     ]
-    assert composed.outputs == (8,)
+    assert composed.outputs == (2, 5, 8)
     assert composed.assumptions == ("first.", "text: stated.", "net: stated.", "end: stated.")
 
 
@@ -217,6 +217,17 @@ def test_sdxl_by_hand() -> None:
     image = part("sd15-vae-decoder", batch=1, latent=128)
     assert found.total.matrix_flops == texts + 30 * unet + image
     assert found.model.symbols == {"batch": 1, "image": 1024, "guidance": 2, "steps": 30}
+
+
+@pytest.mark.parametrize("stack", ["eager", "compiled", "epilogue"])
+def test_no_part_is_optimized_away(stack: str) -> None:
+    """The compiler of a part does not see that the next part reads what it yields."""
+    workload = pipelines.load(PIPELINES["stable-diffusion-1.5"], {"steps": 3}, None)
+    found = analyze(workload, H100, Settings(stack=stack))
+    eager = analyze(workload, H100, Settings())
+    assert found.total.matrix_flops == eager.total.matrix_flops
+    assert found.total.traffic_bytes <= eager.total.traffic_bytes
+    assert found.total.traffic_bytes > 0.3 * eager.total.traffic_bytes
 
 
 def test_without_guidance_half_the_work() -> None:

@@ -83,7 +83,8 @@ def compose(
             tensors.append(replace(moved, storage=tensor.storage + storage, role=role))
         ops.extend(_op(op, part, first, function) for op in part.workload.ops)
         storage = 1 + max((t.storage for t in tensors), default=0)
-        outputs = tuple(i + first for i in part.workload.outputs)
+        # What a part yields is needed: the next part reads it, through the sampler's arithmetic.
+        outputs += tuple(i + first for i in part.workload.outputs)
     return Workload(
         name=name,
         dtype=parts[0].workload.dtype,
