@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gambrel.analysis.measures import Bound
-from gambrel.analysis.samples import Known, place
+from gambrel.analysis.samples import PROFILED, Known, place
 from gambrel.device.lookup import from_peaks
 from gambrel.errors import FileFormatError, GambrelError
+from gambrel.traces.devices import roofs_for
 from gambrel.traces.ncu.numbers import infer
 from gambrel.traces.ncu.reader import from_text
 from tests.traces.ncu_files import LAYOUTS, LOCALES, UNITS, Kernel, dram, fp32, time_ns, write
@@ -355,6 +356,35 @@ class TestRoofs:
         assert samples.device.ceiling("vector", "fp32").flop_per_s == 13824e9
         kernel = place(samples).kernels[0]
         assert (kernel.bound, kernel.peak_flop_per_s) == (None, None)
+
+    def test_catalog_helps_out_where_the_report_lacks_an_engine(self):
+        peaks = {
+            "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": (6912, "inst"),
+            "sm__cycles_elapsed.avg.per_second": (1e9, "hz"),
+            "dram__bytes.sum.peak_sustained": (1280, "byte"),
+            "dram__cycles_elapsed.avg.per_second": (1e9, "hz"),
+        }
+        name = {"device__attribute_display_name": "NVIDIA A100-SXM4-80GB"}
+        base = fp32(0, 0, 10) | peaks | time_ns(1000) | dram(1000)
+        vector = from_text(write([Kernel("k", base, texts=name)]), "f.csv")
+        assert roofs_for(vector)[0].id == PROFILED
+        metrics = base | ops(src_fp16_dst_fp32=10**9)
+        matrix = from_text(write([Kernel("k", metrics, texts=name)]), "f.csv")
+        assert roofs_for(matrix)[0].id == "a100-sxm4-80gb"
+
+    @pytest.mark.parametrize(
+        ("name", "device", "said"),
+        [
+            ("Tesla V100-SXM2-16GB", "v100-sxm2-32gb", "its memory is smaller"),
+            ("NVIDIA A10G", None, "A10G is not in the catalog; give --peak"),
+        ],
+    )
+    def test_device_by_its_name(self, name, device, said):
+        texts = {"device__attribute_display_name": name}
+        samples = from_text(write([Kernel("k", time_ns(1000), texts=texts)]), "f.csv")
+        found, notes = roofs_for(samples)
+        assert (found.id if found else None) == device
+        assert said in " ".join(notes)
 
     def test_above_the_roof_names_causes(self):
         text = write([Kernel("saxpy", fp32(0, 0, 1000) | time_ns(1000) | dram(2_000_000))])

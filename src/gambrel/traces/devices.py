@@ -44,18 +44,24 @@ def roofs_for(
     if isinstance(chosen, Device):
         return chosen, ()
     if chosen is not None:
-        match = find(chosen)
-        return match.device, (match.note,) if match.note else ()
+        device, about = _find(chosen)
+        return device, (about,) if about else ()
     own = samples.device
-    if not samples.device_name or (own and own.ceilings and own.level("DRAM")):
+    if not samples.device_name or (own and own.level("DRAM") and _serves(own, samples)):
         return own, ()
     try:
         device, about = _find(samples.device_name)
     except UnknownNameError:
-        text = f"{samples.device_name} is not in the catalog; give --peak and --bandwidth"
-        return own, (text,)
+        instead = "the roofs are those of the report" if own else "give --peak and --bandwidth"
+        return own, (f"{samples.device_name} is not in the catalog; {instead}",)
     note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
     return device, tuple(filter(None, (note, about)))
+
+
+def _serves(own: Device, samples: Samples) -> bool:
+    """Whether a report has a peak for every engine that its kernels worked on."""
+    used = {w.work_class for s in samples.launches for w in s.work if w.flops and not w.suspect}
+    return bool(own.ceilings) and used <= {c.engine for c in own.ceilings}
 
 
 def catalog_device(samples: Samples) -> Device | None:
@@ -74,7 +80,7 @@ def chip_of(chosen: Device | str | None) -> str:
     Raises:
         UnknownNameError: The chosen name is unknown.
     """
-    device = find(chosen).device if isinstance(chosen, str) else chosen
+    device = _find(chosen)[0] if isinstance(chosen, str) else chosen
     if device is None or "sm_" not in device.architecture:
         return ""
     return compute_capability(device)
