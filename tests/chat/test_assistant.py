@@ -267,5 +267,19 @@ def test_selecting_among_all_devices():
     assert "devices PASS" in found.sentence
 
 
+def test_on_the_command_line(server, capfd, monkeypatch):
+    from gambrel.cli import run
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    server.replies = [
+        calls("analyze", model="resnet50", hardware="a100"),
+        says("ResNet-50 is memory-bound there: 38.4 FLOP/byte."),
+    ]
+    assert run(["ask", QUESTION, "--llm", "double", "--llm-url", server.url]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("ResNet-50 is memory-bound there: 38.4 FLOP/byte.")
+    assert "Again: gambrel analyze resnet50" in out
+
+
 def test_timeout_is_the_documented_one():
     assert client.TIMEOUT_S == 60
