@@ -79,8 +79,8 @@ def main() -> None:
             "Decode steps over batch, context, layout, precision and device; bound and expected "
             "time at every point, one process. Target: 1e6 points in under 20 s and 2 GB.",
             f"A plan over 1 to 64 devices of three types in two formats under a promise: "
-            f"{float(taken):.2f} s from `import gambrel` on ({float(busy):.2f} s of processor time, "
-            f"Python's start included), {compared} points compared. Target: under 2 s.",
+            f"{float(taken):.2f} s from `import gambrel` on ({float(busy):.2f} s of processor "
+            f"time, the start of Python included), {compared} points compared. Target: under 2 s.",
         ],
     )
 
