@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.advise.select import Selection
     from gambrel.analysis.advise.whatif import WhatIf
     from gambrel.analysis.analyze import Settings
+    from gambrel.workload import Workload
 
 
 #: Devices from which on ops that share a formula are predicted together.
@@ -132,14 +133,15 @@ def compare(
     devices, notes = _several(hardware)
     request = {"phase": phase, "train": train, "trust": trust}
     settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
+    several = [precision] if isinstance(precision, str) or precision is None else list(precision)
     fleets = []
     for one in model if isinstance(model, (list, tuple)) else [model]:
         for batch in batch_size if isinstance(batch_size, Sequence) else [batch_size]:
             asked = {"batch": batch, **(sizes or {})}
-            fleet, said = _fleet(one, asked, request, settings, bulk=len(devices) >= _MANY)
+            bulk = len(devices) >= _MANY
+            fleet, said = _fleet(one, asked, request, settings, several, bulk=bulk)
             fleets.append(fleet)
             notes += said
-    several = [precision] if isinstance(precision, str) or precision is None else list(precision)
     over = Field(
         fleets=fleets, devices=devices, precisions=several, prices=_prices(prices, devices)
     )
@@ -214,8 +216,8 @@ def select(
     asked = {"batch": batch_size, **(sizes or {})}
     request = {"phase": phase, "train": train, "trust": trust}
     settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
-    fleet, said = _fleet(model, asked, request, settings)
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
+    fleet, said = _fleet(model, asked, request, settings, several)
     over = Field(
         fleets=[fleet], devices=devices, precisions=several, prices=_prices(prices, devices)
     )
@@ -240,6 +242,7 @@ def _fleet(
     sizes: Mapping[str, int | None],
     request: Mapping[str, Any],
     settings: Mapping[str, Any],
+    precisions: Sequence[str | None],
     *,
     bulk: bool = False,
 ) -> tuple[Fleet, Sequence[str]]:
@@ -248,7 +251,14 @@ def _fleet(
 
     asked = checked_sizes(sizes)
     found = resolve_model(model, Request(**request, sizes=asked))
-    return Fleet(found.workload, _settings(sizes=asked, **settings), bulk=bulk), found.notes
+    built: dict[str, Workload] = {}
+    for precision in precisions if str(model).endswith(".json") else ():
+        if precision is not None:
+            own = Request(**request, sizes=asked, precision=precision)
+            workload = resolve_model(model, own).workload
+            built |= {precision: workload} if workload.precisions else {}
+    chosen = _settings(sizes=asked, **settings)
+    return Fleet(found.workload, chosen, bulk=bulk, built=built), found.notes
 
 
 def _settings(**chosen: Any) -> Settings:

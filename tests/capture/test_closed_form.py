@@ -211,3 +211,17 @@ def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
 def test_a_training_step_is_not_answered_with_a_prefill(path: Path) -> None:
     with pytest.raises(CaptureError, match=r"config\.json describes an inference step"):
         gambrel.analyze(str(path), "h100", train=True)
+
+
+def test_every_command_takes_a_precision_part_by_part(path: Path) -> None:
+    found = gambrel.compare(
+        str(path), ["h100"], phase="decode", precision=["bf16", "w4a16,kv=fp8"], metric="latency"
+    )
+    by_format = {row.precision: row for row in found.rows}
+    one = gambrel.analyze(str(path), "h100", phase="decode", precision="w4a16,kv=fp8")
+    assert by_format.keys() == {"bf16", "w4a16,kv=fp8"}
+    assert by_format["w4a16,kv=fp8"].bound_time_s == pytest.approx(one.total.bound_time_s)
+    chosen = gambrel.select(
+        str(path), ["h100", "l4"], phase="decode", precision="w4a16", latency="1s"
+    )
+    assert len(chosen.meets) == 2

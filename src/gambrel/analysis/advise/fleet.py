@@ -5,6 +5,7 @@ The facts are those of `gambrel.analysis.analyze` at the same point, without the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -68,9 +69,18 @@ class Fleet:
         workload: The model.
         settings: Sizes, precision (None chooses one for each device) and the rest.
         bulk: Whether many devices will follow; worth its preparation from about a hundred on.
+        built: Precision → the same model built with it part by part (language models).
     """
 
-    def __init__(self, workload: Workload, settings: Settings, *, bulk: bool = False) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        settings: Settings,
+        *,
+        bulk: bool = False,
+        built: Mapping[str, Workload] | None = None,
+    ) -> None:
+        self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._bulk = bulk
         self._workload = workload
         self._settings = settings
@@ -91,6 +101,8 @@ class Fleet:
             precision: Number format; None takes that of the settings.
             price: What the device costs, where the user knows.
         """
+        if precision in self._built:
+            return self._built[precision].on(device, None, price)
         settings = replace(self._settings, precision=precision or self._settings.precision)
         roofs, estimator = self._machine(device)
         if roofs.off_chip_only:

@@ -15,6 +15,7 @@ from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.bounding import roofs_of
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
+from gambrel.dtypes import BITS
 
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
@@ -117,6 +118,8 @@ def _best(
 
 
 def _native(device: Device, precision: str) -> bool:
+    if precision not in BITS:
+        return True  # part by part: it may be made of several formats
     roof = resolve(device, "matrix", precision)
     return roof is not None and roof.dtype == precision
 
