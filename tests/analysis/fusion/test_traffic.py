@@ -143,3 +143,28 @@ def test_recomputation_is_given_up_where_it_moves_more_than_eager_execution():
     workload = net.workload(*readers)
     assert traffic(workload) <= traffic(workload, "eager")
     assert all(not k.recomputed for k in kernels(workload))
+
+
+def test_the_kernel_of_a_whole_model_reads_every_copy_of_repeated_layers() -> None:
+    """32 equal layers written as one: a single kernel still reads 32 sets of weights."""
+    from gambrel.analysis.analyze import Settings, analyze
+    from gambrel.api import resolve_hardware
+    from gambrel.llm.build import build
+    from gambrel.llm.spec import Attention, Layer, LayerGroup, Mlp, ModelSpec
+    from gambrel.llm.step import decode
+
+    layer = Layer(
+        mixer=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=Mlp(width=14336)
+    )
+    spec = ModelSpec(
+        name="m",
+        family="m",
+        hidden=4096,
+        vocab=1000,
+        layers=(LayerGroup(layer=layer, count=32),),
+    )
+    device = resolve_hardware("h100-sxm5-80gb")[0]
+    found = analyze(build(spec, decode(1, 100)), device, Settings(stack="ideal"))
+    weights = 32 * 218_103_808 * 2  # parameters of a layer, 2 bytes each
+    cache = 32 * 2 * 8 * 128 * 100 * 2
+    assert weights + cache < found.total.traffic_bytes < 1.01 * (weights + cache)

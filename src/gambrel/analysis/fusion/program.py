@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -78,11 +78,13 @@ class Step(msgspec.Struct, frozen=True):
 class Program:
     """Steps by op index, in execution order (free ops have none), and the size of each storage.
 
-    The size of a storage is that of the largest tensor seen in it.
+    The size of a storage is that of the largest tensor seen in it; ``copies`` says how many of it
+    the repeated layers of an op have between them, where more than one.
     """
 
     steps: dict[int, Step]
     storage_bytes: dict[int, int]
+    copies: dict[int, int] = field(default_factory=dict)
 
     def live(self) -> dict[int, Step]:
         """The steps without those whose results nobody reads."""
@@ -108,7 +110,8 @@ def program(workload: Workload, priced: Sequence[Priced]) -> Program:
             continue
         flow.step(index, op, view, cost)
     flow.finish()
-    return Program(flow.steps, flow.sizes)
+    copies = {t.storage: t.copies for t in workload.tensors if t.copies != 1}
+    return Program(flow.steps, flow.sizes, copies)
 
 
 class _Flow:

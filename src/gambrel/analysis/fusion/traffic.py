@@ -96,7 +96,7 @@ def _kernel(position: int, group: Members, program: Program, inside: _Inside) ->
 def _reads(position: int, group: Members, program: Program, inside: _Inside) -> dict[int, int]:
     """By op; what a recomputed op reads counts for the first op that the kernel owns."""
     owned = set(group.ops)
-    budget = _Budget(program)
+    budget = _Budget(program, group)
     found: dict[int, int] = defaultdict(int)
     for i in sorted((*group.ops, *group.recomputed)):
         reader = i if i in owned else group.ops[0]
@@ -128,7 +128,7 @@ def _internal(read: Read, position: int, inside: _Inside) -> bool:
 
 def _writes(group: Members, program: Program, inside: _Inside) -> dict[int, int]:
     """By op; of several writes to one region (an op in place after another) the last counts."""
-    budget = _Budget(program)
+    budget = _Budget(program, group)
     found: dict[int, int] = {}
     for i in reversed(group.ops):
         step = program.steps[i]
@@ -138,10 +138,14 @@ def _writes(group: Members, program: Program, inside: _Inside) -> dict[int, int]
 
 
 class _Budget:
-    """Counts the same bytes once: by region, and at most a storage's size in all."""
+    """Counts the same bytes once: by region, and at most a storage's size in all.
 
-    def __init__(self, program: Program) -> None:
+    The kernel of a whole model runs every layer once: repeated layers bring each copy of theirs.
+    """
+
+    def __init__(self, program: Program, group: Members | None = None) -> None:
         self._sizes = program.storage_bytes
+        self._copies = program.copies if group is not None and group.kind == WHOLE else {}
         self._regions: dict[Region, int] = {}
         self._storages: dict[int, int] = {}
 
@@ -156,4 +160,4 @@ class _Budget:
             new = min(new, max(0, self._sizes[storage] - before))
         self._regions[region] = nbytes
         self._storages[storage] = before + new
-        return new
+        return new * self._copies.get(storage, 1)
