@@ -322,3 +322,9 @@ def test_long_prompts_are_split_over_devices():
     found = planned(input="64k", output=128, ttft="20s", tpot="1s")
     assert any(p.sharding.context > 1 for p in found.points)
     assert not any(p.sharding.context > 1 for p in planned().points)
+
+
+def test_a_device_without_memory_bandwidth_is_refused_beside_others():
+    found = planned("llama-3.1-8b", ["coral-edge-tpu", "h100"], max_devices=1)
+    assert {c.point.device for c in found.best} == {"h100-sxm5-80gb"}
+    assert found.refused[0].reason.startswith("publishes no bandwidth of a memory")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.device.model import Device
+from gambrel.device.roofs import main_memory
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.collectives import assumptions as of_layout
 from gambrel.llm.collectives import busiest
@@ -147,6 +148,14 @@ def _setup(
     engine: Engine,
     built: dict[Any, Workload],
 ) -> Setup | Refusal:
+    memory = main_memory(device)
+    if memory is None or memory.byte_per_s is None:
+        return Refusal(
+            device=device.id,
+            precision=formats.name,
+            sharding=layout,
+            reason="publishes no bandwidth of a memory that could hold the model.",
+        )
     try:
         placed = node.place(device, layout.devices, busiest(layout))
     except DeviceError as error:
