@@ -198,8 +198,9 @@ def block_of(module: str) -> str:
 
     A model that is part of a pipeline (``"unet:down_blocks.0"``) is one block.
     """
-    if ":" in module:
-        return module.partition(":")[0]
+    part = re.match(r"([a-z]\w*):", module)
+    if part:
+        return part.group(1)
     found = re.match(r"(.*?\.)?\d+(?=\.|$)", module)
     return found.group(0) if found else module.split(".", 1)[0] or "(top)"
 

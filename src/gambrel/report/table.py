@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LABEL = 13
+#: The name of a model within a pipeline, before a module path; see `gambrel.llm.pipelines`.
+_PART = re.compile(r"[a-z]\w*:")
 #: From here on the summary and the sums by kind stand next to each other.
 _WIDE = 160
 
@@ -81,7 +84,7 @@ def _overview(analysis: Analysis, width: int) -> list[list[RenderableType]]:
 
 def _is_pipeline(analysis: Analysis) -> bool:
     """Whether several models run one after the other."""
-    return any(":" in op.module for op in analysis.ops)
+    return bool(analysis.ops) and all(_PART.match(op.module) for op in analysis.ops)
 
 
 def _parts(analysis: Analysis, width: int) -> Table:
