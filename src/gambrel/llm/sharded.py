@@ -103,18 +103,23 @@ def _as_kernels(workload: Workload, precisions: Precisions, framework: str) -> W
 
     Checkpoints in nvfp4, and those in fp8 that TensorRT-LLM runs, carry the scales of activations.
     Published mixtures in fp8 have scales a block; so have other weights where the formats say so.
+    vLLM runs experts in mxfp4, where the device multiplies them itself, by kernels that quantise
+    nothing on the way; its kernels for experts with one fp8 scale a tensor are no example for them.
     """
     blocks = bool(precisions.block)
     static = {"nvfp4"} | ({"fp8"} if framework == "trtllm" and not blocks else set())
     ops = []
     for op in workload.ops:
-        extra: dict[str, bool] = {}
+        scales = ""
         dtype = op.attrs.get("compute_dtype")
         if op.kind == "matmul" and dtype in static:
-            extra["static_scales"] = True
-        elif dtype == "fp8" and (blocks or (op.kind == "grouped_matmul" and framework == "vllm")):
-            extra["block_scales"] = True
-        ops.append(_replace(op, attrs={**op.attrs, **extra}) if extra else op)
+            scales = "static_scales"
+        elif op.kind == "grouped_matmul" and dtype == "fp8" and framework == "vllm":
+            stored = workload.tensors[op.inputs[1]].dtype
+            scales = "static_scales" if stored == "mxfp4" else "block_scales"
+        elif dtype == "fp8" and blocks:
+            scales = "block_scales"
+        ops.append(_replace(op, attrs={**op.attrs, scales: True}) if scales else op)
     return _replace(workload, ops=tuple(ops))
 
 
