@@ -21,7 +21,6 @@ from gambrel.analysis.result import Analysis
 from gambrel.report.chart import describe
 from gambrel.report.json_ import to_data
 from gambrel.report.level_points import level_chart
-from gambrel.report.llm_pictures import pictures
 from gambrel.report.options import Options
 from gambrel.report.summary import format_count, summary, verdict
 from gambrel.report.svg import STYLE, draw
@@ -80,8 +79,17 @@ def _view(analysis: Analysis) -> dict[str, Any]:
         "cards": [_card(name, text) for name, text in summary(analysis)],
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
-        "pictures": [{"drawing": draw(p), "about": p.about} for p in pictures(analysis)],
+        "pictures": _pictures(analysis),
     }
+
+
+def _pictures(analysis: Analysis) -> list[dict[str, str]]:
+    """Drawings of a language model; its module needs numpy and is loaded for those only."""
+    if analysis.workload is None or not analysis.workload.recipe:
+        return []
+    from gambrel.report.llm_pictures import pictures
+
+    return [{"drawing": draw(p), "about": p.about} for p in pictures(analysis)]
 
 
 def _card(label: str, text: str) -> tuple[str, str, str]:
