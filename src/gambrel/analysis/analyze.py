@@ -16,7 +16,7 @@ from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
-from gambrel.analysis.levels import Step, cached_bound, describe_caches, with_levels
+from gambrel.analysis.levels import Step, cached_bound, describe_caches, describe_sizes, with_levels
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import casts_of, check_precision, describe
@@ -147,6 +147,7 @@ def _result(case: _Case, table: _Table) -> Analysis:
             *_assumptions(case.workload, case.precision, roofs, settings),
             *table.notes,
             *describe_caches(total, cached_s, settings.warm),
+            *describe_sizes(total.levels, case.device),
         ),
         warnings=_warnings(table, case.memory, case.device),
         workload=case.workload,

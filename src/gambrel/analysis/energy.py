@@ -50,20 +50,22 @@ def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
         time_kind="expected" if expected is not None else "bound",
         inferences=inferences,
         confidence="low" if value is not None else "unknown",
-        reason=_reason(value, parts.missing),
+        reason=_reason(value, parts),
         missing=tuple(parts.missing),
         notes=tuple(dict.fromkeys(parts.notes)),
         sources=tuple(dict.fromkeys(parts.sources)),
     )
 
 
-def _reason(value: float | None, missing: list[str]) -> str:
+def _reason(value: float | None, parts: _Parts) -> str:
     if value is None:
-        return "no published constant for " + "; ".join(missing)
+        return "no published constant for " + "; ".join(parts.missing)
+    unread = sum(s.confidence == "unverified" for s in dict.fromkeys(parts.sources))
+    checked = f" ({unread} not compared with their source)" if unread else ""
     return (
-        "published constants, not measured on this device; arithmetic units alone are counted, "
-        "without operand delivery, instruction issue and movement on the chip, so the true figure "
-        "lies between this and the upper bound"
+        f"published constants{checked}, not measured on this device; arithmetic units alone are "
+        "counted, without operand delivery, instruction issue and movement on the chip, so the "
+        "true figure lies between this and the upper bound"
     )
 
 

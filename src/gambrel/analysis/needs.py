@@ -78,6 +78,11 @@ class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Titles of sources that were not at hand to compare the constants with."""
+        return tuple(s.title for s in self.sources if s.confidence == "unverified")
+
+    @property
     def average_power_w(self) -> float | None:
         """Estimated energy over time, W."""
         return self.energy_j / self.time_s if self.energy_j is not None and self.time_s else None

@@ -27,6 +27,8 @@ def _sentence(found: EnergyEstimate) -> str:
         parts.append(f"{format_si(found.average_power_w, 'W', 3)} on average")
         each = format_si(found.energy_per_inference_j, "J", 3)
         parts.append(f"{each} an inference, {format_number(found.inferences_per_j, 3)} for 1 J")
+    if found.unverified:
+        parts.append(f"not compared with its source: {'; '.join(found.unverified)}")
     return " · ".join(parts)
 
 

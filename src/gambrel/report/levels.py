@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.levels import binding_level
+from gambrel.analysis.levels import USABLE, binding_level, describe_sizes
 from gambrel.analysis.measures import LevelTraffic
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Column, line, show, table
 from gambrel.report.options import Options
 from gambrel.report.summary import slowest
 from gambrel.report.text import clean, shorten_path
-from gambrel.units import format_number, format_si
+from gambrel.units import format_number, format_percent, format_si
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,13 +64,17 @@ def _columns(analysis: Analysis) -> list[Column]:
 
 
 def _remarks(analysis: Analysis) -> list[str]:
-    outer, total = analysis.total.levels[0], analysis.total
+    outer, total, device = analysis.total.levels[0], analysis.total, analysis.hardware
     remarks = [
         f"Every op by itself moves {format_si(total.traffic_bytes, 'B')} through {outer.name}; "
         f"with what the caches keep it is {format_si(outer.traffic_bytes, 'B')}.",
         f"Bound with each level's own traffic: {format_si(analysis.cached_bound_time_s, 's', 3)}; "
         f"without caches between ops: {format_si(total.bound_time_s, 's', 3)}.",
     ]
+    if len(total.levels) > 1:
+        share = format_percent(USABLE)
+        remarks.append(f"{share} of each cache is taken as usable: an assumption, not measured.")
+        remarks += [text[0].upper() + text[1:] for text in describe_sizes(total.levels, device)]
     if len(total.levels) == 1:
         remarks.append(
             "The nearer levels are left out: the size of what lies inside them is not known."

@@ -2,7 +2,7 @@
 
 from gambrel.analysis.levels.blocking import Product, Tile, choose_tile
 from gambrel.analysis.levels.hierarchy import Level, hierarchy_of
-from gambrel.analysis.levels.predict import Step, Traffic, predict
+from gambrel.analysis.levels.predict import USABLE, Step, Traffic, predict
 from gambrel.analysis.levels.reuse import Access, Reuse
 from gambrel.analysis.levels.total import (
     add_levels,
@@ -10,10 +10,12 @@ from gambrel.analysis.levels.total import (
     cached_bound,
     cached_time,
     describe_caches,
+    describe_sizes,
     with_levels,
 )
 
 __all__ = [
+    "USABLE",
     "Access",
     "Level",
     "Product",
@@ -27,6 +29,7 @@ __all__ = [
     "cached_time",
     "choose_tile",
     "describe_caches",
+    "describe_sizes",
     "hierarchy_of",
     "predict",
     "with_levels",

@@ -14,7 +14,7 @@ from gambrel.device.model import Source
 
 KIB: Final = 1024
 
-#: The day on which sources marked ``primary`` or ``primary-quoted`` were compared with this file.
+#: The day on which the sources were compared with this file; those marked ``unverified`` were not.
 _CHECKED: Final = "2026-11-20"
 _HOPPER: Final = Source(
     title="NVIDIA Hopper Tuning Guide, 1.4.1.1: 228 KB an SM, 164 KB on A100; 64K registers",
@@ -29,9 +29,9 @@ _BLACKWELL: Final = Source(
     confidence="primary-quoted",
 )
 _CUDA: Final = Source(
-    title="CUDA C++ Programming Guide, specifications per compute capability (not compared here)",
+    title="CUDA C++ Programming Guide, specifications per compute capability",
     url="https://docs.nvidia.com/cuda/cuda-c-programming-guide/",
-    confidence="secondary",
+    confidence="unverified",
 )
 _CDNA: Final = Source(
     title="AMD GPU specifications: LDS, VGPR file and L2 of gfx942 and gfx950",
@@ -40,9 +40,9 @@ _CDNA: Final = Source(
     confidence="primary",
 )
 _OLDER_CDNA: Final = Source(
-    title="AMD GPU specifications: gfx908 and gfx90a (not compared here)",
+    title="AMD GPU specifications: gfx908 and gfx90a",
     url="https://rocm.docs.amd.com/en/latest/reference/gpu-specs.html",
-    confidence="secondary",
+    confidence="unverified",
 )
 
 
@@ -70,9 +70,9 @@ _GRAVITON: Final = Source(
     confidence="primary",
 )
 _ARM: Final = Source(
-    title="Arm core technical reference manual (not compared here)",
+    title="Arm core technical reference manual",
     url="https://developer.arm.com",
-    confidence="secondary",
+    confidence="unverified",
 )
 
 

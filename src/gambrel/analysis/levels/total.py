@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel.analysis.levels.hierarchy import hierarchy_of
+from gambrel.analysis.levels.near import near_of
 from gambrel.analysis.levels.predict import USABLE, Step, Traffic, predict
 from gambrel.analysis.measures import LevelTraffic, Measures
 from gambrel.analysis.result import OpResult
@@ -124,6 +125,25 @@ def _with(row: OpResult, traffic: Sequence[Traffic]) -> OpResult:
     return replace(row, measures=replace(row.measures, levels=levels))
 
 
+def describe_sizes(levels: Sequence[LevelTraffic], device: Device) -> tuple[str, ...]:
+    """One sentence where sizes of near memories were not compared with their source.
+
+    Args:
+        levels: Of the whole.
+        device: Whose levels.
+    """
+    shown = {level.name for level in levels}
+    unread = [
+        near
+        for near in near_of(device.architecture)
+        if near.name in shown and near.source.confidence == "unverified"
+    ]
+    if not unread:
+        return ()
+    names = " and ".join(dict.fromkeys(near.name for near in unread))
+    return (f"the sizes of {names} were not compared with their source: {unread[0].source.title}.",)
+
+
 def describe_caches(total: Measures, cached_s: float | None, warm: bool) -> tuple[str, ...]:
     """One sentence where the caches change the bound by more than 5 %; nothing elsewhere.
 
@@ -140,6 +160,7 @@ def describe_caches(total: Measures, cached_s: float | None, warm: bool) -> tupl
     return (
         f"the bound lets every op read and write {outer.name}, "
         f"{format_si(total.traffic_bytes, 'B')} in all; counting what caches keep ({start}, "
-        f"{format_percent(USABLE)} usable) it is {format_si(outer.traffic_bytes, 'B')}, and the "
-        f"bound {format_si(cached_s, 's')} instead of {format_si(bound_s, 's')}.",
+        f"{format_percent(USABLE)} usable by assumption) it is "
+        f"{format_si(outer.traffic_bytes, 'B')}, and the bound "
+        f"{format_si(cached_s, 's')} instead of {format_si(bound_s, 's')}.",
     )
