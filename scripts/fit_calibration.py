@@ -242,16 +242,29 @@ def _solve(
         found = zip(names, np.exp(z), strict=True)
         return fixed[i] | {n: v for (d, n), v in found if d in (None, devices[i])}
 
+    highest = np.array([min(z + 3, _limit(d, n)) for (d, n), z in zip(names, first, strict=True)])
     solved = least_squares(
         residual,
-        first,
+        np.minimum(first, highest - 1e-3),
         loss="soft_l1",
         f_scale=0.1,
         diff_step=1e-3,
         max_nfev=200,
-        bounds=(first - 3, first + 3),
+        bounds=(first - 3, highest),
     )
     return [constants(solved.x, i) for i in range(len(devices))]
+
+
+def _limit(device: str | None, name: str) -> float:
+    """The largest logarithm that a constant may have: no stream is faster than the memory.
+
+    Kernels that are slowed by arithmetic leave the bandwidth open; without this limit a fit may
+    take one that a device with a faster memory would then not profit from.
+    """
+    if name != "memory" or device is None:
+        return float("inf")
+    known = machine(device)[1]
+    return float(np.log(known.byte_per_s / known.streaming(1.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
