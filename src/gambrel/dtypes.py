@@ -6,6 +6,36 @@ from typing import Final
 
 from gambrel.errors import UnknownNameError
 
+#: Formats of the blocks in GGUF files, scales included: bytes of a block x 8 / values in it
+#: (ggml-common.h of https://github.com/ggml-org/llama.cpp). Weights are stored in them; arithmetic
+#: is done in a wider format.
+GGUF_BITS: Final[dict[str, float]] = {
+    "q4_0": 4.5,
+    "q4_1": 5,
+    "q5_0": 5.5,
+    "q5_1": 6,
+    "q8_0": 8.5,
+    "q8_1": 9,
+    "q2_k": 2.625,
+    "q3_k": 3.4375,
+    "q4_k": 4.5,
+    "q5_k": 5.5,
+    "q6_k": 6.5625,
+    "q8_k": 9.125,
+    "iq2_xxs": 2.0625,
+    "iq2_xs": 2.3125,
+    "iq2_s": 2.5625,
+    "iq3_xxs": 3.0625,
+    "iq3_s": 3.4375,
+    "iq1_s": 1.5625,
+    "iq1_m": 1.75,
+    "iq4_nl": 4.5,
+    "iq4_xs": 4.25,
+    "tq1_0": 1.6875,
+    "tq2_0": 2.0625,
+    "q1_0": 1.125,
+}
+
 #: Bits that one element occupies in memory. Block formats carry their scales: mxfp4 and mxfp8 one
 #: 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5), nvfp4 one 8-bit scale per
 #: 16 elements.
@@ -31,32 +61,7 @@ BITS: Final[dict[str, float]] = {
     "bool": 8,
     "complex64": 64,
     "complex128": 128,
-    # Blocks of GGUF files, scales included: bytes of a block x 8 / values in it (ggml-common.h of
-    # https://github.com/ggml-org/llama.cpp).
-    "q4_0": 4.5,
-    "q4_1": 5,
-    "q5_0": 5.5,
-    "q5_1": 6,
-    "q8_0": 8.5,
-    "q8_1": 9,
-    "q2_k": 2.625,
-    "q3_k": 3.4375,
-    "q4_k": 4.5,
-    "q5_k": 5.5,
-    "q6_k": 6.5625,
-    "q8_k": 9.125,
-    "iq2_xxs": 2.0625,
-    "iq2_xs": 2.3125,
-    "iq2_s": 2.5625,
-    "iq3_xxs": 3.0625,
-    "iq3_s": 3.4375,
-    "iq1_s": 1.5625,
-    "iq1_m": 1.75,
-    "iq4_nl": 4.5,
-    "iq4_xs": 4.25,
-    "tq1_0": 1.6875,
-    "tq2_0": 2.0625,
-    "q1_0": 1.125,
+    **GGUF_BITS,
 }
 
 #: Formats of real numbers that a model's weights and activations can be cast between.

@@ -41,7 +41,7 @@ def test_help_has_an_example(gambrel: Gambrel, command: tuple[str, ...], flag: s
     example = " ".join(("gambrel", *command)) if command else "gambrel analyze"
     usage, rest = done.out.split("Usage:")[1].split("\n", 1)
     assert example.split()[0] in usage
-    assert re.search(rf"{example} [\w-]", rest)
+    assert re.search(rf'{example} [\w"<>-]', rest)
 
 
 def test_help_lists_every_command(gambrel: Gambrel) -> None:

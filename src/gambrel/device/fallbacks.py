@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.dtypes import BITS
+from gambrel.dtypes import BITS, GGUF_BITS
 
 _WIDE: Final = ("fp16", "bf16", "fp32")
 
@@ -43,6 +43,8 @@ MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
     # Work on complex numbers is counted in real operations.
     "complex64": ("fp32",),
     "complex128": ("fp64",),
+    # Blocks of GGUF files are converted when they are loaded.
+    **dict.fromkeys(GGUF_BITS, _WIDE),
 }
 
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})
