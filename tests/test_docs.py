@@ -1,5 +1,6 @@
 """The snippets of the README run as they are printed."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,17 @@ import pytest
 from gambrel.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent
+#: What a user has at hand where a command names ``config.json``.
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -25,6 +37,7 @@ def commands():
 @pytest.mark.parametrize("command", commands())
 def test_commands_run(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     assert run(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out
 
