@@ -7,8 +7,8 @@ such a file: work is missing unless the user gives it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,14 +20,20 @@ import numpy.typing as npt
 from gambrel.analysis.samples import Known, Sample, Samples
 from gambrel.errors import FileFormatError
 from gambrel.traces.kineto.spans import Covered
-from gambrel.traces.nsys_ranges import AT_ONCE, Ranges
+from gambrel.traces.nsys_ranges import AT_ONCE, RUNTIME, Ranges
 from gambrel.traces.nsys_ranges import read as read_ranges
+from gambrel.traces.sqlite_pages import NULL, UnusualError, columns
 
 FORMAT: Final = "Nsight Systems SQLite"
 
 _KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _NS: Final = 1e-9
+#: Times beyond this are damage.
+_LATEST: Final = 2**61
+#: Codes that are told apart by a table instead of by sorting.
+_FEW_CODES: Final = 1 << 16
+_LAUNCH: Final = "correlationId"
 #: Steps of the database's machine after which a query is given up, some minutes.
 _MOST_STEPS: Final = 20_000
 _STEPS_EACH: Final = 1_000_000
@@ -49,9 +55,25 @@ def read(path: Path) -> Samples:
             steps = iter(range(_MOST_STEPS))
             base.set_progress_handler(lambda: next(steps, None) is None, _STEPS_EACH)
             return _read(base, path)
-    except (sqlite3.Error, UnicodeError, TypeError, OverflowError) as error:
-        text = " ".join(str(error).split())
-        raise FileFormatError(f"{path}: damaged or unusual database ({text}).") from None
+    except _DAMAGE as error:
+        raise FileFormatError(f"{path}: damaged or unusual database ({_said(error)}).") from None
+
+
+_DAMAGE: Final = (sqlite3.Error, UnicodeError, TypeError, OverflowError)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def _reading(path: Path, *tables: str) -> Iterator[None]:
+    """Names the tables in the refusal of a damaged one."""
+    try:
+        yield
+    except _DAMAGE as error:
+        which = f"table {' or '.join(tables)}: damaged or unusual ({_said(error)})"
+        raise FileFormatError(f"{path}, {which}.") from None
 
 
 def _read(base: sqlite3.Connection, path: Path) -> Samples:
@@ -59,13 +81,16 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
     if _KERNELS not in tables:
         hint = "no GPU kernels were recorded" if "StringIds" in tables else "not of Nsight Systems"
         raise FileFormatError(f"{path}: the database has no table {_KERNELS}: {hint}.")
-    columns = tables[_KERNELS]
-    if not {"start", "end"} <= columns:
+    recorded = tables[_KERNELS]
+    if not {"start", "end"} <= recorded:
         raise FileFormatError(f"{path}: the table {_KERNELS} has no times.")
-    keys = _key_columns(columns)
-    names = _names(base, tables)
-    ranges = read_ranges(base, tables, names) if "correlationId" in columns else None
-    kernels = _kernels(base, columns, keys, ranges)
+    keys = _key_columns(recorded)
+    with _reading(path, "StringIds"):
+        names = _names(base, tables)
+    with _reading(path, "NVTX_EVENTS", RUNTIME):
+        ranges = read_ranges(base, path, tables, names) if _LAUNCH in recorded else None
+    with _reading(path, _KERNELS):
+        kernels = _kernels(base, path, keys, ranges)
     groups = [*ranges.names, ""] if ranges else [""]
     launches = tuple(
         _sample(
@@ -78,7 +103,10 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
         )
         for (kind, group), (count, total) in kernels.sums.items()
     )
-    devices = _devices(base, tables)
+    with _reading(path, "TARGET_INFO_GPU"):
+        devices = _devices(base, tables)
+    with _reading(path, *_COPIES):
+        spans = _time_of(base, tables, kernels.busy)
     return Samples(
         format=FORMAT,
         sources=(str(path),),
@@ -86,7 +114,7 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
         device_name=devices[0] if len(devices) == 1 else "",
         notes=tuple(f"several devices: {', '.join(devices)}" for _ in devices[1:2]),
         skipped={"kernels without a usable time": kernels.skipped} if kernels.skipped else {},
-        spans=_time_of(base, tables, kernels.busy),
+        spans=spans,
     )
 
 
@@ -134,36 +162,123 @@ class _Kernels:
 
 
 def _kernels(
-    base: sqlite3.Connection, columns: frozenset[str], keys: Sequence[str], ranges: Ranges | None
+    base: sqlite3.Connection, path: Path, keys: Sequence[str], ranges: Ranges | None
 ) -> _Kernels:
-    """Reads the kernels in one pass, some thousand at a time, and adds them up."""
-    found = _Kernels()
-    number = "correlationId" if "correlationId" in columns else "-1"
+    """Adds kernels up, some thousand at a time; from the pages of the file where that goes."""
+    for way in (_by_pages, _by_rows):
+        found = _Kernels()
+        kinds: dict[tuple[Any, ...], int] = {}
+        try:
+            for block in way(base, path, keys, kinds):
+                found.skipped += block.skipped
+                groups = ranges.of(block.launches) if ranges else None
+                _add(found.sums, list(kinds), block, groups)
+                found.busy.add(block.starts, block.starts + block.lengths)
+            return found
+        except UnusualError:
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """Kernels with a usable time, column by column.
+
+    Attributes:
+        starts: In nanoseconds.
+        lengths: In nanoseconds.
+        launches: Number of the launch.
+        kinds: Number of what makes kernels alike.
+        skipped: Kernels without a usable time.
+    """
+
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    launches: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int64]
+    skipped: int
+
+
+_Kinds = dict[tuple[Any, ...], int]
+
+
+def _by_pages(
+    base: sqlite3.Connection, path: Path, keys: Sequence[str], kinds: _Kinds
+) -> Iterator[_Block]:
+    """Kernels as columns of numbers."""
+    for block in columns(base, path, _KERNELS, ["start", "end", _LAUNCH, *keys]):
+        starts, lengths = block[0], block[1] - block[0]
+        good = (np.abs(block[:2] // 2) < _LATEST // 2).all(axis=0)
+        good &= (lengths >= 0) & (block[2] != NULL)
+        skipped = len(good) - int(good.sum())
+        if skipped:
+            block, starts, lengths = block[:, good], starts[good], lengths[good]
+        yield _Block(
+            starts=starts,
+            lengths=lengths,
+            launches=block[2],
+            kinds=_numbered(block[3:], kinds),
+            skipped=skipped,
+        )
+
+
+def _numbered(block: npt.NDArray[np.int64], kinds: _Kinds) -> npt.NDArray[np.int64]:
+    """Numbers the kernels of one block by their kind."""
+    codes, width = np.zeros(block.shape[1], dtype=np.int64), 1
+    for column in block:
+        low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        if low == high:
+            continue
+        if width * (high - low + 1) >= _LATEST:
+            _, codes = np.unique(codes, return_inverse=True)
+            texts, column = np.unique(column, return_inverse=True)
+            width, low, high = len(codes), 0, len(texts)
+        codes = codes * (high - low + 1) + (column - low)
+        width *= high - low + 1
+    first, inverse = _distinct(codes, width)
+    found = []
+    for values in block[:, first].T.tolist():
+        kind = tuple(None if value == NULL else value for value in values)
+        found.append(kinds.setdefault(kind, len(kinds)))
+    return np.array(found, dtype=np.int64)[inverse]
+
+
+def _distinct(
+    codes: npt.NDArray[np.int64], width: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """A place of each distinct code, and which of them each code is."""
+    if width > _FEW_CODES:
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return first, inverse.ravel()
+    last = np.full(width, -1, dtype=np.int64)
+    last[codes] = np.arange(len(codes))
+    present = last >= 0
+    return last[present], (np.cumsum(present) - 1)[codes]
+
+
+def _by_rows(
+    base: sqlite3.Connection, _: Path, keys: Sequence[str], kinds: _Kinds
+) -> Iterator[_Block]:
+    """Kernels as the database hands them out, of any types."""
+    known = {str(row[1]) for row in base.execute(f'PRAGMA table_info("{_KERNELS}")')}
+    number = _LAUNCH if _LAUNCH in known else "-1"
     cursor = base.execute(
         f'SELECT start, "end" - start, {", ".join([number, *keys])} FROM {_KERNELS}'
     )
-    kinds: dict[tuple[Any, ...], int] = {}
     for rows in iter(lambda: cursor.fetchmany(AT_ONCE), []):
         good, block = _times(rows)
-        found.skipped += len(rows) - len(good)
-        alike = [row[3:] for row in good]
-        for kind in set(alike).difference(kinds):
-            kinds[kind] = len(kinds)
-        numbers = np.array([kinds[kind] for kind in alike], dtype=np.int64)
-        groups = ranges.of(block[:, 2]) if ranges else np.full(len(good), -1, dtype=np.int64)
-        _add(found.sums, list(kinds), numbers, groups, block[:, 1])
-        found.busy.add(block[:, 0], block[:, 0] + block[:, 1])
-    return found
+        numbers = [kinds.setdefault(row[3:], len(kinds)) for row in good]
+        yield _Block(
+            starts=block[:, 0],
+            lengths=block[:, 1],
+            launches=block[:, 2],
+            kinds=np.array(numbers, dtype=np.int64),
+            skipped=len(rows) - len(good),
+        )
 
 
 def _times(rows: list[Any]) -> tuple[list[Any], npt.NDArray[np.int64]]:
     """Rows with a usable time, and their start, length and launch."""
-    try:
-        block = np.array([row[:3] for row in rows], dtype=np.int64)
-        if (block[:, 1] >= 0).all():
-            return rows, block
-    except (TypeError, ValueError, OverflowError):
-        pass
     good = [row for row in rows if _usable(row)]
     return good, np.array([row[:3] for row in good], dtype=np.int64).reshape(-1, 3)
 
@@ -171,17 +286,15 @@ def _times(rows: list[Any]) -> tuple[list[Any], npt.NDArray[np.int64]]:
 def _add(
     sums: dict[tuple[tuple[Any, ...], int], list[int]],
     kinds: Sequence[tuple[Any, ...]],
-    numbers: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
+    block: _Block,
+    groups: npt.NDArray[np.int64] | None,
 ) -> None:
     """Adds up the kernels of one block, by kind and range."""
-    width = int(groups.max(initial=-1)) + 2
-    both, inverse, counts = np.unique(
-        numbers * width + groups + 1, return_inverse=True, return_counts=True
-    )
+    width = 1 if groups is None else int(groups.max(initial=-1)) + 2
+    codes = block.kinds if groups is None else block.kinds * width + groups + 1
+    both, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
     totals = np.zeros(len(both), dtype=np.int64)
-    np.add.at(totals, inverse.ravel(), lengths)
+    np.add.at(totals, inverse.ravel(), block.lengths)
     for key, count, total in zip(both.tolist(), counts.tolist(), totals.tolist(), strict=True):
         kind, group = divmod(key, width)
         entry = sums.setdefault((kinds[kind], group - 1), [0, 0])
@@ -190,7 +303,7 @@ def _add(
 
 
 def _usable(row: Sequence[Any]) -> bool:
-    whole = all(isinstance(x, int) and abs(x) < 2**61 for x in row[:3])
+    whole = all(isinstance(x, int) and abs(x) < _LATEST for x in row[:3])
     return whole and row[1] >= 0
 
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 #: Stands for "none".
 NONE = -1
+#: Intervals that are nested at once as objects, which take ten times the memory of arrays.
+_AT_ONCE = 1 << 16
 
 
 class Nest:
@@ -36,21 +38,23 @@ class Nest:
     @cached_property
     def parents(self) -> npt.NDArray[np.int64]:
         """The interval around each; `NONE` for the outermost."""
-        order = self.order.tolist()
-        keys = self._keys[self.order].tolist()
-        starts, ends = self._starts[self.order].tolist(), self._ends[self.order].tolist()
-        found = [NONE] * len(order)
+        found = np.full(len(self.order), NONE, dtype=np.int64)
         stack: list[tuple[float, int]] = []
         thread = None
-        for row, key, start, end in zip(order, keys, starts, ends, strict=True):
-            if key != thread:
-                stack, thread = [], key
-            while stack and stack[-1][0] <= start:
-                stack.pop()
-            if stack:
-                found[row] = stack[-1][1]
-            stack.append((end, row))
-        return np.array(found, dtype=np.int64)
+        for low in range(0, len(self.order), _AT_ONCE):
+            rows = self.order[low : low + _AT_ONCE]
+            around = [NONE] * len(rows)
+            columns = (x[rows].tolist() for x in (self._keys, self._starts, self._ends))
+            for i, (row, key, start, end) in enumerate(zip(rows.tolist(), *columns, strict=True)):
+                if key != thread:
+                    stack, thread = [], key
+                while stack and stack[-1][0] <= start:
+                    stack.pop()
+                if stack:
+                    around[i] = stack[-1][1]
+                stack.append((end, row))
+            found[rows] = around
+        return found
 
     @cached_property
     def _threads(self) -> dict[int, tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]:
