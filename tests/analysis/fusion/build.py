@@ -82,6 +82,12 @@ class Net:
         shape = shape or self.shape(x)
         return self.op("copy", [x], shape, function=function, sizes={"elements": _count(shape)})
 
+    def cat(self, *parts):
+        """Joined along the first dimension."""
+        first = sum(self.shape(x)[0] for x in parts)
+        shape = (first, *self.shape(parts[0])[1:])
+        return self.op("copy", parts, shape, function="cat", sizes={"elements": _count(shape)})
+
     def fill(self, *shape):
         return self.op("fill", [], shape, sizes={"elements": _count(shape)})
 

@@ -290,3 +290,51 @@ def test_stacks_by_name():
     sentence = "unknown stack 'jit'; choose one of eager, compiled, epilogue, ideal."
     with pytest.raises(InputError, match=sentence):
         parse_stack("jit")
+
+
+def test_a_concatenation_of_few_parts_is_formed_where_it_is_read():
+    net = Net()
+    a, b = (net.matmul(net.input(16, 8), net.weight(8, 8)) for _ in range(2))
+    y = net.matmul(net.pointwise("relu", net.cat(a, b)), net.weight(8, 8))
+    joined = next(k for k in kernels(net.workload(y)) if 2 in k.ops)
+    size = 16 * 8 * 4
+    assert (joined.ops, joined.launches) == ((2, 3), 1)
+    assert (joined.read_bytes, joined.write_bytes) == (2 * size, 2 * size)
+
+
+def test_parts_that_are_also_computed_with_are_copied_to_their_places():
+    """a is read by a relu as well: a and b are copied, and the relu behind reads the whole."""
+    net = Net()
+    a, b = (net.matmul(net.input(16, 8), net.weight(8, 8)) for _ in range(2))
+    alone = net.matmul(net.pointwise("relu", a), net.weight(8, 8))
+    y = net.matmul(net.pointwise("relu", net.cat(a, b)), net.weight(8, 8))
+    copies = next(k for k in kernels(net.workload(alone, y)) if 4 in k.ops)
+    size = 16 * 8 * 4
+    assert (copies.ops, copies.launches) == ((4,), 2)
+    assert (copies.read_bytes, copies.write_bytes) == (2 * size, 2 * size)
+
+
+def test_a_part_of_several_concatenations_is_read_once():
+    """Each part goes to both by one kernel; the second concatenation starts none and reads none."""
+    net = Net()
+    a, b = (net.matmul(net.input(16, 8), net.weight(8, 8)) for _ in range(2))
+    outputs = [net.matmul(net.pointwise("relu", a), net.weight(8, 8))]
+    for pair in ((a, b), (b, a)):
+        outputs.append(net.matmul(net.pointwise("tanh", net.cat(*pair)), net.weight(8, 8)))
+    found = kernels(net.workload(*outputs))
+    first, second = (next(k for k in found if i in k.ops) for i in (4, 7))
+    size = 16 * 8 * 4
+    assert (first.launches, first.read_bytes, first.write_bytes) == (2, 2 * size, 2 * size)
+    assert (second.launches, second.read_bytes, second.write_bytes) == (0, 0, 2 * size)
+
+
+def test_a_loop_writes_its_part_where_it_belongs():
+    """Of nine parts one comes from a relu, which writes it in place; the others are copied."""
+    net = Net()
+    parts = [net.matmul(net.input(16, 8), net.weight(8, 8)) for _ in range(9)]
+    parts[0] = net.pointwise("relu", parts[0])
+    y = net.matmul(net.cat(*parts), net.weight(8, 8))
+    joined = next(k for k in kernels(net.workload(y)) if 10 in k.ops)
+    size = 16 * 8 * 4
+    assert joined.launches == 8
+    assert (joined.read_bytes, joined.write_bytes) == (8 * size, 9 * size)

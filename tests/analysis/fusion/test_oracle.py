@@ -11,10 +11,6 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 #: torch copies weights of three convolutions to another layout, which is not modelled.
 OFF = {"convnext_tiny": 0.885}
 
-#: Ratio of the fused kernels where it is off by more than 20 %: torch writes each part of a
-#: concatenation in place, in kernels of their own.
-KERNELS = {"densenet121": 0.44}
-
 
 @pytest.fixture(scope="module")
 def benchmark():
@@ -40,7 +36,7 @@ def test_kernels_and_traffic_are_those_of_the_compiler(benchmark, model):
     own, theirs = found.extern
     assert own == theirs
     own, theirs = found.fused
-    assert own / theirs == pytest.approx(KERNELS.get(model, 1.0), abs=0.2)
+    assert own / theirs == pytest.approx(1.0, abs=0.2)
     assert found.total_ratio == pytest.approx(1.0, abs=0.05)
     assert found.fused_ratio == pytest.approx(OFF.get(model, 1.0), abs=0.05)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gambrel.analysis.fusion.classes import Shape, applies_apart, iteration
+from gambrel.analysis.fusion.concatenation import NEAR, Copied, Copies, parts
 from gambrel.analysis.fusion.inline import Inlined, Leaf, Value, inline
 from gambrel.analysis.fusion.kernel import POINTWISE, REDUCTION
 from gambrel.analysis.fusion.merge import Groups
@@ -15,8 +16,6 @@ from gambrel.analysis.fusion.traffic import Members
 
 #: A kernel holds at most this many stored results (``max_fusion_size`` of torch's compiler).
 LARGEST: Final = 64
-#: Kernels that only read the same tensor are joined if no more loops than this lie between them.
-NEAR: Final = 64
 #: Of the kernels that read the same tensor, how many are tried.
 ATTEMPTS: Final = 8
 
@@ -58,6 +57,10 @@ class _Fuser:
         self._bodies = inlined.bodies
         self._stored = {n: inlined.values[n].stored for n in inlined.bodies}
         self._position: dict[int, int] = {}
+        self._apart = inlined.apart
+        self._copies = Copies(steps, inlined.shapes)
+        self._copied: dict[int, Copied] = {}  # by concatenation that is written in parts
+        self._loops = 0  # so far; of a concatenation in parts one a part
         self._merger = Groups()
         self._loop: dict[int, Loop] = {}  # by group; extern nodes have none
         self._readers: dict[Leaf, list[int]] = defaultdict(list)
@@ -67,9 +70,12 @@ class _Fuser:
     def add(self, node: int) -> None:
         """Adds a node and joins it to one kernel, or leaves it alone."""
         body = self._bodies[node]
-        self._position[node] = len(self._position)
+        self._position[node] = self._loops
+        self._loops += parts(self._steps[node].view) if node in self._apart else 1
         self._merger.add(node, (op for op, _ in body.leaves if op >= 0 and op != node))
-        if self._shapes[node] is not Shape.EXTERN:
+        if node in self._apart:
+            self._copied[node] = self._copies.of(node, self._position[node])
+        elif self._shapes[node] is not Shape.EXTERN:
             self._loop[node] = iteration(self._steps[node].view, self._shapes[node])
             self._join_best(node, body)
         for leaf in body.leaves:
@@ -86,6 +92,7 @@ class _Fuser:
                 members |= self._bodies[n].members
             mine = {i for i in members if i in nodes or (i not in self._bodies and i not in owners)}
             owners |= mine
+            copied = self._copied.get(nodes[0])
             apart = tuple(self._loop_before(n) for n in nodes if self._applied_apart(n))
             result.append(
                 Members(
@@ -94,6 +101,7 @@ class _Fuser:
                     kind=self._kind(nodes),
                     launches=self._pieces(nodes) + len(apart),
                     twice=apart,
+                    shared=copied.shared if copied else frozenset(),
                 )
             )
         return result
@@ -110,6 +118,8 @@ class _Fuser:
         A result of which everyone reads a slice (q, k and v of one tensor) is never formed as a
         whole; every slice is computed by itself.
         """
+        if nodes[0] in self._copied:
+            return self._copied[nodes[0]].launches
         if len(nodes) > 1 or self._shapes[nodes[0]] is not Shape.POINTWISE:
             return 1
         step = self._steps[nodes[0]]
@@ -154,7 +164,7 @@ class _Fuser:
 
     def _sharing(self, leaf: Leaf) -> set[int]:
         """Kernels that write or read a stored tensor, the latest readers only."""
-        here = len(self._position)
+        here = self._loops
         near = (n for n in self._readers[leaf][-ATTEMPTS:] if here - self._position[n] <= NEAR)
         found = {self._merger.find(n) for n in near}
         if leaf[0] >= 0:

@@ -24,6 +24,7 @@ from gambrel.analysis.fusion.classes import (
     statistics,
     uses,
 )
+from gambrel.analysis.fusion.concatenation import written_in_parts
 from gambrel.analysis.fusion.program import WORLD, Step
 from gambrel.ops.elementwise import FUNCTIONS
 
@@ -33,9 +34,6 @@ SHARED_READS: Final = 4
 READS: Final = 8
 #: Operations per element from which repeating them does not pay.
 OPERATIONS: Final = 30
-#: A concatenation of more parts than this is a copy of each.
-PARTS: Final = 8
-
 
 #: A part of a stored value: (op that wrote it, or the negated storage - 1 of what the model is
 #: given; first element).
@@ -66,11 +64,13 @@ class Inlined:
         shapes: Class of each op.
         values: The result of each op.
         bodies: For each op that has a loop of its own: what that loop depends on.
+        apart: Concatenations that are written part by part, in no loop of their own.
     """
 
     shapes: dict[int, Shape]
     values: dict[int, Value]
     bodies: dict[int, Value]
+    apart: frozenset[int] = frozenset()
 
 
 def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
@@ -82,15 +82,16 @@ def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
             reader is computed where it is read.
     """
     shapes = {i: shape_of(step.view) for i, step in steps.items()}
+    apart = frozenset(i for i in steps if written_in_parts(i, steps, shapes))
     values: dict[int, Value] = {}
     bodies: dict[int, Value] = {}
     for i, step in steps.items():
-        body = _body(i, steps, values)
-        if shapes[i] is Shape.EXTERN:
+        body = _body(i, steps, values, apart)
+        if shapes[i] is Shape.EXTERN or i in apart:
             values[i] = _STORED
             bodies[i] = body
             continue
-        stored = _is_stored(i, step, shapes, body, steps) or not (share or _read_once(step))
+        stored = _is_stored(i, step, shapes, body, steps, apart) or not (share or _read_once(step))
         values[i] = _STORED if stored else body
         if not stored and shapes[i] is Shape.REDUCTION:  # its statistics are
             if not share:
@@ -101,7 +102,7 @@ def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
                 values[i] = Value(False, {**body.leaves, **own}, body.members, body.operations)
         if stored or shapes[i] is Shape.REDUCTION:
             bodies[i] = body
-    return Inlined(shapes, values, bodies)
+    return Inlined(shapes, values, bodies, apart)
 
 
 _STORED: Final = Value(True, {}, frozenset(), 0)
@@ -111,7 +112,9 @@ def _read_once(step: Step) -> bool:
     return len(set(step.users)) == 1
 
 
-def _body(i: int, steps: Mapping[int, Step], values: Mapping[int, Value]) -> Value:
+def _body(
+    i: int, steps: Mapping[int, Step], values: Mapping[int, Value], apart: frozenset[int]
+) -> Value:
     step = steps[i]
     leaves: dict[Leaf, bool] = {}
     members: set[int] = {i}
@@ -128,7 +131,8 @@ def _body(i: int, steps: Mapping[int, Step], values: Mapping[int, Value]) -> Val
             whole = steps[w].writes.get(read.region) == read.nbytes
             if value.stored:
                 leaf = (w, read.region[1])
-                leaves[leaf] = whole and not moved and leaves.get(leaf, True)
+                straight = whole and not moved and w not in apart
+                leaves[leaf] = straight and leaves.get(leaf, True)
                 continue
             for leaf, straight in value.leaves.items():
                 leaves[leaf] = straight and whole and not moved and leaves.get(leaf, True)
@@ -143,7 +147,12 @@ def _operations(step: Step) -> int:
 
 
 def _is_stored(
-    i: int, step: Step, shapes: Mapping[int, Shape], body: Value, steps: Mapping[int, Step]
+    i: int,
+    step: Step,
+    shapes: Mapping[int, Shape],
+    body: Value,
+    steps: Mapping[int, Step],
+    apart: frozenset[int],
 ) -> bool:
     if shapes[i] is Shape.REDUCTION and not has_tail(step.view):
         return True
@@ -154,7 +163,7 @@ def _is_stored(
         reads += statistics(step.view)
     users = set(step.users)
     for user in users:
-        if user == WORLD:
+        if user == WORLD or user in apart:
             return True
         if user in steps and _needs_stored(steps[user], shapes[user], reads):
             return True
@@ -171,10 +180,3 @@ def _needs_stored(user: Step, shape: Shape, reads: int) -> bool:
     if realizes_inputs(user.view):
         return reads > 1
     return user.view.kind == "scatter" and reads > 1
-
-
-def parts(view: Any) -> int:
-    """How many buffers a concatenation joins; 1 for any other op."""
-    if view.kind != "copy" or view.attrs.get("function") not in ("cat", "stack"):
-        return 1
-    return len(view.inputs)

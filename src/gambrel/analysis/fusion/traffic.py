@@ -17,6 +17,7 @@ class Members:
     Attributes:
         twice: Loops that run in a launch of their own before the rest, each with the op that needs
             it last: what they read is read once more.
+        shared: Regions that a kernel before it has read, or computed, and writes for it as well.
     """
 
     ops: tuple[int, ...]
@@ -24,6 +25,7 @@ class Members:
     recomputed: tuple[int, ...] = ()
     launches: int = 1
     twice: tuple[tuple[int, ...], ...] = ()
+    shared: frozenset[Region] = frozenset()
 
 
 def with_traffic(groups: Sequence[Members], program: Program) -> tuple[Kernel, ...]:
@@ -77,6 +79,7 @@ def _kernel(position: int, group: Members, program: Program, inside: _Inside) ->
         only = group.ops[0]
         step = program.steps[only]
         read, write = step.eager_bytes
+        read -= sum(r.nbytes for r in step.reads if r.region in group.shared)
         # A norm whose users all apply it themselves only finds its statistics.
         reads, writes = {only: read}, {only: write * inside.needed_outside(only, step.users)}
     else:
