@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -20,6 +21,8 @@ FASTER = Recommendation(
     bound_after=Bound.MEMORY,
     memory_after_bytes=3 * 2**30,
     fits_after=True,
+    latency_before_s=800e-6,
+    confidence="high",
 )
 LIMIT = Recommendation(
     change="fuse [all]",
@@ -31,7 +34,22 @@ LIMIT = Recommendation(
     bound_after=None,
     memory_after_bytes=2**20,
     fits_after=None,
+    latency_before_s=100e-6,
 )
+BATCH = Recommendation(
+    change="batch=8",
+    about="Weights are read once.",
+    time_before_s=100e-6,
+    time_after_s=50e-6,
+    gain=2.0,
+    latency_after_s=400e-6,
+    bound_after=Bound.COMPUTE,
+    memory_after_bytes=2**30,
+    fits_after=True,
+    effort="batch",
+    latency_before_s=100e-6,
+)
+REST = ("bound", "memory", "confidence")
 
 
 def shown(*found: Recommendation, width: int = 200) -> list[str]:
@@ -40,25 +58,49 @@ def shown(*found: Recommendation, width: int = 200) -> list[str]:
 
 def test_before_and_after() -> None:
     lines = shown(FASTER, LIMIT)
-    assert lines[0] == "Recommendations"
-    assert lines[3].split()[:13] == [
-        *("precision=int8", "1.60×", "100", "µs", "62.5", "µs", "500", "µs"),
-        *("memory", "3", "GiB", "Run", "the"),
+    assert lines[:2] == ["Recommendations", "Same model, same batch: every run is faster"]
+    assert lines[2].split() == ["change", "gain", "latency", "then", *REST]
+    assert lines[4].split() == [
+        *("precision=int8", "1.60×", "800", "µs", "500", "µs", "memory", "3", "GiB", "high"),
     ]
     # The upper limit names no resource.
-    assert lines[4].split() == [
-        *("fuse", "[all]", "1.25×", "100", "µs", "80", "µs", "80", "µs", "–", "1", "MiB"),
-        *("Upper", "limit."),
+    assert lines[5].split() == [
+        *("fuse", "[all]", "1.25×", "100", "µs", "80", "µs", "–", "1", "MiB", "bounds"),
     ]
-    assert lines[5].startswith("Each change was applied to the model and analyzed again")
+    assert lines[6].startswith("Each change was applied to the model and analyzed again")
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_what_a_change_takes_is_told_once() -> None:
+    both = msgspec.structs.replace(FASTER, change="a=1 + batch=8", changes=("a=1", "batch=8"))
+    lines = shown(FASTER, BATCH, both, LIMIT)
+    told = [line for line in lines if line.startswith("•")]
+    assert [line.split(":")[0] for line in told] == [
+        "• precision=int8",
+        "• batch=8",
+        "• fuse [all]",
+        "• a=1 + batch=8",
+    ]
+    known = msgspec.structs.replace(
+        both, change="precision=int8 + batch=4", changes=("precision=int8", "batch=4")
+    )
+    assert len([line for line in shown(FASTER, BATCH, known) if line.startswith("•")]) == 2
+
+
+def test_a_larger_batch_shows_both_times() -> None:
+    lines = shown(FASTER, BATCH)
+    at = lines.index("Larger batch: more a second, but each batch takes longer")
+    assert lines[at + 1].split() == ["change", "gain", "per", "item", "then", "latency", *REST]
+    assert lines[at + 3].split()[:11] == [
+        *("batch=8", "2.00×", "100", "µs", "50", "µs", "100", "µs", "→", "400", "µs"),
+    ]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120, 200])
 def test_fits(width: int) -> None:
-    lines = shown(FASTER, LIMIT, width=width)
-    # What always stays: 14 + 5 + 8 + 7 columns and three gaps of 2.
-    assert max(map(cell_len, lines)) <= max(width, 40)
-    assert lines[1].split()[:4] == ["change", "gain", "per", "item"]
+    lines = shown(FASTER, LIMIT, BATCH, width=width)
+    # What always stays: the widest is that of batches.
+    assert max(map(cell_len, lines)) <= max(width, 51)
+    assert lines[2].split()[:3] == ["change", "gain", "latency"]
 
 
 def test_none_is_explained() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gambrel.dtypes import width_bytes
@@ -19,6 +19,8 @@ class Evaluator:
         values: A value for each symbol: ints give exact ints, float arrays give float arrays.
         casts: Number formats to replace, from `gambrel.analysis.precision.cast_map`.
         conventions: How to count where the field disagrees.
+        alike: Of each op a number that ops of equal cost share, from
+            `gambrel.analysis.alike.classes_of`; worth it where a workload is evaluated many times.
     """
 
     def __init__(
@@ -27,11 +29,13 @@ class Evaluator:
         values: Mapping[str, Any],
         casts: Mapping[str, str],
         conventions: Conventions,
+        alike: Sequence[int] | None = None,
     ) -> None:
         self._workload = workload
         self._values = values
         self._casts = casts
         self._conventions = conventions
+        self._alike = alike
         self._dims: dict[str, Any] = {}
         self._views: list[TensorView | None] = [None] * len(workload.tensors)
 
@@ -82,9 +86,33 @@ class Evaluator:
 
     def costs(self) -> Iterator[tuple[Op, OpView, Cost | None]]:
         """Every op with its view and its cost (None: unmodelled), in order."""
+        if self._alike is not None:
+            yield from self._shared_costs(self._alike)
+            return
         for op in self._workload.ops:
             view = self.op(op)
             yield op, view, cost(view)
+
+    def _shared_costs(self, alike: Sequence[int]) -> Iterator[tuple[Op, OpView, Cost | None]]:
+        """The same with each formula asked once for all ops that are alike."""
+        first: dict[int, tuple[OpView, Cost | None]] = {}
+        for op, number in zip(self._workload.ops, alike, strict=True):
+            if number not in first:
+                view = self.op(op)
+                first[number] = view, cost(view)
+                yield op, *first[number]
+                continue
+            model, found = first[number]
+            view = OpView(
+                kind=model.kind,
+                inputs=tuple(map(self.tensor, op.inputs)),
+                outputs=tuple(map(self.tensor, op.outputs)),
+                sizes=model.sizes,
+                attrs=model.attrs,
+                phase=model.phase,
+                conventions=model.conventions,
+            )
+            yield op, view, found
 
     def storage_bytes(self) -> dict[int, Any]:
         """Bytes of each storage: the largest tensor seen in it."""

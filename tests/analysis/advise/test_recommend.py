@@ -39,6 +39,7 @@ PAIRS = [
     ("vgg16", "hailo-8", None),
     ("densenet121", "gaudi-2", None),
 ]
+EFFORTS = ("software", "batch", "retrain", "replace")
 
 
 def time_per_item(found, kind):
@@ -50,7 +51,11 @@ def time_per_item(found, kind):
 def test_applying_a_recommendation_by_hand_gives_the_stated_gain(model, on, precision):
     before = analyze(zoo.load(model), DEVICES[on], Settings(precision=precision))
     found = recommend(before)
-    assert [r.gain for r in found] == sorted((r.gain for r in found), reverse=True)
+    order = [EFFORTS.index(r.effort) for r in found]
+    assert order == sorted(order)
+    for effort in EFFORTS:
+        gains = [r.gain for r in found if r.effort == effort]
+        assert gains == sorted(gains, reverse=True)
     for r in found:
         after = with_change(before, r.changes)
         was, then = (time_per_item(a, r.time_kind) for a in (before, after))
@@ -59,6 +64,9 @@ def test_applying_a_recommendation_by_hand_gives_the_stated_gain(model, on, prec
         assert after.bound == r.bound_after
         assert after.footprint.total_bytes == r.memory_after_bytes
         assert r.gain >= 1.05
+        assert after.footprint.fits is not False
+        if r.effort == "software":
+            assert r.latency_after_s < r.latency_before_s
         assert 1 < r.gain_low <= r.gain * (1 + 1e-9)
         assert r.fits_after is not False
         assert len(kinds_of(r.changes)) >= len(r.changes)
@@ -132,3 +140,41 @@ def test_enough_is_enough(monkeypatch):
 def test_matrix_work_on_the_vector_engine_is_named():
     found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings(precision="fp32"))
     assert {b.cause for b in below(found)} == {"wrong engine"}
+
+
+def test_a_device_without_matrix_engines_is_not_told_to_change_engines():
+    found = analyze(zoo.load("gpt2-decode"), DEVICES["epyc-9654"], Settings())
+    assert "wrong engine" not in {b.cause for b in below(found)}
+    assert below(found)
+
+
+def test_what_needs_retraining_or_replaces_stands_alone():
+    found = recommend(analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings()))
+    assert {r.effort for r in found} == set(EFFORTS)
+    for r in found:
+        assert r.effort in {"software", "batch"} or len(r.changes) == 1
+        assert (r.effort == "batch") == any(c.startswith("batch=") for c in r.changes)
+    # The first piece of advice makes a single request faster.
+    assert found[0].effort == "software"
+
+
+def test_what_does_not_fit_is_told_how_to():
+    whole = analyze(zoo.load("mixtral-8x7b-decode"), DEVICES["h100-sxm5-80gb"], Settings())
+    told = advise(whole)
+    assert "It needs 87.2 GiB and does not fit into 80 GiB: it fits with" in told.hints[0]
+    assert "weights=int8" in told.hints[0] or "weights=int4" in told.hints[0]
+    assert "at least 2 devices" in told.hints[0]
+    assert all(r.fits_after for r in told.recommendations)
+    # A larger batch becomes possible with the weights that fit.
+    assert any(r.effort == "batch" for r in told.recommendations)
+
+
+def test_what_was_tried_in_vain_is_told():
+    told = advise(analyze(zoo.load("gpt2-decode"), DEVICES["epyc-9654"], Settings()))
+    assert any(hint.startswith("Tried, without a gain") for hint in told.hints)
+
+
+def test_a_graph_has_the_name_of_its_maker():
+    on_tpu = advise(analyze(zoo.load("vit-b-16"), DEVICES["tpu-v5e"], Settings()))
+    assert not any("CUDA" in hint for hint in on_tpu.hints)
+    assert any("one program" in hint for hint in on_tpu.hints)

@@ -215,11 +215,11 @@ def test_what_does_not_apply_is_one_sentence(change, message):
 
 def test_the_share_of_launches_is_told():
     found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"])
-    (hint,) = advise(found).hints
+    hint = advise(found).hints[-1]
     assert f"Starting {found.launches:,} kernels" in hint
     assert "CUDA graph" in render_advice(advise(found))
     busy = analyze(zoo.load("vgg16"), DEVICES["a100-sxm4-80gb"], Settings(sizes={"batch": 64}))
-    assert advise(busy).hints == ()
+    assert not any("Starting" in hint for hint in advise(busy).hints)
 
 
 def test_a_replacement_is_listed_alone_and_once():

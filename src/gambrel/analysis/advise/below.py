@@ -6,6 +6,7 @@ import msgspec
 
 from gambrel.analysis.measures import Bound, Measures
 from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
 from gambrel.dtypes import width_bytes
 
 #: An op that attains less than this share of its roof, and takes more than this share of the time.
@@ -45,7 +46,7 @@ def below(analysis: Analysis) -> tuple[Below, ...]:
             continue
         share, attained = expected.value / whole.value, bound / expected.value
         if attained < _FAR and share > _SHARE:
-            cause, remedy = _cause(row.measures)
+            cause, remedy = _cause(row.measures, analysis.hardware)
             found.append(
                 Below(
                     name=row.name,
@@ -59,12 +60,12 @@ def below(analysis: Analysis) -> tuple[Below, ...]:
     return tuple(sorted(found, key=lambda b: -b.time_share)[:_LISTED])
 
 
-def _cause(measures: Measures) -> tuple[str, str]:
+def _cause(measures: Measures, device: Device) -> tuple[str, str]:
     expected = measures.expected_time_s
     if expected is not None and expected.overhead_share >= _FAR:
         return "launches", "starting kernels takes most of it: fuse, a larger batch, or graphs"
     slow = [w for w in measures.work if w.work_class == "matrix" and w.engine]
-    if any(
+    if any(c.engine == "matrix" for c in device.ceilings) and any(
         w.engine == "vector" or width_bytes(w.engine_dtype) > width_bytes(w.dtype) for w in slow
     ):
         return "wrong engine", "this format has no matrix engine here: choose another precision"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from gambrel.analysis.analyze import Settings, analyze, choose_precision
 from gambrel.analysis.estimate import Calibration
@@ -44,6 +45,22 @@ class Case:
         return analyze(self.workload, self.device, self.settings)
 
 
+class Effort(IntEnum):
+    """What a change asks of a user, the least first.
+
+    Attributes:
+        SOFTWARE: The same weights at the same batch: every run is faster.
+        BATCH: More items at once: more of them a second, each batch takes longer.
+        RETRAIN: Other weights: training again, and the accuracy that is left is not known.
+        REPLACE: Another model or device in place of the user's: not combined with others.
+    """
+
+    SOFTWARE = 0
+    BATCH = 1
+    RETRAIN = 2
+    REPLACE = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind of change.
@@ -55,8 +72,7 @@ class Kind:
         apply: From a case and the text after the ``=`` to the changed case.
         propose: Values worth trying on a case, none where it does not apply.
         takes_value: Whether an ``=`` must follow.
-        replaces: Whether it puts another model or device in place of the user's: listed alone, not
-            combined with others.
+        effort: What it asks of a user.
     """
 
     name: str
@@ -65,7 +81,7 @@ class Kind:
     apply: Callable[[Case, str], Case]
     propose: Callable[[Case], Iterable[str]]
     takes_value: bool = True
-    replaces: bool = False
+    effort: Effort = Effort.SOFTWARE
 
 
 def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gambrel.analysis.advise.case import Case, Kind, case_of
+from gambrel.analysis.advise.case import Case, Effort, Kind, case_of
 from gambrel.analysis.advise.kinds_numbers import NUMBERS, PRECISION
 from gambrel.analysis.advise.kinds_other import KEEPING, REPLACING
 from gambrel.analysis.advise.kinds_software import BATCH, FUSION, SIZES, STACK, sized
@@ -18,10 +18,12 @@ from gambrel.errors import InputError, UnknownNameError
 __all__ = [
     "CATALOGUE",
     "Case",
+    "Effort",
     "Kind",
     "apply_changes",
     "case_of",
     "describe_changes",
+    "effort_of",
     "parse_change",
 ]
 
@@ -87,3 +89,9 @@ def describe_changes(changes: Sequence[str]) -> str:
     """What the changes are and what they cost, one sentence each."""
     kinds = [CATALOGUE.get(parse_change(text)[0]) for text in changes]
     return " ".join(dict.fromkeys(kind.about for kind in kinds if kind is not None))
+
+
+def effort_of(changes: Iterable[str]) -> Effort:
+    """The most that one of the changes asks of a user; other sizes are software."""
+    kinds = [CATALOGUE.get(parse_change(text)[0]) for text in changes]
+    return max((kind.effort for kind in kinds if kind is not None), default=Effort.SOFTWARE)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from gambrel.analysis.advise.changes import CATALOGUE, Case, apply_changes, parse_change
 from gambrel.analysis.advise.fleet import Fleet, Point
+from gambrel.analysis.alike import classes_of
 from gambrel.errors import GambrelError
+from gambrel.workload import Workload
 
 Changes = tuple[str, ...]
 
@@ -24,6 +26,7 @@ class Explorer:
         self._cases: dict[Changes, Case | None] = {(): case}
         self._points: dict[Changes, Point | None] = {}
         self._fleets: dict[tuple[int, str], Fleet] = {}
+        self._alike: dict[int, tuple[int, ...]] = {}
 
     @property
     def start(self) -> Point:
@@ -55,8 +58,13 @@ class Explorer:
         key = (id(case.workload), repr(common))  # cases are kept, so that no id comes again
         if key not in self._fleets:
             shared = replace(case.settings, precision=None)
-            self._fleets[key] = Fleet(case.workload, shared)
+            self._fleets[key] = Fleet(case.workload, shared, alike=self._classes(case.workload))
         return self._fleets[key].on(case.device, case.settings.precision)
+
+    def _classes(self, workload: Workload) -> tuple[int, ...]:
+        if id(workload) not in self._alike:
+            self._alike[id(workload)] = classes_of(workload)
+        return self._alike[id(workload)]
 
     def _changed(self, changes: Changes) -> Case | None:
         if changes not in self._cases:

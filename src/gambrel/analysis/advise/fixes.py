@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.advise.changes import CATALOGUE, Case, describe_changes
+from gambrel.analysis.advise.changes import CATALOGUE, Case, Effort, describe_changes, effort_of
 from gambrel.analysis.advise.check import Check, Fix, judge_point
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.limits import Limit
@@ -15,32 +15,39 @@ from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
 
 #: Fixes that are listed.
 _LISTED = 3
-#: Changes that are combined at most.
+#: Changes that are combined at most, before retraining.
 _DEEPEST = 3
+#: Metrics that a larger batch may improve; it lengthens the latency and needs more memory.
+_PER_ITEM: Final = frozenset({"throughput", "power", "energy", "efficiency"})
 
 
 def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     """Changes with which the limits are met, what costs a user least first.
 
     Single changes where any passes; else a combination, greedily built, beside single changes that
-    are marginal; else what comes closest, whose verdict is still FAIL. Empty when nothing comes
-    closer.
+    are marginal; else what comes closest, whose verdict is still FAIL. What needs retraining is
+    combined only where nothing else is enough, and another model or device not at all. Empty when
+    nothing comes closer.
 
     Args:
         case: What failed.
         limits: What it failed.
     """
     explorer = Explorer(case)
-    tried = [fix for text in _candidates(explorer) if (fix := _fix(explorer, (text,), limits))]
+    missed = judge_point(explorer.start, limits)
+    texts = _candidates(explorer, missed)
+    tried = [fix for text in texts if (fix := _fix(explorer, (text,), limits))]
     enough = [fix for fix in tried if fix.verdict.meets]
     if any(fix.verdict is Verdict.PASS for fix in enough):
         return tuple(_cheapest(enough)[:_LISTED])
-    start = _distance(judge_point(explorer.start, limits))
+    start = _distance(missed)
     closer = [fix for fix in tried if _distance(fix.constraints) < start]
-    if not closer:
-        return ()
     best = _combined(explorer, closer, limits)
-    return tuple(_cheapest([best, *enough])[:_LISTED])
+    others = [fix for fix in closer if _needs(fix) is Effort.REPLACE]
+    nearest = [min(others, key=lambda fix: _distance(fix.constraints))] if others else []
+    if not enough and best and best[0].verdict.meets:
+        nearest = []
+    return tuple(_cheapest([*best, *enough, *nearest])[:_LISTED])
 
 
 def with_fixes(found: Check, case: Case, limits: Sequence[Limit]) -> Check:
@@ -50,9 +57,12 @@ def with_fixes(found: Check, case: Case, limits: Sequence[Limit]) -> Check:
     return msgspec.structs.replace(found, fixes=fixes(case, limits))
 
 
-def _candidates(explorer: Explorer) -> Iterator[str]:
+def _candidates(explorer: Explorer, missed: Sequence[Constraint]) -> Iterator[str]:
+    """Changes that may help; a larger batch helps nothing but figures per item."""
+    per_item = any(c.metric in _PER_ITEM and c.verdict is not Verdict.PASS for c in missed)
     for name in CATALOGUE:
-        yield from explorer.proposals(name)
+        if name != "batch" or per_item:
+            yield from explorer.proposals(name)
     batch = explorer.case.sizes.get("batch", 1)
     while batch > 1:
         batch //= 2
@@ -81,9 +91,27 @@ def _cheapest(found: list[Fix]) -> list[Fix]:
     return list(kinds.values())
 
 
-def _combined(explorer: Explorer, singles: list[Fix], limits: Sequence[Limit]) -> Fix:
+def _combined(explorer: Explorer, closer: list[Fix], limits: Sequence[Limit]) -> list[Fix]:
+    """The best combination of what leaves the model as trained; with retraining if that misses."""
+    plain = [fix for fix in closer if _needs(fix) < Effort.RETRAIN]
+    trained = [fix for fix in closer if _needs(fix) is Effort.RETRAIN]
+    best = _stacked(explorer, None, plain, limits)
+    if best is None or not best.verdict.meets:
+        best = _stacked(explorer, best, trained, limits)
+    return [best] if best else []
+
+
+def _needs(fix: Fix) -> Effort:
+    return effort_of(fix.changes)
+
+
+def _stacked(
+    explorer: Explorer, best: Fix | None, singles: list[Fix], limits: Sequence[Limit]
+) -> Fix | None:
     """Adds the change that comes closest, until all limits pass or nothing comes closer."""
-    best = min(singles, key=lambda fix: _distance(fix.constraints))
+    best = best or min(singles, key=lambda fix: _distance(fix.constraints), default=None)
+    if best is None:
+        return None
     for _ in range(_DEEPEST - 1):
         longer = [
             fix

@@ -5,7 +5,7 @@ The facts are those of `gambrel.analysis.analyze` at the same point, without the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -70,6 +70,7 @@ class Fleet:
         settings: Sizes, precision (None chooses one for each device) and the rest.
         bulk: Whether many devices will follow; worth its preparation from about a hundred on.
         built: Precision → the same model built with it part by part (language models).
+        alike: Of the ops of ``workload``; see `Evaluator`.
     """
 
     def __init__(
@@ -79,9 +80,11 @@ class Fleet:
         *,
         bulk: bool = False,
         built: Mapping[str, Workload] | None = None,
+        alike: Sequence[int] | None = None,
     ) -> None:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._bulk = bulk
+        self._alike = alike
         self._workload = workload
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
@@ -151,7 +154,7 @@ class Fleet:
     def _evaluate(self, precision: str) -> Demand:
         workload, settings = self._workload, self._settings
         casts = casts_of(workload, precision)
-        evaluator = Evaluator(workload, self.sizes, casts, settings.conventions)
+        evaluator = Evaluator(workload, self.sizes, casts, settings.conventions, self._alike)
         return demand_of(workload, evaluator, settings.stack, bulk=self._bulk)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from gambrel.analysis.advise.case import Case, Kind, with_settings
+from gambrel.analysis.advise.case import Case, Effort, Kind, with_settings
 from gambrel.analysis.advise.prune import prunable, pruned
 from gambrel.analysis.advise.transforms import narrow_cache, narrow_weights
 from gambrel.device.roofs import resolve
@@ -132,6 +132,7 @@ NUMBERS: Final = (
         apply=_sparse,
         propose=_sparsifiable,
         takes_value=False,
+        effort=Effort.RETRAIN,
     ),
     Kind(
         name="prune",
@@ -140,5 +141,6 @@ NUMBERS: Final = (
         example="prune=30%",
         apply=_prune,
         propose=_prunable,
+        effort=Effort.RETRAIN,
     ),
 )

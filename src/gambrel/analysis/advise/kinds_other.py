@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gambrel.analysis.advise.case import Case, Kind
+from gambrel.analysis.advise.case import Case, Effort, Kind
 from gambrel.analysis.checkpointing import checkpointed
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
@@ -115,11 +115,11 @@ KEEPING: Final = (
 REPLACING: Final = (
     Kind(
         name="model",
-        about="Another model of the same line; its accuracy is another one.",
+        about="Another model of the same line; its accuracy is another one and not judged here.",
         example="model=yolov8n",
         apply=_model,
         propose=_variants,
-        replaces=True,
+        effort=Effort.REPLACE,
     ),
     Kind(
         name="hardware",
@@ -127,6 +127,6 @@ REPLACING: Final = (
         example="hardware=h200",
         apply=_hardware,
         propose=_peers,
-        replaces=True,
+        effort=Effort.REPLACE,
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from gambrel.analysis.advise.attention import fused_attention, spells_out_attention
-from gambrel.analysis.advise.case import Case, Kind, none_proposed, with_settings
+from gambrel.analysis.advise.case import Case, Effort, Kind, none_proposed, with_settings
 from gambrel.analysis.advise.layout import channels_last, has_layout_copies
 from gambrel.errors import InputError
 
@@ -125,10 +125,12 @@ FUSION: Final = (
 
 BATCH: Final = Kind(
     name="batch",
-    about="Weights are read once for more items; each batch takes longer and needs more memory.",
+    about="Weights are read once for more items; each batch takes longer and needs more memory, "
+    "and that many requests must be there at once.",
     example="batch=8",
     apply=_size("batch"),
     propose=_batches,
+    effort=Effort.BATCH,
 )
 
 STACK: Final = Kind(

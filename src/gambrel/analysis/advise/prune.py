@@ -106,7 +106,14 @@ def _groups(workload: Workload) -> list[_Group]:
         outside = t.role not in (Role.ACTIVATION,) or index in workload.outputs
         group.is_open |= outside or t.elements is not None or t.offset != 0
     closed = [g for g in groups.values() if _is_closed(g)]
-    return [g for g in closed if all(_place(t, g.channels) is not None for t in _own(workload, g))]
+    of: dict[int, list[Tensor]] = defaultdict(list)
+    for t in tensors:
+        of[t.storage].append(t)
+    return [
+        g
+        for g in closed
+        if all(_place(t, g.channels) is not None for s in g.storages for t in of[s])
+    ]
 
 
 def _shared_weights(workload: Workload) -> set[int]:
@@ -115,10 +122,6 @@ def _shared_weights(workload: Workload) -> set[int]:
     for op in workload.ops:
         reads.update({workload.tensors[i].storage for i in op.inputs})
     return {t.storage for t in workload.tensors if t.role == Role.WEIGHT and reads[t.storage] > 1}
-
-
-def _own(workload: Workload, group: _Group) -> list[Tensor]:
-    return [t for t in workload.tensors if t.storage in group.storages]
 
 
 def _is_closed(group: _Group) -> bool:
@@ -188,8 +191,11 @@ class _Joined:
         self._parent: dict[int, int] = {}
 
     def root(self, storage: int) -> int:
-        while (above := self._parent.get(storage, storage)) != storage:
-            storage = above
+        parent = self._parent
+        while (above := parent.get(storage, storage)) != storage:
+            # A residual stream joins hundreds of storages: each step halves the path behind it.
+            parent[storage] = parent.get(above, above)
+            storage = parent[storage]
         return storage
 
     def unite(self, storages: Iterable[int]) -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Final
 
 import msgspec
 
 from gambrel.analysis.advise.below import Below, below
-from gambrel.analysis.advise.changes import CATALOGUE, case_of, describe_changes, parse_change
+from gambrel.analysis.advise.changes import (
+    CATALOGUE,
+    Effort,
+    case_of,
+    describe_changes,
+    effort_of,
+    parse_change,
+)
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
+from gambrel.analysis.advise.fitting import fitting
 from gambrel.analysis.advise.fleet import Point
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
@@ -23,7 +32,9 @@ SMALLEST_GAIN = 1.05
 DONE = 0.95
 #: Share of the expected time in starts of kernels that is worth a word.
 LAUNCH_SHARE = 0.2
-#: Combinations that are listed.
+#: What makers call a recorded sequence of launches.
+_GRAPHS: Final = {"nvidia": "CUDA graph", "amd": "HIP graph"}
+#: Changes from which combinations are begun.
 _COMBINATIONS = 2
 
 
@@ -45,6 +56,10 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
         gain_low: The gain at the least favourable end of both ranges, errors taken as common to
             both; above 1.
         confidence: Of the expected times, the lower one; empty for bounds.
+        effort: What it asks of a user: ``software`` (same weights, same batch), ``batch`` (more
+            items at once: more a second, each batch takes longer), ``retrain`` or ``replace``
+            (another model or device).
+        latency_before_s: Time of the whole batch now, s.
     """
 
     change: str
@@ -60,13 +75,15 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     time_kind: str = "bound"
     gain_low: float = 1.0
     confidence: str = ""
+    effort: str = "software"
+    latency_before_s: float | None = None
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about a model on a device.
 
     Attributes:
-        recommendations: Changes and combinations, largest gain first.
+        recommendations: Changes and combinations, as `recommend` orders them.
         attained: Share of the time that remains with perfect fusion and overlap in this format, at
             this batch, on this device; None without an expected time.
         stop: Why to stop optimizing; empty when there is something to do.
@@ -84,11 +101,13 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 def recommend(
     analysis: Analysis, calibration: Calibration | None = None
 ) -> tuple[Recommendation, ...]:
-    """Changes that make an item at least 5 % faster, and combinations of them, best first.
+    """Changes that make an item at least 5 % faster, and combinations of them.
 
-    Times are the expected ones where they are known on both sides, else bounds. Left out is what
-    does not fit in memory, what the device has no engine for, and a gain within its own
-    uncertainty. An empty result says that none of the catalogue's changes helps.
+    What makes every run faster comes first, then larger batches, then what needs retraining, then
+    another model or device; within each the largest gain first. Times are the expected ones where
+    they are known on both sides, else bounds. Left out is what does not fit in memory, what the
+    device has no engine for, and a gain within its own uncertainty. An empty result says that none
+    of the catalogue's changes helps.
 
     Args:
         analysis: As it stands.
@@ -97,16 +116,32 @@ def recommend(
     Raises:
         InputError: The analysis carries no workload, or has no bound time.
     """
+    return _ranked(_explorer(analysis, calibration))
+
+
+def _explorer(analysis: Analysis, calibration: Calibration | None) -> Explorer:
     if analysis.workload is None or analysis.total.bound_time_s is None:
         raise InputError(
             f"{analysis.model.name}: this analysis has no workload or no bound time to improve on."
         )
-    explorer = Explorer(case_of(analysis, calibration))
+    return Explorer(case_of(analysis, calibration))
+
+
+def _ranked(explorer: Explorer) -> tuple[Recommendation, ...]:
     start = explorer.start
     singles = [r for name in CATALOGUE for r in _of_kind(explorer, start, name)]
     singles.sort(key=lambda r: -r.gain)
-    found = [*singles, *_combinations(explorer, start, singles)]
-    return tuple(sorted(found, key=lambda r: -r.gain))
+    software = [r for r in singles if r.effort == _effort(Effort.SOFTWARE)]
+    combined = _combinations(explorer, start, software)
+    best = max((*software, *combined), key=lambda r: r.gain, default=None)
+    more = list(_batch(explorer, start, best.changes)) if best else []
+    order = [_effort(effort) for effort in Effort]
+    found = (*singles, *combined, *more)
+    return tuple(sorted(found, key=lambda r: (order.index(r.effort), -r.gain)))
+
+
+def _effort(effort: Effort) -> str:
+    return effort.name.lower()
 
 
 def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice:
@@ -115,7 +150,8 @@ def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice
     Raises:
         InputError: As `recommend`.
     """
-    found = recommend(analysis, calibration)
+    explorer = _explorer(analysis, calibration)
+    found = _ranked(explorer)
     attained = attained_share(analysis)
     stop = ""
     if attained is not None and attained >= DONE:
@@ -128,7 +164,11 @@ def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice
         attained=attained,
         stop=stop,
         below=() if stop else below(analysis),
-        hints=() if stop else _hints(analysis),
+        hints=(
+            *fitting(explorer),
+            *_without_gain(explorer),
+            *(() if stop else _hints(analysis)),
+        ),
     )
 
 
@@ -147,43 +187,69 @@ def _hints(analysis: Analysis) -> tuple[str, ...]:
     share = expected.overhead_s / expected.value
     if share < LAUNCH_SHARE:
         return ()
+    graph = _GRAPHS.get(analysis.hardware.vendor.lower())
+    how = f"Recorded as a {graph} it does; " if graph else "Compiled into one program it does; "
     return (
         f"Starting {analysis.launches:,} kernels takes {format_percent(share)} of the expected "
-        "time, which supposes that the host keeps up. Recorded as a CUDA graph it does; launched "
-        "one by one the host may take longer, and by how much is not known here.",
+        f"time, which supposes that the host keeps up. {how}launched one by one the host may take "
+        "longer, and by how much is not known here.",
     )
+
+
+def _without_gain(explorer: Explorer) -> tuple[str, ...]:
+    """Changes of software that were tried and are not recommended, so that none has to ask."""
+    start = explorer.start
+    names = [name for name, kind in CATALOGUE.items() if kind.effort is Effort.SOFTWARE]
+    tried = [
+        f"{text} ({gain:.2f}×)"
+        for name in names
+        for text in explorer.proposals(name)
+        if (point := explorer.tried((text,))) is not None
+        and point.fits is not False
+        and (gain := _gain(start, point))
+        and not (name == "precision" and f"{gain:.2f}" == "1.00")  # another 16-bit format
+        and not list(_useful(start, (text,), point))
+    ]
+    if not tried:
+        return ()
+    return (f"Tried, without a gain of 5 % beyond its uncertainty: {', '.join(tried)}.",)
 
 
 def _of_kind(explorer: Explorer, start: Point, name: str) -> Iterator[Recommendation]:
     if name == "batch":
-        yield from _batch(explorer, start)
+        yield from _batch(explorer, start, ())
         return
     found = (
         one
         for text in explorer.proposals(name)
         for one in _useful(start, (text,), explorer.tried((text,)))
     )
-    if CATALOGUE[name].replaces:
+    if CATALOGUE[name].effort is Effort.REPLACE:
         yield from sorted(found, key=lambda r: -r.gain)[:1]
     else:
         yield from found
 
 
-def _batch(explorer: Explorer, start: Point) -> Iterator[Recommendation]:
-    """The batch at which doubling stops paying (under 5 % per item) or memory is full."""
-    path: list[tuple[str, Point]] = []
+def _batch(explorer: Explorer, start: Point, given: Changes) -> Iterator[Recommendation]:
+    """The batch at which doubling stops paying (under 5 % per item) or memory is full.
+
+    Args:
+        explorer: Of the case.
+        start: The case as it stands.
+        given: Changes that are made as well.
+    """
+    first = explorer.tried(given) if given else start
+    if first is None:
+        return
+    path = [("", first)]
     for text in explorer.proposals("batch"):
-        point = explorer.tried((text,))
-        before = path[-1][1] if path else start
-        if point is None or point.fits is False:
-            break
-        if _gain(before, point) < SMALLEST_GAIN:
+        point = explorer.tried((*given, text))
+        if point is None or point.fits is False or _gain(path[-1][1], point) < SMALLEST_GAIN:
             break
         path.append((text, point))
-    if not path:
-        return
-    for found in _useful(start, (path[-1][0],), path[-1][1]):
-        yield msgspec.structs.replace(found, about=found.about + _turn([("", start), *path]))
+    if len(path) > 1:
+        for found in _useful(start, (*given, path[-1][0]), path[-1][1]):
+            yield msgspec.structs.replace(found, about=found.about + _turn(path))
 
 
 def _turn(path: list[tuple[str, Point]]) -> str:
@@ -199,7 +265,6 @@ def _combinations(
 ) -> list[Recommendation]:
     """Greedy: from each of the best changes, add the next best kinds while they help by 5 %."""
     found: dict[frozenset[str], Recommendation] = {}
-    singles = [r for r in singles if not CATALOGUE[parse_change(r.change)[0]].replaces]
     for first in singles[:_COMBINATIONS]:
         best, changes = first, first.changes
         for other in singles:
@@ -240,6 +305,8 @@ def _useful(start: Point, changes: Changes, after: Point | None) -> Iterator[Rec
         time_kind=kind,
         gain_low=low,
         confidence=_confidence(start, after) if kind == "expected" else "",
+        effort=_effort(effort_of(changes)),
+        latency_before_s=before_s,
     )
 
 
