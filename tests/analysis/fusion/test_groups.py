@@ -338,3 +338,34 @@ def test_a_loop_writes_its_part_where_it_belongs():
     size = 16 * 8 * 4
     assert joined.launches == 8
     assert (joined.read_bytes, joined.write_bytes) == (8 * size, 9 * size)
+
+
+def _behind_a_norm(weight, *, view=(2, 6, 8, 8)):
+    """A convolution of what a norm over the last dimension has written."""
+    net = Net()
+    normed = net.layer_norm(net.pointwise("relu", net.input(2, 8, 8, 6)))
+    x = net.view(normed, *view)
+    sizes = {"batch": 2, "in_channels": 6, "out_channels": weight[0], "groups": 6 // weight[1]}
+    sizes |= {"kernel": weight[2:], "output": (8, 8), "spatial": (8, 8)}
+    y = net.op("convolution", [x, net.weight(*weight)], (2, weight[0], 8, 8), sizes=sizes)
+    return net.workload(y)
+
+
+@pytest.mark.parametrize(
+    ("weight", "copied"), [((12, 6, 3, 3), True), ((6, 1, 3, 3), False), ((12, 6, 1, 1), False)]
+)
+def test_weights_follow_the_layout_of_the_input(weight, copied):
+    """Channels last: a launch reads and writes 12 * 6 * 3 * 3 weights; other layouts are equal."""
+    _, _, plain = kernels(_behind_a_norm(weight), "eager")
+    norm, convolution = kernels(_behind_a_norm(weight))
+    extra = 12 * 6 * 3 * 3 * 4 if copied else 0
+    assert norm.launches == 1
+    assert convolution.launches == (2 if copied else 1)
+    assert convolution.read_bytes - plain.read_bytes == extra
+    assert convolution.write_bytes - plain.write_bytes == extra
+
+
+def test_stacks_that_own_the_weights_lay_them_out_beforehand():
+    _, _, plain = kernels(_behind_a_norm((12, 6, 3, 3)), "eager")
+    _, convolution = kernels(_behind_a_norm((12, 6, 3, 3)), "epilogue")
+    assert (convolution.launches, convolution.traffic_bytes) == (1, plain.traffic_bytes)

@@ -10,6 +10,7 @@ from gambrel.analysis.fusion.classes import Shape, applies_apart, iteration
 from gambrel.analysis.fusion.concatenation import NEAR, Copied, Copies, parts
 from gambrel.analysis.fusion.inline import Inlined, Leaf, Value, inline
 from gambrel.analysis.fusion.kernel import POINTWISE, REDUCTION
+from gambrel.analysis.fusion.layout import copied_weights
 from gambrel.analysis.fusion.merge import Groups
 from gambrel.analysis.fusion.program import WORLD, Program, Step
 from gambrel.analysis.fusion.traffic import Members
@@ -28,7 +29,8 @@ def compiled(program: Program, *, recompute: bool = True) -> list[Members]:
 
     Args:
         program: The dataflow; see `gambrel.analysis.fusion.program`.
-        recompute: Whether cheap results may be computed again instead of stored.
+        recompute: Whether cheap results may be computed again instead of stored, and weights
+            copied to another layout.
 
     Returns:
         Groups in an order in which they can run; dead code is in none of them.
@@ -93,15 +95,17 @@ class _Fuser:
             mine = {i for i in members if i in nodes or (i not in self._bodies and i not in owners)}
             owners |= mine
             copied = self._copied.get(nodes[0])
+            weights = copied_weights(self._steps[nodes[0]], self._steps) if self._recompute else 0
             apart = tuple(self._loop_before(n) for n in nodes if self._applied_apart(n))
             result.append(
                 Members(
                     ops=tuple(sorted(mine)),
                     recomputed=tuple(sorted(members - mine)),
                     kind=self._kind(nodes),
-                    launches=self._pieces(nodes) + len(apart),
+                    launches=self._pieces(nodes) + len(apart) + bool(weights),
                     twice=apart,
                     shared=copied.shared if copied else frozenset(),
+                    relaid_bytes=weights,
                 )
             )
         return result

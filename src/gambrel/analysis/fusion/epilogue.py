@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gambrel.analysis.fusion.classes import Shape, iteration, reads_elsewhere
@@ -26,6 +27,7 @@ def with_epilogues(groups: Sequence[Members], program: Program) -> list[Members]
         groups: As `gambrel.analysis.fusion.compiled` forms them, in execution order.
         program: The dataflow.
     """
+    groups = [_with_own_weights(group) for group in groups]
     home = {i: k for k, group in enumerate(groups) for i in group.ops}
     merger = Groups()
     for k, group in enumerate(groups):
@@ -39,6 +41,13 @@ def with_epilogues(groups: Sequence[Members], program: Program) -> list[Members]
                 taken[host] = k
                 break
     return [_joined([groups[k] for k in sorted(merger.members(g))]) for g in merger.in_order()]
+
+
+def _with_own_weights(group: Members) -> Members:
+    """Such stacks lay weights out beforehand."""
+    if not group.relaid_bytes:
+        return group
+    return replace(group, relaid_bytes=0, launches=group.launches - 1)
 
 
 def _feeding(group: Members, program: Program, home: dict[int, int]) -> set[int]:

@@ -18,6 +18,7 @@ class Members:
         twice: Loops that run in a launch of their own before the rest, each with the op that needs
             it last: what they read is read once more.
         shared: Regions that a kernel before it has read, or computed, and writes for it as well.
+        relaid_bytes: Of weights that a launch of its own copies to another layout before.
     """
 
     ops: tuple[int, ...]
@@ -26,6 +27,7 @@ class Members:
     launches: int = 1
     twice: tuple[tuple[int, ...], ...] = ()
     shared: frozenset[Region] = frozenset()
+    relaid_bytes: int = 0
 
 
 def with_traffic(groups: Sequence[Members], program: Program) -> tuple[Kernel, ...]:
@@ -85,6 +87,10 @@ def _kernel(position: int, group: Members, program: Program, inside: _Inside) ->
     else:
         reads = _reads(position, group, program, inside)
         writes = _writes(group, program, inside)
+    if group.relaid_bytes:
+        first = group.ops[0]
+        reads[first] = reads.get(first, 0) + group.relaid_bytes
+        writes[first] = writes.get(first, 0) + group.relaid_bytes
     return Kernel(
         ops=group.ops,
         recomputed=group.recomputed,
