@@ -16,7 +16,28 @@ from gambrel.llm.config.families import family
 from gambrel.llm.spec import Attention, LatentAttention, Mixture, StateSpaceDual
 from gambrel.llm.step import prefill
 
-from .models import DEEPSEEK_V3, GEMMA3_27B, GPT_OSS_20B, LLAMA3_8B, MIXTRAL, PUBLISHED
+from .models import (
+    DEEPSEEK_V3,
+    GEMMA3_27B,
+    GPT_OSS_20B,
+    LLAMA3_8B,
+    MIXTRAL,
+    PUBLISHED,
+    QWEN3_NEXT,
+)
+from .test_published import parameters
+
+#: As state-spaces/mamba2-2.7b has it: no model_type, no sizes of the state.
+MAMBA2_ORIGINAL: dict[str, Any] = {
+    "d_model": 2560,
+    "d_intermediate": 0,
+    "n_layer": 64,
+    "vocab_size": 50277,
+    "ssm_cfg": {"layer": "Mamba2"},
+    "attn_layer_idx": [],
+    "pad_vocab_size_multiple": 16,
+    "tie_embeddings": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +62,7 @@ from .models import DEEPSEEK_V3, GEMMA3_27B, GPT_OSS_20B, LLAMA3_8B, MIXTRAL, PU
         ({"torch_dtype": "float31"}, "dtype='float31'; it takes a floating format"),
         ({"torch_dtype": "int32"}, "dtype='int32'; it takes a floating format"),
         ({"model_type": None}, "has no 'model_type'"),
-        ({"model_type": 7}, "has no 'model_type'"),
+        ({"model_type": 7}, "model_type=7; it takes a name such as 'llama'"),
         ({"model_type": "lama"}, "'lama' has no closed form here; closest: llama"),
         ({"quantization_config": "fp8"}, "quantization_config='fp8'; it takes an object"),
         ({"hidden_size": "x" * 1000}, r"hidden_size='x{56}\.\.\.; it takes"),
@@ -68,6 +89,23 @@ def test_a_broken_field_is_named(changes: dict[str, Any], says: str) -> None:
             PUBLISHED["Mamba2-2.7B"][0],
             {"num_heads": 81},
             r"num_heads \* head_dim = 5184 and expand \* hidden_size = 5120; they are equal",
+        ),
+        (GPT_OSS_20B, {"layer_types": ["odd"] * 24}, "layer_types='odd'; it takes full_attention"),
+        (QWEN3_NEXT, {"linear_num_value_heads": 31}, "linear_num_value_heads=31; it takes a mult"),
+        (QWEN3_NEXT, {"layer_types": ["odd"] * 48}, "layer_types='odd'; it takes full_attention"),
+        (
+            DEEPSEEK_V3,
+            {"quantization_config": {"quant_method": "fp8", "weight_block_size": [0, 128]}},
+            r"weight_block_size=\[0, 128\]; it takes positive sizes",
+        ),
+        (MAMBA2_ORIGINAL, {"d_intermediate": 8}, "d_intermediate=8; it takes 0"),
+        (MAMBA2_ORIGINAL, {"attn_layer_idx": [9]}, r"attn_layer_idx=\[9\]; it takes an empty"),
+        (MAMBA2_ORIGINAL, {"d_model": "big"}, "hidden_size='big'; it takes"),
+        (MAMBA2_ORIGINAL, {"ssm_cfg": {"layer": "Mamba3"}}, "layer='Mamba3'; it takes Mamba1"),
+        (
+            MAMBA2_ORIGINAL,
+            {"ssm_cfg": {"layer": "Mamba2", "headdim": 96}},
+            r"expand \* d_model = 5120, which headdim=96 does not divide",
         ),
         (GEMMA3_27B, {"vision_config": None}, "this gemma3 model lacks 'vision_config'"),
         (
@@ -115,6 +153,16 @@ def test_an_empty_configuration_lacks_something(name: str) -> None:
     kind = PUBLISHED[name][0]["model_type"]
     with pytest.raises(CaptureError, match="lacks"):
         read_config({"model_type": kind})
+
+
+def test_files_of_the_authors_of_mamba() -> None:
+    """2.7 and 2.8 billion parameters as published; vocabularies padded to 50,288 and 50,280."""
+    second = read_config(MAMBA2_ORIGINAL)
+    assert is_known(MAMBA2_ORIGINAL)
+    assert (second.family, second.vocab) == ("mamba2", 50288)
+    assert parameters(build(second, prefill(1, 8))) == 2_702_599_680
+    first = read_config({**MAMBA2_ORIGINAL, "ssm_cfg": {}, "pad_vocab_size_multiple": 8})
+    assert parameters(build(first, prefill(1, 8))) == 2_768_345_600
 
 
 def test_known_types() -> None:

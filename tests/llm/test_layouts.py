@@ -42,7 +42,7 @@ LATENT = model(
 def test_heads_that_do_not_divide():
     with pytest.raises(
         InputError,
-        match=r"tensor / attention_data=3 does not divide the 32 attention heads of dense; "
+        match=r"tensor=3 does not divide the 32 attention heads of dense; "
         r"it may be 1, 2, 4, 8, 16, 32\.",
     ):
         check(Sharding(tensor=3), DENSE)

@@ -126,7 +126,8 @@ def test_no_device_is_faster_than_its_peak():
         ({"zero": 4}, "stages are 0 to 3"),
         ({"recompute": "some"}, "use none or full"),
         ({"overlap": 2}, "a share from 0 to 1"),
-        ({"sharding": Sharding(tensor=3)}, "3 does not divide the 32 attention heads"),
+        ({"seq": 200_000}, "seq=200,000 is beyond max_position_embeddings=131,072 of"),
+        ({"sharding": Sharding(tensor=3)}, "tensor=3 does not divide the 32 attention heads"),
     ],
 )
 def test_what_is_wrong_is_said(changes, sentence):

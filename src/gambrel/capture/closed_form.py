@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
 from gambrel.llm.config import is_known, read_config
+from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
@@ -42,7 +44,9 @@ def is_closed_form(config: Any, phase: str | None = None) -> bool:
     if is_known(config):
         return True
     model_type = config.get("model_type")
-    if isinstance(model_type, str) and model_type and not _captured(model_type, config):
+    if not isinstance(model_type, str | None):
+        raise CaptureError(without_type(model_type))
+    if model_type and not _captured(model_type, config):
         raise _unknown(model_type)
     return False
 
@@ -194,12 +198,12 @@ def _captured(model_type: str, config: Mapping[str, Any]) -> bool:
     if "auto_map" in config:
         return True  # its refusal says why code of a repository is not run
     auto = Path(found.submodule_search_locations[0]) / "models" / "auto"
-    quoted = (f'"{model_type}"', f"'{model_type}'")
+    quoted = re.compile(rf'"{re.escape(model_type)}"\s*[,:]')  # as in the tables of types
     for file in ("auto_mappings.py", "configuration_auto.py"):
         path = auto / file
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            if any(q in text for q in quoted):
+            if quoted.search(text):
                 return True
     return not (auto / "configuration_auto.py").is_file()
 

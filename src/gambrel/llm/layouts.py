@@ -147,6 +147,8 @@ def _check(demand: Demand, sharding: Sharding, spec: ModelSpec) -> None:
     same = [d.size for d in demands(spec) if d.degree == demand.degree and not d.copies]
     fits = ", ".join(map(str, common(same or [demand.size])))
     name = _NAMES[demand.degree]
+    if demand.degree == "attention" and sharding.attention_data == 1:
+        name = "tensor"
     multiples = f" (or a multiple of {demand.size})" if demand.copies else ""
     raise InputError(
         f"{name}={degree} does not divide the {demand.size} {demand.field} of {spec.name}; "

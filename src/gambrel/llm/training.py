@@ -169,6 +169,11 @@ def train(
             known here.
         DeviceError: A network that is needed and not known.
     """
+    if spec.max_context is not None and plan.seq > spec.max_context:
+        raise InputError(
+            f"seq={plan.seq:,} is beyond max_position_embeddings={spec.max_context:,} of "
+            f"{spec.name}; at most {spec.max_context:,}."
+        )
     formats = precisions or Precisions.parse("bf16")
     node = topology_for(device, topology)
     placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))

@@ -287,7 +287,7 @@ def _legend(bars: Bars) -> str:
     said = [f"{form}: {name}" for form, name in zip(forms, bars.series, strict=True)]
     parts = [_text(12, 42, ", ".join(said))]
     used = dict.fromkeys(r.color for r in bars.rows if r.color in _BOUNDS)
-    x = 300.0
+    x = WIDTH - 118.0 * len(used)
     for name in used:
         parts.append(f'<rect class="b {name}" x="{x}" y="32" width="11" height="11"/>')
         parts.append(_text(x + 16, 42, f"{name}-bound"))

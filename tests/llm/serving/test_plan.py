@@ -328,3 +328,14 @@ def test_a_device_without_memory_bandwidth_is_refused_beside_others():
     found = planned("llama-3.1-8b", ["coral-edge-tpu", "h100"], max_devices=1)
     assert {c.point.device for c in found.best} == {"h100-sxm5-80gb"}
     assert found.refused[0].reason.startswith("publishes no bandwidth of a memory")
+
+
+def test_a_load_beyond_all_devices_is_refused_and_not_an_error():
+    plan = planned(rate="1e9/s", sharding=Sharding(tensor=8))
+    assert not plan.best
+    assert [r.reason for r in plan.refused] == ["the load needs more than 65,536 replicas."]
+
+
+def test_more_devices_than_are_considered():
+    with pytest.raises(InputError, match="whole number from 1 to 65,536"):
+        planned(max_devices=100_000)

@@ -36,6 +36,9 @@ _HEAD_BYTES: Final = 4096
 #: producer_version, 4 domain, 5 model_version, 6 doc_string, 7 graph, 8 opset_import).
 _ONNX_SECOND: Final = frozenset({0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42})
 
+#: A configuration has one of these; the last is in those of Mamba's authors.
+_CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
+
 _WANTED: Final = (
     "give a .pt2 export, a .pt/.pth checkpoint, an .onnx file, a config.json, a file.py:function "
     "or a name from 'gambrel models list'."
@@ -139,7 +142,7 @@ def _json_kind(path: Path, data: dict[str, Any]) -> FileKind:
         return FileKind.WORKLOAD
     if "schema_version" in data and ("units" in data or "ops" in data or "kind" in data):
         return FileKind.ANALYSIS
-    if "model_type" in data or "architectures" in data or "_class_name" in data:
+    if _CONFIG_FIELDS.intersection(data):
         return FileKind.CONFIG
     keys = ", ".join(map(str, list(data)[:4])) or "none"
     raise FileFormatError(

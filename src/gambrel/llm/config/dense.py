@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gambrel.llm.config.common import (
     activation,
@@ -76,7 +76,8 @@ def qwen3(f: Fields) -> ModelSpec:
 
 def _by_types(f: Fields, changes: dict[str, Any], *, windows: bool = True) -> ModelSpec:
     """Layers that ``layer_types`` calls sliding have a window, if windows are on."""
-    types = layer_types(f) if windows else ("full_attention",) * f.layers
+    listed = layer_types(f)
+    types = listed if windows else ("full_attention",) * f.layers
     window = f.optional("sliding_window")
     mlp = gated_mlp(f)
     layers = [
@@ -94,6 +95,10 @@ def _by_types(f: Fields, changes: dict[str, Any], *, windows: bool = True) -> Mo
     return decoder(f, pattern(layers))
 
 
+#: What ``layer_types`` may say of a layer of attention.
+_ATTENTIONS: Final = frozenset({"full_attention", "sliding_attention"})
+
+
 def layer_types(f: Fields, every: int | None = None) -> tuple[str, ...]:
     """The kind of each layer: as listed, else full attention in every n-th, else in all.
 
@@ -103,6 +108,8 @@ def layer_types(f: Fields, every: int | None = None) -> tuple[str, ...]:
     """
     given = f.names("layer_types", count=f.layers)
     if given is not None:
+        for kind in set(given) - _ATTENTIONS:
+            f.refuse(("layer_types",), kind, " and ".join(sorted(_ATTENTIONS)))
         return given
     step = f.optional("sliding_window_pattern", "_sliding_window_pattern") or every
     if step is None:

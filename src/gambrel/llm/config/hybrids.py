@@ -269,10 +269,13 @@ def nemotron_h(f: Fields) -> ModelSpec:
 def qwen3_next(f: Fields) -> ModelSpec:
     """Qwen3-Next: gated delta rule, full attention in every fourth layer, a mixture."""
     f = f.with_defaults(head_dim=256, partial_rotary_factor=0.25)
+    keys, values = f.whole("linear_num_key_heads"), f.whole("linear_num_value_heads")
+    if values % keys:
+        f.refuse(("linear_num_value_heads",), values, f"a multiple of linear_num_key_heads={keys}")
     linear = LinearAttention(
         rule="gated_delta",
-        key_heads=f.whole("linear_num_key_heads"),
-        value_heads=f.whole("linear_num_value_heads"),
+        key_heads=keys,
+        value_heads=values,
         key_dim=f.whole("linear_key_head_dim"),
         value_dim=f.whole("linear_value_head_dim"),
         conv_kernel=f.whole("linear_conv_kernel_dim", default=4),
@@ -291,6 +294,8 @@ def qwen3_next(f: Fields) -> ModelSpec:
     )
     layers: list[tuple[str, Layer]] = []
     for kind, sparse in zip(types, sparse_layers(f), strict=True):
+        if kind not in ("full_attention", "linear_attention"):
+            f.refuse(("layer_types",), kind, "full_attention and linear_attention")
         mix: Mixer = full if kind == "full_attention" else linear
         layers.append((kind, Layer(mixer=mix, feed_forward=mixture if sparse else gated_mlp(f))))
     return decoder(f, pattern(layers))

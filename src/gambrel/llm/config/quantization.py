@@ -36,7 +36,9 @@ def _fp8(q: Fields) -> _Answer:
     block = q.wholes("weight_block_size")
     if not block:
         return "fp8", ""
-    return f"fp8_block,block={max(1, block[0])}", ""
+    if not 1 <= block[0] <= 1 << 20:
+        q.refuse(("weight_block_size",), list(block), "positive sizes such as [128, 128]")
+    return f"fp8_block,block={block[0]}", ""
 
 
 def _grouped(q: Fields) -> _Answer:

@@ -11,13 +11,15 @@ from gambrel.errors import CaptureError
 from gambrel.llm.config import dense, encoders, gpt, hybrids, mixtures, vision  # noqa: F401  # register
 from gambrel.llm.config.families import READERS
 from gambrel.llm.config.fields import Fields
+from gambrel.llm.config.original import is_original, translated
 from gambrel.llm.config.quantization import quantization
 from gambrel.llm.spec import ModelSpec
 
 
 def is_known(config: Mapping[str, Any]) -> bool:
     """Whether the configuration's ``model_type`` has a closed form here."""
-    return config.get("model_type") in READERS
+    model_type = config.get("model_type")
+    return is_original(config) or (isinstance(model_type, str) and model_type in READERS)
 
 
 def known_types() -> tuple[str, ...]:
@@ -36,11 +38,11 @@ def read_config(config: Mapping[str, Any], name: str = "") -> ModelSpec:
         CaptureError: No ``model_type``, one without a closed form, or fields that are missing,
             contradictory or absurd.
     """
+    if is_original(config):
+        config = translated(config)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
-        raise CaptureError(
-            "the configuration has no 'model_type'; is it the config.json of a transformers model?"
-        )
+        raise CaptureError(without_type(model_type))
     reader = READERS.get(model_type)
     if reader is None:
         raise CaptureError(unknown_type(model_type))
@@ -70,6 +72,15 @@ def _with_head(spec: ModelSpec, f: Fields) -> ModelSpec:
     if all(n.endswith("Model") and not n.endswith("LMHeadModel") for n in names):
         return replace(spec, head="none", tied=False)
     return spec
+
+
+def without_type(given: object) -> str:
+    """What to say where ``model_type`` is no name."""
+    if given is None:
+        return (
+            "the configuration has no 'model_type'; is it the config.json of a transformers model?"
+        )
+    return f"the configuration has model_type={given!r:.60}; it takes a name such as 'llama'."
 
 
 def unknown_type(model_type: str) -> str:

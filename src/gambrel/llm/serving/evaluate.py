@@ -19,6 +19,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 #: Most requests of one microbatch that are considered: beyond, a step takes whole seconds.
 _MOST: Final = 8192
+#: Most devices of a plan.
+MOST_DEVICES: Final = 1 << 16
 #: Batches for each doubling.
 _PER_OCTAVE: Final = 4
 #: Further batches between the last that keeps the promise and the first that does not.
@@ -61,6 +63,9 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
         devices=devices,
     )
     points = server.points(_micro(setup, requests, held))
+    if not points:
+        reason = f"the load needs more than {MOST_DEVICES:,} replicas."
+        return Layout(setup=setup, refusal=_refuse(setup, reason))
     points = _refined(server, points, promise, requests)
     kept = [i for i, p in enumerate(points) if not missed(p, promise)]
     if not kept:
@@ -93,12 +98,16 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             prefill_s=self.prompts.alone_s,
             shared=self.prompts.shared,
         )
-        return tuple(self._point(found, int(batch), i) for i, batch in enumerate(batches))
+        points = (self._point(found, int(batch), i) for i, batch in enumerate(batches))
+        return tuple(p for p in points if p is not None)
 
-    def _point(self, found: Latency, batch: int, i: int) -> Point:
+    def _point(self, found: Latency, batch: int, i: int) -> Point | None:
+        """None where the load needs more replicas than any plan has devices."""
         requests = self.requests
         rate = _at(found.requests_per_s, i)
         replicas = self._replicas(batch, rate)
+        if replicas > MOST_DEVICES:
+            return None
         served = rate * replicas
         if requests.per_s is not None:
             served = min(served, requests.per_s)

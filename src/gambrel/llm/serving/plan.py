@@ -15,7 +15,7 @@ from gambrel.llm.collectives import busiest
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
-from gambrel.llm.serving.evaluate import Layout, evaluate
+from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate
 from gambrel.llm.serving.question import Engine, Promise, Requests
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
@@ -122,8 +122,10 @@ def _check(
     requests.check(spec)
     if not devices:
         raise InputError("a plan needs at least one device.")
-    if type(max_devices) is not int or not 1 <= max_devices <= 1 << 16:
-        raise InputError(f"max_devices={max_devices!r}: give a whole number of at least 1.")
+    if type(max_devices) is not int or not 1 <= max_devices <= MOST_DEVICES:
+        raise InputError(
+            f"max_devices={max_devices!r}: give a whole number from 1 to {MOST_DEVICES:,}."
+        )
     for name, price in prices.items():
         if not 0 < price < 1e12:
             raise InputError(f"price of {name}={price!r} must be above 0.")
