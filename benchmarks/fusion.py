@@ -24,8 +24,8 @@ DATA = Path(__file__).resolve().parent / "data" / "fusion"
 #: Why a figure is not the compiler's, where it is not.
 REASONS = {
     "convnext_tiny": "torch copies the first norm's result to another layout (2.4 MB)",
-    "sd15_unet": "activations of the time embedding fuse in larger groups here; parts of "
-    "concatenations that are copied beside other work are read once more in torch",
+    "sd15_unet": "activations of the time embedding fuse in larger groups here; torch computes "
+    "residual sums again when it copies them into a concatenation",
     "swin_t": "kernels for the cyclic shift's mask; norms that are recomputed",
     "t5_small": "the position bias is copied once for several layers in torch",
 }
