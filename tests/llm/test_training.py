@@ -10,9 +10,11 @@ from gambrel.device.lookup import find
 from gambrel.errors import InputError
 from gambrel.llm.backward import with_backward
 from gambrel.llm.build import build
+from gambrel.llm.collectives import nodes_of
 from gambrel.llm.known import spec_of
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.step import prefill
+from gambrel.llm.topology import Topology
 from gambrel.llm.training import TrainingPlan, train
 from gambrel.ops import Conventions
 
@@ -88,6 +90,37 @@ def test_traffic_of_gradients_by_hand():
     assert whole == pytest.approx(n * 9 / 8)
     divided = trained(zero=3, sharding=Sharding(data=8)).end.total.link_bytes
     assert divided == pytest.approx(3 * n * 7 / 8)
+
+
+def test_gradients_of_stages_pass_the_network_once():
+    # Eight nodes of eight: TP8, four stages, two replicas a stage, each on a node of its own. A
+    # reduce-scatter and an all-gather between two nodes send half of the stage's share each.
+    layout = Sharding(tensor=8, pipeline=4, data=2)
+    plan = TrainingPlan(sequences=1, seq=2048, zero=1, sharding=layout)
+    found = train(LLAMA, H100, plan, topology="dgx-h100")
+    stage = found.memory.parameters_bytes  # 2 bytes a parameter, whole on each device
+    exchanges = [op for op in found.end.ops if op.kind == "collective"]
+    for op in exchanges:
+        network = next(t for t in op.measures.times if t.resource == "network")
+        assert network.time_s == pytest.approx(stage / 2 / 50e9)  # 400 Gb/s a device
+
+
+@pytest.mark.parametrize(
+    ("layout", "nodes"),
+    [
+        (Sharding(data=8), 1),
+        (Sharding(data=32), 4),
+        (Sharding(tensor=8, data=16), 16),
+        (Sharding(tensor=2, data=16), 4),
+        # Two stages of two devices on a node: two of sixteen replicas beside each other.
+        (Sharding(tensor=2, pipeline=2, data=16), 8),
+        (Sharding(tensor=8, pipeline=16, data=128), 128),
+        (Sharding(tensor=2, context=4, data=4), 4),
+        (Sharding(tensor=4, context=4, pipeline=2, data=2), 4),
+    ],
+)
+def test_nodes_that_hold_the_same_parameters(layout, nodes):
+    assert nodes_of("gradient", layout, Topology(devices_per_node=8)) == nodes
 
 
 def test_bubbles():

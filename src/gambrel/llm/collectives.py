@@ -7,6 +7,7 @@ then pipeline, then data, so that the busiest traffic stays within a node.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
@@ -46,8 +47,10 @@ def group_of(axis: str, sharding: Sharding) -> tuple[int, int]:
     """How far apart the members of a group stand, and how many they are.
 
     Args:
-        axis: ``tensor``, ``attention``, ``expert``, ``expert_tensor``, ``context``, ``pipeline``
-            or ``data``; the boundary between two pipeline stages counts as a pair.
+        axis: ``tensor``, ``attention``, ``expert``, ``expert_tensor``, ``context``, ``pipeline``,
+            ``data``, or ``gradient``: all that hold the same parameters, context times data (stages
+            lie between the two: `nodes_of` takes them apart); the boundary between two pipeline
+            stages counts as a pair.
         sharding: The layout.
     """
     s = sharding
@@ -60,7 +63,7 @@ def group_of(axis: str, sharding: Sharding) -> tuple[int, int]:
         "context": (s.tensor, s.context),
         "pipeline": (s.tensor * s.context, s.pipeline),
         "data": (s.tensor * s.context * s.pipeline, s.data),
-        "gradient": (s.tensor, s.context * s.pipeline * s.data),
+        "gradient": (s.tensor, s.context * s.data),
     }[axis]
 
 
@@ -72,6 +75,9 @@ def busiest(sharding: Sharding) -> int:
 
 def nodes_of(axis: str, sharding: Sharding, topology: Topology) -> int:
     """Nodes that a group of an axis spans; for pipeline stages, whether any boundary crosses."""
+    if axis == "gradient":
+        parts = (group_of(part, sharding) for part in ("context", "data"))
+        return math.prod(topology.nodes(stride, size) for stride, size in parts)
     stride, size = group_of(axis, sharding)
     if axis == "pipeline":
         return min(2, topology.nodes(stride, size))
