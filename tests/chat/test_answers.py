@@ -51,6 +51,9 @@ EXPERT = [
     "memory bandwidth of an a100 80gb",
     "how many flops does resnet50 have",
     "how fast is resnet50 on a coral edge tpu",
+    "how big is the kv cache of llama-3-70b at 32k context batch 16",
+    "max batch for llama-3-8b on a 4090 at 8k context",
+    "how many h200 for llama-3-70b with tpot under 30 ms",
 ]
 HERE_ALONE = Options(width=200)
 

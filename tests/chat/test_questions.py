@@ -6,6 +6,7 @@ from tests.chat.shared import asked, cases, frame_of
 
 TUNED = cases("questions.toml")
 HELD_OUT = cases("heldout.toml")
+UNSEEN = cases("questions_unseen.toml")
 
 
 def test_there_are_enough_of_every_kind():
@@ -22,9 +23,26 @@ def test_understood_as_intended(case):
     assert frame_of(asked(case)) == case.frame
 
 
+@pytest.mark.parametrize("case", UNSEEN, ids=lambda case: " > ".join((*case.after, case.question)))
+def test_never_understood_otherwise_than_intended(case):
+    assert frame_of(asked(case)) in (case.frame, None)
+
+
+def test_most_of_what_nobody_tuned_for_is_understood():
+    meant = [case for case in UNSEEN if case.frame is not None]
+    assert sum(frame_of(asked(c)) == c.frame for c in meant) >= 0.8 * len(meant)
+
+
 @pytest.mark.parametrize(
     ("question", "said"),
     [
+        ("how fast is resnet50 on an a100 when four processes share it", "whole device"),
+        ("how fast is resnet50 on an a100 for three drones", "What is three"),
+        ("latency and number of parameters of resnet50 on a t4", "parameters"),
+        ("is resnet50 faster than 5 ms on a t4 or 10 ms", "latency 5ms and 10ms"),
+        ("gpus under 16 GB", "at least so much memory"),
+        ("can i serve llama-3-8b on an l4 under 50 ms", "TTFT.* or each later"),
+        ("how fast is bert-base on 2 l4", "one device"),
         ("how fast is resnet50", "On which device?"),
         ("is the l4 faster", "Which model|only|several|What do you want|understand"),
         ("how fast is resnet-49 on an a100", "no model or device called 'resnet-49'"),

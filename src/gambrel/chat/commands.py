@@ -109,7 +109,40 @@ def _limits(frame: Frame) -> Iterator[str]:
         yield from (f"--{metric}", text)
 
 
+def _kv_cache(frame: Frame) -> Iterator[str]:
+    yield from ("kv-cache", frame.models[0])
+    if frame.hardware:
+        yield from ("--hardware", frame.hardware[0])
+    yield from _settings(frame)
+    if "context" not in dict(frame.sizes):
+        yield from ("--context", str(CONTEXT))
+
+
+#: Tokens of a sequence whose cache is counted where a question gives none.
+CONTEXT: Final = 8192
+#: Tokens of a request where a question gives none.
+INPUT: Final = 2048
+OUTPUT: Final = 500
+#: Devices of a plan where a question gives no number.
+DEVICES: Final = 8
+
+
+def _serve(frame: Frame) -> Iterator[str]:
+    sizes = dict(frame.sizes)
+    yield from ("serve-plan", frame.models[0], "--hardware", ",".join(frame.hardware))
+    yield from ("--max-devices", str(sizes.get("devices", DEVICES)))
+    yield from ("--input", str(sizes.get("input", INPUT)))
+    yield from ("--output", str(sizes.get("output", OUTPUT)))
+    yield from _limits(frame)
+    if "users" in sizes:
+        yield from ("--concurrency", str(sizes["users"]))
+    for precision in frame.precision:
+        yield from ("--precision", precision)
+
+
 _BY_INTENT: Final = {
+    "kv_cache": _kv_cache,
+    "serve": _serve,
     "check": _check,
     "select": _select,
     "compare": _compare,

@@ -58,7 +58,12 @@ _ABLE: Final = (
     r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
     r"keep|manage|check|stay|run|good|fast|doable|feasible|realistic)\b"
 )
-_LIMIT: Final = r"(?:LATENCY|THROUGHPUT|POWER|ENERGY|MEMORY)"
+_LIMIT: Final = r"(?:LATENCY|THROUGHPUT|POWER|ENERGY|MEMORY|TTFT|TPOT)"
+
+#: Asks for what still fits.
+MOST: Final = (
+    r"\b(?:max(?:imum|imal)?|largest|biggest|longest|how (?:large|big|long|much) (?:of )?an?)"
+)
 
 _ALL: Final = (
     _intent("bound", "what limits a model on a device", _BOTH,
@@ -78,6 +83,7 @@ _ALL: Final = (
     _intent("intensity", "arithmetic intensity", _BOTH,
             "What is the arithmetic intensity of BERT-base on a T4?", {
                 r"\b(?:arithmetic|operational|computational) intensity\b": 5.5,
+                r"\b(?:memory |dram |hbm )?traffic\b|\bbytes (?:moved|read|written|transferred)\b": 6,
                 r"\bintensity\b|\bflops? (?:per|/) ?bytes?\b|\bflop/b(?:yte)?\b|\bai (?:of|for)\b": 5,
             }),
     _intent("latency", "latency", _BOTH, "How fast is YOLOv8n on a Jetson Orin Nano in int8?", {
@@ -107,6 +113,7 @@ _ALL: Final = (
         r"\bpower(?: draw| consumption| usage| use)?\b|\bwatts?\b|\bwattage\b": 4,
     }),
     _intent("utilization", "utilization", _BOTH, "What utilization does ResNet-50 reach on an H100 at batch 8?", {
+        r"\bhow (?:close|near|far)\b.*\b(?:roof|peak|ridge|limit)": 6,
         r"\b(?:how much|what) (?:memory )?bandwidth\b.*\b(?:need|use|take|require)": 5,
         r"\butili[sz](?:ation|e|es|ed|ing)\b|\bmfu\b|\bsaturat\w+\b": 5,
         r"\bof (?:the |its |a )?peak\b|\bpeak (?:performance )?(?:is|does)\b": 5,
@@ -137,7 +144,7 @@ _ALL: Final = (
             "ResNet-50: A100 vs H100", {
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
                 r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
-                r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b": 7,
+                r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b|\b(?:faster|slower|better) then\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
             }),
@@ -150,6 +157,10 @@ _ALL: Final = (
             }),
     _intent("what_if", "what a change would bring", f"{_BOTH} changes",
             "What if I run ResNet-50 on an A100 in int8?", {
+                r"\b(?:what|how much|which) (?:of a )?(?:speed ?up|gain|difference)\b.*\b(?:STACK|CHANGE|PRECISION|BATCH)|"
+                r"\b(?:does|do|will|would|can|could) (?:an? |the |using |enabling |going )*(?:STACK|CHANGE|PRECISION)\b.*"
+                r"\b(?:give|gain|bring|buy|help|make|save|speed|improve)|"
+                r"\bhow much (?:does|do|will|would|could) (?:an? |the |using )*(?:kernel )?(?:STACK|CHANGE|PRECISION)\b": 9,
                 r"\bwhat if\b|\bwhat happens\b|\bsuppose\b|\bassum(?:e|ing)\b": 9,
                 r"\bif (?:i|we|you|it|they)\b|\bwould\b.*\b(?:gain|help|bring|save)\b|\bhow much (?:faster|"
                 r"quicker|slower|speed ?up|gain)\b": 6,
@@ -157,8 +168,23 @@ _ALL: Final = (
                 r"(?:of|from|with)\b|\bswitch(?:ing)?\b|\binstead of\b|"
                 r"\bshould (?:i|we) (?:use|switch|go|run|move|try)\b|\bworth\b|\bquanti[sz]\w*\b": 6,
             }),
+    _intent("kv_cache", "the key/value cache, and what fits beside the weights", "models",
+            "How big is the KV cache of llama-3-70b at 32k context and batch 16?", {
+                r"\b(?:how (?:big|large|much)|size|need|needs|take|takes|grow|bytes|memory)\b.*\b(?:kv|key[/ -]value)[ -]?cache|"
+                r"\b(?:kv|key[/ -]value)[ -]?cache\b.*\b(?:size|of MODEL|for MODEL|MODEL|need|take|bytes|memory)": 12,
+                rf"{MOST} (?:possible )?(?:batch(?: ?sizes?)?|contexts?(?: length| size| window)?|sequences?|BATCH)\b": 12,
+                r"\bhow (?:many|much) (?:sequences|requests|context|concurrent \w+)\b": 12,
+            }),
+    _intent("serve", "how to serve a language model to many", "models hardware",
+            "How many H200 for llama-3-70b with TPOT under 30 ms?", {
+                r"\bserv(?:e|es|ing)\b": 12,
+                r"\bhow many (?:DEVICE|gpus?|cards|devices|accelerators)\b": 14,
+                r"\bCOUNT (?:\w+ )*DEVICE\b|\bUSERS\b|\bdeploy\b": 12,
+                r"\bTTFT\b.*\bTPOT\b|\bTPOT\b.*\bTTFT\b": 12,
+            }),
     _intent("devices", "the list of devices", "", "List edge devices under 20W.", {
         rf"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b{_THING}\b": 4,
+        rf"^(?:\w+ )*{_THING} (?:under|below|with|up to|over|having|at)\b": 4,
         rf"\b{_THING}\b.*\b(?:known?|have|list|support(?:s|ed)?|available|exist|catalog)\b": 2,
     }),
     _intent("models", "the list of models", "", "Which models do you know?", {
@@ -169,6 +195,7 @@ _ALL: Final = (
         r"\btell me (?:more )?about\b|\bspec(?:s|ification|ifications)?\b|\binfo(?:rmation)?\b|\bdata ?sheet\b|"
         r"\bdescribe\b|\bdetails?\b|\bwhat (?:is|are) (?:an? |the )?(?:DEVICE|MODEL)\W*$|^show(?: me)? "
         r"(?:an? |the )?(?:DEVICE|MODEL)\W*$": 5,
+        r"\b(?:does|do|can) (?:an? |the )?DEVICE (?:support|have|offer|do|handle)\b": 8,
         r"\b(?:memory|v?ram|bandwidth|power)\b.* (?:does|do) (?:an? |the )?DEVICE (?:have|has|offer)|"
         r"DEVICE(?:'s)? (?:specs?|bandwidth|tdp)\b": 8,
         r"\bt?flops\b|\btops\b|\bpeak\b|\bbandwidth\b(?![ -](?:bound|limited))|\btdp\b|\bl2\b": 5,
@@ -181,8 +208,10 @@ _ALL: Final = (
     _intent("explain", "what a term means", "term", "Explain ridge point.", {
         r"\bexplain\b|\bdefin(?:e|ition)\b|\bmean(?:s|ing)?\b|\bstand for\b|\bglossary\b": 5,
         r"^(?:so |and )?what(?:'?s| is| are| does)\b": 4.6,
+        r"\bdifference between\b|\bhow (?:does|do) .* differ\b": 5,
     }),
     _intent("help", "what can be asked", "", "help", {
+        r"^(?:hi|hello|hey|good (?:morning|day|evening))(?: there)?\W*$": 12,
         r"^/?help\b|\bwhat (?:can|do) you (?:answer|do|know|understand)\W*$|\bhow do(?:es)? (?:this|you) work\b|"
         r"\bwhat can i (?:ask|type|say)\b": 12,
     }),

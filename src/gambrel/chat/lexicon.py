@@ -109,6 +109,20 @@ class Lexicon:
         return self.models[key] if key in self.models else self.devices[key]
 
 
+def phases_of(name: str) -> tuple[str, ...]:
+    """The phases of a model; empty for one with a single forward pass.
+
+    Files of language models have both.
+    """
+    if name.endswith(LANGUAGE_FILES):
+        return ("prefill", "decode")
+    return lexicon().phases.get(name, ())
+
+
+#: Files that hold the sizes of a language model.
+LANGUAGE_FILES: Final = (".gguf", ".json")
+
+
 def plain(text: str) -> str:
     """Letters and digits only, lower case."""
     return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 _NUMBER: Final = r"(\d[\d,]*(?:\.\d+)?|\.\d+)"
 _SECOND: Final = r"(?:s|secs?|seconds?)"
@@ -33,6 +33,9 @@ _FORMAT: Final = (
 )
 
 
+_Value = TypeVar("_Value", str, int)
+
+
 @dataclass(slots=True, kw_only=True)
 class Found:
     """What `extract` took out of a text; filled step by step.
@@ -47,6 +50,7 @@ class Found:
         stack: Stack of kernels.
         phase: Phase of a language model.
         notes: How something was read.
+        clashes: Limits and sizes that are given twice, with both values.
     """
 
     limits: dict[str, str] = field(default_factory=dict)
@@ -58,6 +62,20 @@ class Found:
     stack: str = ""
     phase: str = ""
     notes: list[str] = field(default_factory=list)
+    clashes: list[str] = field(default_factory=list)
+
+    def limit(self, metric: str, text: str) -> None:
+        """Notes a limit; another of the same metric is a clash."""
+        self._once(self.limits, metric, text)
+
+    def size(self, name: str, value: int) -> None:
+        """Notes a size; another of the same name is a clash."""
+        self._once(self.sizes, name, value)
+
+    def _once(self, given: dict[str, _Value], name: str, value: _Value) -> None:
+        before = given.setdefault(name, value)
+        if before != value:
+            self.clashes.append(f"{name} {before} and {value}")
 
 
 Take = Callable[[Found, "re.Match[str]"], str]
@@ -98,9 +116,10 @@ def _size(name: str) -> Take:
         number, thousand = next(
             (match.group(i), match.group(i + 1)) for i in (1, 3) if match.group(i)
         )
-        found.sizes[name] = _count(number, thousand)
+        value = _count(number, thousand)
+        found.size(name, value)
         if thousand:
-            found.notes.append(f"{number}k read as {found.sizes[name]:,} tokens.")
+            found.notes.append(f"{number}k read as {value:,} tokens.")
         return "SIZE"
 
     return take
@@ -114,13 +133,34 @@ def _tokens(found: Found, match: re.Match[str]) -> str:
 def _square(found: Found, match: re.Match[str]) -> str:
     if match.group(1) != match.group(2):
         return match.group(0).replace("x", " by ").replace("×", " by ")
-    found.sizes["image"] = int(match.group(1))
+    found.size("image", int(match.group(1)))
     return "SIZE"
 
 
 def _image(found: Found, match: re.Match[str]) -> str:
-    found.sizes["image"] = int(match.group(1))
+    found.size("image", int(match.group(1)))
     return "SIZE"
+
+
+def _counted(found: Found, match: re.Match[str]) -> str:
+    """Several devices, or users at once."""
+    word, what = match.group(1), match.group(2)
+    count = int(word) if word.isdigit() else _NUMBER_WORDS[word]
+    if what != "DEVICE":
+        found.size("users", count)
+        return "USERS"
+    if count == 1:
+        return what
+    found.size("devices", count)
+    return f"COUNT {what}"
+
+
+def _promise(found: Found, match: re.Match[str]) -> str:
+    """``"ttft under 1 s"``: a limit of one phase."""
+    name = "ttft" if re.match(r"ttft|time to first", match.group(0)) else "tpot"
+    unit = next(u for p, u in _UNITS["latency"] if re.fullmatch(p, match.group(2)))
+    found.limit(name, match.group(1).replace(",", "") + unit)
+    return name.upper()
 
 
 def _format(text: str) -> str:
@@ -176,14 +216,14 @@ def _limit(metric: str) -> Take:
     def take(found: Found, match: re.Match[str]) -> str:
         number, word = match.group(1).replace(",", ""), match.group(2)
         unit = next(name for pattern, name in _UNITS[metric] if re.fullmatch(pattern, word))
-        found.limits[metric] = number + unit
+        found.limit(metric, number + unit)
         return metric.upper()
 
     return take
 
 
 def _throughput(found: Found, match: re.Match[str]) -> str:
-    found.limits["throughput"] = match.group(1).replace(",", "") + (match.group(2) or "") + "/s"
+    found.limit("throughput", match.group(1).replace(",", "") + (match.group(2) or "") + "/s")
     if re.search(r"tok|tps|t/s", match.group(0)):
         found.phase = found.phase or "decode"
     return "THROUGHPUT"
@@ -211,6 +251,13 @@ def _either(metric: str) -> str:
     return "|".join(pattern for pattern, _ in _UNITS[metric])
 
 
+#: Numbers that people write out.
+_NUMBER_WORDS: Final = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+_LATENCY: Final = "|".join(pattern for pattern, _ in _UNITS["latency"])
+
 _LIST: Final = (
     rf"(\d+(?:\s*(?:,\s*and|,|and|or|&|vs\.?|versus|to|/)\s*(?:(?:a )?batch(?:[ -]?size)?(?: of)? ?)?"
     rf"\d+{_OTHER_UNIT})*)"
@@ -230,6 +277,12 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (r"\b(?:(\d[\d,]*)\s*(k)?[- ]?(?:tokens?[ -](?:prompts?|inputs?|sequences?|long)|prompts?)\b|(?:seq(?:uence)?"
      r"(?:[ _-]?(?:length|len))?|seqlen|prompt(?:[ _-]?(?:length|len))?)\s*(?:of|=|:|is)?\s*(\d[\d,]*)"
      r"\s*(k\b)?(?:\s*tokens?)?)", _size("seq")),
+    (r"\b(\d[\d,]*)\s*(k)?[- ]?(?:tokens? (?:of )?)?(?:in(?=,? (?:and |/ ?)?\d+k? (?:tokens )?out)|inputs?)\b|"
+     r"\binputs?\s*(?:of|=|:)?\s*(\d[\d,]*)\s*(k\b)?(?:\s*tokens?)?", _size("input")),
+    (r"\b(\d[\d,]*)\s*(k)?[- ]?(?:tokens? (?:of )?)?(?:out\b|outputs?\b|answers?\b)|"
+     r"\b(?:outputs?|answers?)\s*(?:of|=|:)?\s*(\d[\d,]*)\s*(k\b)?(?:\s*tokens?)?", _size("output")),
+    (rf"(?:ttft|time to first token|tpot|itl|time per (?:output )?token|inter[- ]token latency)\s*"
+     rf"(?:of|under|below|at most|within|less than|max|is|=|:|<=?|≤)*\s*{_NUMBER}\s*({_LATENCY})\b", _promise),
     (rf"(?<![\w.−-]){_NUMBER}\s*(k)?\s*{_ITEMS}", _throughput),
     (r"(?<![\w.−-])(\d[\d,]*)\s*(k)?[ -]tokens?\b(?!\s*(?:/|per|a)\s*s)", _tokens),
     (rf"\b({_FORMAT})[ -]*(?:kv\b(?:[- ]?cache)?|(?:key[/ -]value )cache)", _part("kv")),
@@ -245,6 +298,8 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (r"\b(?:torch\.?compiled?|(?:is |when |if )?compiled|compil(?:e|ing|ation)|inductor|"
      r"(?:op(?:erator)? |kernel )?fus(?:ion|ed|ing|e))\b", _set(stack="compiled")),
     (r"\beager(?: mode)?\b", _set(stack="eager")),
+    (rf"\b(\d+|{'|'.join(_NUMBER_WORDS)})\s*(?:[x×]\s*)?(?:concurrent |parallel )?"
+     r"(DEVICE|users?\b)", _counted),
     (r"\b(?:ttft|time to first token|prefill(?:ing)?|prompt processing)\b", _set(phase="prefill")),
     (r"\b(?:tpot|itl|decod(?:e|ing)|(?:text |token )?generation|per token|tokens? per (?:s|sec|second)|"
      r"tok/s|tokens/s(?:ec)?)\b", _set(phase="decode")),

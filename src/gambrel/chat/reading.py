@@ -219,8 +219,16 @@ def _looks_like_name(text: str) -> bool:
     return mixed or (first.isalpha() and lexicon().begins(first))
 
 
+#: Counts written out are numbers like any other; "the two" are what was named.
+_COUNT: Final = re.compile(r"two|three|four|five|six|seven|eight|nine|ten|dozen")
+_THOSE: Final = re.compile(rf"\b(?:the|these|those|of) (?:{_COUNT.pattern})\b")
+
+
 def _leftovers(done: Reading) -> None:
     for word in _words(done.text):
+        if _COUNT.fullmatch(word.text) and not _THOSE.search(done.text):
+            done.numbers.append(word.text)
+            continue
         if word.text == "STRANGER" or _plain_word(word.text):
             continue
         if any(c.isdigit() for c in word.text):

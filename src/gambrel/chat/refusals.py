@@ -10,6 +10,8 @@ from typing import Final
 
 #: Pattern over the marked text → what to say.
 _RAW: Final[dict[str, str]] = {
+    r"\b(?:process(?:es)?|instances?|tenants?|copies|cameras|mig)\b|\b(?:when|while|if|that) .*\bshare[sd]?\b":
+        "One copy of one model that has a whole device is analyzed; sharing a device is not.",
     r"\b(?:accura(?:cy|te)|top-?[15]\b|quality|perplexity|map\b|bleu|hallucinat\w+)":
         "Accuracy is not something that a roofline knows; gambrel predicts time, memory and energy.",
     r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
@@ -20,7 +22,7 @@ _RAW: Final[dict[str, str]] = {
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
         "--price DEVICE=NUMBER'.",
     r"\b(?:\d+|two|four|eight|multi|multiple|several|many)[ -]?x? ?-?(?:DEVICE|gpus?\b|nodes?\b|cards\b)"
-    r"|\b[2-9] ?x ?DEVICE|\btensor[ -]parallel\w*|\bpipeline[ -]parallel\w*|\bcluster\b|\bmulti-?gpu\b"
+    r"|\b[2-9] ?x ?DEVICE|\bCOUNT\b|\bUSERS\b|\btensor[ -]parallel\w*|\bpipeline[ -]parallel\w*|\bcluster\b|\bmulti-?gpu\b"
     r"|\btp ?= ?\d|\bnvlink\b|\b(?:users?|concurren\w+|requests? in flight|replicas?)\b":
         "In chat one device is analyzed at a time. For several, and for many users of a language model: "
         "'gambrel serve-plan MODEL --hardware DEVICE --input 2k --output 500'.",
@@ -55,11 +57,22 @@ _RAW: Final[dict[str, str]] = {
 }  # fmt: skip
 _REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.items())
 
+#: Kind of question → beginnings of what is no reason against it.
+_ANSWERED: Final[dict[str, tuple[str, ...]]] = {
+    "devices": ("Latency, power",),
+    "serve": ("In chat one device", "For the batch ask", "One step is analyzed"),
+    "kv_cache": ("For the batch ask", "In chat one device"),
+}
 
-def refusal(text: str) -> str:
+
+def refusal(text: str, intent: str = "") -> str:
     """What to say to a question that cannot be answered; empty when nothing speaks against it.
 
     Args:
         text: With markers.
+        intent: What the question asks for, as far as that is known.
     """
-    return next((said for pattern, said in _REFUSALS if pattern.search(text)), "")
+    allowed = _ANSWERED.get(intent, ())
+    return next(
+        (s for p, s in _REFUSALS if p.search(text) and not (allowed and s.startswith(allowed))), ""
+    )

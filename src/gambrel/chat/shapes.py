@@ -10,7 +10,7 @@ from typing import Final
 from gambrel.chat.filters import device_filters, matching_devices
 from gambrel.chat.frame import Frame, Unclear
 from gambrel.chat.glossary import find_term
-from gambrel.chat.lexicon import lexicon
+from gambrel.chat.lexicon import phases_of
 from gambrel.chat.reading import Reading
 from gambrel.chat.weigh import OF_BOTH, superlative
 
@@ -45,18 +45,23 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
         limits=tuple(found.limits.items()),
         changes=tuple(found.changes),
     )
-    if found.tokens and not frame.phase and any(name in lexicon().phases for name in models):
+    if found.tokens and not frame.phase and any(map(phases_of, models)):
         return Unclear(
             reason=f"{found.tokens} tokens of what? Say 'a {found.tokens} token prompt' or "
             f"'{found.tokens} tokens of context'."
         )
     frame = replace(frame, sizes=_sizes(reading, frame.phase))
+    if intent not in {"serve", "kv_cache"}:
+        step = _one_step(frame)
+        if isinstance(step, Unclear):
+            return step
+        frame = step
     shape = _SHAPES.get(intent)
     return shape(frame, reading) if shape else frame
 
 
 def _phase(reading: Reading, models: tuple[str, ...]) -> str:
-    if models and not any(name in lexicon().phases for name in models):
+    if models and not any(map(phases_of, models)):
         return ""
     said = next((n.phase for n in reading.models if n.phase), "") or reading.found.phase
     sizes = reading.found.sizes
@@ -77,7 +82,20 @@ def _explain(_: Frame, reading: Reading) -> Frame | Unclear:
 
 
 def _devices(_: Frame, reading: Reading) -> Frame | Unclear:
+    wrong = _BACKWARDS_FILTER.search(reading.text)
+    if wrong:
+        return Unclear(
+            reason="Lists can be limited to at most so much power and at least so much memory, "
+            f"not '{wrong[0].lower()}'."
+        )
     return Frame(intent="devices", filters=device_filters(reading))
+
+
+#: Limits that the filters of a list would turn round.
+_BACKWARDS_FILTER: Final = re.compile(
+    r"\b(?:under|below|less than|at most|up to|max(?:imum)?) MEMORY\b"
+    r"|\b(?:over|above|more than|at least|min(?:imum)?) POWER\b"
+)
 
 
 def _models(_: Frame, reading: Reading) -> Frame | Unclear:
@@ -159,6 +177,78 @@ def _no_changes(frame: Frame, _: Reading) -> Frame | Unclear:
     return frame
 
 
+def _kv_cache(frame: Frame, _: Reading) -> Frame | Unclear:
+    """One cache: prompt and answer together are its context."""
+    kept = {"seq": "context", "context": "context"}
+    sizes = {kept[name]: value for name, value in frame.sizes if name in kept}
+    other = [name for name, _ in frame.sizes if name not in kept]
+    if other or frame.limits:
+        named = ", ".join([*other, *(name for name, _ in frame.limits)])
+        return Unclear(reason=f"A cache has a batch and a context; {named} say nothing of it.")
+    changes = tuple(c for c in frame.changes if c.startswith("kv="))
+    formats = tuple(c for c in frame.changes if not c.startswith("kv="))
+    if formats or frame.stack:
+        return _no_changes(frame, _)
+    precision = frame.precision
+    if changes:
+        precision = (",".join((precision[0] if precision else "bf16", changes[0])),)
+    return replace(frame, phase="", sizes=tuple(sizes.items()), precision=precision, changes=())
+
+
+#: Where a promise about one phase stands.
+_PROMISED: Final = {"decode": "tpot", "prefill": "ttft"}
+
+
+def _serve(frame: Frame, reading: Reading) -> Frame | Unclear:
+    """Requests have an input and an output; promises are about first and later tokens."""
+    renamed = {"seq": "input", "context": "input"}
+    if not re.search(r"\bhow many (?:DEVICE|gpus?|cards|devices|accelerators)\b", reading.text):
+        frame = replace(frame, sizes=(("devices", 1), *frame.sizes))
+    sizes = {renamed.get(name, name): value for name, value in frame.sizes}
+    limits = dict(frame.limits)
+    if "latency" in limits:
+        promised = _PROMISED.get(frame.phase)
+        if promised is None or promised in limits:
+            return Unclear(reason="Is that limit for the first token (TTFT) or each later (TPOT)?")
+        limits[promised] = limits.pop("latency")
+    other = [name for name in limits if name not in _PROMISED.values()]
+    if other:
+        return Unclear(
+            reason=f"A plan for serving takes limits of TTFT and TPOT, none of {', '.join(other)}."
+        )
+    if frame.batch:
+        sizes["users"] = frame.batch[0]
+    if frame.changes or frame.stack:
+        return Unclear(
+            reason="Serving takes number formats, not changes: e.g. 'in fp8'. For others see "
+            "'gambrel serve-plan --help'."
+        )
+    return replace(
+        frame, phase="", batch=(), sizes=tuple(sizes.items()), limits=tuple(limits.items())
+    )
+
+
+def _one_step(frame: Frame) -> Frame | Unclear:
+    """Promises about a phase become limits of that phase; requests belong to serving."""
+    served = [n for n, _ in frame.sizes if n in {"input", "output", "users", "devices"}]
+    if served:
+        return Unclear(
+            reason=f"{', '.join(served)}: that belongs to serving. Ask 'how many DEVICE to serve "
+            "MODEL', or for one step: a prompt of so many tokens, or so much context."
+        )
+    limits = dict(frame.limits)
+    promised = [phase for phase, name in _PROMISED.items() if name in limits]
+    if not promised:
+        return frame
+    if len(promised) > 1 or "latency" in limits or frame.phase not in {"", promised[0]}:
+        return Unclear(
+            reason="Limits of several phases: ask for one at a time, or 'can I serve MODEL on "
+            "DEVICE with TTFT under ... and TPOT under ...'."
+        )
+    limits["latency"] = limits.pop(_PROMISED[promised[0]])
+    return replace(frame, phase=promised[0], limits=tuple(limits.items()))
+
+
 def _why(frame: Frame, reading: Reading) -> Frame | Unclear:
     """With the bound that the question takes for granted, which may not be so."""
     said = re.search(r"\b(compute|memory|overhead|network)[ -]?bound\b", reading.text)
@@ -179,6 +269,8 @@ _SHAPES: Final[dict[str, Callable[[Frame, Reading], Frame | Unclear]]] = {
     "devices": _devices,
     "models": _models,
     "compare": _compare,
+    "kv_cache": _kv_cache,
+    "serve": _serve,
     "select": _select,
     "what_if": _what_if,
     "ridge": _ridge,

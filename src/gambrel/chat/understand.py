@@ -9,10 +9,11 @@ from typing import Final
 from gambrel.chat.evidence import INTENTS
 from gambrel.chat.followup import merged
 from gambrel.chat.frame import Frame, Unclear, Understood
-from gambrel.chat.lexicon import lexicon
+from gambrel.chat.lexicon import lexicon, phases_of
 from gambrel.chat.reading import Reading, read
 from gambrel.chat.refusals import refusal
 from gambrel.chat.shapes import frame_of
+from gambrel.chat.unused import unused
 from gambrel.chat.weigh import asks_twice, leading, weigh
 
 #: Words without a meaning that a question may hold and still be answered; they are said.
@@ -58,11 +59,13 @@ def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) ->
     """Why no answer could be right, whatever was meant."""
     if reading.strangers and intent not in {"models", "devices"}:
         return _stranger(reading)
-    said = refusal(reading.text)
+    said = refusal(reading.text, intent if isinstance(intent, str) else "")
     if said:
         return Unclear(reason=said)
     if len(reading.words) > _TOLERATED or (reading.words and not reading.models and not previous):
         return _unknown_words(reading)
+    if reading.found.clashes:
+        return Unclear(reason=f"Two values: {'; '.join(reading.found.clashes)}. Give one.")
     if reading.numbers:
         return Unclear(
             reason=f"What is {', '.join(reading.numbers)}? Write a unit or a word beside it, e.g. "
@@ -115,7 +118,7 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
             return _nothing(frame, reading)
         frame = replace(frame, intent="bound")
     frame = _one_or_several(frame)
-    if frame.limits and frame.intent not in {"check", "select"}:
+    if frame.limits and frame.intent not in {"check", "select", "serve"}:
         limits = ", ".join(text for _, text in frame.limits)
         return Unclear(
             reason=f"Do you ask whether {limits} is met? Then ask 'can MODEL do {limits} on "
@@ -130,12 +133,26 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
             f"I did not understand {', '.join(map(repr, reading.words))}. " if reading.words else ""
         )
         return Unclear(reason=unknown + _ASK[missing[0]], partial=frame)
+    return _noted(frame, reading)
+
+
+def _noted(frame: Frame, reading: Reading) -> Understood | Unclear:
+    """A complete frame, unless it leaves open or leaves out what was asked."""
     if _phase_open(frame):
         return Unclear(
             reason=f"The prompt or one token of {frame.models[0]}? Say prefill or decode.",
             partial=frame,
         )
+    left, asked = unused(reading.text, frame.intent)
+    if asked:
+        return Unclear(
+            reason=f"The answer about {INTENTS[frame.intent].about} says nothing of "
+            f"{', '.join(map(repr, asked))}. One question at a time, please.",
+            partial=frame,
+        )
     notes = list(reading.notes)
+    if left:
+        notes.append(f"Left out: {', '.join(left)}.")
     if reading.words:
         notes.append(f"Not used: {', '.join(reading.words)}.")
     if len(frame.models) > 1 and len(frame.hardware) > 1:
@@ -151,7 +168,7 @@ def _phase_open(frame: Frame) -> bool:
     if frame.phase or frame.intent not in {"check", "select", "what_if"}:
         return False
     only_memory = {name for name, _ in frame.limits} == {"memory"}
-    return not only_memory and any(len(lexicon().phases.get(m, ())) > 1 for m in frame.models)
+    return not only_memory and any(len(phases_of(m)) > 1 for m in frame.models)
 
 
 def _only_names(text: str) -> bool:
@@ -189,6 +206,8 @@ def _plural(frame: Frame) -> str:
         "number format": frame.precision,
         "batch": frame.batch,
     }
+    if frame.intent == "serve":
+        del given["device"]
     if frame.intent == "select":
         del given["device"], given["number format"]
     return next((name for name, of in given.items() if len(of) > 1), "")

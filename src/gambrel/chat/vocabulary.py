@@ -21,6 +21,12 @@ def topic_words() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+def neutral_words() -> frozenset[str]:
+    """Words of the topic that an answer may leave out."""
+    return frozenset(_words()["neutral"].split())
+
+
+@lru_cache(maxsize=1)
 def known_words() -> frozenset[str]:
     """Every word that is understood or meaningless."""
     from gambrel.chat.glossary import terms as all_terms

@@ -8,6 +8,7 @@ from typing import Final
 from gambrel.chat.evidence import ENOUGH, INTENTS, scores
 from gambrel.chat.frame import Frame, Unclear
 from gambrel.chat.glossary import find_term
+from gambrel.chat.lexicon import phases_of
 from gambrel.chat.reading import Reading
 
 #: Questions about a model on a device; one about a device alone asks for the device's figures.
@@ -54,6 +55,11 @@ def _kin(one: str, other: str) -> bool:
     return {one, other} in _KIN
 
 
+def kin(intent: str) -> tuple[str, ...]:
+    """Other kinds of question that the answer to one holds, or that are held by it."""
+    return tuple(name for pair in _KIN if intent in pair for name in pair if name != intent)
+
+
 _KIN: Final = (
     {"energy", "power"},
     {"bound", "intensity"},
@@ -63,6 +69,11 @@ _KIN: Final = (
     {"bound", "ridge"},
     {"bound", "what_if"},
     {"bound", "recommend"},
+    {"kv_cache", "memory"},
+    {"serve", "throughput"},
+    {"serve", "latency"},
+    {"serve", "check"},
+    {"serve", "memory"},
 )
 
 
@@ -158,7 +169,28 @@ def _of_device(found: Weights, reading: Reading, previous: Frame | None) -> None
         found["device"] = found.get("device", 0.0) + max(moved)
 
 
+def _and_advice(found: Weights, reading: Reading, _: Frame | None) -> None:
+    """The answer to what limits holds what to change, not the other way round."""
+    if found.get("bound", 0.0) >= ENOUGH + 1 and _AND_ALSO.search(reading.text):
+        _drop(found, "recommend")
+
+
+def _of_language(found: Weights, reading: Reading, previous: Frame | None) -> None:
+    """Caches and serving: of language models, and of a model that runs as it is."""
+    models = [n.name for n in reading.models] or list(previous.models if previous else ())
+    if not models or not all(phases_of(m) for m in models):
+        _drop(found, "kv_cache", "serve")
+    if any(c.startswith("kv=") for c in reading.found.changes) and "what_if" in found:
+        _drop(found, "kv_cache")
+    if "compare" in found and len(reading.devices) > 1:
+        _drop(found, "serve")
+    if {"kv_cache", "serve"} & set(found):
+        _drop(found, "explain", "select", "model")
+
+
 _RULES: Final = (
+    _and_advice,
+    _of_language,
     _limited,
     _compared,
     _changed,

@@ -16,6 +16,7 @@ _MODULES: Final = {
          "recommend"),
         "of_analysis",
     ),
+    **dict.fromkeys(("kv_cache", "serve"), "of_serving"),
     **dict.fromkeys(("check", "compare", "throughput", "select", "what_if"), "of_advice"),
     **dict.fromkeys(
         ("device", "ridge", "devices", "models", "model", "explain", "help"), "of_catalog"
