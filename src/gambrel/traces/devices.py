@@ -47,15 +47,35 @@ def roofs_for(
         device, about = _find(chosen)
         return device, (about,) if about else ()
     own = samples.device
-    if not samples.device_name or (own and own.level("DRAM") and _serves(own, samples)):
+    if own and own.level("DRAM") and _serves(own, samples):
         return own, ()
+    if not samples.device_name:
+        return _reckoned(samples, "")
     try:
         device, about = _find(samples.device_name)
     except UnknownNameError:
-        instead = "the roofs are those of the report" if own else "give --peak and --bandwidth"
-        return own, (f"{samples.device_name} is not in the catalog; {instead}",)
+        return _reckoned(samples, f"{samples.device_name} is not in the catalog")
     note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
     return device, tuple(filter(None, (note, about)))
+
+
+#: What to do where nothing tells the roofs.
+_GIVE: Final = (
+    "give --peak and --bandwidth, or --hardware with a device file; an export with --page raw "
+    "holds attributes of the device (device__attribute_multiprocessor_count, clock_rate, "
+    "memory_clock_rate, global_memory_bus_width) that roofs are reckoned from"
+)
+
+
+def _reckoned(samples: Samples, why: str) -> tuple[Device | None, tuple[str, ...]]:
+    """Roofs from the report and the attributes of the device in it."""
+    own, found = samples.device, samples.reckoned
+    if found is not None and found != own:
+        how = f"roofs reckoned from the attributes of the device in the report: {found.name}"
+        return found, ("; ".join(filter(None, (why, how))),)
+    if not why:
+        return own, ()
+    return own, (f"{why}; {'the roofs are those of the report' if own else _GIVE}",)
 
 
 def _serves(own: Device, samples: Samples) -> bool:

@@ -19,6 +19,7 @@ from gambrel.analysis.samples import (
     times_work,
 )
 from gambrel.traces import rocprof
+from gambrel.traces.ncu.attributes import completed, reckon
 from gambrel.traces.ncu.ceilings import from_report
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import Launch, Table, parse
@@ -88,6 +89,7 @@ def from_text(text: str, where: str, cc: str = "") -> Samples:
         sources=(where,),
         launches=launches,
         device=device,
+        reckoned=completed(device, reckon(values, ccs[0], name)) if len(ccs) == 1 else None,
         device_name=name,
         notes=tuple(filter(None, (*_notes(table, locale, ccs), clock_note))),
         skipped=dict(table.skipped),
@@ -114,6 +116,7 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
     counted, traffic, caveats = _counted(launch, metrics, cc)
     time = metrics.time_s
     notes = [*counted.notes, *caveats]
+    group = launch.group
     if time is not None and time < 0:
         time = None
         notes.append("a negative duration was recorded; the time is unknown")
@@ -130,8 +133,8 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
         recorded=_recorded(metrics),
         ratios=_ratios(metrics),
         instructions=_instructions(metrics),
-        group=launch.group,
-        range=launch.group,
+        group=group,
+        range=group,
         notes=tuple(notes),
     )
     return _times(sample, launch.info.get("Invocations", ""))

@@ -59,11 +59,13 @@ class Launch:
         info: Cells of the launch's own columns.
         metrics: Value and unit by metric name.
         line: Where it starts, 1-based.
+        ranges: The columns of NVTX ranges among them.
     """
 
     info: dict[str, str]
     line: int
     metrics: dict[str, Cell] = field(default_factory=dict)
+    ranges: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -73,8 +75,9 @@ class Launch:
     @property
     def group(self) -> str:
         """The innermost NVTX range that the export names; empty without one."""
-        for column, text in self.info.items():
-            if text and any(mark in column for mark in _RANGES):
+        for column in self.ranges:
+            text = self.info.get(column, "")
+            if text:
                 fields = text.replace('"', "").split(":")
                 # "Id:Domain:Range:payload...", or the name alone.
                 name = fields[2] if len(fields) > 3 else fields[0]
@@ -208,6 +211,7 @@ def _parse_long(
     unit_at, id_at = at.get("Metric Unit", len(header)), at.get("ID")
     known: dict[object, Launch] = {}
     info_at = [(n, i) for n, i in at.items() if _of_launch(n) and n != "Section Name"]
+    ranges = tuple(n for n, _ in info_at if _is_range(n))
     needed = max([value_at, *(i for _, i in info_at)])
     keys = [at[n] for n in _LAUNCH_KEYS if n in at and (n in _WITH_ID or id_at is None)]
     key_of = itemgetter(*keys) if keys else lambda _: ""
@@ -223,7 +227,8 @@ def _parse_long(
         key = key_of(row)
         launch = known.get(key)
         if launch is None:
-            launch = known[key] = Launch({n: row[i] for n, i in info_at}, start + offset)
+            found = {n: row[i] for n, i in info_at}
+            launch = known[key] = Launch(found, start + offset, ranges=ranges)
             table.launches.append(launch)
         unit = row[unit_at] if unit_at < len(row) else ""
         _add(launch, row[name_at], row[value_at], unit, table)
@@ -234,23 +239,43 @@ def _parse_wide(
 ) -> None:
     metrics = [(i, n) for i, n in enumerate(header) if n and not _of_launch(n)]
     info = [(i, n) for i, n in enumerate(header) if _of_launch(n)]
+    ranges = tuple(n for _, n in info if _is_range(n))
     units: Sequence[str] = ()
+    plain: list[tuple[int, str, str]] = []
     for offset, row in enumerate(reader, 1):
         if offset == 1 and not row[0].strip():
             units = row
             continue
         if len(row) < len(header):
             table.skip("rows that end early")
-        launch = Launch({n: row[i] for i, n in info if i < len(row)}, start + offset)
-        for i, name in metrics:
-            if i < len(row):
-                _add(launch, name, row[i], units[i] if i < len(units) else "", table)
+        found = {n: row[i] for i, n in info if i < len(row)}
+        launch = Launch(found, start + offset, ranges=ranges)
+        plain = plain or _plain(metrics, units)
+        if plain and len(row) >= len(header):
+            launch.metrics = {name: (row[i].strip(), unit) for i, name, unit in plain}
+        else:
+            for i, name in metrics:
+                if i < len(row):
+                    _add(launch, name, row[i], units[i] if i < len(units) else "", table)
         table.launches.append(launch)
+
+
+def _plain(metrics: Sequence[tuple[int, str]], units: Sequence[str]) -> list[tuple[int, str, str]]:
+    """Columns with names and units; none where two columns are one metric."""
+    found = []
+    for i, name in metrics:
+        unit = units[i].strip() if i < len(units) else ""
+        found.append((i, metric_name(name, unit), unit))
+    return found if len({name for _, name, _ in found}) == len(found) else []
 
 
 def _of_launch(column: str) -> bool:
     """Whether a column describes the launch; every other one is a metric."""
-    return column in _LAUNCH or any(mark in column for mark in _RANGES)
+    return column in _LAUNCH or _is_range(column)
+
+
+def _is_range(column: str) -> bool:
+    return any(mark in column for mark in _RANGES)
 
 
 def _add(launch: Launch, name: str, value: str, unit: str, table: Table) -> None:
