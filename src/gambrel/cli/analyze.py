@@ -138,7 +138,10 @@ def analyze(
         ),
     ] = None,
     recommend: Annotated[
-        bool, typer.Option("--recommend", help="List changes with their predicted gain.")
+        bool,
+        typer.Option(
+            "--recommend", help="List changes with their predicted gain; in files and JSON as well."
+        ),
     ] = False,
     top: Annotated[int, typer.Option(help="Rows of the op table; 0 shows all.", min=0)] = 10,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -184,7 +187,7 @@ def analyze(
     with redirect_stdout(sys.stderr):  # what a user's own model prints is not part of the report
         analyses = answer(question)
     if json_:
-        print_json(analyses, files, levels=levels)
+        print_json(analyses, files, levels=levels, recommend=recommend)
     else:
         emit(analyses, files, top=top, roofline=roofline, recommend=recommend, levels=levels)
     memory_view.show(analyses, quiet=json_)

@@ -40,14 +40,20 @@ def check_outputs(files: Sequence[Path], count: int, page: Path | None = None) -
 
 
 def print_json(
-    analyses: Sequence[Analysis], files: Sequence[Path], *, levels: bool = False
+    analyses: Sequence[Analysis],
+    files: Sequence[Path],
+    *,
+    levels: bool = False,
+    recommend: bool = False,
 ) -> None:
     """Prints one analysis as a JSON object, several as an array; nothing else on stdout."""
-    from gambrel.report import render, render_many
+    from gambrel.report import Options, render, render_many
 
-    text = render(analyses[0], "json") if len(analyses) == 1 else render_many(analyses, "json")
+    options = Options(recommend=recommend)
+    one = len(analyses) == 1
+    text = render(analyses[0], "json", options) if one else render_many(analyses, "json", options)
     write_text(text if isinstance(text, str) else text.decode())
-    save_all(analyses, files, levels=levels)
+    save_all(analyses, files, levels=levels, recommend=recommend)
 
 
 def emit(
@@ -80,14 +86,20 @@ def emit(
             from gambrel.report.advice import render_advice
 
             write_text(render_advice(advise(analysis, load()), options))
-    save_all(analyses, files, levels=levels)
+    save_all(analyses, files, levels=levels, recommend=recommend)
 
 
-def save_all(analyses: Sequence[Analysis], files: Sequence[Path], *, levels: bool = False) -> None:
+def save_all(
+    analyses: Sequence[Analysis],
+    files: Sequence[Path],
+    *,
+    levels: bool = False,
+    recommend: bool = False,
+) -> None:
     """Writes each file and says so on stderr; ``levels`` draws charts by memory level."""
     from gambrel.report import Options, write
 
-    options = Options(levels=levels)
+    options = Options(levels=levels, recommend=recommend)
     for path in files:
         written = write(analyses[0] if len(analyses) == 1 else list(analyses), path, options)
         print(f"wrote {written}", file=sys.stderr)

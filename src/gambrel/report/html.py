@@ -29,6 +29,11 @@ from gambrel.report.text import clean
 
 _SCRIPTS: Final = ("base.js", "chart.js", "table.js", "page.js")
 
+#: Ops of all analyses of a page up to which advice is given unasked.
+_QUICK: Final = 1500
+
+_UNASKED: Final = {"tables": [], "texts": ["Write this page with --recommend to see them."]}
+
 #: Where the headline of a figure ends and its details begin.
 _DETAILS: Final = re.compile(r" · | (?=\()|; ")
 
@@ -65,11 +70,17 @@ def _page(data: Any, analyses: Sequence[Analysis], heading: str, options: Option
         script=script,
         script_hash=_digest(script),
         analysis=_embed(data),
-        views=_embed([_view(a) for a in analyses]),
+        views=_embed([_view(a, advised=_is_advised(analyses, options)) for a in analyses]),
     )
 
 
-def _view(analysis: Analysis) -> dict[str, Any]:
+def _is_advised(analyses: Sequence[Analysis], options: Options) -> bool:
+    """Advice is many analyses more: given unasked where it takes less than about a second."""
+    ops = sum(len(a.workload.ops) for a in analyses if a.workload is not None)
+    return options.recommend or ops <= _QUICK
+
+
+def _view(analysis: Analysis, *, advised: bool) -> dict[str, Any]:
     rate = throughput(analysis)
     label = [analysis.model.name, *sizes(analysis), analysis.model.precision]
     return {
@@ -80,6 +91,22 @@ def _view(analysis: Analysis) -> dict[str, Any]:
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
         "pictures": _pictures(analysis),
+        "advice": _advice(analysis) if advised else _UNASKED if analysis.workload else None,
+    }
+
+
+def _advice(analysis: Analysis) -> dict[str, Any] | None:
+    """Tables and sentences; None where there is no time to improve on."""
+    from gambrel.report.advice_section import advice_of, sections, sentences
+
+    found = advice_of(analysis)
+    if found is None:
+        return None
+    return {
+        "tables": [
+            {"heading": s.heading, "header": s.header, "rows": s.rows} for s in sections(found)
+        ],
+        "texts": [clean(text) for text in sentences(found)],
     }
 
 

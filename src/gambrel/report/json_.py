@@ -35,18 +35,32 @@ _OF_TOTAL: Final = (
 _MEASURES: Final = frozenset(Measures.__struct_fields__)
 
 
-def render(analysis: Analysis, _options: Options | None = None) -> str:
+def render(analysis: Analysis, options: Options | None = None) -> str:
     """Returns the analysis as indented JSON text, ending with a newline.
 
     Raises:
         ValueError: A stored number is not finite, which JSON cannot hold.
     """
-    return _text(to_data(analysis))
+    return _text(_document(analysis, options))
 
 
-def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -> str:
+def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
     """Returns several analyses as one JSON list."""
-    return _text([to_data(a) for a in analyses])
+    return _text([_document(a, options) for a in analyses])
+
+
+def _document(analysis: Analysis, options: Options | None) -> dict[str, Any]:
+    """The analysis, and where asked for its advice, which loading leaves out."""
+    data = to_data(analysis)
+    if options is None or not options.recommend:
+        return data
+    from gambrel.report.advice_section import UNITS as ADVICE_UNITS
+    from gambrel.report.advice_section import advice_of
+
+    found = advice_of(analysis)
+    if found is None:
+        return data | {"advice": None}
+    return data | {"advice": {"units": ADVICE_UNITS} | msgspec.to_builtins(found)}
 
 
 def to_data(analysis: Analysis) -> dict[str, Any]:

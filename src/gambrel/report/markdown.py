@@ -30,12 +30,13 @@ def render(analysis: Analysis, options: Options | None = None) -> str:
     if shown:
         parts += [f"## Ops that take longest ({len(shown)} of {len(ranked)} rows)", _ops(shown)]
         parts += ["## By kind", _kinds(analysis)]
+    parts += _advice(analysis) if options.recommend else []
     parts += _list("Warnings", analysis.warnings) + _list("Assumptions", analysis.assumptions)
     return "\n\n".join(parts) + "\n"
 
 
-def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -> str:
-    """Returns one table with a line an analysis."""
+def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
+    """Returns one table with a line an analysis, and the advice on each where asked for."""
     head = ("model", "sizes", "device", "precision", "bound time", "per s", "FLOP/byte", "bound")
     rows = [
         (
@@ -51,7 +52,24 @@ def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -
         for a in analyses
     ]
     warnings = tuple(dict.fromkeys(text for a in analyses for text in a.warnings))
-    return "\n\n".join([_table(head, "llllrrrl", rows), *_list("Warnings", warnings)]) + "\n"
+    parts = [_table(head, "llllrrrl", rows), *_list("Warnings", warnings)]
+    for a in analyses if options and options.recommend else ():
+        parts += _advice(a, f"{title(a)} {', '.join(sizes(a))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _advice(analysis: Analysis, of: str = "") -> list[str]:
+    """Recommendations, each group in a table."""
+    from gambrel.report.advice_section import advice_of, sections, sentences
+
+    found = advice_of(analysis)
+    if found is None:
+        return []
+    parts = [f"## Recommendations{f': {_escape(of)}' if of else ''}"]
+    for part in sections(found):
+        align = "l" + "r" * (len(part.header) - 1)
+        parts += [f"### {part.heading}", _table(part.header, align, part.rows)]
+    return [*parts, "\n".join(f"- {_escape(text)}" for text in sentences(found))]
 
 
 def _ops(shown: Sequence[OpResult]) -> str:

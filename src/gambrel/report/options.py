@@ -24,6 +24,8 @@ class Options:
         color: Whether to write ANSI colours (table and roofline).
         top: How many ops the table and the Markdown list; 0 lists all.
         levels: Whether a chart shows each op once per memory level instead of once.
+        recommend: Whether files list changes with their predicted gain; pages of small models do
+            so in any case.
         title: Replaces the title of a chart or page; None takes "model on device".
     """
 
@@ -32,6 +34,7 @@ class Options:
     color: bool = False
     top: int = 15
     levels: bool = False
+    recommend: bool = False
     title: str | None = None
 
     def __post_init__(self) -> None:

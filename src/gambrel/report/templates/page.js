@@ -21,6 +21,7 @@ function openAnalysis(n) {
   table.show(analysis.ops);
   chart.show(view, same);
   drawPictures(view.pictures || []);
+  drawAdvice(view.advice);
   drawNotes(analysis);
   drawDevice(analysis);
   drawDefinitions(analysis);
@@ -141,6 +142,16 @@ function drawPictures(pictures) {
     const parsed = new DOMParser().parseFromString(p.drawing, "image/svg+xml").documentElement;
     return h("figure", {}, document.importNode(parsed, true), h("figcaption", {}, p.about));
   }));
+}
+
+function drawAdvice(advice) {
+  byId("advice").hidden = !advice;
+  if (!advice) return;
+  const cell = (text, i) => h("td", { class: i > 0 ? "n" : null }, text);
+  byId("advice-body").replaceChildren(
+    ...advice.tables.flatMap((t) => [h("h3", {}, t.heading),
+      tableOf(t.header, t.rows.map((row) => h("tr", {}, ...row.map(cell))), t.header.map((_, i) => i).slice(1))]),
+    h("ul", {}, ...advice.texts.map((text) => h("li", {}, text))));
 }
 
 function drawNotes(a) {
