@@ -132,3 +132,13 @@ def test_memory_shared_with_the_cpu_has_no_roof_of_its_clock():
     assert device.level("DRAM") is None
     # 48 x 256 x 2.418 GHz = 29.7 TFLOP/s.
     assert device.ceiling("vector", "fp32").flop_per_s == pytest.approx(29.712e12, rel=1e-4)
+
+
+def test_a10g_accumulates_in_fp32_at_half_rate():
+    # 80 SM x 512 x 1.71 GHz = 70 TFLOP/s; A10, the other board of this chip, has 1024 a clock.
+    board = (80, 1_710_000, 6_251_000, 384)
+    peaks = [
+        export((name, (8, 6), *board)).reckoned.ceiling("matrix", "fp16").flop_per_s
+        for name in ("NVIDIA A10G", "NVIDIA A10")
+    ]
+    assert peaks == pytest.approx([70.04e12, 140.08e12], rel=1e-3)

@@ -85,7 +85,8 @@ _RATES: Final[dict[str, _Rates]] = {
 _NO_TENSOR: Final = re.compile(
     r"GTX 16\d\d|MX4[0-9]0|\bT(?:400|500|600|1000|1200)\b", re.IGNORECASE
 )
-_GEFORCE: Final = re.compile(r"geforce", re.IGNORECASE)
+#: Boards that accumulate in fp32 at half rate; A10G, unlike A10, is one of them.
+_HALF_RATE: Final = re.compile(r"geforce|\bA10G\b", re.IGNORECASE)
 #: Chips that share the memory of the CPU; its clock in the attributes is not that of DRAM.
 _UNIFIED: Final = frozenset({"8.7", "11.0", "12.1"})
 _NAMES: Final = {
@@ -186,7 +187,7 @@ def _ceilings(
     for engine, table in engines:
         for dtype, rate in table.items():
             half = engine == "matrix" and dtype in rates.halved
-            rate = rate // 2 if half and _GEFORCE.search(name) else rate
+            rate = rate // 2 if half and _HALF_RATE.search(name) else rate
             note = f"{units:.0f} SM x {rate} FLOP/clk x {format_si(clock, 'Hz')}"
             if boost and abs(boost / clock - 1) > 1e-3:
                 peak = format_si(units * rate * boost, "FLOP/s")
