@@ -16,6 +16,18 @@ from tests.mcp.conftest import COMMAND, ask, listed
 
 LOOK_UP = {"hardware", "models", "explain"}
 TOOLS = LOOK_UP | {"analyze", "recommend", "what_if", "check", "compare", "select"}
+TOOLS |= {"serve_plan", "kv_cache"}
+
+SERVE = {
+    "model": "llama-3.1-8b",
+    "hardware": ["h100"],
+    "input": "1k",
+    "output": "256",
+    "tpot": "30ms",
+    "prices": {"h100": 3.5},
+    "max_devices": 2,
+    "top": 2,
+}
 
 #: Every tool once, as an agent would call it.
 CALLS = [
@@ -74,6 +86,75 @@ def test_every_tool_answers_as_the_api_does(place):
     assert list(explained["terms"]) == ["ridge_point"]
 
 
+def test_plans_are_those_of_the_api(place):
+    served, cached = (
+        r.structured_content
+        for r in ask(
+            place,
+            [
+                ("serve_plan", SERVE),
+                ("kv_cache", {"model": "llama-3.1-8b", "hardware": "h100", "batch": 64}),
+            ],
+        )
+    )
+    plan = gambrel.serve_plan(
+        "llama-3.1-8b",
+        "h100",
+        input="1k",
+        output=256,
+        tpot="30ms",
+        price=3.5,
+        max_devices=2,
+        top=2,
+    )
+    best = plan.best[0]
+    assert served["best"][0]["tokens_per_s"] == best.point.tokens_per_s
+    assert served["best"][0]["tpot"]["high_s"] == best.tpot.high
+    assert served["best"][0]["cost_per_million"] == best.cost_per_million
+    assert served["best"][0]["memory"]["weights_bytes"] == best.point.memory.weights_bytes
+    assert len(served["pareto"]) <= 2
+    # 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token; 64 sequences of 8,192.
+    assert cached["logical_bytes"] == 131072 * 64 * 8192
+    assert cached["parts"][0]["bytes_per_token"] == 4096
+    room = gambrel.kv_cache("llama-3.1-8b", hardware="h100", batch=64).room
+    assert (cached["room"]["batch"], cached["fits"]) == (room.batch, room.batch >= 64)
+
+
+def test_the_command_of_a_plan_gives_its_figures(address, capsys):
+    (served,) = (r.structured_content for r in ask(address, [("serve_plan", SERVE)]))
+    assert run([*served["command"].split()[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best"][0]["tokens_per_s"] == served["best"][0]["tokens_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("compare", {"models": ["resnet50"], "hardware": ["a100"]}),
+        ("select", {"model": "resnet50", "hardware": ["a100"], "latency": "5ms"}),
+    ],
+)
+def test_sparse_and_engine_reach_every_comparison(address, tool, arguments):
+    plain, sparse, other = (
+        r.structured_content
+        for r in ask(
+            address,
+            [
+                (tool, arguments | {"batches": [64]} if tool == "compare" else arguments),
+                (
+                    tool,
+                    arguments | ({"batches": [64]} if tool == "compare" else {}) | {"sparse": True},
+                ),
+                (tool, arguments | {"engine": "vector"}),
+            ],
+        )
+    )
+    assert plain != sparse
+    assert "--sparse" in sparse["command"]
+    assert "--engine vector" in other["command"]
+    assert "--stack" not in plain["command"]
+
+
 def test_the_command_of_an_answer_gives_its_figures(place, capsys):
     analyzed, checked = (
         r.structured_content for r in ask(place, [CALLS[0], ("check", dict(CALLS[3][1]))])
@@ -100,6 +181,9 @@ def test_the_command_of_an_answer_gives_its_figures(place, capsys):
         ("select", {"model": "resnet50"}, "at least one limit"),
         ("what_if", {"model": "resnet50", "hardware": "l4", "changes": ["go"]}, "unknown change"),
         ("explain", {"term": "bogus"}, "unknown term 'bogus'"),
+        ("serve_plan", SERVE | {"input": "many"}, "give a number of tokens"),
+        ("serve_plan", SERVE | {"tpot": "30"}, "unit"),
+        ("kv_cache", {"model": "resnet50"}, "unknown language model"),
         ("analyze", {"model": "resnet50", "hardware": "l4", "batch": 0}, "greater than or equal"),
         ("analyze", {"model": "resnet50"}, "hardware"),
         ("analyze", {"model": "resnet50", "hardware": "l4", "stack": "fast"}, "'eager'"),

@@ -12,7 +12,7 @@ def number(description: str, unit: str) -> Any:
     return Field(description=f"{description}; unit: {unit}", json_schema_extra={"unit": unit})
 
 
-_COMMAND = Field(description="Shell command that reproduces every figure of this answer.")
+COMMAND = Field(description="Shell command that reproduces every figure of this answer.")
 _UNIT = Field(description="Unit of all numbers of this entry.")
 _SIZES = number("Size of the model by name, e.g. batch", "items, tokens or pixels")
 
@@ -44,7 +44,7 @@ class OpOut(BaseModel):
 class AnalysisOut(BaseModel):
     """A model on a device."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     model: str
     hardware: str = Field(description="Id of the device.")
     precision: str
@@ -108,7 +108,7 @@ class FixOut(BaseModel):
 class CheckOut(BaseModel):
     """Whether a model on a device meets limits."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     model: str
     hardware: str
     precision: str
@@ -138,7 +138,7 @@ class RowOut(BaseModel):
 class ComparisonOut(BaseModel):
     """Rows, best first by the first metric."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     metrics: list[str]
     rows: list[RowOut]
     left_out: int = number("Rows beyond `top`", "rows")
@@ -158,7 +158,7 @@ class CandidateOut(BaseModel):
 class SelectionOut(BaseModel):
     """Devices by how they meet the limits, best first in each group."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     model: str
     limits: list[str]
     sort: str
@@ -180,7 +180,12 @@ class RecommendationOut(BaseModel):
     gain: float = number("Before / after", "1")
     gain_low: float = number("The gain at the least favourable end of the range", "1")
     time_kind: str = Field(description="expected, or bound where no expected time is known.")
+    latency_before_s: float | None = number("Time of the whole batch now", "s")
     latency_after_s: float = number("Time of the whole batch after the change", "s")
+    effort: str = Field(
+        description="software (same model and batch: every run is faster), batch (more items a "
+        "second, each batch takes longer), retrain or replace (accuracy is not judged)."
+    )
     bound_after: str | None
     memory_after_bytes: int = number("Memory after the change", "byte")
     confidence: str
@@ -200,15 +205,20 @@ class BelowOut(BaseModel):
 class AdviceOut(BaseModel):
     """What to change."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     model: str
     hardware: str
     precision: str
     sizes: dict[str, int] = _SIZES
-    recommendations: list[RecommendationOut] = Field(description="Largest gain first.")
+    recommendations: list[RecommendationOut] = Field(
+        description="By effort, least first; within it the largest gain first."
+    )
     attained: float | None = number("Share of what perfect fusion and overlap would give", "1")
     stop: str = Field(description="Why to stop optimizing; empty when there is something to do.")
     below: list[BelowOut]
+    hints: list[str] = Field(
+        description="What makes a model fit, what was tried in vain, and what is not known."
+    )
 
 
 class SideOut(BaseModel):
@@ -240,7 +250,7 @@ class DifferenceOut(BaseModel):
 class WhatIfOut(BaseModel):
     """Both answers and their differences."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     model: str
     changes: list[str]
     about: str
@@ -304,7 +314,7 @@ class DeviceDetailOut(BaseModel):
 class HardwareOut(BaseModel):
     """Devices; with `name`, the one device and its details."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     devices: list[DeviceOut]
     detail: DeviceDetailOut | None = Field(description="Only when one device was named.")
     notes: list[str]
@@ -333,7 +343,7 @@ class ModelOut(BaseModel):
 class ModelsOut(BaseModel):
     """Built-in models."""
 
-    command: str = _COMMAND
+    command: str = COMMAND
     models: list[ModelOut]
 
 

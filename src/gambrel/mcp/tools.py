@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from gambrel.errors import GambrelError, InputError
-from gambrel.mcp import convert, lookup
+from gambrel.mcp import convert, lookup, planning
 from gambrel.mcp import inputs as given
 from gambrel.mcp import outputs as out
 
@@ -39,6 +39,8 @@ class Tools:
             self.check,
             self.compare,
             self.select,
+            planning.serve_plan,
+            planning.kv_cache,
             lookup.hardware,
             lookup.models,
             lookup.explain,
@@ -75,10 +77,11 @@ class Tools:
         sizes: given.Sizes = None,
         phase: given.Phase = None,
         stack: given.Stack = "eager",
+        sparse: given.Sparse = False,
         engine: given.Engine = None,
     ) -> out.AdviceOut:
         """What to change and by how much it would help: each change applied and analyzed again."""
-        question = self._question(model, batch, precision, sizes, phase, stack, False, engine)
+        question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
         from gambrel.analysis.advise.recommend import advise
         from gambrel.analysis.estimate.store import load
         from gambrel.api import analyze
@@ -98,6 +101,7 @@ class Tools:
             attained=advice.attained,
             stop=advice.stop,
             below=[out.BelowOut.model_validate(convert.plain(b)) for b in advice.below],
+            hints=convert.texts(advice.hints),
         )
 
     def what_if(
@@ -192,6 +196,8 @@ class Tools:
         sizes: given.Sizes = None,
         phase: given.Phase = None,
         stack: given.Stack = "eager",
+        sparse: given.Sparse = False,
+        engine: given.Engine = None,
         top: given.Top = 20,
     ) -> out.ComparisonOut:
         """Models on devices in precisions and at batches, best first; unknown stays unknown."""
@@ -209,6 +215,8 @@ class Tools:
             sizes=sizes,
             phase=phase,
             stack=stack,
+            sparsity=sparse,
+            engine=engine,
             trust=self._trust,
         )
         return out.ComparisonOut(
@@ -222,7 +230,9 @@ class Tools:
                 price=prices,
                 size=sizes,
                 phase=phase,
-                stack=stack,
+                stack=None if stack == "eager" else stack,
+                sparse=sparse,
+                engine=engine,
             ),
             metrics=list(found.metrics),
             rows=[convert.row_out(row, found.metrics) for row in found.rows[:top]],
@@ -259,6 +269,8 @@ class Tools:
         sizes: given.Sizes = None,
         phase: given.Phase = None,
         stack: given.Stack = "eager",
+        sparse: given.Sparse = False,
+        engine: given.Engine = None,
         top: given.Top = 10,
     ) -> out.SelectionOut:
         """The devices on which a model meets limits; unknowns and near misses stand apart."""
@@ -278,6 +290,8 @@ class Tools:
             sizes=sizes,
             phase=phase,
             stack=stack,
+            sparsity=sparse,
+            engine=engine,
             trust=self._trust,
         )
         metrics = list(dict.fromkeys([*(limit.metric for limit in found.limits), found.sort]))
@@ -298,7 +312,9 @@ class Tools:
                 batch=batch,
                 size=sizes,
                 phase=phase,
-                stack=stack,
+                stack=None if stack == "eager" else stack,
+                sparse=sparse,
+                engine=engine,
             ),
             model=convert.texts([found.model])[0],
             limits=[limit.text for limit in found.limits],
