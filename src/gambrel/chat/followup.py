@@ -10,7 +10,7 @@ from gambrel.chat.frame import Frame, Pairs
 from gambrel.chat.lexicon import lexicon
 
 #: Intents that judge against limits.
-_LIMITED: Final = frozenset({"check", "select"})
+_LIMITED: Final = frozenset({"check", "select", "serve"})
 #: Intents about one device, or none: several that were compared are not carried into them.
 _ALONE: Final = frozenset({"device", "ridge"})
 

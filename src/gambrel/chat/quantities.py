@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 _NUMBER: Final = r"(\d[\d,]*(?:\.\d+)?|\.\d+)"
-_SECOND: Final = r"(?:s|secs?|seconds?)"
+_SECOND: Final = r"(?:seconds?|secs?|s)\b"
 _ITEMS: Final = (
     r"(?:fps|f/s|ips|qps|hz|tps|t/s|/\s*s(?:ec)?\b|"
     r"(?:frames?|images?|imgs?|pictures?|inferences?|samples?|items?|sequences?|tokens?|toks?|tok|"
@@ -259,7 +259,7 @@ _NUMBER_WORDS: Final = {
 _LATENCY: Final = "|".join(pattern for pattern, _ in _UNITS["latency"])
 
 _LIST: Final = (
-    rf"(\d+(?:\s*(?:,\s*and|,|and|or|&|vs\.?|versus|to|/)\s*(?:(?:a )?batch(?:[ -]?size)?(?: of)? ?)?"
+    rf"(\d+(?:\s*(?:,\s*and|,|and|or|&|vs\.?|versus|to|/|\s)\s*(?:(?:a )?batch(?:[ -]?size)?(?: of)? ?)?"
     rf"\d+{_OTHER_UNIT})*)"
 )
 _RAW: Final[tuple[tuple[str, Take], ...]] = (
@@ -297,6 +297,7 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
      r"sparse|2:4)\b", _change("sparsity")),
     (r"\b(?:torch\.?compiled?|(?:is |when |if )?compiled|compil(?:e|ing|ation)|inductor|"
      r"(?:op(?:erator)? |kernel )?fus(?:ion|ed|ing|e))\b", _set(stack="compiled")),
+    (r"\bcuda[ -]?graphs?\b", _change("graphs")),
     (r"\beager(?: mode)?\b", _set(stack="eager")),
     (rf"\b(\d+|{'|'.join(_NUMBER_WORDS)})\s*(?:[x×]\s*)?(?:concurrent |parallel )?"
      r"(DEVICE|users?\b)", _counted),

@@ -177,6 +177,7 @@ def _misspelt_word(_: str, words: list[_Word], i: int, done: Reading) -> tuple[i
         return 0, ""
     better = corrected(word)
     if better is not None:
+        done.notes.append(f"{word} read as {better}.")
         return 1, better
     found = lexicon().similar(word)
     if found is None:

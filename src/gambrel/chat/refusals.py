@@ -50,6 +50,12 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:my|our)(?: own)? (?:models?|networks?|nets?|code|files?)\b":
         "Here only built-in models are known; for your own run 'gambrel analyze file.py:function --hardware "
         "DEVICE', or a .pt2 file or config.json.",
+    r"\b(?:excluding|except|ignoring|besides|minus|p9\d|percentile)\b":
+        "Whole models are analyzed, without exclusions or percentiles; name what you want instead.",
+    r"\b(?:tensorrt|trt|onnx ?runtime|openvino|vllm|sglang|llama\.cpp|ollama|tf ?lite|pytorch|tensorflow|"
+    r"jax|xla|rocm|driver|ubuntu|windows|maxn)\b":
+        "Runtimes are not told apart by name, only what they run as: eager, compiled (fused) and CUDA graphs. "
+        "'gambrel serve-plan' has --framework.",
     r"\b(?:double[ds]?|twice|half|halved?|triple)\b(?! precision)":
         "Name the value, e.g. batch 32.",
     r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":

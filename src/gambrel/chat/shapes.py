@@ -51,6 +51,11 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
             f"'{found.tokens} tokens of context'."
         )
     frame = replace(frame, sizes=_sizes(reading, frame.phase))
+    one_pass = _PHASED.search(reading.text) if models and not any(map(phases_of, models)) else None
+    if one_pass:
+        return Unclear(
+            reason=f"{models[0]} has one forward pass here; '{one_pass[0]}' does not apply to it."
+        )
     if intent not in {"serve", "kv_cache"}:
         step = _one_step(frame)
         if isinstance(step, Unclear):
@@ -58,6 +63,10 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
         frame = step
     shape = _SHAPES.get(intent)
     return shape(frame, reading) if shape else frame
+
+
+#: Words of one phase of a language model.
+_PHASED: Final = re.compile(r"\b(?:decod\w+|prefill\w*|ttft|tpot|itl)\b|TTFT|TPOT")
 
 
 def _phase(reading: Reading, models: tuple[str, ...]) -> str:
@@ -113,7 +122,7 @@ _FAMILY: Final = re.compile(
 def _compare(frame: Frame, reading: Reading) -> Frame | Unclear:
     named = [m for pattern, m in _FIGURES.items() if re.search(pattern, reading.text)]
     # "faster" and "better" order by latency, which is the default.
-    return replace(frame, metrics=tuple(m for m in named if m != "latency"))
+    return _no_changes(replace(frame, metrics=tuple(m for m in named if m != "latency")), reading)
 
 
 def _select(frame: Frame, reading: Reading) -> Frame | Unclear:
@@ -129,7 +138,7 @@ def _select(frame: Frame, reading: Reading) -> Frame | Unclear:
         return replace(
             frame, intent="compare", hardware=hardware or ("all",), metrics=sort or ("latency",)
         )
-    return replace(frame, hardware=hardware, metrics=sort)
+    return _no_changes(replace(frame, hardware=hardware, metrics=sort), reading)
 
 
 #: What follows is what there is, what stands before is what it would become.
@@ -168,7 +177,7 @@ def _what_if(frame: Frame, reading: Reading) -> Frame | Unclear:
 
 def _no_changes(frame: Frame, _: Reading) -> Frame | Unclear:
     """Other questions than a what-if: what only a what-if can change is not silently left out."""
-    left = [c for c in frame.changes if c.startswith(("weights=", "kv=", "sparsity"))]
+    left = [c for c in frame.changes if c.startswith(("weights=", "kv=", "sparsity", "graphs"))]
     if left and frame.intent:
         return Unclear(
             reason=f"'{left[0]}' is a change: ask 'what if', e.g. What if resnet50 on a100 used "

@@ -42,7 +42,7 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
         return problem
     if isinstance(intent, Unclear):
         return intent
-    own = frame_of(reading, intent)
+    own = _own(reading, intent, previous)
     if isinstance(own, Unclear):
         return own
     fresh = bool(intent) and _complete(own)
@@ -55,6 +55,16 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
     return _finished(own, reading)
 
 
+def _own(reading: Reading, intent: str, previous: Frame | None) -> Frame | Unclear:
+    """What the question itself says; one that goes on about serving or a cache in their terms."""
+    if intent or previous is None or previous.intent not in {"serve", "kv_cache"}:
+        return frame_of(reading, intent)
+    own = frame_of(reading, previous.intent)
+    if isinstance(own, Unclear) or "COUNT" in reading.text:
+        return own
+    return replace(own, intent="", sizes=tuple(s for s in own.sizes if s[0] != "devices"))
+
+
 def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) -> Unclear | None:
     """Why no answer could be right, whatever was meant."""
     if reading.strangers and intent not in {"models", "devices"}:
@@ -62,7 +72,11 @@ def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) ->
     said = refusal(reading.text, intent if isinstance(intent, str) else "")
     if said:
         return Unclear(reason=said)
-    if len(reading.words) > _TOLERATED or (reading.words and not reading.models and not previous):
+    if (
+        len(reading.words) > _TOLERATED
+        or _in_condition(reading)
+        or (reading.words and not reading.models and not previous)
+    ):
         return _unknown_words(reading)
     if reading.found.clashes:
         return Unclear(reason=f"Two values: {'; '.join(reading.found.clashes)}. Give one.")
@@ -72,6 +86,17 @@ def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) ->
             "5 ms, 30 fps, 10 W, batch 8, 2048 tokens context, 640 px."
         )
     return None
+
+
+def _in_condition(reading: Reading) -> bool:
+    """Whether an unknown word says under what the question holds: it cannot be left out."""
+    words = "|".join(map(re.escape, reading.words))
+    return bool(words) and bool(re.search(rf"{_CONDITION}(?: \w+)? (?:{words})\b", reading.text))
+
+
+_CONDITION: Final = (
+    r"\b(?:with|without|using|in|when|while|if|after|via|through|under|assuming|given|as|only)\b"
+)
 
 
 def _stranger(reading: Reading) -> Unclear:

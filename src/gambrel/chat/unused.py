@@ -18,6 +18,8 @@ _FIGURES: Final = frozenset(
     {"bandwidth", "compute", "energy", "memory", "power", "throughput", "efficiency", "bound",
      "overhead", "watt"}
 )  # fmt: skip
+#: Kind → words of what its answer always says.
+_OWN: Final = {"bound": frozenset({"compute", "memory"})}
 #: Kinds that choose what to show by other means than their evidence.
 _OTHER: Final = frozenset({"", "help", "explain", "devices", "models"})
 
@@ -35,7 +37,11 @@ def unused(text: str, intent: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     if intent in _OTHER:
         return (), ()
-    allowed = neutral_words() | (_FIGURES if intent in _OF_ALL else frozenset())
+    allowed = (
+        neutral_words()
+        | _OWN.get(intent, frozenset())
+        | (_FIGURES if intent in _OF_ALL else frozenset())
+    )
     rest = text
     for name in (intent, *kin(intent)):
         for pattern, _ in INTENTS[name].evidence:

@@ -48,12 +48,12 @@ def is_known(word: str) -> bool:
 def corrected(word: str) -> str | None:
     """The topic word that a misspelling must mean; None when there is none or several.
 
-    One slip (letter missing, extra, wrong, or two swapped) in a word of up to six letters, two in
+    One slip (letter missing, extra, wrong, or two swapped) in a word of up to eight letters, two in
     longer ones.
     """
     from rapidfuzz.distance import OSA
 
-    slips = 1 if len(word) <= 6 else 2
+    slips = 1 if len(word) <= 8 else 2
     if len(word) < 4:
         return None
     near = {w: OSA.distance(word, w, score_cutoff=slips) for w in topic_words()}
