@@ -101,7 +101,7 @@ def test_device_of_the_catalog(gambrel: Gambrel, report: str) -> None:
     ("name", "content", "said"),
     [
         ("empty.csv", b"", "is empty"),
-        ("noise.bin", bytes(range(256)) * 8, "no known format"),
+        ("noise.bin", bytes(range(256)) * 8, "no known format; it begins with the bytes 00 01 02"),
         ("cut.csv", write(KERNELS)[:150].encode(), "no kernel"),
         ("x.ncu-rep", b"NVR\0\1\2", "ncu --import x.ncu-rep --csv"),
         ("cut.json", b'{"schemaVersion": 1, "traceEvents": [{"ph": "X"', "cut off"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples, place
+from gambrel.analysis.samples.movement import compare
 from gambrel.device.lookup import find
 from gambrel.errors import UnknownNameError
 from gambrel.report.options import Options
 from gambrel.report.samples import render
 from gambrel.report.samples_chart import describe
+from gambrel.report.samples_static import came_from
 from gambrel.report.samples_text import short_name
+from gambrel.traces import read
 
 
 def sample(name="k", flops=10**9, dtype="fp16", time_s=1e-3, sparse=False, **levels):
@@ -80,3 +83,25 @@ def test_hostile_names_and_no_kernels(name):
 def test_unknown_format():
     with pytest.raises(UnknownNameError, match="unknown format 'docx'"):
         render(standing(sample()), "docx")
+
+
+def test_pictures_draw_where_dots_stood(tmp_path):
+    # One kernel: 800 µs before, 250 µs now, with a quarter of the DRAM bytes.
+    head = "name,flops,bytes,l2_bytes,time_us,dtype\n"
+    (tmp_path / "old.csv").write_text(f"{head}gemm,2.5e9,4e8,9e8,800,fp16\n")
+    (tmp_path / "new.csv").write_text(f"{head}gemm,2.5e9,1e8,4e8,250,fp16\nnew,1e9,1e8,,9,fp16\n")
+    device = find("a100-sxm4-80gb").device
+    before, after = (place(read(tmp_path / n), device) for n in ("old.csv", "new.csv"))
+    movement = compare(before, after)
+    # 2.5e9 / 4e8 = 6.25 and 2.5e9 / 9e8 = 2.78 FLOP/byte at 2.5e9 / 800 µs = 3.125 TFLOP/s.
+    index = [k.sample.name for k in after.kernels].index("gemm")
+    assert came_from(after, movement) == {
+        (index, "DRAM"): pytest.approx((6.25, 3.125e12)),
+        (index, "L2"): pytest.approx((2.5 / 0.9, 3.125e12)),
+    }
+    assert came_from(after, None) == {}
+    moved = render(after, "svg", movement=movement)
+    assert "from the other run" in moved
+    assert "from the other run" not in render(after, "svg")
+    assert render(after, "png", movement=movement)[:4] == b"\x89PNG"
+    assert render(after, "pdf", movement=movement)[:4] == b"%PDF"

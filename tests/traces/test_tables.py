@@ -81,7 +81,7 @@ class TestPoints:
             ("name,flops,bytes,time\n", "no row"),
             ("[{]", "no valid JSON"),
             ('{"points": 3}', "write a list of objects"),
-            ("hello\nworld\n", "no known format"),
+            ("hello\nworld\n", "no known format; line 1 is 'hello'"),
         ],
     )
     def test_one_clear_sentence(self, write, text, sentence):

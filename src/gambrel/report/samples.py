@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gambrel.analysis.samples import Standing
 from gambrel.analysis.samples.join import Joined
@@ -21,9 +21,9 @@ _FORMATS: Final = {
     "json": ("samples_data", "render_json"),
     "csv": ("samples_data", "render_csv"),
     "html": ("samples_html", "render"),
-    "svg": ("samples_chart", "render_svg"),
-    "png": ("samples_chart", "render_png"),
-    "pdf": ("samples_chart", "render_pdf"),
+    "svg": ("samples_static", "render_svg"),
+    "png": ("samples_static", "render_png"),
+    "pdf": ("samples_static", "render_pdf"),
 }
 _SUFFIXES: Final = {".txt": "table", ".htm": "html"} | {
     f".{name}": name for name in ("json", "csv", "html", "svg", "png", "pdf")
@@ -32,6 +32,8 @@ _SUFFIXES: Final = {".txt": "table", ".htm": "html"} | {
 
 #: Formats that show more than the kernels themselves.
 _WIDE: Final = frozenset({"table", "json", "html"})
+#: Formats that draw where kernels stood in the other run.
+_MOVED: Final = frozenset({"svg", "png", "pdf"})
 
 
 def render(
@@ -49,7 +51,7 @@ def render(
         name: ``table``, ``roofline``, ``json``, ``csv``, ``html``, ``svg``, ``png`` or ``pdf``.
         options: Width, colour, ...; None takes the defaults.
         joined: The kernels under the prediction of a model; for table, JSON and HTML.
-        movement: The kernels beside another run; for the same.
+        movement: The kernels beside another run; for the same and SVG, PNG, PDF.
 
     Raises:
         UnknownNameError: No such format.
@@ -57,7 +59,9 @@ def render(
     if name not in _FORMATS:
         raise UnknownNameError("format", name, _FORMATS)
     module, function = _FORMATS[name]
-    more = {"joined": joined, "movement": movement} if name in _WIDE else {}
+    more: dict[str, Any] = {"joined": joined, "movement": movement} if name in _WIDE else {}
+    if name in _MOVED:
+        more = {"movement": movement}
     draw = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     found: Rendered = draw(standing, options or Options(), **more)
     return found

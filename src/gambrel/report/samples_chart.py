@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.device.model import Device
@@ -17,9 +17,6 @@ from gambrel.dtypes import BITS
 from gambrel.report.chart import Chart, MemoryRoof, Point, Ridge, Roof
 from gambrel.report.options import Options
 from gambrel.units import format_number, format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Shape of a dot by its memory level.
 LEVEL_SHAPES: Final = {
@@ -30,7 +27,7 @@ LEVEL_SHAPES: Final = {
 }
 _SMALLEST, _LARGEST = 1e-30, 1e40
 #: Kernels drawn: those with most time.
-_MOST: Final = 200
+MOST: Final = 200
 
 
 def describe(standing: Standing, heading: str | None = None) -> Chart:
@@ -40,7 +37,7 @@ def describe(standing: Standing, heading: str | None = None) -> Chart:
         standing: What to draw.
         heading: Title; None takes "file on device".
     """
-    kernels = standing.kernels[:_MOST]
+    kernels = standing.kernels[:MOST]
     points = tuple(p for i, k in enumerate(kernels) for p in _points(i, k, kernels))
     total = _whole(standing)
     roofs = _roofs(standing)
@@ -75,21 +72,6 @@ def title(standing: Standing) -> str:
     return f"{name}{more} on {device or 'an unknown device'}"
 
 
-def render_svg(standing: Standing, options: Options | None = None) -> str:
-    """Returns the chart as SVG text, the same bytes on every run."""
-    return _save(standing, options, "svg", {"Date": None, "Creator": "gambrel"}).decode()
-
-
-def render_png(standing: Standing, options: Options | None = None) -> bytes:
-    """Returns the chart as PNG at 200 dots per inch."""
-    return _save(standing, options, "png", {"Software": "gambrel"})
-
-
-def render_pdf(standing: Standing, options: Options | None = None) -> bytes:
-    """Returns the chart as PDF."""
-    return _save(standing, options, "pdf", {"CreationDate": None, "Creator": "gambrel"})
-
-
 def render_terminal(standing: Standing, options: Options | None = None) -> str:
     """Draws the chart for a terminal."""
     from gambrel.report.plot_terminal import draw
@@ -98,50 +80,9 @@ def render_terminal(standing: Standing, options: Options | None = None) -> str:
     return draw(describe(standing, options.title), options)
 
 
-def _save(
-    standing: Standing, options: Options | None, suffix: str, metadata: dict[str, Any]
-) -> bytes:
-    import io
-    import warnings
-
-    import matplotlib as mpl
-
-    from gambrel.report.plot_static import STYLE
-
-    chart = describe(standing, (options or Options()).title)
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        _figure(chart).savefig(out, format=suffix, metadata=metadata, dpi=200)
-    return out.getvalue()
-
-
-def _figure(chart: Chart) -> Figure:
-    """The chart with the levels of one kernel joined by a line."""
-    from gambrel.report.plot_static import figure
-
-    drawn = figure(chart)
-    axes = drawn.axes[0]
-    rows: dict[int, list[tuple[float, float]]] = {}
-    for p in chart.points:
-        if p.arithmetic_intensity and p.flop_per_s:
-            rows.setdefault(p.index, []).append((p.arithmetic_intensity, p.flop_per_s))
-    for places in rows.values():
-        if len(places) > 1:
-            axes.plot(
-                [x for x, _ in places],
-                [y for _, y in places],
-                color="#888888",
-                linewidth=0.6,
-                zorder=2.5,
-            )
-    return drawn
-
-
 def span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
     """Limits of a logarithmic axis with room beside the outermost values, two decades at least."""
-    values = [v for v in values if _drawable(v)]
+    values = [v for v in values if drawable(v)]
     if not values:
         return empty
     low, high = min(values) / 2, max(values) * 2
@@ -149,7 +90,7 @@ def span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, fl
     return low / widen, high * widen
 
 
-def _drawable(value: float | None) -> TypeGuard[float]:
+def drawable(value: float | None) -> TypeGuard[float]:
     """Whether a value has a place on a logarithmic axis; beyond these, files are damaged."""
     return value is not None and _SMALLEST < value < _LARGEST
 
@@ -167,7 +108,7 @@ def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point
         intensity = x.arithmetic_intensity
         if intensity is None or kernel.flop_per_s is None:
             continue
-        placed = _drawable(intensity)
+        placed = drawable(intensity)
         found.append(
             Point(
                 index=index,
@@ -177,7 +118,7 @@ def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point
                 bound=kernel.bound.value if kernel.bound else "unknown",
                 shape=LEVEL_SHAPES.get(x.level, "x"),
                 arithmetic_intensity=intensity if placed else None,
-                flop_per_s=kernel.flop_per_s if _drawable(kernel.flop_per_s) else None,
+                flop_per_s=kernel.flop_per_s if drawable(kernel.flop_per_s) else None,
                 size=size,
                 margin="" if placed else ("left" if intensity == 0 else "right"),
                 along=(index + 1) / (len(kernels) + 1),
@@ -197,7 +138,7 @@ def _whole(standing: Standing) -> Point:
         and k.sample.time_s
     ]
     flops, size, time = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0, 0)
-    placed = bool(flops and size) and _drawable(flops / size) and _drawable(flops / time)
+    placed = bool(flops and size) and drawable(flops / size) and drawable(flops / time)
     return Point(
         index=-1,
         name="all kernels",
@@ -236,7 +177,7 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
             used=peak in used | sparse_used,
             source="; ".join(dict.fromkeys(s for _, s in heights[peak])),
         )
-        for peak in sorted(filter(_drawable, heights), reverse=True)
+        for peak in sorted(filter(drawable, heights), reverse=True)
     )
 
 
@@ -263,7 +204,7 @@ def _used(standing: Standing, device: Device, sparse: bool) -> set[float]:
 def _memory(device: Device | None, levels: set[str]) -> tuple[MemoryRoof, ...]:
     if device is None:
         return ()
-    known = [m for m in device.memory if _drawable(m.byte_per_s)]
+    known = [m for m in device.memory if drawable(m.byte_per_s)]
     return tuple(
         MemoryRoof(
             label=f"{m.name} {format_si(m.byte_per_s, 'B/s')}",

@@ -24,7 +24,8 @@ from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instru
 from gambrel.analysis.samples.join import Joined
 from gambrel.analysis.samples.movement import Movement
 from gambrel.report.options import Options
-from gambrel.report.samples_chart import describe, render_svg, title
+from gambrel.report.samples_chart import describe, title
+from gambrel.report.samples_static import render_svg
 from gambrel.report.samples_text import joined_rows, move_rows, short_name, suggestion_texts
 from gambrel.report.text import clean
 from gambrel.units import format_number, format_percent, format_si
@@ -71,6 +72,7 @@ def render(
     options = options or Options()
     heading = html.escape(clean(options.title or title(standing)))
     script = (resources.files("gambrel.report.templates") / "samples.js").read_text("utf-8")
+    picture = _picture(standing, movement)
     rows = standing.kernels[:_MOST]
     warnings = [f"{k.sample.name}: {w}" for k in rows for w in k.warnings]
     findings = [f"{k.sample.name}: {w}" for k in rows for w in k.findings]
@@ -90,7 +92,7 @@ def render(
 <div id="controls"></div>
 <svg id="chart" viewBox="0 0 1000 560" role="img" aria-label="Roofline of the kernels"></svg>
 <div id="tip" hidden></div>
-<noscript><img alt="Roofline of the kernels" src="data:image/svg+xml;base64,{_picture(standing)}">
+<noscript><img alt="Roofline of the kernels" src="data:image/svg+xml;base64,{picture}">
 </noscript>
 {_list("What to change", suggestion_texts(recommend(standing)))}
 {_table("Against the other run", move_rows(movement)) if movement else ""}
@@ -178,8 +180,8 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _picture(standing: Standing) -> str:
-    return base64.b64encode(render_svg(standing).encode()).decode()
+def _picture(standing: Standing, movement: Movement | None) -> str:
+    return base64.b64encode(render_svg(standing, movement=movement).encode()).decode()
 
 
 def _digest(text: str) -> str:

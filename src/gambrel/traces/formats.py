@@ -57,6 +57,10 @@ FORMATS: Final = (
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
+#: Characters of a line in an error, and bytes that tell text from anything else.
+_SHOWN: Final = 60
+_SHOWN_BYTES: Final = 512
+
 #: Files that people try and whose format is private: suffix → what it is and the command to type.
 _PRIVATE: Final = {
     ".ncu-rep": (
@@ -113,7 +117,17 @@ def _format_of(path: Path) -> Format:
         if found.sniff(head, text):
             return found
     known = ", ".join(f.name for f in FORMATS)
-    raise FileFormatError(f"{path}: no known format. Known are: {known}.")
+    raise FileFormatError(f"{path}: no known format; {_seen(head, text)}. Known are: {known}.")
+
+
+def _seen(head: bytes, text: str) -> str:
+    """What a file of no known format begins with: bytes, or its first line with something in it."""
+    lines = [(i, line.strip()) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines or any(byte < 32 and byte not in b"\t\r\n\f\x1b" for byte in head[:_SHOWN_BYTES]):
+        return f"it begins with the bytes {head[:8].hex(' ')} at offset 0"
+    number, line = lines[0]
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    return f"line {number} is {shown!r}"
 
 
 def _join(parts: Sequence[Samples]) -> Samples:
