@@ -155,6 +155,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         trust=q.trust,
         sizes=sizes[0],
         precision=q.precision,
+        served=q.framework != "any",
     )
     found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:

@@ -225,3 +225,20 @@ def test_every_command_takes_a_precision_part_by_part(path: Path) -> None:
         str(path), ["h100", "l4"], phase="decode", precision="w4a16", latency="1s"
     )
     assert len(chosen.meets) == 2
+
+
+def test_a_language_model_by_name_needs_no_file():
+    analysis = gambrel.analyze("Qwen/Qwen3-32B", "h200", phase="decode", precision="fp8")
+    assert analysis.model.name == "qwen3-32b"
+    # 32,762,123,264 parameters as published; one byte each but embedding and head (2 x 151,936 x
+    # 5,120 of two bytes) and norms.
+    assert 33e9 < analysis.total.read_bytes < 33.5e9
+
+
+def test_a_named_framework_stores_q_k_v_and_gate_up_as_one_matrix():
+    own = gambrel.analyze("qwen3-32b", "h200", phase="decode")
+    served = gambrel.analyze("qwen3-32b", "h200", phase="decode", framework="vllm")
+    assert served.flops == own.flops  # the same arithmetic
+    products = [sum(op.kind == "matmul" for op in a.ops) for a in (own, served)]
+    assert products == [7 + 1, 4 + 1]  # of 64 equal layers: q k v o gate up down; and the head
+    assert any("one product each" in a for a in served.assumptions)

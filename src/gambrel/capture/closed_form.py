@@ -16,6 +16,7 @@ from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
+from gambrel.llm.sharded import as_served
 from gambrel.llm.spec import Attention, ModelSpec, mixers_of
 from gambrel.llm.step import Step, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
@@ -51,6 +52,9 @@ def is_closed_form(config: Any, phase: str | None = None) -> bool:
     return False
 
 
+_SERVED: Final = "q, k, v and gate, up are one product each, as the named framework stores them."
+
+
 def workload_of_config(
     config: Mapping[str, Any],
     *,
@@ -59,6 +63,7 @@ def workload_of_config(
     precision: str | None = None,
     keep_open: bool = False,
     name: str = "",
+    served: bool = False,
 ) -> Workload:
     """The workload of one phase of the model that a configuration describes.
 
@@ -70,6 +75,7 @@ def workload_of_config(
             wider format is left to the analysis.
         keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
         name: What to call it; the model type when empty.
+        served: Run q, k, v and gate, up as one product each, as serving frameworks store them.
 
     Raises:
         CaptureError: Fields are missing, contradictory or absurd.
@@ -77,6 +83,8 @@ def workload_of_config(
         WorkloadError: A size out of range.
     """
     spec = read_config(config, name)
+    if served:
+        spec = as_served(spec)
     phase = _phase(spec, phase)
     symbols = symbols_of(spec, phase)
     given = dict(sizes or {})
@@ -99,6 +107,7 @@ def workload_of_config(
     formats = chosen or Precisions.parse(scheme or spec.dtype, spec.dtype)
     return replace(
         found,
+        assumptions=(*found.assumptions, *([_SERVED] if served else [])),
         chosen_dtype=spec.dtype_given or not plain,
         precisions="" if plain else scheme,
         recipe=Recipe(spec=spec, precisions=formats, phase=phase).text(),

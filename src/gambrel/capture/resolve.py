@@ -33,6 +33,8 @@ class Request:
         precision: Number formats, part by part; applied to a language model's configuration.
         keep_open: Leave sizes open even where windows of attention make memory depend on them in
             another way than a polynomial.
+        served: A configuration runs as serving frameworks store it: q, k, v and gate, up as one
+            product each.
     """
 
     inputs: Any = None
@@ -44,6 +46,7 @@ class Request:
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     precision: str | None = None
     keep_open: bool = False
+    served: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,15 @@ def _from_zoo(name: str, request: Request) -> Resolved:
     pipeline = pipelines.find(name)
     if pipeline is not None:
         return Resolved(workload=pipelines.load(pipeline, request.sizes, request.phase))
-    summary, note = zoo.find(name, phase=request.phase)
+    try:
+        summary, note = zoo.find(name, phase=request.phase)
+    except UnknownNameError:
+        from gambrel.llm.known import config_of
+
+        named = config_of(name)
+        if named is None:
+            raise
+        return _of_config(named[1], request, named[0])
     return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
 
 
@@ -175,14 +186,18 @@ def _read_pt2(path: Path, _: Request) -> Resolved:
 def _read_config(path: Path, request: Request) -> Resolved:
     import json
 
-    from gambrel.capture.closed_form import is_closed_form, workload_of_config
-
     if request.train:
         raise CaptureError(
             f"{path.name} describes an inference step; for a training step of a language model run "
             "'gambrel train-plan', or give a file.py:function."
         )
-    config = json.loads(path.read_text(encoding="utf-8"))
+    return _of_config(json.loads(path.read_text(encoding="utf-8")), request)
+
+
+def _of_config(config: Any, request: Request, name: str = "") -> Resolved:
+    """The model of a configuration: in closed form where its type is known, else captured."""
+    from gambrel.capture.closed_form import is_closed_form, workload_of_config
+
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
     if is_closed_form(config, request.phase):
         found = workload_of_config(
@@ -191,11 +206,13 @@ def _read_config(path: Path, request: Request) -> Resolved:
             sizes=sizes,
             precision=request.precision,
             keep_open=request.keep_open,
+            name=name,
+            served=request.served,
         )
         return Resolved(workload=found)
     from gambrel.capture.torch.huggingface import workload_from_config
 
-    return Resolved(workload=workload_from_config(config, phase=request.phase, name="", **sizes))
+    return Resolved(workload=workload_from_config(config, phase=request.phase, name=name, **sizes))
 
 
 def _read_folder(path: Path, request: Request) -> Resolved:

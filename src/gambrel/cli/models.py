@@ -36,3 +36,18 @@ def list_(
     from gambrel.report.models import render_list
 
     write_text(render_list(rows, terminal_options(sys.stdout)))
+    if family is None:
+        _print_language_models(text)
+
+
+def _print_language_models(text: str | None) -> None:
+    """The models whose workload is built from their published configuration."""
+    from gambrel.llm.known import names
+
+    found = [name for name in names() if text is None or text.lower() in name]
+    if found:
+        write_text(
+            "\nFrom their published configuration, in any phase (--phase prefill or decode): "
+            + ", ".join(found)
+            + "."
+        )

@@ -45,11 +45,19 @@ def names() -> tuple[str, ...]:
     return tuple(_entries())
 
 
-def _named(name: str) -> ModelSpec:
+def config_of(name: str) -> tuple[str, Mapping[str, Any]] | None:
+    """Canonical name and configuration of a built-in model; None where there is no such model."""
     wanted = _plain(name.rpartition("/")[2])
     for canonical, entry in _entries().items():
         if wanted in {_plain(canonical), *map(_plain, entry["aliases"])}:
-            return read_config(entry["config"], canonical)
+            return canonical, entry["config"]
+    return None
+
+
+def _named(name: str) -> ModelSpec:
+    found = config_of(name)
+    if found is not None:
+        return read_config(found[1], found[0])
     from difflib import get_close_matches
 
     near = get_close_matches(name.lower(), names(), n=3, cutoff=0.3) or list(names())
