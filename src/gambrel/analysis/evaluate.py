@@ -37,6 +37,7 @@ class Evaluator:
         self._conventions = conventions
         self._alike = alike
         self._dims: dict[str, Any] = {}
+        self._shapes: dict[tuple[tuple[Dim, ...], Dim | None], tuple[tuple[Any, ...], Any]] = {}
         self._views: list[TensorView | None] = [None] * len(workload.tensors)
 
     def dim(self, dim: Dim) -> Any:
@@ -55,11 +56,18 @@ class Evaluator:
         return view
 
     def _view(self, t: Tensor) -> TensorView:
-        shape = tuple(self.dim(d) for d in t.shape)
+        key = t.shape, t.elements
+        if key not in self._shapes:
+            shape = tuple(map(self.dim, t.shape))
+            self._shapes[key] = (
+                shape,
+                product(shape) if t.elements is None else self.dim(t.elements),
+            )
+        shape, elements = self._shapes[key]
         return TensorView(
             shape=shape,
             dtype=self._casts.get(t.dtype, t.dtype),
-            elements=product(shape) if t.elements is None else self.dim(t.elements),
+            elements=elements,
             storage=t.storage,
             offset=t.offset,  # only compared, never computed with
             role=t.role,

@@ -7,7 +7,14 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.advise.changes import CATALOGUE, Case, Effort, describe_changes, effort_of
+from gambrel.analysis.advise.changes import (
+    CATALOGUE,
+    Case,
+    Effort,
+    describe_changes,
+    effort_of,
+    parse_change,
+)
 from gambrel.analysis.advise.check import Check, Fix, judge_point
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.limits import Limit
@@ -109,13 +116,16 @@ def _stacked(
     explorer: Explorer, best: Fix | None, singles: list[Fix], limits: Sequence[Limit]
 ) -> Fix | None:
     """Adds the change that comes closest, until all limits pass or nothing comes closer."""
-    best = best or min(singles, key=lambda fix: _distance(fix.constraints), default=None)
+    nearest = sorted(singles, key=lambda fix: _distance(fix.constraints))
+    best = best or next(iter(nearest), None)
     if best is None:
         return None
+    # Of each kind the value that comes closest alone: one format of int8 and fp8 is enough.
+    of_kind = {parse_change(fix.changes[0])[0]: fix for fix in reversed(nearest)}
     for _ in range(_DEEPEST - 1):
         longer = [
             fix
-            for other in singles
+            for other in of_kind.values()
             if not kinds_of(other.changes) & kinds_of(best.changes)
             and (fix := _fix(explorer, (*best.changes, *other.changes), limits))
         ]

@@ -46,7 +46,10 @@ def narrow_cache(workload: Workload, dtype: str) -> Workload:
         return t.role is Role.KV_CACHE and width_bytes(t.dtype) > width_bytes(dtype)
 
     if not any(map(narrows, workload.tensors)):
-        raise InputError(f"{workload.name} has no key/value cache wider than {dtype}.")
+        raise InputError(
+            f"{workload.name} has no key/value cache wider than {dtype}; language models read one "
+            "when they decode (--phase decode)."
+        )
     return msgspec.structs.replace(workload, tensors=_stored(workload, dtype, narrows))
 
 
