@@ -260,7 +260,7 @@ def _table(case: _Case, estimator: Estimator) -> _Table:
             table.known_bytes += cost.read_bytes + cost.write_bytes
             table.ideal.see(view, cost)
             measures = (
-                fused.measured(index, view, estimator.estimate)
+                fused.measured(index, view, estimator.estimate, op.repeat)
                 if fused
                 else _alone(view, cost, op.repeat, off_chip, roofs, estimator)
             )

@@ -7,6 +7,7 @@ the parts add up to the kernel's bound, and an op in the shadow of another costs
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,8 +24,9 @@ from gambrel.analysis.measures import Estimate, Measures, ResourceTime
 from gambrel.ops import Cost, OpView
 from gambrel.workload import Workload
 
-#: From an op's view, cost and bound time to what a kernel of its own is expected to take.
-Estimator: TypeAlias = Callable[[OpView, Cost, float | None], Estimate | None]
+#: From an op's view, the cost of one execution, the bound time of all and their number to what
+#: kernels of its own are expected to take.
+Estimator: TypeAlias = Callable[[OpView, Cost, float | None, int], Estimate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +45,19 @@ class Fused:
     measures: dict[int, Measures]
     launches: dict[int, int]
 
-    def measured(self, index: int, view: OpView, estimate: Estimator) -> Measures:
+    def measured(self, index: int, view: OpView, estimate: Estimator, count: int = 1) -> Measures:
         """The measures of an op with its expected time.
 
         Args:
             index: Of the op.
-            view: Its sizes.
-            estimate: Predicts a kernel from its view, cost and bound.
+            view: Its sizes, those of one execution.
+            estimate: Predicts kernels from the cost of one.
+            count: Executions.
         """
         own = self.measures[index]
-        alone = estimate(view, self.costs[index], own.bound_time_s)
-        expected = with_launches(alone, self.launches.get(index, 0), own.bound_time_s or 0.0)
+        alone = estimate(view, _one_of(self.costs[index], count), own.bound_time_s, count)
+        starts = self.launches.get(index, 0) / count
+        expected = with_launches(alone, starts, own.bound_time_s or 0.0)
         return msgspec.structs.replace(own, expected_time_s=expected)
 
 
@@ -108,12 +112,12 @@ def describe_kernels(fused: Fused | None, stack: Stack | str) -> tuple[str, ...]
     )
 
 
-def with_launches(estimate: Estimate | None, starts: int, bound_time_s: float) -> Estimate | None:
+def with_launches(estimate: Estimate | None, starts: float, bound_time_s: float) -> Estimate | None:
     """An estimate that includes one start of a kernel, with another number of starts instead.
 
     Args:
         estimate: Of an op as a kernel of its own.
-        starts: Kernel starts that the op pays within its group.
+        starts: Kernel starts that an execution of the op pays within its group.
         bound_time_s: Nothing is faster than this, s.
     """
     if estimate is None or starts == 1:
@@ -125,6 +129,20 @@ def with_launches(estimate: Estimate | None, starts: int, bound_time_s: float) -
         low=max(bound_time_s, estimate.low + change),
         high=max(bound_time_s, estimate.high + change),
         overhead_s=estimate.overhead_s * starts,
+    )
+
+
+def _one_of(cost: Cost, count: int) -> Cost:
+    """The cost of one of so many equal executions."""
+    if count == 1:
+        return cost
+    return dataclasses.replace(
+        cost,
+        work={key: n // count for key, n in cost.work.items()},
+        read_bytes=cost.read_bytes // count,
+        write_bytes=cost.write_bytes // count,
+        link_bytes=cost.link_bytes // count,
+        network_bytes=cost.network_bytes // count,
     )
 
 

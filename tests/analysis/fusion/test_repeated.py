@@ -1,0 +1,39 @@
+"""Repeated ops under a stack: a kernel of its own takes what it takes without the stack."""
+
+from __future__ import annotations
+
+import pytest
+
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.device.lookup import find
+from gambrel.llm.known import spec_of
+from gambrel.llm.sharded import build_rank
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.step import decode
+from gambrel.llm.topology import topology_for
+
+#: What no stack merges with anything.
+_APART = {"attention", "collective", "grouped_matmul"}
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-70b", "qwen3-235b-a22b"])
+def test_kernels_that_stay_apart_take_as_long_as_in_eager_execution(name: str) -> None:
+    device = find("h100").device
+    node = topology_for(device)
+    layout = Sharding(tensor=8)
+    workload = build_rank(spec_of(name), decode(16, 4096), "fp8", layout, topology=node)
+    placed = node.place(device, 8)
+    eager, stacked = (
+        {op.name: op.measures for op in analyze(workload, placed, Settings(stack=s)).ops}
+        for s in ("eager", "epilogue")
+    )
+    kinds = {op.name or op.kind: op.kind for op in analyze(workload, placed).ops}
+    checked = 0
+    for op, own in eager.items():
+        if kinds.get(op) in _APART:
+            before, after = own.expected_time_s, stacked[op].expected_time_s
+            assert before is not None
+            assert after is not None
+            assert after.value == pytest.approx(before.value, rel=1e-6)
+            checked += 1
+    assert checked >= 4
