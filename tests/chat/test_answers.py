@@ -90,6 +90,44 @@ def number_of(text):
     return re.match(r"[-−]?([\d.,]+)", text).group(1)
 
 
+_CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("how big is the kv cache of ./Mine/config.json at 32k", "takes 4 GiB"),
+        ("Is ./Mine/config.json decode memory-bound on an RTX 4090?", "memory-bound"),
+        ("does Mine/config.json fit on an rtx 4090 at batch 1", "needs"),
+    ],
+)
+def test_files_that_a_question_names_are_read(question, said, tmp_path):
+    (tmp_path / "Mine").mkdir()
+    (tmp_path / "Mine" / "config.json").write_text(json.dumps(_CONFIG))
+    reply = Session(options=HERE_ALONE).ask(question)
+    assert said in reply.answers[0].sentence
+    assert "Mine/config.json" in reply.answers[0].command_line
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("is ./gone.gguf memory bound on rtx 4090", "no such file"),
+        ("is broken.json memory bound on rtx 4090", "broken.json"),
+        ("how fast is evil.py:build on a t4", "did not understand 'evil.py:build'"),
+    ],
+)
+def test_files_that_cannot_be_read_are_said(question, said, tmp_path):
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "evil.py").write_text("raise SystemExit('code ran')")
+    reply = Session(options=HERE_ALONE).ask(question)
+    assert said in reply.problem
+
+
 @pytest.mark.parametrize("question", CONTRACT)
 def test_json_is_that_of_the_command(question, capfd):
     data = to_data(Session().ask(question))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gambrel.chat.frame import Frame, Pairs
-from gambrel.chat.lexicon import lexicon
+from gambrel.chat.lexicon import phases_of
 
 #: Intents that judge against limits.
 _LIMITED: Final = frozenset({"check", "select", "serve"})
@@ -75,7 +75,7 @@ def _hardware(own: Frame, base: Frame, intent: str) -> tuple[str, ...]:
 
 
 def _phase(own: Frame, base: Frame, models: tuple[str, ...]) -> str:
-    phased = any(name in lexicon().phases for name in models)
+    phased = any(map(phases_of, models))
     return (own.phase or base.phase) if phased else ""
 
 

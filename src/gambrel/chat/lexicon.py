@@ -114,9 +114,25 @@ def phases_of(name: str) -> tuple[str, ...]:
 
     Files of language models have both.
     """
-    if name.endswith(LANGUAGE_FILES):
-        return ("prefill", "decode")
+    if name.lower().endswith(LANGUAGE_FILES):
+        return _phases_of_file(name)
     return lexicon().phases.get(name, ())
+
+
+def _phases_of_file(name: str) -> tuple[str, ...]:
+    """Those of a decoder, also where the file cannot be read, which the analysis then says."""
+    from gambrel.errors import GambrelError
+    from gambrel.llm.known import spec_of
+
+    both = ("prefill", "decode")
+    if name.lower().endswith(".gguf"):
+        return both
+    try:
+        spec = spec_of(name)
+    except GambrelError:
+        return both
+    crossed = any(group.layer.cross is not None for group in spec.layers)
+    return both if spec.causal and not crossed else ()
 
 
 #: Files that hold the sizes of a language model.
@@ -163,7 +179,18 @@ def _models() -> tuple[dict[str, Named], dict[str, tuple[str, ...]]]:
             found[plain(entry.name)] = Named(kind="model", name=base, phase=phase)
         for alias in (base, *entry.aliases):
             found.setdefault(plain(alias), Named(kind="model", name=base))
+    for name in _language_names():
+        if plain(name) not in found:
+            found[plain(name)] = Named(kind="model", name=name)
+            phases[name] = ("prefill", "decode")
     return found, phases
+
+
+def _language_names() -> tuple[str, ...]:
+    """Language models that are built in by their configuration alone."""
+    from gambrel.llm.known import names
+
+    return names()
 
 
 def _devices() -> tuple[dict[str, Named], dict[str, str]]:

@@ -284,6 +284,7 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (rf"(?:ttft|time to first token|tpot|itl|time per (?:output )?token|inter[- ]token latency)\s*"
      rf"(?:of|under|below|at most|within|less than|max|is|=|:|<=?|≤)*\s*{_NUMBER}\s*({_LATENCY})\b", _promise),
     (rf"(?<![\w.−-]){_NUMBER}\s*(k)?\s*{_ITEMS}", _throughput),
+    (r"\bat (\d[\d,]*)\s*(k)\b(?![ -]tokens?)", _tokens),
     (r"(?<![\w.−-])(\d[\d,]*)\s*(k)?[ -]tokens?\b(?!\s*(?:/|per|a)\s*s)", _tokens),
     (rf"\b({_FORMAT})[ -]*(?:kv\b(?:[- ]?cache)?|(?:key[/ -]value )cache)", _part("kv")),
     (rf"\b(?:kv\b(?:[- ]?cache)?|key[/ -]value cache)\s*(?:in|to|at|as|=|of)?\s*({_FORMAT})\b",

@@ -67,7 +67,7 @@ _Step = Callable[[str, list[_Word], int, Reading], tuple[int, str]]
 def read(question: str) -> Reading:
     """Reads a question; nothing is decided yet."""
     done = Reading()
-    text = question.lower().replace("’", "'").replace("\u2019", "'")
+    text = _files(question, done).replace("\u2019", "'")
     text = _mark(text, _exact, done)
     text = _mark(text, _misspelt_word, done)
     done.question = text
@@ -77,6 +77,23 @@ def read(question: str) -> Reading:
     done.notes += done.found.notes
     _leftovers(done)
     return done
+
+
+#: Files of models that hold data, or that are opened as data: no code runs for a question.
+_FILE: Final = re.compile(
+    r"(?<!\S)[\"'(]?((?:[\w.~-]*/)*[\w.+-]+\.(?:gguf|json|pt2|onnx|safetensors))(?=[\s,;:?!)\"']|\.?$|\.\s)",
+    re.IGNORECASE,
+)
+
+
+def _files(question: str, done: Reading) -> str:
+    """The question in lower case, with a marker for each file of a model."""
+    parts, at = [], 0
+    for match in _FILE.finditer(question):
+        done.models.append(Named(kind="model", name=match[1]))
+        parts += [question[at : match.start(1)].lower(), "MODEL"]
+        at = match.end(1)
+    return "".join([*parts, question[at:].lower()])
 
 
 def without_names(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel.chat.answers import Answer, answer
 from gambrel.chat.frame import Frame, Unclear
-from gambrel.chat.lexicon import lexicon
+from gambrel.chat.lexicon import phases_of
 from gambrel.chat.understand import understand
 from gambrel.errors import GambrelError
 from gambrel.report.options import Options
@@ -84,7 +84,7 @@ class Session:
 
 def frames_of(frame: Frame) -> tuple[Frame, ...]:
     """The frame; or one for the prompt and one for a token, where the question leaves it open."""
-    phases = {lexicon().phases.get(name, ()) for name in frame.models}
+    phases = {phases_of(name) for name in frame.models}
     if frame.phase or frame.intent not in _BOTH_PHASES or len(phases) != 1:
         return (frame,)
     return tuple(replace(frame, phase=phase) for phase in phases.pop()) or (frame,)

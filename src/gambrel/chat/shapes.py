@@ -45,7 +45,8 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
         limits=tuple(found.limits.items()),
         changes=tuple(found.changes),
     )
-    if found.tokens and not frame.phase and any(map(phases_of, models)):
+    open_ = found.tokens and not frame.phase and intent not in {"serve", "kv_cache"}
+    if open_ and any(map(phases_of, models)):
         return Unclear(
             reason=f"{found.tokens} tokens of what? Say 'a {found.tokens} token prompt' or "
             f"'{found.tokens} tokens of context'."

@@ -34,7 +34,7 @@ def answer(frame: Frame, options: Options) -> Answer:
         sentence=" ".join(_premise(a, frame) + _SENTENCES[frame.intent](a) for a in analyses),
         body=body,
         command=command_of(frame),
-        data=lambda: _json(analyses),
+        data=lambda: _json(analyses, recommend=frame.intent == "bound"),
         notes=_notes(analyses),
         later=partial(_more, analyses[0], options) if improvable else None,
     )
@@ -62,7 +62,7 @@ def advised(frame: Frame, options: Options) -> Answer:
         sentence=_advice_sentence(analyses[0], found),
         body=render_advice(found, options),
         command=command_of(frame),
-        data=lambda: _json(analyses),
+        data=lambda: _json(analyses, recommend=True),
         notes=_notes(analyses),
         extra={"advice": msgspec.to_builtins(found)},
     )
@@ -72,10 +72,12 @@ def _notes(analyses: Sequence[Analysis]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for a in analyses for n in (*a.assumptions, *a.warnings)))
 
 
-def _json(analyses: Sequence[Analysis]) -> str:
+def _json(analyses: Sequence[Analysis], *, recommend: bool) -> str:
     from gambrel.report import render, render_many
 
-    text = render(analyses[0], "json") if len(analyses) == 1 else render_many(analyses, "json")
+    options = Options(recommend=recommend)
+    one = len(analyses) == 1
+    text = render(analyses[0], "json", options) if one else render_many(analyses, "json", options)
     return str(text)
 
 
