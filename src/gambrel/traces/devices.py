@@ -9,6 +9,7 @@ from gambrel.device.lookup import find
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
 from gambrel.traces.collect import compute_capability
+from gambrel.units import format_si
 
 #: Boards that differ from one of the catalog in the capacity of their memory only; NVIDIA, "Tesla
 #: V100 GPU Accelerator" datasheet, 2018, lists 16 and 32 GB with one set of rates.
@@ -56,7 +57,26 @@ def roofs_for(
     except UnknownNameError:
         return _reckoned(samples, f"{samples.device_name} is not in the catalog")
     note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
-    return device, tuple(filter(None, (note, about)))
+    return device, tuple(filter(None, (note, about, _slower(samples))))
+
+
+#: A clock while profiling below this share of the highest is worth a sentence.
+_SLOWER: Final = 0.95
+
+
+def _slower(samples: Samples) -> str:
+    """How far the clock while profiling was below that of the roofs."""
+    found = samples.reckoned
+    facts = [found.fact(name) for name in ("profiling_clock", "boost_clock")] if found else []
+    if len(facts) < 2 or facts[0] is None or facts[1] is None:
+        return ""
+    clock, boost = facts[0].value, facts[1].value
+    if clock >= _SLOWER * boost:
+        return ""
+    return (
+        f"the clock while profiling was {format_si(clock, 'Hz')} of {format_si(boost, 'Hz')}: "
+        f"compute roofs were {clock / boost:.0%} of those shown"
+    )
 
 
 #: What to do where nothing tells the roofs.

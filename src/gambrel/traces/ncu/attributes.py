@@ -131,7 +131,7 @@ def reckon(launches: Sequence[Metrics], cc: str, name: str) -> Device | None:
         vendor="NVIDIA",
         ceilings=ceilings,
         memory=tuple(memory),
-        facts=tuple(_facts(units, boost)),
+        facts=tuple(_facts(units, boost, profiled)),
     )
 
 
@@ -232,6 +232,10 @@ def _l1(units: float, size: int, clock: float) -> MemoryLevel:
     )
 
 
-def _facts(units: float | None, boost: float | None) -> list[Fact]:
-    found = [("num_units", units, "SM"), ("boost_clock", boost, "Hz")]
+def _facts(units: float | None, boost: float | None, profiled: float | None) -> list[Fact]:
+    found = [
+        ("num_units", units, "SM"),
+        ("boost_clock", boost, "Hz"),
+        ("profiling_clock", profiled, "Hz"),
+    ]
     return [Fact(name=n, value=v, unit=u, source=_source()) for n, v, u in found if v]

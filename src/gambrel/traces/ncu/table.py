@@ -77,13 +77,25 @@ class Launch:
         """The innermost NVTX range that the export names; empty without one."""
         for column in self.ranges:
             text = self.info.get(column, "")
-            if text:
-                fields = text.replace('"', "").split(":")
-                # "Id:Domain:Range:payload...", or the name alone.
-                name = fields[2] if len(fields) > 3 else fields[0]
-                if name.strip() not in {"", "none", "<default domain>"}:
-                    return name.strip()
+            name = _range_name(column, text) if text else ""
+            if name not in {"", "none", "<default domain>"}:
+                return name
         return ""
+
+
+def _range_name(column: str, text: str) -> str:
+    """The range in a cell whose fields the heading names: ``Id:Domain:Push/Pop_Range:...``.
+
+    The thread before the domain, which the heading runs together with it, may be there or not.
+    """
+    fields = text.replace('"', "").split(":")
+    if len(fields) <= 2:
+        return fields[0].strip()
+    names = column.split(":")
+    at = next((i for i, name in enumerate(names) if any(mark in name for mark in _RANGES)), 0)
+    if fields[0].strip().isdigit() and names[0].strip() != "Id":
+        at += 1
+    return fields[min(at, len(fields) - 1)].strip()
 
 
 @dataclass(slots=True)

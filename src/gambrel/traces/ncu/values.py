@@ -25,6 +25,12 @@ _MOST_CYCLES: Final = (
     "gpc__cycles_elapsed.max",
     "gpc__cycles_elapsed.avg",
 )
+_TIMES: Final = (
+    "gpu__time_duration.sum",
+    "gpu__time_duration.avg",
+    "gpu__time_duration.max",
+    "gpu__time_active.sum",
+)
 #: A clock printed with fewer digits is worse than the cycles of the slowest multiprocessor.
 _EXACT_CLOCK: Final = 1e-4
 #: Counter and cycles come from different replay passes: accepted error of a rate times cycles.
@@ -70,12 +76,9 @@ class Metrics:
     @property
     def time_s(self) -> float | None:
         """Duration; from cycles and clock where it is not recorded."""
-        for name in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max"):
+        for name in _TIMES:
             if name in self.values:
                 return self.values[name]
-        active = self.values.get("gpu__time_active.sum")
-        if active is not None:
-            return active
         cycles, clock = self.cycles, self.clock_hz
         return cycles / clock if cycles and clock else None
 
@@ -123,7 +126,7 @@ class Metrics:
             rate = self.get(base + suffix)
             by = self._span(suffix)
             if rate is not None and by is not None:
-                error = RATE_ERROR + self._rounding(base + suffix, rate)
+                error = RATE_ERROR + self._rounding(base + suffix, rate) + self._span_error(suffix)
                 way = "cycles" if suffix.endswith("elapsed") else "time"
                 return Found(value=rate * by, how=f"rate x {way}", error=error)
         return None
@@ -136,6 +139,12 @@ class Metrics:
         if suffix == ".sum.per_second":
             return self.time_s
         return self.cycles
+
+    def _span_error(self, suffix: str) -> float:
+        """Rounding of the time or the cycles that a rate is multiplied with."""
+        names = _TIMES if suffix == ".sum.per_second" else (*_MEAN_CYCLES, *_MOST_CYCLES)
+        name = next((n for n in names if n in self.values), "")
+        return self._rounding(name, self.values[name]) if name else 0.0
 
     def _rounding(self, name: str, value: float) -> float:
         step = self.steps.get(name, self.steps.get(f"smsp__{name[4:]}", 0.0))
@@ -204,7 +213,9 @@ def _of_launch(
 
 @lru_cache(maxsize=4096)
 def _rates(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if ".per_" in name)
+    return tuple(
+        name for name in names if ".per_" in name or "_elapsed." in name or "gpu__time" in name
+    )
 
 
 @lru_cache(maxsize=4096)

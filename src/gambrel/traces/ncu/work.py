@@ -71,11 +71,14 @@ _SUFFIX: Final = re.compile(
     r"(?:_dst_(?P<dst>[a-z0-9]+))?(?P<sparse>_sparsity_(?:on|off))?"
 )
 
+#: fp16 accumulation on Volta: the one factor that no known operation count confirms.
+_INFERRED: Final = r"h884"
+
 #: SASS shape in a kernel's name → FLOP of one warp instruction, 2*M*N*K, by generation. Only
 #: shapes whose factor does not depend on anything else; warpgroup instructions have none.
 _SHAPES: Final[tuple[tuple[str, re.Pattern[str], int, str], ...]] = (
     ("7.0", re.compile(r"s884"), 512, "fp16"),
-    ("7.0", re.compile(r"h884"), 1024, "fp16"),
+    ("7.0", re.compile(_INFERRED), 1024, "fp16"),
     ("7.5", re.compile(r"[sh]1688"), 2048, "fp16"),
     ("7.5", re.compile(r"i8816"), 2048, "int8"),
     ("8", re.compile(r"16816"), 4096, "fp16"),
@@ -310,6 +313,8 @@ def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     if dtype == "fp16" and _BF16_NAME.search(kernel):
         dtype = "bf16"
     guess = "" if pattern.pattern else ", if it accumulates in fp32 (twice that in fp16)"
+    if pattern.pattern == _INFERRED:
+        guess = ", inferred: half as many steps as with fp32 accumulation"
     work = MeasuredWork(
         work_class="matrix",
         dtype=dtype,
