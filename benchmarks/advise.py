@@ -21,6 +21,9 @@ COMMANDS = {
     "gambrel check resnet18 --hardware h100 --latency 10ms": [
         "check", "resnet18", "--hardware", "h100", "--latency", "10ms",
     ],
+    "gambrel check llama-3-70b --hardware h100 --latency 10ms": [
+        "check", "llama-3-70b", "--hardware", "h100", "--latency", "10ms",
+    ],
     "gambrel what-if resnet50 --hardware a100 --change precision=int8": [
         "what-if", "resnet50", "--hardware", "a100", "--change", "precision=int8",
     ],
@@ -36,7 +39,7 @@ def main() -> None:
 
     def once(name: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds, peak = run([sys.executable, "-m", "gambrel", *COMMANDS[name]])
+        seconds, peak = run([sys.executable, "-m", "gambrel", *COMMANDS[name]], accepted=(0, 1))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         busy[name].append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
         memory[name] = max(peak, memory.get(name, 0))
@@ -61,7 +64,8 @@ def main() -> None:
             f"{devices * 12:,} points.",
             f"Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: above the number of "
             "cores the wall-clock times are those of a shared machine; CPU times are less so.",
-            "Targets: select and compare over the whole catalog in under 2 s.",
+            "Targets: select and compare over the whole catalog, and a failed check of a model of "
+            "70 B parameters with the search for what would make it pass, in under 2 s.",
         ],
     )
 

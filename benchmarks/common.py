@@ -78,8 +78,12 @@ def spread(values: Sequence[float], unit: float = 1e3, digits: int = 1) -> str:
     return " / ".join(f"{v * unit:.{digits}f}" for v in picked)
 
 
-def run(command: Sequence[str]) -> tuple[float, int]:
+def run(command: Sequence[str], accepted: Sequence[int] = (0,)) -> tuple[float, int]:
     """Runs a command to its end.
+
+    Args:
+        command: Words.
+        accepted: Exit codes that are no failure; 1 is the verdict FAIL of ``gambrel check``.
 
     Returns:
         Wall-clock seconds, and its peak resident memory in bytes.
@@ -88,7 +92,7 @@ def run(command: Sequence[str]) -> tuple[float, int]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
-    if status:
+    if os.waitstatus_to_exitcode(status) not in accepted:
         message = process.stderr.read().decode() if process.stderr else ""
         raise SystemExit(f"{' '.join(command)} failed: {message}")
     if process.stderr:

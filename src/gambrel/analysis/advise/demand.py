@@ -19,7 +19,7 @@ from gambrel.analysis.estimate.estimator import total
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.fusion import Stack, fused_costs, group, launches, parse_stack
-from gambrel.analysis.fusion.measures import with_launches
+from gambrel.analysis.fusion.measures import one_of, with_launches
 from gambrel.analysis.fusion.program import Priced
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures
 from gambrel.analysis.traffic import IdealTraffic
@@ -40,12 +40,14 @@ class Item:
         cost: Of one execution; within a fused kernel of all repeats of the op.
         count: Executions, of which the cost is for one.
         starts: Kernel starts that it pays within its kernel; None where it is a kernel of its own.
+        repeat: Repeats that a cost within a fused kernel is of.
     """
 
     view: OpView
     cost: Cost
     count: int = 1
     starts: int | None = None
+    repeat: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +202,16 @@ def _fused(
     alike: dict[tuple[Any, ...], tuple[Item, ...]] = {}
     for kernel in kernels:
         counted = [i for i in kernel.ops if i in costs and not is_free(priced[i][0].kind)]
-        found = [Item(view=priced[i][1], cost=costs[i], starts=starts.get(i, 0)) for i in counted]
-        key = tuple((_key(item.view, item.cost), item.starts) for item in found)
+        found = [
+            Item(
+                view=priced[i][1],
+                cost=costs[i],
+                starts=starts.get(i, 0),
+                repeat=priced[i][0].repeat,
+            )
+            for i in counted
+        ]
+        key = tuple((_key(item.view, item.cost), item.starts, item.repeat) for item in found)
         times = alike[key][0].count if found and key in alike else 0
         alike[key] = tuple(replace(item, count=times + 1) for item in found)
     items: list[Item] = []
@@ -248,8 +258,9 @@ def _expected(item: Item, bound: float | None, estimator: Estimator) -> Estimate
     if item.starts is None:
         return estimator.estimate(item.view, item.cost, bound, item.count)
     each = None if bound is None else bound / item.count
-    alone = estimator.estimate(item.view, item.cost, each)
-    return _times(with_launches(alone, item.starts, each or 0.0), item.count)
+    alone = estimator.estimate(item.view, one_of(item.cost, item.repeat), each, item.repeat)
+    starts = item.starts / item.repeat
+    return _times(with_launches(alone, starts, each or 0.0), item.count)
 
 
 def _times(one: Estimate | None, count: int) -> Estimate | None:

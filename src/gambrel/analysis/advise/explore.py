@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gambrel.analysis.advise.changes import CATALOGUE, Case, apply_changes, parse_change
+from gambrel.analysis.advise.demand import Demand
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.alike import classes_of
 from gambrel.errors import GambrelError
@@ -26,6 +28,7 @@ class Explorer:
         self._cases: dict[Changes, Case | None] = {(): case}
         self._points: dict[Changes, Point | None] = {}
         self._fleets: dict[tuple[int, str], Fleet] = {}
+        self._demands: dict[tuple[int, str], dict[str, Demand]] = defaultdict(dict)
         self._alike: dict[int, tuple[int, ...]] = {}
 
     @property
@@ -54,11 +57,16 @@ class Explorer:
 
     def _point(self, case: Case) -> Point:
         """The case held against its device; what it asks for is evaluated once for all devices."""
-        common = replace(case.settings, precision=None, calibration=None)
-        key = (id(case.workload), repr(common))  # cases are kept, so that no id comes again
-        if key not in self._fleets:
-            shared = replace(case.settings, precision=None)
-            self._fleets[key] = Fleet(case.workload, shared, alike=self._classes(case.workload))
+        shared = replace(case.settings, precision=None)
+        key = (id(case.workload), repr(replace(shared, calibration=None)))
+        if key not in self._fleets:  # cases are kept, so that no id comes again
+            roofless = repr(replace(shared, calibration=None, sparsity=False, engine=None))
+            self._fleets[key] = Fleet(
+                case.workload,
+                shared,
+                alike=self._classes(case.workload),
+                demands=self._demands[id(case.workload), roofless],
+            )
         return self._fleets[key].on(case.device, case.settings.precision)
 
     def _classes(self, workload: Workload) -> tuple[int, ...]:

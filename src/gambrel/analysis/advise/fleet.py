@@ -71,6 +71,8 @@ class Fleet:
         bulk: Whether many devices will follow; worth its preparation from about a hundred on.
         built: Precision → the same model built with it part by part (language models).
         alike: Of the ops of ``workload``; see `Evaluator`.
+        demands: Precision → what the workload asks for, shared by fleets whose settings differ
+            only in the roofs (sparsity, engine).
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Fleet:
         bulk: bool = False,
         built: Mapping[str, Workload] | None = None,
         alike: Sequence[int] | None = None,
+        demands: dict[str, Demand] | None = None,
     ) -> None:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._bulk = bulk
@@ -88,7 +91,7 @@ class Fleet:
         self._workload = workload
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
-        self._demands: dict[str, Demand] = {}
+        self._demands: dict[str, Demand] = {} if demands is None else demands
         self._machines: dict[int, tuple[Device, Roofs, Estimator]] = {}
 
     @property

@@ -56,7 +56,7 @@ def pruned(workload: Workload, share: float) -> Workload:
         InputError: A share that is none, or no group of channels that can go.
     """
     if not 0 < share < 1:
-        raise InputError(f"prune={share:g}: give a share between 0 and 1, e.g. prune=30%.")
+        raise InputError(f"prune={share:.0%}: give a share between 0 and 1, e.g. prune=30%.")
     kept = {
         id(group): (group, new)
         for group in _groups(workload)
