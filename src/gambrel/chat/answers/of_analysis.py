@@ -278,6 +278,15 @@ def _ops(a: Analysis) -> str:
     return f"{title(a)}: most of the bound time takes {told}."
 
 
+#: What the first recommendation is the best of.
+_GROUPS: Final = {
+    "software": "the largest gain with the same model and batch",
+    "batch": "the largest gain, with a larger batch that takes longer itself",
+    "retrain": "the largest gain, only after retraining",
+    "replace": "the largest gain, with another model or device",
+}
+
+
 def _advice_sentence(a: Analysis, found: Advice) -> str:
     if found.stop:
         return found.stop
@@ -287,7 +296,7 @@ def _advice_sentence(a: Analysis, found: Advice) -> str:
     singles = (r for r in found.recommendations if len(r.changes) == 1)
     single = next((r for r in singles if not r.change.startswith(ANOTHER)), best)
     text = (
-        f"{title(a)}: the largest gain, {best.gain:.2f}× per item "
+        f"{title(a)}: {_GROUPS[best.effort]}, {best.gain:.2f}× per item "
         f"({format_si(best.time_before_s, 's', 3)} to {format_si(best.time_after_s, 's', 3)}, "
         f"{best.time_kind}), comes from {best.change}"
     )
