@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import PROFILED
@@ -156,14 +157,20 @@ def completed(own: Device | None, derived: Device | None) -> Device | None:
 def _attributes(launches: Iterable[Metrics]) -> dict[str, float]:
     found: dict[str, float] = {}
     for metrics in launches:
-        for what, names in _NAMES.items():
-            for name in names:
-                value = metrics.values.get(_ATTRIBUTE + name)
-                if value:
-                    found.setdefault(what, value)
+        for what, name in _held(metrics.bases):
+            value = metrics.values.get(name)
+            if value:
+                found.setdefault(what, value)
         if len(found) == len(_NAMES):
             break
     return found
+
+
+@lru_cache(maxsize=4096)
+def _held(bases: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The attributes that can be there at all; most exports have none."""
+    pairs = ((what, _ATTRIBUTE + name) for what, names in _NAMES.items() for name in names)
+    return tuple(pair for pair in pairs if pair[1] in bases)
 
 
 def _hertz(value: float | None) -> float | None:
