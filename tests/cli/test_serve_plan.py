@@ -49,3 +49,23 @@ def test_no_framework_is_imported():
         [sys.executable, "-c", code, *ASKED], capture_output=True, text=True, check=True
     )
     assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_steps_are_written_op_by_op(tmp_path):
+    decode, prefill = tmp_path / "decode.html", tmp_path / "prefill.json"
+    found = run(*ASKED, "--tensor", "2", "--decode", str(decode), "--prefill", str(prefill))
+    assert found.returncode == 0
+    assert found.stderr.splitlines() == [f"wrote {decode}", f"wrote {prefill}"]
+    assert "all_reduce" in decode.read_text(encoding="utf-8")
+    ops = json.loads(prefill.read_text(encoding="utf-8"))["ops"]
+    # 1,024 tokens of 4,096 values of 2 bytes: 8 MiB, of which two devices send half, twice, behind
+    # the look-up and 2 x 32 parts of layers.
+    sent = sum(op["link_bytes"] for op in ops if op["name"].endswith("all_reduce"))
+    assert sent == 65 * 1024 * 4096 * 2
+
+
+def test_without_an_answer_there_is_no_step(tmp_path):
+    found = run(*ASKED, "--tpot", "1us", "--decode", str(tmp_path / "decode.html"))
+    assert found.returncode == 2
+    assert "--decode: nothing keeps the promise" in found.stderr
+    assert len(found.stderr.splitlines()) == 1

@@ -13,6 +13,7 @@ from gambrel.cli.output import json_text, write_text
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
+    from gambrel.llm.serving.records import Plan
     from gambrel.llm.sharding import Sharding
 
 EXAMPLES = """Examples:
@@ -24,7 +25,7 @@ gambrel serve-plan llama-3.1-70b --hardware h100,h200,b200 --max-devices 64 --in
 --precision fp8 --tpot 20ms
 
 gambrel serve-plan deepseek-v3 -d h200 --input 4k --output 1k --tensor 8 --expert 8
---attention-data 8 --concurrency 256
+--attention-data 8 --concurrency 256 --decode step.html
 
 gambrel serve-plan llama-3.1-70b -d h100 --input 2k --output 500 --rate 20/s --speculate 3
 --acceptance 0.7 --draft llama-3.1-8b
@@ -88,6 +89,17 @@ def serve_plan(
     top: Annotated[int, typer.Option(help="Layouts shown.", min=1)] = 5,
     json_: choices.Json = False,
     html: choices.Html = None,
+    decode: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="<file>",
+            help="Write the best layout's decode step on one device, op by op, with its roofline: "
+            ".html .svg .json .csv .md.",
+        ),
+    ] = None,
+    prefill: Annotated[
+        Path | None, typer.Option(metavar="<file>", help="The same of the step of a prompt.")
+    ] = None,
 ) -> None:
     """Plan the serving of a language model: what fits, how fast, which layout, at what cost."""
     from gambrel.serving import serve_plan as plan_serving
@@ -138,6 +150,18 @@ def serve_plan(
         from gambrel.report.serving_html import render as render_page
 
         choices.write_page(html, render_page(found))
+    for path, which in ((decode, "decode"), (prefill, "prefill")):
+        if path is not None:
+            _write_step(found, which, path)
+
+
+def _write_step(found: Plan, which: str, path: Path) -> None:
+    """The analysis of a step of the best choice, op by op, as a file."""
+    if not found.best:
+        raise InputError(f"--{which}: nothing keeps the promise, so there is no step to write.")
+    step = getattr(found.best[0], which)
+    step.save(path)
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _refuse_all() -> tuple[str, ...]:

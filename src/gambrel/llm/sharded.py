@@ -85,6 +85,8 @@ def build_rank(
         exchange=exchange,
     )
     workload = _as_kernels(workload, chosen, framework)
+    scheme = "" if chosen.name == workload.dtype else chosen.name
+    workload = _replace(workload, precisions=scheme, chosen_dtype=True)
     if sharding.devices == 1:
         return workload
     workload = with_ends(workload, sharding)

@@ -33,6 +33,8 @@ def render(plan: Plan, options: Options | None = None) -> str:
     else:
         blocks.append([line(("Nothing keeps the promise.", "warning"))])
     blocks.append(listed(f"Refused: {len(plan.refused)}", _refusals(plan)))
+    if plan.would_fit:
+        blocks.append(listed("What would fit", plan.would_fit))
     blocks.append(listed("Assumptions", plan.assumptions))
     return show(blocks, options)
 

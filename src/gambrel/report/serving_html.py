@@ -193,3 +193,7 @@ def _refused(plan: Plan) -> Iterator[str]:
         where = f"{one.device}, {one.precision}, {one.sharding}"
         yield f"<li>{_escaped(where)}: {_escaped(one.reason)}</li>"
     yield "</ul>"
+    if plan.would_fit:
+        yield "<h2>What would fit</h2><ul>"
+        yield from (f"<li>{_escaped(text)}</li>" for text in plan.would_fit)
+        yield "</ul>"

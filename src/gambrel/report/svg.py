@@ -148,13 +148,14 @@ class _Scale:
         first = math.ceil(self._a / math.log(base) - 1e-9)
         last = math.floor(self._b / math.log(base) + 1e-9)
         powers = [base**i for i in range(first, last + 1)]
-        if base == 10.0 and len(powers) < 3:
-            powers = sorted(
-                v
-                for i in range(first - 1, last + 2)
-                for v in (base**i, 2 * base**i, 5 * base**i)
-                if self._a - 1e-9 <= math.log(v) <= self._b + 1e-9
-            )
+        for steps in ((1, 2, 5), range(1, 10), [i / 10 for i in range(10, 100)]):
+            if base == 10.0 and len(powers) < 3:
+                powers = sorted(
+                    v
+                    for i in range(first - 1, last + 2)
+                    for v in (s * base**i for s in steps)
+                    if self._a - 1e-9 <= math.log(v) <= self._b + 1e-9
+                )
         step = max(1, -(-len(powers) // most))
         return powers[::step]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -339,3 +340,33 @@ def test_a_load_beyond_all_devices_is_refused_and_not_an_error():
 def test_more_devices_than_are_considered():
     with pytest.raises(InputError, match="whole number from 1 to 65,536"):
         planned(max_devices=100_000)
+
+
+def test_what_would_fit_is_said_where_nothing_does():
+    # 405 B parameters of 2 bytes: 811 GB; eight H100 hold 8 * 72 GB = 576 GB at 90 %, sixteen
+    # 1,152 GB. In fp8 405 GB fit on eight.
+    plan = planned("llama-3.1-405b", "h100", precision="bf16")
+    assert not plan.best
+    assert plan.would_fit == (
+        "16 x h100-sxm5-80gb in bf16 would hold it, split as TP8 PP2.",
+        "8 x h100-sxm5-80gb in fp8 would hold it.",
+    )
+    assert "What would fit" in render(plan)
+    assert plan.to_dict()["would_fit"] == list(plan.would_fit)
+
+
+def test_a_missed_promise_is_no_question_of_memory():
+    plan = planned(tpot="1us")
+    assert not plan.best
+    assert plan.would_fit == ()
+
+
+def test_shares_that_differ_are_the_reason_and_equal_ones_are_not(dense):
+    for choice in dense.best[1:]:
+        for share, other in re.findall(r": (\d+)% of its decode step, not (\d+)%", choice.why_not):
+            assert int(share) > int(other)
+
+
+def test_the_number_formats_are_those_of_the_step(dense):
+    decode = dense.best[0].decode
+    assert decode.workload.precisions == "fp8"

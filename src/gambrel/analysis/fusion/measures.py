@@ -55,7 +55,7 @@ class Fused:
             count: Executions.
         """
         own = self.measures[index]
-        alone = estimate(view, _one_of(self.costs[index], count), own.bound_time_s, count)
+        alone = estimate(view, one_of(self.costs[index], count), own.bound_time_s, count)
         starts = self.launches.get(index, 0) / count
         expected = with_launches(alone, starts, own.bound_time_s or 0.0)
         return msgspec.structs.replace(own, expected_time_s=expected)
@@ -132,8 +132,13 @@ def with_launches(estimate: Estimate | None, starts: float, bound_time_s: float)
     )
 
 
-def _one_of(cost: Cost, count: int) -> Cost:
-    """The cost of one of so many equal executions."""
+def one_of(cost: Cost, count: int) -> Cost:
+    """The cost of one of so many equal executions.
+
+    Args:
+        cost: Of all of them together.
+        count: Executions.
+    """
     if count == 1:
         return cost
     return dataclasses.replace(

@@ -15,7 +15,7 @@ from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.step import Step, decode, prefill, verify
-from gambrel.units import format_number
+from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
 _CLASSES = {
@@ -90,16 +90,18 @@ def why_not(choice: Choice, better: Choice) -> str:
         for name, share in choice.shares.items()
     }
     name = max(grown, key=lambda key: grown[key], default="")
-    if name and grown[name] > 0.02 * b.tpot_s:
-        causes.append(
-            f"{name} take {choice.shares[name]:.0%} of its decode step, not "
-            f"{better.shares.get(name, 0.0):.0%}"
-        )
+    now, then = (x.shares.get(name, 0.0) for x in (choice, better))
+    if grown.get(name, 0.0) > 0.02 * b.tpot_s and now - then > 0.01:
+        causes.append(f"{name}: {now:.0%} of its decode step, not {then:.0%}")
     if not causes and a.interference_s > 1.1 * b.interference_s:
         causes.append("prompts of others hold its answers up longer")
-    if not causes and a.sharding.replica > b.sharding.replica:
-        causes.append("more devices share work that does not shrink with them")
-    return f"{ahead}: {'; '.join(causes)}." if causes else f"{ahead}."
+    if not causes:
+        causes.append(
+            f"a token takes {format_si(a.tpot_s, 's', 3)} with "
+            f"{a.batch / a.sharding.replica:.3g} requests a device in flight, not "
+            f"{format_si(b.tpot_s, 's', 3)} with {b.batch / b.sharding.replica:.3g}"
+        )
+    return f"{ahead}: {'; '.join(causes)}."
 
 
 def _ahead(choice: Choice, better: Choice) -> str:

@@ -50,6 +50,7 @@ def plain(plan: Plan) -> dict[str, Any]:
             "refused": [
                 {**msgspec.to_builtins(r), "layout": str(r.sharding)} for r in plan.refused
             ],
+            "would_fit": list(plan.would_fit),
             "assumptions": list(plan.assumptions),
         }
     )

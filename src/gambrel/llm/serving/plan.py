@@ -16,6 +16,7 @@ from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate
+from gambrel.llm.serving.fits import what_fits
 from gambrel.llm.serving.question import Engine, Promise, Requests
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
@@ -87,6 +88,7 @@ def plan(
     refused += over
     best = _choices(ranked[:top], requests, prices)
     points = tuple(p for x in layouts for p in x.points if p.devices <= max_devices)
+    held = any(x.points for x in layouts)
     return Plan(
         model=spec.name,
         requests=requests,
@@ -98,6 +100,7 @@ def plan(
         pareto=pareto(points),
         points=points,
         refused=tuple(sorted(refused, key=lambda r: r.missed)),
+        would_fit=() if held else what_fits(setups, requests, shardings),
         assumptions=_assumptions(spec, setups, ranked, best, engine),
     )
 

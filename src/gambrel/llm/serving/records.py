@@ -164,6 +164,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             for the user first.
         points: All points that were compared.
         refused: What cannot run or keeps no promise, the nearest first.
+        would_fit: Where no layout holds the model: what would, a sentence each.
         assumptions: Printed with every result.
     """
 
@@ -178,6 +179,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
     refused: tuple[Refusal, ...]
     assumptions: tuple[str, ...]
+    would_fit: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, without the analyses of single steps, for JSON."""
