@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.chat.answers.analyses import analyses_of
 from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
@@ -242,10 +243,11 @@ def _compare_sentence(found: Comparison) -> str:
 
 
 def _what_if(frame: Frame, options: Options) -> Answer:
-    from gambrel.advising import what_if
+    from gambrel.analysis.advise.whatif import what_if
     from gambrel.report.whatif import render, to_json
 
-    found = what_if(frame.models[0], frame.hardware[0], list(frame.changes), **_single(frame))
+    before, changes = analyses_of(frame)[0], list(frame.changes)
+    found = what_if(before, before.with_change(*changes), changes)
     return Answer(
         frame=frame,
         sentence=_what_if_sentence(found),

@@ -11,6 +11,7 @@ import msgspec
 
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
+from gambrel.chat.answers.analyses import analyses_of
 from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
@@ -26,7 +27,7 @@ def answer(frame: Frame, options: Options) -> Answer:
     """Analyzes the model on the device and says what was asked for."""
     if frame.intent == "recommend":
         return advised(frame, options)
-    analyses = _analyses(frame)
+    analyses = analyses_of(frame)
     body = "\n".join(_BODIES.get(frame.intent, _lines)(a, frame, options) for a in analyses)
     improvable = frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0])
     return Answer(
@@ -55,7 +56,7 @@ def advised(frame: Frame, options: Options) -> Answer:
     """What to change, each change analyzed again."""
     from gambrel.report.advice import render_advice
 
-    analyses = _analyses(frame)[:1]
+    analyses = analyses_of(frame)[:1]
     found = _advice(analyses[0])
     return Answer(
         frame=frame,
@@ -79,23 +80,6 @@ def _json(analyses: Sequence[Analysis], *, recommend: bool) -> str:
     one = len(analyses) == 1
     text = render(analyses[0], "json", options) if one else render_many(analyses, "json", options)
     return str(text)
-
-
-def _analyses(frame: Frame) -> tuple[Analysis, ...]:
-    from gambrel.api import Question
-    from gambrel.api import answer as analyze
-
-    return analyze(
-        Question(
-            model=frame.models[0],
-            hardware=frame.hardware[0],
-            batches=frame.batch or (None,),
-            precision=frame.precision[0] if frame.precision else None,
-            sizes=dict(frame.sizes),
-            phase=frame.phase or None,
-            stack=frame.stack or "eager",
-        )
-    )
 
 
 def _verdict(a: Analysis) -> str:
