@@ -247,7 +247,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         return plot(self, checkpoint)
 
     def recommend(self) -> tuple[Recommendation, ...]:
-        """Changes, each with its predicted gain, best first."""
+        """Changes with their predicted gain: what makes every run faster first, best first."""
         from gambrel.analysis.advise.recommend import recommend
         from gambrel.analysis.estimate.store import load
 

@@ -94,3 +94,11 @@ def test_the_command_in_the_report_repeats_the_first_fix(capsys):
     assert tuple(data["changes"]) == told.fixes[0].changes
     expected = told.fixes[0].constraints[0].figure.value
     assert data["after"]["total"]["expected_time_s"]["value"] == pytest.approx(expected)
+
+
+def test_what_does_not_fit_is_told_how_to_split_it():
+    found = analyze(zoo.load("llama-3-70b-decode"), DEVICES["h100-sxm5-80gb"], Settings())
+    wanted = parse_limits({"latency": "1s"})
+    told = with_fixes(check(found, wanted), case_of(found), wanted)
+    assert "at least 2 devices of this kind" in told.notes[0]
+    assert any(fix.verdict.meets for fix in told.fixes)

@@ -40,10 +40,11 @@ def _smaller(explorer: Explorer) -> list[tuple[int, str]]:
 
 
 def _split(explorer: Explorer, start: Point) -> str:
-    """How many devices hold it at the least, for models that keep a cache: those can be planned."""
+    """How many devices hold it at the least, for language models: those can be planned."""
     workload = explorer.case.workload
     cached = any(t.role is Role.KV_CACHE for t in workload.tensors)
-    if not cached or not start.capacity_bytes:
+    causal = any(op.attrs.get("causal") for op in workload.ops)
+    if not (cached or causal) or workload.training or not start.capacity_bytes:
         return ""
     count = math.ceil(start.facts.memory_bytes / start.capacity_bytes)
     return (

@@ -17,6 +17,7 @@ from gambrel.analysis.advise.changes import (
 )
 from gambrel.analysis.advise.check import Check, Fix, judge_point
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
+from gambrel.analysis.advise.fitting import fitting
 from gambrel.analysis.advise.limits import Limit
 from gambrel.analysis.advise.verdict import Constraint, Verdict, worst
 
@@ -40,7 +41,10 @@ def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
         case: What failed.
         limits: What it failed.
     """
-    explorer = Explorer(case)
+    return _fixes(Explorer(case), limits)
+
+
+def _fixes(explorer: Explorer, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     missed = judge_point(explorer.start, limits)
     texts = _candidates(explorer, missed)
     tried = [fix for text in texts if (fix := _fix(explorer, (text,), limits))]
@@ -61,7 +65,10 @@ def with_fixes(found: Check, case: Case, limits: Sequence[Limit]) -> Check:
     """A failed check with what would make it pass; any other one as it is."""
     if found.verdict is not Verdict.FAIL:
         return found
-    return msgspec.structs.replace(found, fixes=fixes(case, limits))
+    explorer = Explorer(case)
+    tried = _fixes(explorer, limits)
+    notes = (*fitting(explorer), *found.notes)
+    return msgspec.structs.replace(found, fixes=tried, notes=notes)
 
 
 def _candidates(explorer: Explorer, missed: Sequence[Constraint]) -> Iterator[str]:
