@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gambrel.analysis.advise.select import Candidate, Selection
+from gambrel.analysis.advise.select import Candidate, Selection, expected_beyond
 from gambrel.analysis.advise.verdict import Constraint, Verdict
 from gambrel.report.advice_json import document
 from gambrel.report.check import value_text
@@ -46,6 +46,13 @@ def _group(
         return [line((f"{title}: none", "bold"))]
     shown = members[: options.top] if options.top else members
     head = line((f"{title}: {len(members)}", "bold"), f", best {found.sort} first")
+    beyond = sum(map(expected_beyond, members))
+    if beyond:
+        head = line(
+            (f"{title}: {len(members)}", "bold"),
+            f", best {found.sort} first; of these {beyond} only at the good end of the range: the "
+            "expected value misses",
+        )
     if members is found.unknown:
         head = line(
             (f"{title}: {len(members)}", "bold"), ", first where least would have to come true"
@@ -98,10 +105,16 @@ def _missed(c: Constraint) -> str:
     return c.metric if c.headroom is None else f"{c.metric} by {-c.headroom:.0%}"
 
 
+def _near(c: Constraint) -> str:
+    if c.headroom is None or c.headroom >= 0:
+        return f"{c.metric} within its range"
+    return f"{c.metric} expected {-c.headroom:.0%} beyond"
+
+
 _SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
     Verdict.UNKNOWN: lambda c: f"{c.metric} open",
     Verdict.FAIL: _missed,
-    Verdict.MARGINAL: lambda c: f"{c.metric} within its range",
+    Verdict.MARGINAL: _near,
 }
 
 

@@ -135,6 +135,16 @@ def test_over_the_catalog_nothing_that_violates_stands_above(wanted, sort):
         assert "FAIL" in {c.verdict for c in candidate.constraints}
 
 
+def test_what_is_expected_beyond_a_limit_stands_last_and_is_said():
+    found = select(over(), parse_limits({"latency": "33ms"}))
+    times = [(c.verdict.value, c.row.figures["latency"].value) for c in found.meets]
+    late = [i for i, (_, time) in enumerate(times) if time is not None and time > 0.033]
+    assert late, "the catalog holds devices whose range alone reaches 33 ms"
+    assert late == list(range(len(times) - len(late), len(times)))
+    assert {times[i][0] for i in late} == {"MARGINAL"}
+    assert f"of these {len(late)} only at the good end" in " ".join(render_selection(found).split())
+
+
 def test_reports_show_the_groups():
     found = select(over(), parse_limits({"latency": "33ms", "power": "75W"}))
     text = render_selection(found)

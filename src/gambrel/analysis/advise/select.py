@@ -50,7 +50,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         model: Name of the model.
         limits: What was required.
         sort: The metric that ranks within a group.
-        meets: PASS, then MARGINAL: the answer.
+        meets: The answer: PASS, then MARGINAL, of these last the ones that miss a limit by their
+            expected value (`expected_beyond`).
         unknown: A needed figure is unknown, none is missed; first where least would have to come
             true.
         near: Every missed limit is missed by 25 % or less.
@@ -85,7 +86,7 @@ def select(
     check_metrics([sort])
     fleet = field.fleets[0]
     found = [_best(fleet, device, field, limits, sort) for device in field.devices]
-    found.sort(key=lambda c: (_ORDER[c.verdict], *rank(c.row, sort)))
+    found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
     failed = [c for c in found if c.verdict is Verdict.FAIL]
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
     near = [c for c in failed if _nearly(c)]
@@ -102,6 +103,13 @@ def select(
     )
 
 
+def expected_beyond(candidate: Candidate) -> bool:
+    """Whether a MARGINAL candidate misses a limit by its expected value, not by its whole range."""
+    return candidate.verdict is Verdict.MARGINAL and any(
+        c.headroom is not None and c.headroom < 0 for c in candidate.constraints
+    )
+
+
 _ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
 
 
@@ -114,7 +122,7 @@ def _best(
         judged(fleet, device, fleet.on(device, p, field.prices.get(device.id)), limits)
         for p in native or field.precisions[:1]
     ]
-    return min(found, key=lambda c: (_ORDER[c.verdict], *rank(c.row, sort)))
+    return min(found, key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
 
 
 def _native(device: Device, precision: str) -> bool:

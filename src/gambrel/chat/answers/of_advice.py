@@ -184,8 +184,13 @@ def _meeting(found: Selection) -> str:
     open_ = len(found.meets) - sure
     if not open_:
         return f"{sure} devices PASS"
+    from gambrel.analysis.advise.select import expected_beyond
+
+    beyond = sum(map(expected_beyond, found.meets))
+    missed = f"; {beyond} of these miss one by the expected value" if beyond else ""
     return (
-        f"{sure} devices PASS, {open_} are MARGINAL (a limit lies within the range of its figure)"
+        f"{sure} devices PASS, {open_} are MARGINAL (a limit lies within the range of its figure"
+        f"{missed})"
     )
 
 
