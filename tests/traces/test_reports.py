@@ -271,3 +271,16 @@ def test_v100_2022_ranges_of_nvtx(heading, cell, name):
     (launch,) = from_text(wide(_NEW, [(new("dgemm", "7.0"), metrics)]), "f.csv").launches
     # 2 x 2.5e9 + 1e6.
     assert (launch.flops, launch.group) == (5_001_000_000, name)
+
+
+def test_columns_that_no_recipe_reads_do_not_matter():
+    used = [("gpu__time_duration.sum", "ns", "1000"), (inst("dfma"), "inst", "500")]
+    more = [
+        ("launch__grid_size", "", "132"),
+        ("smsp__pcsamp_warps_issue_stalled_wait", "warp", "1,234.5"),
+        ("smsp__average_warp_latency_issue_stalled_wait.ratio", "", "2.25"),
+    ]
+    exports = [wide(_NEW, [(new("k", "8.0"), m)]) for m in (used, [*more, *used])]
+    first, second = (from_text(export, "f.csv").launches for export in exports)
+    assert first == second
+    assert first[0].flops == 1000

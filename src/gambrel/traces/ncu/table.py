@@ -27,6 +27,12 @@ _LAUNCH: Final = frozenset(
     | {"Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Device Name"}
     | {"Invocations"}
 )
+#: Metrics of raw pages that no recipe reads, a third of all columns: launch settings, samples of
+#: the program counter, reasons of stalls, links.
+_UNREAD: Final = (
+    *("launch__", "smsp__pcsamp_", "smsp__average_warp", "group:", "breakdown:", "sass__inst"),
+    *("profiler__", "nvlink", "pcie__", "pcsamp__", "numa__"),
+)
 #: Columns of NVTX ranges (--nvtx) are named by their fields: ``Id:Domain:Push/Pop_Range:...``.
 _RANGES: Final = ("Push/Pop_Range", "Start/Stop_Range", "Push_Pop_Range", "NVTX")
 #: What tells launches apart; without an ID, kernels by their launch shape.
@@ -249,7 +255,11 @@ def _parse_long(
 def _parse_wide(
     header: Sequence[str], reader: Iterator[list[str]], start: int, table: Table
 ) -> None:
-    metrics = [(i, n) for i, n in enumerate(header) if n and not _of_launch(n)]
+    metrics = [
+        (i, n)
+        for i, n in enumerate(header)
+        if n and not _of_launch(n) and not n.startswith(_UNREAD)
+    ]
     info = [(i, n) for i, n in enumerate(header) if _of_launch(n)]
     ranges = tuple(n for _, n in info if _is_range(n))
     units: Sequence[str] = ()
