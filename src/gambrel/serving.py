@@ -88,12 +88,11 @@ def serve_plan(
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.known import spec_of
     from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
     from gambrel.llm.serving.question import Engine, Promise, Requests
 
-    spec = spec_of(model)
+    spec = _spec(model, precision, "w4a16")
     devices = [resolve_hardware(one)[0] for one in listed_hardware(hardware)]
     requests = Requests(
         input_tokens=tokens(input, "input"),
@@ -169,7 +168,6 @@ def train_plan(
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.known import spec_of
     from gambrel.llm.precision import Precisions
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.training import TrainingPlan, train
@@ -186,7 +184,7 @@ def train_plan(
         overlap=overlap,
     )
     return train(
-        spec_of(model),
+        _spec(model, precision, "bf16"),
         resolve_hardware(hardware)[0],
         plan,
         precisions=None if precision is None else Precisions.parse(precision),
@@ -252,6 +250,28 @@ def kv_cache(
         utilization=utilization,
         weights_bytes=weights,
     )
+
+
+def _spec(model: Any, precision: object, example: str) -> ModelSpec:
+    """The model of a plan; that of a GGUF file without its tensors of many widths.
+
+    Raises:
+        InputError: A GGUF file and no number formats: a plan has one scheme for all layers.
+    """
+    from gambrel.llm.known import spec_of
+
+    if not str(model).lower().endswith(".gguf"):
+        return spec_of(model)
+    from gambrel.capture.gguf import gguf_spec
+
+    spec, header = gguf_spec(str(model))
+    if not precision:
+        bits = 8 * header.nbytes / sum(t.elements for t in header.tensors)
+        raise InputError(
+            f"{model}: its tensors take {bits:.3g} bits a value on average, and a plan needs one "
+            f"scheme of formats; give --precision, e.g. {example}."
+        )
+    return spec
 
 
 def _capacity(device: Device | None) -> int | None:

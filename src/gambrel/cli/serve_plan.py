@@ -36,7 +36,9 @@ def serve_plan(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A config.json, its folder, or a name.", show_default=False
+            metavar="MODEL",
+            help="A config.json, its folder, a .gguf (with --precision) or a name.",
+            show_default=False,
         ),
     ],
     input_: Annotated[str, typer.Option("--input", help="Tokens of a prompt; 8k is 8,192.")],

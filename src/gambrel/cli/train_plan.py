@@ -23,7 +23,9 @@ def train_plan(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A config.json, its folder, or a name.", show_default=False
+            metavar="MODEL",
+            help="A config.json, its folder, a .gguf (with --precision) or a name.",
+            show_default=False,
         ),
     ],
     hardware: choices.Hardware,

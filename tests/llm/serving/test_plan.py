@@ -14,6 +14,7 @@ from gambrel.llm.serving.plan import pareto
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 from gambrel.report.serving import render
+from tests.llm.files.models import llama_metadata, llama_tensors, write_model
 
 
 def planned(model="llama-3.1-70b", hardware="h200", **changes):
@@ -370,3 +371,12 @@ def test_shares_that_differ_are_the_reason_and_equal_ones_are_not(dense):
 def test_the_number_formats_are_those_of_the_step(dense):
     decode = dense.best[0].decode
     assert decode.workload.precisions == "fp8"
+
+
+def test_a_gguf_file_is_planned_with_a_scheme_and_not_without(tmp_path):
+    path = write_model(tmp_path / "m.gguf", llama_metadata(), llama_tensors())
+    asked = {"input": 100, "output": 10}
+    with pytest.raises(InputError, match=r"m\.gguf: its tensors take .* --precision, e\.g\. w4a16"):
+        gambrel.serve_plan(path, "h100", **asked)
+    assert gambrel.serve_plan(path, "h100", precision="w4a16", **asked).best
+    assert gambrel.train_plan(path, "h100", seq=64, precision="bf16").step_s > 0
