@@ -6,6 +6,8 @@ import sys
 import time
 
 from common import alternate, report, run, spread
+from gambrel.chat.answers.analyses import forget
+from gambrel.chat.frame import Understood
 from gambrel.chat.repl import turn
 from gambrel.chat.session import Session
 from gambrel.chat.understand import understand
@@ -34,6 +36,8 @@ TURNS = {
     "how fast is renset50 on an a100": "one analysis, a misspelling",
     "Is ResNet-50 compute-bound or memory-bound on an A100?": "with recommendations",
     "best hardware for yolov8n at 30 fps under 10 W": "all devices",
+    "how big is the kv cache of llama-3-70b at 32k context": "a cache",
+    "how many h200 for llama-3-70b with tpot under 30 ms": "plans for 1 and for 2 devices",
 }
 
 
@@ -63,7 +67,10 @@ def turns(question: str) -> list[str]:
     first, last, busy = [], [], []
     for _ in range(ROUNDS + 1):
         session = Session(options=Options())
-        session.previous = understand("how fast is resnet50 on an a100").frame  # type: ignore[union-attr]
+        forget()
+        list(turn(session, "how fast is resnet50 on an a100", session.options))
+        if isinstance(understand(question), Understood):
+            forget()  # it starts afresh; only a follow-up may build on the turn before
         start, cpu = time.perf_counter(), time.process_time()
         parts = turn(session, question, session.options)
         next(parts)

@@ -95,7 +95,8 @@ def _in_condition(reading: Reading) -> bool:
 
 
 _CONDITION: Final = (
-    r"\b(?:with|without|using|in|when|while|if|after|via|through|under|assuming|given|as|only)\b"
+    r"\b(?:with|without|using|in|when|while|if|after|via|through|under|assuming|given|as|only"
+    r"|including|counting|plus|during|before|per)\b"
 )
 
 
