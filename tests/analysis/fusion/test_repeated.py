@@ -37,3 +37,13 @@ def test_kernels_that_stay_apart_take_as_long_as_in_eager_execution(name: str) -
             assert after.value == pytest.approx(before.value, rel=1e-6)
             checked += 1
     assert checked >= 4
+
+
+@pytest.mark.parametrize("stack", ["epilogue", "compiled", "ideal"])
+@pytest.mark.parametrize("name", ["qwen3-235b-a22b", "gpt-oss-120b", "deepseek-v3"])
+def test_no_stack_takes_the_router_for_dead_code(name: str, stack: str) -> None:
+    workload = build_rank(spec_of(name), decode(16, 4096))
+    found = analyze(workload, find("h200").device, Settings(stack=stack))
+    routers = [op for op in found.ops if op.name.endswith(("router", "topk"))]
+    assert len(routers) >= 2
+    assert all(op.measures.bound_time_s is not None for op in found.ops)

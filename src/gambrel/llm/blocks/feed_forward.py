@@ -45,15 +45,16 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
 
     Tokens are sorted by expert, activated, weighted and added up inside the grouped kernels.
     """
-    _route(e, m, x, rows, hidden)
     held = m.experts if m.held is None else m.held
+    offsets = _route(e, m, x, rows, hidden, held)
     routed = share(times(rows, m.top_k, m.spread), held, m.experts)
     inner = m.width * (2 if m.gated else 1)
     with e.inside("experts"):
         chosen = e.tensor((routed, hidden), e.tensors[x].dtype)  # rows sorted by expert
-        up = _grouped(e, m, chosen, "gate_up_proj" if m.gated else "up_proj", routed, hidden, inner)
+        first = "gate_up_proj" if m.gated else "up_proj"
+        up = _grouped(e, m, chosen, first, routed, hidden, inner, offsets)
         down = e.view(up, (routed, m.width))
-        out = _grouped(e, m, down, "down_proj", routed, m.width, hidden)
+        out = _grouped(e, m, down, "down_proj", routed, m.width, hidden, offsets)
     out = e.view(out, (rows, hidden))
     if m.shared_width:
         with e.inside("shared_expert"):
@@ -75,7 +76,8 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     return out
 
 
-def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> None:
+def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int, held: int) -> Index:
+    """Router, scores and choice; returns where each expert's rows begin, which its kernels read."""
     logits = linear(e, x, "router", rows, hidden, m.experts, bias=m.router_bias, part="router")
     scores = e.activation(rows, m.experts)
     e.op(
@@ -87,22 +89,26 @@ def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> None:
         attrs={"function": "softmax"},
     )
     weights, chosen = e.activation(rows, m.top_k), e.activation(rows, m.top_k, "int32")
+    offsets = e.tensor((held,), "int32", name="offsets")
     inputs = [scores]
     if m.correction_bias:
         inputs.append(e.buffer("correction_bias", (m.experts,), "fp32"))
     e.op(
         "sort",
         tuple(inputs),
-        (weights, chosen),
+        (weights, chosen, offsets),
         name="topk",
         elements=times(rows, m.experts),
         rows=rows,
         k=m.top_k,
         attrs={"function": "topk"},
     )
+    return offsets
 
 
-def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: int) -> Index:
+def _grouped(
+    e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: int, offsets: Index
+) -> Index:
     p = e.precisions
     held = m.experts if m.held is None else m.held
     with e.inside(name):
@@ -119,7 +125,7 @@ def _grouped(e: Emitter, m: Mixture, x: Index, name: str, rows: Dim, k: int, n: 
             attrs["expert_inputs"] = len(inputs) - 1
         if e.routing_skew:
             attrs["routing_skew"] = e.routing_skew
-        inputs.append(e.tensor((held,), "int32", name="offsets"))
+        inputs.append(offsets)
         out = e.activation(rows, n)
         # Of a device's experts the same share is touched as of all, however many it holds.
         e.op(
