@@ -220,6 +220,17 @@ def test_narrow_weights_have_constants_of_their_own():
     assert narrow.overhead_s > 2 * wide.overhead_s
 
 
+@pytest.mark.parametrize("hardware", ["l4", "a100-sxm4-80gb", "tpu-v5e"])
+def test_activations_stored_in_int8_are_not_quantised_again(hardware):
+    wide = gambrel.analyze("bert-base", hardware, batch_size=8, precision="fp16")
+    narrow = gambrel.analyze("bert-base", hardware, batch_size=8, precision="int8")
+    products = [
+        sum(float(op.measures.expected_time_s) for op in a.ops if op.kind == "matmul")
+        for a in (wide, narrow)
+    ]
+    assert products[1] < products[0]  # twice the peak, half the bytes, no pass in between
+
+
 def test_unknown_stack_is_refused():
     with pytest.raises(UnknownNameError, match="unknown framework 'vlm'; closest: any, vllm"):
         Estimator(roofs_of(catalog.load("l4")), framework="vlm")

@@ -96,6 +96,7 @@ def _scheme(view: OpView) -> str:
     Measured products of narrow formats quantise their activations on the way, with scales found
     there. Where the scales are given (``static_scales``) one more small kernel does it, and the
     product runs like one of a format that needs none. ``block_scales`` names other kernels.
+    Activations that are int8 between the ops were quantised beforehand; nothing is paid for them.
     """
     dtype = view.operand_dtype(2)
     if view.attrs.get("static_scales"):
@@ -106,7 +107,14 @@ def _scheme(view: OpView) -> str:
         bits = BITS[view.inputs[1].dtype]
         if bits < BITS[dtype] and BITS[dtype] == 16:
             return "int4_weight" if bits <= 6 else "int8_weight"
-    return "int8" if dtype in _INT8 else dtype
+    if dtype in _INT8:
+        return "int8_stored" if _stored_narrow(view) else "int8"
+    return dtype
+
+
+def _stored_narrow(view: OpView) -> bool:
+    """Whether the activations of an integer product are integers in memory."""
+    return bool(view.inputs) and view.inputs[0].dtype in _INT8
 
 
 def _attention_scheme(view: OpView) -> str:
@@ -127,7 +135,7 @@ def _convolution_scheme(view: OpView) -> str:
     models do. Convolutional networks are quantised beforehand, so nothing of that is paid.
     """
     scheme = _scheme(view)
-    return "bf16" if scheme in {"int8", "fp8"} else scheme
+    return "bf16" if scheme in {"int8", "int8_stored", "fp8"} else scheme
 
 
 def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
@@ -143,7 +151,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         k=k,
         b=b,
         traffic_bytes=task.traffic_bytes,
-        quantized_bytes=b * m * k * 2 if width <= 1 else 0.0,
+        quantized_bytes=b * m * k * 2 if width <= 1 and not _stored_narrow(view) else 0.0,
     )
     if not view.attrs.get("static_scales"):
         return seconds

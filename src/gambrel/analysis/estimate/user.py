@@ -168,7 +168,7 @@ def _fit_group(
     return Set(
         framework="own",
         form=_FORM[op],
-        formats=(dtype,),
+        formats=("int8", "int8_stored") if dtype == "int8" else (dtype,),
         device=device.id,
         constants=constants,
         points=len(points),
