@@ -22,7 +22,7 @@ class Below(msgspec.Struct, frozen=True, kw_only=True):
         count: Executions.
         time_share: Of the expected time of the whole.
         attained: Bound over expected time.
-        cause: ``launches``, ``wrong engine``, ``small problem`` or ``access``.
+        cause: ``launches``, ``network``, ``wrong engine``, ``small problem`` or ``access``.
         remedy: What would help.
     """
 
@@ -64,6 +64,8 @@ def _cause(measures: Measures, device: Device) -> tuple[str, str]:
     expected = measures.expected_time_s
     if expected is not None and expected.overhead_share >= _FAR:
         return "launches", "starting kernels takes most of it: fuse, a larger batch, or graphs"
+    if measures.bound is Bound.NETWORK:
+        return "network", "devices wait for each other: fewer devices a group, or a faster link"
     slow = [w for w in measures.work if w.work_class == "matrix" and w.engine]
     if any(c.engine == "matrix" for c in device.ceilings) and any(
         w.engine == "vector" or width_bytes(w.engine_dtype) > width_bytes(w.dtype) for w in slow
