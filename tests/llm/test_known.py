@@ -6,6 +6,7 @@ import pytest
 
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import parameter_count
+from gambrel.capture import zoo
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.llm.build import build
 from gambrel.llm.known import names, spec_of
@@ -17,6 +18,9 @@ PUBLISHED = {
     "llama-3.1-8b": 8.03,
     "llama-3.1-70b": 70.55,
     "llama-3.1-405b": 405.85,
+    "llama-3.2-1b": 1.2358,
+    "phi-4": 14.6595,
+    "gpt2": 0.12444,
     "mixtral-8x7b": 46.70,
     "qwen3-8b": 8.19,
     "qwen3-32b": 32.76,
@@ -28,6 +32,12 @@ PUBLISHED = {
     "deepseek-v3": 671.03,
 }
 
+#: Names under which both the captured zoo and the configurations know a model.
+SERVED = (
+    *("llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-3.2-1b"),
+    *("mixtral-8x7b", "qwen3-8b", "phi-4", "gpt2", "deepseek-v3"),
+)
+
 
 def test_every_name_has_a_published_number():
     assert set(names()) == set(PUBLISHED)
@@ -38,6 +48,15 @@ def test_parameters(name):
     workload = build(spec_of(name), decode(1, 100), "bf16")
     count = parameter_count(workload, Evaluator(workload, {}, {}, Conventions()))
     assert count / 1e9 == pytest.approx(PUBLISHED[name], rel=1e-3)
+
+
+def test_every_language_model_of_the_zoo_can_be_served():
+    served = {zoo.find(n)[0].name for n in SERVED}
+    assert {e.name for e in zoo.list_models() if e.name.endswith("-prefill")} == served
+    for name in SERVED:
+        workload = build(spec_of(name), decode(1, 100), "bf16")
+        count = parameter_count(workload, Evaluator(workload, {}, {}, Conventions()))
+        assert count == zoo.find(name)[0].parameters
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import gambrel
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.lookup import find
-from gambrel.errors import InputError
+from gambrel.errors import DeviceError, InputError
 from gambrel.llm.backward import with_backward
 from gambrel.llm.build import build
 from gambrel.llm.collectives import nodes_of
@@ -183,3 +184,19 @@ def test_the_public_function():
         "llama-3.1-8b", "h100", seq="8k", tensor=2, data=4, zero=1, recompute="full"
     )
     assert found.tokens_per_s_per_device > 1000
+
+
+def test_a_step_has_a_range_and_is_never_certain():
+    found = trained(sharding=Sharding(data=8))
+    assert found.expected.low < found.step_s < found.expected.high
+    assert found.expected.confidence == "medium"
+    assert "no training step was measured" in found.expected.reason
+    # Forward and backward without a pipeline, the exchange and the update follow one another.
+    passes = found.passes.expected_time_s.value
+    assert found.step_s == pytest.approx(passes + found.exchange_s + found.update_s)
+
+
+def test_unknown_roofs_give_no_time_instead_of_none():
+    blind = msgspec.structs.replace(H100, ceilings=())
+    with pytest.raises(DeviceError, match="roofs for this format"):
+        train(LLAMA, blind, TrainingPlan(sequences=1, seq=512))

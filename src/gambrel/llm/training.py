@@ -13,12 +13,14 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.estimate import total
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
 from gambrel.dtypes import width_bytes
-from gambrel.errors import InputError
+from gambrel.errors import DeviceError, InputError
 from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
@@ -115,7 +117,8 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     """What a training step takes.
 
     Attributes:
-        step_s: Expected seconds of a step.
+        expected: Seconds of a step, with range; never more certain than *medium*, since no
+            training step was measured.
         bound_step_s: By the roofline.
         bubble: Share of it that stages wait.
         exchange_s: Exchange of gradients and parameters that is not hidden.
@@ -130,7 +133,7 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
         assumptions: One sentence each.
     """
 
-    step_s: float
+    expected: Estimate
     bound_step_s: float
     bubble: float
     exchange_s: float
@@ -143,6 +146,11 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     passes: Analysis
     end: Analysis
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def step_s(self) -> float:
+        """Expected seconds of a step."""
+        return self.expected.value
 
 
 def train(
@@ -167,7 +175,8 @@ def train(
     Raises:
         InputError: A layout that the model cannot have, or a kind of layer whose gradients are not
             known here.
-        DeviceError: A network that is needed and not known.
+        DeviceError: A network that is needed and not known, or a device whose roofs for this work
+            are unknown.
     """
     if spec.max_context is not None and plan.seq > spec.max_context:
         raise InputError(
@@ -272,22 +281,23 @@ def _summary(
     elements: int,
     remarks: tuple[str, ...],
 ) -> TrainingStep:
-    exchange, update = (_seconds(end, kind) for kind in ("collective", "optimizer"))
-    hidden = plan.overlap * exchange
-    work = plan.microbatches * _total(passes) / (1 - plan.bubble)
-    step = work + exchange - hidden + update
-    bound = plan.microbatches * (passes.bound_time_s or 0.0) + (end.bound_time_s or 0.0)
+    exchange, update = (_part(end, kind) for kind in ("collective", "optimizer"))
+    passed = _scaled(_part(passes), plan.microbatches / (1 - plan.bubble))
+    shown = _scaled(exchange, 1 - plan.overlap)
+    expected = _one_after_another(passed, shown, update)
+    step = expected.value
+    bound = plan.microbatches * _bound(passes) + _bound(end)
     tokens = plan.tokens / plan.sharding.devices
     model, done = _flops(forward, passes)
     per_token = model * plan.sharding.replica / (plan.sequences * plan.seq)
     peak = passes.total.peak_flop_per_s
     rate = plan.microbatches / step
     return TrainingStep(
-        step_s=step,
+        expected=expected,
         bound_step_s=bound,
         bubble=plan.bubble,
-        exchange_s=exchange - hidden,
-        update_s=update,
+        exchange_s=shown.value,
+        update_s=update.value,
         tokens_per_s_per_device=tokens / step,
         model_flops=per_token,
         mfu=None if peak is None else model * rate / peak,
@@ -304,14 +314,55 @@ def _summary(
     )
 
 
-def _total(analysis: Analysis) -> float:
-    m = analysis.total
-    return m.expected_time_s.value if m.expected_time_s else m.bound_time_s or 0.0
+def _part(analysis: Analysis, kind: str = "") -> Estimate:
+    """Expected time of the ops of a kind, or of all; nothing takes no time.
+
+    Raises:
+        DeviceError: The roofs of a product are unknown, and so would be the sum. Other ops whose
+            engine has no published roof are held against memory, as in every analysis.
+    """
+    found = [op for op in analysis.ops if not kind or op.kind == kind]
+    for op in found:
+        m = op.measures
+        if m.bound_time_s is None or any(
+            w.flops and w.time_s is None and w.work_class == "matrix" for w in m.work
+        ):
+            raise DeviceError(
+                f"{analysis.hardware.id}: the time of {op.name} is unknown, as its roofs for this "
+                "format are; choose another --precision, or give a device file that has them."
+            )
+    if not found:
+        return Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
+    whole = total((op.measures.expected_time_s, op.measures.bound_time_s) for op in found)
+    if whole is None:
+        raise DeviceError(
+            f"{analysis.hardware.id}: no constants for expected times; 'gambrel calibrate' fits "
+            "them."
+        )
+    return whole
 
 
-def _seconds(analysis: Analysis, kind: str) -> float:
-    found = [op.measures for op in analysis.ops if op.kind == kind]
-    return sum(m.expected_time_s.value if m.expected_time_s else m.bound_time_s or 0 for m in found)
+def _bound(analysis: Analysis) -> float:
+    return sum(op.measures.bound_time_s or 0.0 for op in analysis.ops)  # known: `_part` looked
+
+
+def _scaled(part: Estimate, factor: float) -> Estimate:
+    return _replace(
+        part,
+        value=part.value * factor,
+        low=part.low * factor,
+        high=part.high * factor,
+        overhead_s=part.overhead_s * factor,
+    )
+
+
+def _one_after_another(*parts: Estimate) -> Estimate:
+    """Their sum, less certain than kernels alone: no training step was measured."""
+    whole = total((part, None) for part in parts if part.value)
+    assert whole is not None  # forward has at least one op
+    confidence = "low" if whole.confidence == "low" else "medium"
+    reason = f"kernels: {whole.reason}; no training step was measured"
+    return _replace(whole, confidence=confidence, reason=reason)
 
 
 def _flops(forward: Workload, passes: Analysis) -> tuple[float, float]:

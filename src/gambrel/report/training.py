@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _UNITS = {
     "step_s": "s",
+    "expected.low": "s",
+    "expected.high": "s",
     "bound_step_s": "s",
     "exchange_s": "s",
     "update_s": "s",
@@ -26,14 +28,17 @@ _UNITS = {
     "bubble": "1",
 }
 
+#: Fields that are not written as one number.
+_APART = ("expected", "passes", "end", "memory")
+
 
 def render(step: TrainingStep, options: Options | None = None) -> str:
     """The step as text."""
-    m, expected = step.memory, step.passes.total.expected_time_s
-    certain = f" ({expected.confidence} confidence)" if expected else ""
+    m, expected = step.memory, step.expected
     fits = {None: "capacity unknown", True: "fits", False: "does not fit"}[m.fits]
     lines = [
-        f"Step    {format_si(step.step_s, 's')}{certain}; "
+        f"Step    {format_si(step.step_s, 's')} expected ({format_si(expected.low, 's')} to "
+        f"{format_si(expected.high, 's')}, {expected.confidence} confidence: {expected.reason}); "
         f"{format_si(step.bound_step_s, 's')} by the roofline",
         f"        bubble {format_percent(step.bubble)}, exchange "
         f"{format_si(step.exchange_s, 's')}, update {format_si(step.update_s, 's')}",
@@ -54,12 +59,19 @@ def render(step: TrainingStep, options: Options | None = None) -> str:
 
 def plain(step: TrainingStep) -> dict[str, Any]:
     """The figures with their units, without the analyses op by op."""
-    names = [n for n in step.__struct_fields__ if n not in ("passes", "end", "memory")]
+    names = [n for n in step.__struct_fields__ if n not in _APART]
     return {
         "schema_version": 1,
         "units": _UNITS,
         "model": step.passes.model.name,
         "hardware": step.passes.hardware.id,
+        "step_s": step.step_s,
+        "expected": {
+            "low": step.expected.low,
+            "high": step.expected.high,
+            "confidence": step.expected.confidence,
+            "reason": step.expected.reason,
+        },
         **{name: getattr(step, name) for name in names},
         "memory": {
             **msgspec.to_builtins(step.memory),

@@ -23,7 +23,7 @@ _HOPPER: Final = Source(
     confidence="primary-quoted",
 )
 _BLACKWELL: Final = Source(
-    title="NVIDIA Blackwell Tuning Guide, 1.4.1.1: 228 KB (10.0); the CUDA guide: 100 KB (12.0)",
+    title="NVIDIA Blackwell Tuning Guide, 1.4.1.1: 228 KB (10.0)",
     url="https://docs.nvidia.com/cuda/blackwell-tuning-guide",
     date=_CHECKED,
     confidence="primary-quoted",
@@ -134,7 +134,7 @@ NEAR: Final[dict[str, tuple[Near, ...]]] = {
     "sm_89": _nvidia(100),
     "sm_90": _nvidia(228, _HOPPER),
     "sm_100": _nvidia(228, _BLACKWELL),
-    "sm_120": _nvidia(100, _BLACKWELL),
+    "sm_120": _nvidia(100),  # 100 KB was seen in secondary text only
     "gfx908": _amd(64, _OLDER_CDNA),
     "gfx90a": _amd(64, _OLDER_CDNA),
     "gfx942": _amd(64, _CDNA),

@@ -155,15 +155,40 @@ def qwen2_vl(f: Fields) -> ModelSpec:
     text = text_model(f, "qwen2")
     v = _vision(f)
     hidden = v.whole("hidden_size") if second else v.whole("embed_dim", "hidden_size")
-    heads = v.whole("num_heads")
-    depth = v.whole("depth", most=2000)
     patch = v.whole("patch_size", "spatial_patch_size", default=14)
     merge = v.whole("spatial_merge_size", default=2)
+    front = Patches(
+        channels=v.whole("in_channels", "in_chans", default=3),
+        image=DEFAULT_SIDE,
+        patch=patch,
+        frames=v.whole("temporal_patch_size", default=2),
+        bias=False,
+    )
+    merged = hidden * merge * merge
+    tower = Encoder(
+        name="vision",
+        hidden=hidden,
+        layers=_qwen_layers(v, second, hidden, patch),
+        front=front,
+        projector=Projector(
+            widths=(merged, merged, text.hidden),
+            tokens=front.tokens // (merge * merge),
+            norm="rms_norm" if second else "layer_norm",
+            norm_width=hidden,
+            norm_bias=not second,
+        ),
+    )
+    return _joined(text, tower, _any_size())
+
+
+def _qwen_layers(v: Fields, second: bool, hidden: int, patch: int) -> tuple[LayerGroup, ...]:
+    """Layers that see the whole image; in 2.5 most see a window of it, in patches."""
+    heads = v.whole("num_heads")
+    depth = v.whole("depth", most=2000)
     size = v.divided("hidden_size", hidden, "num_heads", heads)
     width = (
         v.whole("intermediate_size") if second else int(v.number("mlp_ratio", default=4) * hidden)
     )
-    kind = "rms_norm" if second else "layer_norm"
     window = (v.whole("window_size", default=112) // patch) ** 2 if second else None
     full = v.wholes("fullatt_block_indexes") or () if second else tuple(range(depth))
 
@@ -192,28 +217,7 @@ def qwen2_vl(f: Fields) -> ModelSpec:
     groups = [LayerGroup(layer=layer(None), count=len(full), name="full")] if full else []
     if depth > len(full):
         groups.insert(0, LayerGroup(layer=layer(window), count=depth - len(full), name="windows"))
-    front = Patches(
-        channels=v.whole("in_channels", "in_chans", default=3),
-        image=DEFAULT_SIDE,
-        patch=patch,
-        frames=v.whole("temporal_patch_size", default=2),
-        bias=False,
-    )
-    merged = hidden * merge * merge
-    tower = Encoder(
-        name="vision",
-        hidden=hidden,
-        layers=tuple(groups),
-        front=front,
-        projector=Projector(
-            widths=(merged, merged, text.hidden),
-            tokens=front.tokens // (merge * merge),
-            norm=kind,
-            norm_width=hidden,
-            norm_bias=not second,
-        ),
-    )
-    return _joined(text, tower, _any_size())
+    return tuple(groups)
 
 
 @family("llama4")
