@@ -9,10 +9,14 @@ from gambrel.analysis.advise.whatif import with_change
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.measures import Bound
 from gambrel.capture import zoo
-from gambrel.device.catalog import list_devices
+from gambrel.device.catalog import list_devices, load
 from gambrel.device.model import MemoryLevel
 from gambrel.device.roofs import resolve
 from gambrel.errors import InputError
+from gambrel.llm.known import spec_of
+from gambrel.llm.sharded import build_rank
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.step import decode
 from gambrel.report.advice import render_advice
 from tests.analysis.small import device, perceptron
 
@@ -178,3 +182,11 @@ def test_a_graph_has_the_name_of_its_maker():
     on_tpu = advise(analyze(zoo.load("vit-b-16"), DEVICES["tpu-v5e"], Settings()))
     assert not any("CUDA" in hint for hint in on_tpu.hints)
     assert any("one program" in hint for hint in on_tpu.hints)
+
+
+def test_a_collective_is_not_told_to_fuse():
+    node = build_rank(spec_of("llama-3.1-8b"), decode(1, 2048), "bf16", Sharding(tensor=4))
+    found = [b for b in below(analyze(node, load("h100-sxm5-80gb"))) if "all_reduce" in b.name]
+    assert found
+    assert {b.cause for b in found} == {"network"}
+    assert all("fewer devices" in b.remedy for b in found)
