@@ -37,7 +37,7 @@ def ncu(
     section: Annotated[
         Path | None,
         typer.Option(
-            help="Write a section file for all chips into this folder and use it.",
+            help="Write a section file into this folder and use it; without a device, for all chips.",
             file_okay=False,
         ),
     ] = None,
@@ -60,7 +60,8 @@ def ncu(
 
         if not section.is_dir():
             raise InputError(f"cannot write {section}: there is no such folder.")
-        replace_file(section / f"{SECTION}.section", ncu_section().encode())
+        text = ncu_section(compute_capability(device) if device else "")
+        replace_file(section / f"{SECTION}.section", text.encode())
         command = section_command(str(section), program or (), nvtx=nvtx)
     elif device is not None:
         command = ncu_command(compute_capability(device), program or (), nvtx=nvtx)

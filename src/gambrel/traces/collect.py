@@ -156,50 +156,35 @@ def ncu_command(cc: str, program: Sequence[str] = (), *, nvtx: bool = False) -> 
 SECTION: Final = "GambrelRoofline"
 
 
-def ncu_section() -> str:
-    """A section file for Nsight Compute that holds all metrics, each for the chips that have it.
+def ncu_section(cc: str = "") -> str:
+    """A section file for Nsight Compute that holds all metrics.
 
-    Where a metric of a section does not exist, Nsight Compute warns and goes on, so this works on
-    chips of which no list is known. The format is that of the Customization Guide,
-    https://docs.nvidia.com/nsight-compute/CustomizationGuide/ .
+    Only fields that the Customization Guide documents and that sections of every version since
+    2020 have are used: https://docs.nvidia.com/nsight-compute/CustomizationGuide/ , "Section
+    Files". A metric of a section that a chip lacks brings a warning and reads "n/a", not an error.
+    Filters by chip would silence it, but a section with a chip or a field that the installed
+    version does not know yet is not loaded at all, so there are none.
+
+    Args:
+        cc: Compute capability; empty for the metrics of every known chip.
+
+    Raises:
+        InputError: The chip is not known.
     """
-    chips = sorted(_TENSOR, key=lambda cc: tuple(map(int, cc.split("."))))
-    having: dict[str, list[str]] = {}
-    for cc in chips:
-        for name in ncu_metrics(cc):
-            having.setdefault(name, []).append(cc)
-    parts = [
-        f'Identifier: "{SECTION}"',
-        'DisplayName: "Hierarchical roofline (gambrel)"',
-        'Description: "Work, bytes at every memory level, and peaks, for gambrel import."',
-        "Order: 900",
-        "Metrics {",
-    ]
-    for name, found in having.items():
-        for first, last in _runs(chips, found):
-            parts += _metric(name, "" if len(found) == len(chips) else _filter(first, last))
-            if len(found) == len(chips):
-                break
-    return "\n".join([*parts, "}", ""])
-
-
-def _runs(chips: Sequence[str], found: Sequence[str]) -> list[tuple[str, str]]:
-    """First and last of each row of neighbours among the chips."""
-    runs: list[tuple[str, str]] = []
-    for i, cc in enumerate(chips):
-        if cc in found:
-            follows = runs and chips[i - 1] == runs[-1][1]
-            runs[-1 if follows else len(runs) :] = [(runs[-1][0] if follows else cc, cc)]
-    return runs
-
-
-def _filter(first: str, last: str) -> str:
-    low, high = (f"CC_{cc.replace('.', '')}" for cc in (first, last))
-    return f" Filter {{ MinArch: {low} MaxArch: {high} }}"
-
-
-def _metric(name: str, only: str) -> list[str]:
-    return [f'  Metrics {{ Label: "{name}" Name: "{name}"{only} }}']
+    chips = [cc] if cc else sorted(_TENSOR, key=lambda chip: tuple(map(int, chip.split("."))))
+    names = dict.fromkeys(name for chip in chips for name in ncu_metrics(chip))
+    return "\n".join(
+        [
+            f'Identifier: "{SECTION}"',
+            'DisplayName: "Hierarchical roofline (gambrel)"',
+            'Description: "Work, bytes at every memory level, and peaks, for gambrel import."',
+            "Order: 900",
+            "Metrics {",
+            *(f'  Metrics {{ Label: "{name}" Name: "{name}" }}' for name in names),
+            "}",
+            "",
+        ]
+    )
 
 
 def section_command(folder: str, program: Sequence[str] = (), *, nvtx: bool = False) -> str:

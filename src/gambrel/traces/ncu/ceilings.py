@@ -69,8 +69,8 @@ def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device
         id=PROFILED, name=f"{label}{at}", vendor="NVIDIA", ceilings=ceilings, memory=memory
     )
     note = (
-        f"{OWN_ROOFS}, at the clock while profiling{at}; Nsight Compute locks the clock "
-        "to its base by default, so the roofs of the datasheet, at boost, are higher"
+        f"{OWN_ROOFS}, at the clock while profiling{at}; Nsight Compute before 2026.1 locks "
+        "the clock to its base by default, where the roofs of the datasheet, at boost, are higher"
     )
     return device, note
 
