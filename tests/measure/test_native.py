@@ -86,6 +86,41 @@ def test_read_changes_nothing(tools):
         np.testing.assert_array_equal(data, before)
 
 
+def test_read_touches_every_page(tools):
+    """A fault per fresh page shows that no load was left out."""
+    import mmap
+    import resource
+
+    pages = 256
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    block = mmap.mmap(-1, pages * mmap.PAGESIZE, flags=flags)
+    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        pytest.skip("pages may be of any size")
+    block.madvise(mmap.MADV_NOHUGEPAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    kernel = ir.memory("read", tools.width, register=tools.register)
+    tools.address(kernel)  # compiling touches pages of its own
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    run(tools, kernel, address, pages * mmap.PAGESIZE)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before >= pages
+    block.close()
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_read_loads_every_vector_once_and_keeps_none_in_memory(tools, width):
+    from llvmlite import binding
+
+    if not tools.is_x86 or width > tools.width:
+        pytest.skip("other instructions")
+    text = ir.kernel_module(ir.memory("read", width, register="x"), tools.triple)
+    code = tools._machine().emit_assembly(binding.parse_assembly(text))
+    loop = code[code.index("\tvmov", code.index("#NO_APP")) :].partition("\n\tj")[0]
+    loads = [line for line in loop.splitlines() if line.startswith("\tvmov")]
+    offsets = {line.split()[1].partition("(")[0] or "0" for line in loads}
+    assert len(loads) == len(offsets) == ir.UNROLL
+    assert "rsp" not in loop
+
+
 def test_slices_walk_over_the_chunks(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 4096)
