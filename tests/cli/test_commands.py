@@ -57,7 +57,7 @@ def test_table(gambrel: Gambrel) -> None:
     done = gambrel(*RESNET)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("resnet50 on NVIDIA A100 SXM4 80GB ")
-    assert "memory-bound\n" in done.out
+    assert "memory-bound, expected overhead-bound\n" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 

@@ -158,9 +158,10 @@ def test_infinite_intensity_is_a_text_and_unknown_is_null() -> None:
 def test_every_number_has_a_unit() -> None:
     plain = {"schema_version", "year", "value", "low", "high"}
     found = set(_numbers(json.loads(render(samples.estimated(), "json"))))
-    found -= {"batch", "image", *samples.tiny().unmodelled, "compute", "memory"}
+    found -= {"batch", "image", *samples.tiny().unmodelled, "compute", "memory", "medium"}
     assert found - ALL_UNITS.keys() <= plain
-    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= {"bound", "expected_bound", "confidence"}
+    words = {"bound", "expected_bound", "confidence", "launch_saving"}
+    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= words
 
 
 def _numbers(data: Any, key: str = "") -> Any:
@@ -250,3 +251,25 @@ def test_files(tmp_path: Path) -> None:
         file.truncate((1 << 29) + 1)  # sparse: occupies no disk
     with pytest.raises(FileFormatError, match="larger than"):
         load_analysis(huge)
+
+
+def test_ratio_and_shares_of_an_estimate() -> None:
+    data = json.loads(render(samples.estimated(), "json"))
+    total = data["total"]
+    # 20 µs, made up, over a bound of 32.202 µs; nothing of it is the start of kernels.
+    assert total["expected"]["ratio_to_bound"] == pytest.approx(20 / 32.202)
+    assert total["expected"]["overhead_share"] == 0
+    assert data["launch_saving"] is None
+
+
+def test_launch_saving_is_written_and_not_needed_to_load(tmp_path: Any) -> None:
+    import gambrel
+
+    analysis = gambrel.analyze("mobilenet-v2", "a100-sxm4-80gb", batch_size=1, precision="fp16")
+    saving = analysis.launch_saving()
+    assert saving is not None
+    assert saving.stack_time_s is not None
+    data = json.loads(render(analysis, "json"))
+    assert data["launch_saving"]["stack_time_s"] == saving.stack_time_s.value
+    assert data["launch_saving"]["stack_expected"]["low"] == saving.stack_time_s.low
+    assert load_analysis(json.dumps(data).encode()) == analysis

@@ -152,9 +152,9 @@ def test_markdown_escapes() -> None:
     assert "<script" not in shown
     assert "<img" not in shown
     assert "\x1b" not in shown
-    # A "|" in a name opens no further cell: every line of the table of ops has 9 of them unescaped.
+    # A "|" in a name opens no further cell: every row of ops has 14 of them unescaped.
     rows = [x for x in shown.splitlines() if "HYPERLINK" in x]
-    assert [x.replace("\\|", "").count("|") for x in rows] == [10]
+    assert [x.replace("\\|", "").count("|") for x in rows] == [14]
 
 
 def test_markdown_of_several_and_of_none() -> None:
@@ -175,3 +175,26 @@ def test_training_and_link_traffic_are_said() -> None:
     shown = text(step, width=120)
     assert "training step" in shown
     assert "3 MB over links" in shown
+
+
+def test_overhead_bound_says_what_would_be_saved() -> None:
+    import gambrel
+
+    analysis = gambrel.analyze("mobilenet-v2", "a100-sxm4-80gb", batch_size=1, precision="fp16")
+    shown = " ".join(text(analysis, width=120).split())
+    assert "memory-bound, expected overhead-bound" in shown
+    assert "overhead-bound · starting 151 kernels takes" in shown
+    assert "× as fast (105 kernels) · a CUDA graph, which the expected time supposes" in shown
+    # Nothing causal in it: nothing to say about how that was counted.
+    assert "Counting" not in shown
+
+
+def test_confidence_of_every_row_where_there_is_room() -> None:
+    import gambrel
+
+    analysis = gambrel.analyze("bert-base", "h100-sxm5-80gb", precision="fp16")
+    wide = text(analysis, width=140)
+    row = next(x for x in wide.splitlines() if x.startswith("matmul"))
+    assert " high " in row
+    assert "op by op" in wide
+    assert "| confidence |" in str(render(analysis, "markdown"))

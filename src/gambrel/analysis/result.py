@@ -17,6 +17,7 @@ from gambrel.device.model import Device
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
+    from gambrel.analysis.advise.launches import LaunchSaving
     from gambrel.analysis.advise.recommend import Recommendation
     from gambrel.analysis.timeline import Timeline
 
@@ -206,6 +207,17 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         return self.total.expected_time_s
 
     @property
+    def confidence_shares(self) -> dict[str, float]:
+        """Share of the expected time by the confidence of each op's estimate, surest first."""
+        found = [e for op in self.ops if (e := op.measures.expected_time_s) is not None]
+        whole = sum(e.value for e in found)
+        shares = {
+            level: sum(e.value for e in found if e.confidence == level) / whole if whole else 0.0
+            for level in ("high", "medium", "low")
+        }
+        return {level: share for level, share in shares.items() if share}
+
+    @property
     def compute_utilization(self) -> float | None:
         """Share of the busiest engine's peak in use when running at the bound."""
         return self.total.compute_utilization
@@ -252,6 +264,13 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         from gambrel.analysis.estimate.store import load
 
         return recommend(self, load())
+
+    def launch_saving(self) -> LaunchSaving | None:
+        """What a compiled model and a graph of kernels save; None unless it is overhead-bound."""
+        from gambrel.analysis.advise.launches import launch_saving
+        from gambrel.analysis.estimate.store import load
+
+        return launch_saving(self, load())
 
     def with_change(self, *changes: str) -> Analysis:
         """The same question with changes: ``"precision=int8"``, ``"fuse"``, ``"batch=8"``, ..."""

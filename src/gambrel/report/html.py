@@ -22,7 +22,7 @@ from gambrel.report.chart import describe
 from gambrel.report.json_ import to_data
 from gambrel.report.level_points import level_chart
 from gambrel.report.options import Options
-from gambrel.report.summary import format_count, summary, verdict
+from gambrel.report.summary import counting, format_count, summary, verdict
 from gambrel.report.svg import STYLE, draw
 from gambrel.report.terms import sizes, throughput
 from gambrel.report.text import clean
@@ -91,6 +91,7 @@ def _view(analysis: Analysis, *, advised: bool) -> dict[str, Any]:
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
         "pictures": _pictures(analysis),
+        "counting": counting(analysis),
         "advice": _advice(analysis) if advised else _UNASKED if analysis.workload else None,
     }
 

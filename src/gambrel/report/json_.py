@@ -63,6 +63,18 @@ def _document(analysis: Analysis, options: Options | None) -> dict[str, Any]:
     return data | {"advice": {"units": ADVICE_UNITS} | msgspec.to_builtins(found)}
 
 
+def _launch_saving(analysis: Analysis) -> dict[str, Any] | None:
+    """Derived, and so left out when the file is read; times as everywhere numbers."""
+    found = analysis.launch_saving()
+    if found is None:
+        return None
+    data: dict[str, Any] = msgspec.to_builtins(found)
+    fused = data["stack_time_s"]
+    if fused is not None:
+        data["stack_time_s"] = fused.pop("value")
+    return data | {"stack_expected": fused}
+
+
 def to_data(analysis: Analysis) -> dict[str, Any]:
     """Returns the analysis as plain dicts and lists, derived figures included.
 
@@ -74,6 +86,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
     _refuse_non_finite(stored, "analysis")
     total = _measures(analysis.total, stored["total"])
     total["cached_traffic_bytes"] = analysis.cached_traffic_bytes
+    total["confidence_shares"] = analysis.confidence_shares
     total |= {key: stored.pop(key) for key in _OF_TOTAL}
     head = {
         "type": TYPE,
@@ -82,7 +95,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
         "units": ALL_UNITS,
         "definitions": DEFINITIONS,
     }
-    body = {
+    body: dict[str, Any] = {
         "total": total,
         "ops": _rows(analysis.ops, stored["ops"]),
         "by_kind": _rows(analysis.by_kind, stored["by_kind"]),
@@ -92,6 +105,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
     if analysis.energy is not None:
         body["energy"] = {k: getattr(analysis.energy, k) for k in DERIVED_ENERGY} | stored["energy"]
     order = ("model", "hardware", "sparsity", "total", "ops", "by_kind", "by_module", "footprint")
+    body["launch_saving"] = _launch_saving(analysis)
     return head | {key: stored[key] for key in order} | stored | body
 
 
@@ -134,8 +148,12 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
         intensity = level.arithmetic_intensity
         data["arithmetic_intensity"] = "Infinity" if math.isinf(intensity) else intensity
     estimate = stored["expected_time_s"]
-    if estimate is not None:
+    expected = measures.expected_time_s
+    if estimate is not None and expected is not None:
         stored["expected_time_s"] = estimate.pop("value")
+        bound = measures.bound_time_s
+        estimate["ratio_to_bound"] = expected.value / bound if bound else None
+        estimate["overhead_share"] = expected.overhead_share
     return values | stored | {"expected": estimate}
 
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gambrel.analysis.measures import Measures, State
+from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.options import Options
-from gambrel.report.summary import format_count, slowest, summary, verdict
+from gambrel.report.summary import counting, format_count, range_text, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput, title
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
 
 _NAME: Final = 60
-_FIGURES: Final = ("FLOP", "byte", "FLOP/byte", "bound", "bound time", "share")
+_FIGURES: Final = (
+    "FLOP",
+    "byte",
+    "FLOP/byte",
+    "bound",
+    "bound time",
+    "share",
+    "expected",
+    "range",
+    "starting",
+    "confidence",
+)
+_ALIGN: Final = "rrrlrrrlrl"
 _SPECIAL: Final = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]|#~"} | {"<": "&lt;", "&": "&amp;"})
 
 
@@ -32,12 +44,16 @@ def render(analysis: Analysis, options: Options | None = None) -> str:
         parts += ["## By kind", _kinds(analysis)]
     parts += _advice(analysis) if options.recommend else []
     parts += _list("Warnings", analysis.warnings) + _list("Assumptions", analysis.assumptions)
+    parts += _list("Counting", counting(analysis))
     return "\n\n".join(parts) + "\n"
 
 
 def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
     """Returns one table with a line an analysis, and the advice on each where asked for."""
-    head = ("model", "sizes", "device", "precision", "bound time", "per s", "FLOP/byte", "bound")
+    head = (
+        *("model", "sizes", "device", "precision", "bound time", "most per s", "FLOP/byte"),
+        *("bound", "expected", "range", "starting", "confidence"),
+    )
     rows = [
         (
             a.model.name,
@@ -48,11 +64,12 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
             "unknown" if (rate := throughput(a)) is None else format_count(rate),
             format_number(a.total.arithmetic_intensity),
             a.total.bound.value if a.total.bound else "unknown",
+            *_expected(a.total.expected_time_s),
         )
         for a in analyses
     ]
     warnings = tuple(dict.fromkeys(text for a in analyses for text in a.warnings))
-    parts = [_table(head, "llllrrrl", rows), *_list("Warnings", warnings)]
+    parts = [_table(head, "llllrrrlrlrl", rows), *_list("Warnings", warnings)]
     for a in analyses if options and options.recommend else ():
         parts += _advice(a, f"{title(a)} {', '.join(sizes(a))}")
     return "\n\n".join(parts) + "\n"
@@ -77,7 +94,7 @@ def _ops(shown: Sequence[OpResult]) -> str:
         (shorten(op.name, _NAME), op.kind, f"{op.count:,}", *_figures(op.measures, op.state))
         for op in shown
     ]
-    return _table(("op", "kind", "count", *_FIGURES), "llrrrrlrr", rows)
+    return _table(("op", "kind", "count", *_FIGURES), f"llr{_ALIGN}", rows)
 
 
 def _kinds(analysis: Analysis) -> str:
@@ -86,7 +103,7 @@ def _kinds(analysis: Analysis) -> str:
         lost = group.name in analysis.unmodelled
         figures = _figures(group.measures, State.UNMODELLED if lost else State.COUNTED)
         rows.append((group.name, f"{group.count:,}", *figures))
-    return _table(("kind", "count", *_FIGURES), "lrrrrlrr", rows)
+    return _table(("kind", "count", *_FIGURES), f"lr{_ALIGN}", rows)
 
 
 def _figures(measures: Measures, state: State) -> tuple[str, ...]:
@@ -99,6 +116,19 @@ def _figures(measures: Measures, state: State) -> tuple[str, ...]:
         measures.bound.value if measures.bound else "unknown",
         format_si(measures.bound_time_s, "s", 3),
         format_percent(measures.time_share),
+        *_expected(measures.expected_time_s),
+    )
+
+
+def _expected(time: Estimate | None) -> tuple[str, str, str, str]:
+    """Value, range, share of starting kernels, confidence."""
+    if time is None:
+        return ("unknown",) * 4
+    return (
+        format_si(time.value, "s", 3),
+        range_text(time),
+        format_percent(time.overhead_share),
+        time.confidence,
     )
 
 

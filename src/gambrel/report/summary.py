@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from gambrel.analysis.fold import fold
 from gambrel.analysis.measures import Bound, Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
@@ -11,6 +13,8 @@ from gambrel.units import format_capacity, format_number, format_percent, format
 
 #: Between the parts of one line.
 DOT = " · "
+#: Kinds of op that are named behind the reason of an estimate.
+_LISTED_KINDS = 2
 
 
 def summary(analysis: Analysis) -> list[tuple[str, str]]:
@@ -25,6 +29,7 @@ def summary(analysis: Analysis) -> list[tuple[str, str]]:
         ("Bound", _bound(analysis)),
         ("Bound time", _bound_time(analysis)),
         ("Expected", _expected(analysis)),
+        *_overhead(analysis),
         ("Rate", _rate(total)),
         ("Utilization", _utilization(total)),
         ("Memory", _memory(analysis)),
@@ -39,9 +44,13 @@ def slowest(analysis: Analysis) -> list[OpResult]:
 
 
 def verdict(analysis: Analysis) -> str:
-    """One word or two: ``"memory-bound"``, or that the bound is unknown."""
+    """``"memory-bound"``, or that it is unknown; and whether starting kernels dominates."""
     bound = analysis.total.bound
-    return f"{bound.value}-bound" if bound else "bound unknown"
+    if bound is None:
+        return "bound unknown"
+    expected = analysis.expected_bound
+    also = ", expected overhead-bound" if expected is Bound.OVERHEAD else ""
+    return f"{bound.value}-bound{also}"
 
 
 def estimate(time: Estimate | None) -> str:
@@ -60,10 +69,47 @@ def _expected(analysis: Analysis) -> str:
         return parts[0]
     if bound:
         parts.append(f"{format_number(time.value / bound, 3)}× the bound")
-    share = f"{format_percent(time.overhead_share)} of it starting kernels"
-    if analysis.expected_bound is Bound.OVERHEAD:
-        share += ": overhead-bound, which fusion and CUDA graphs reduce"
-    return DOT.join([*parts, share, f"{time.confidence} confidence: {time.reason}"])
+    parts.append(f"{format_percent(time.overhead_share)} of it starting kernels")
+    parts.append(f"{time.confidence} confidence: {time.reason}{_kinds_of(analysis, time)}")
+    shares = analysis.confidence_shares
+    if len(shares) > 1:
+        spent = ", ".join(f"{format_percent(share)} {level}" for level, share in shares.items())
+        parts.append(f"op by op {spent}")
+    return DOT.join(parts)
+
+
+def _kinds_of(analysis: Analysis, time: Estimate) -> str:
+    """The kinds of op that the reason of the whole is about, those with most time."""
+    seconds: dict[str, float] = defaultdict(float)
+    for op in analysis.ops:
+        one = op.measures.expected_time_s
+        if one is not None and one.reason and time.reason.startswith(one.reason):
+            seconds[op.kind] += one.value
+    if not 0 < len(seconds) < len(analysis.by_kind):
+        return ""
+    listed = sorted(seconds, key=lambda kind: -seconds[kind])[:_LISTED_KINDS]
+    return f" (of {', '.join(listed)}{' and others' if len(seconds) > len(listed) else ''})"
+
+
+def _overhead(analysis: Analysis) -> list[tuple[str, str]]:
+    """What fewer kernel starts would save; nothing unless they dominate."""
+    found = analysis.launch_saving()
+    if found is None:
+        return []
+    taken = format_si(found.overhead_s, "s", 3)
+    parts = ["overhead-bound", f"starting {found.launches:,} kernels takes {taken}"]
+    if found.stack_time_s is not None and found.stack_gain is not None:
+        parts.append(
+            f"{found.stack} {format_si(found.stack_time_s.value, 's')}, "
+            f"{format_number(found.stack_gain, 3)}× as fast ({found.stack_launches:,} kernels)"
+        )
+    limit = format_si(found.host_limit_s, "s", 3)
+    if found.graph:
+        parts.append(
+            f"a {found.graph}, which the expected time supposes, saves what the host needs beyond "
+            f"{limit} a kernel"
+        )
+    return [("Overhead", DOT.join(parts))]
 
 
 def _model(analysis: Analysis) -> str:
@@ -168,6 +214,22 @@ def _coverage(analysis: Analysis) -> str:
         listed = ", ".join(f"{kind} ×{n}" for kind, n in analysis.unmodelled.items())
         parts.append(f"no formula for: {listed}")
     return DOT.join(parts)
+
+
+def range_text(time: Estimate | None) -> str:
+    """The ends of an estimate's range, as short as a cell of a table; "unknown" without one."""
+    if time is None:
+        return "unknown"
+    return f"{format_si(time.low, 's', 3)} to {format_si(time.high, 's', 3)}"
+
+
+def counting(analysis: Analysis) -> list[str]:
+    """How the model's work was counted where the field disagrees; nothing that it does not have."""
+    if analysis.workload is not None and not any(
+        op.attrs.get("causal") for op in analysis.workload.ops
+    ):
+        return []
+    return [f"{key}: {value}" for key, value in analysis.conventions.items()]
 
 
 def format_count(value: float) -> str:

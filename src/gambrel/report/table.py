@@ -10,7 +10,7 @@ from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Align, Column, beside, hanging, line, listed, show, table
 from gambrel.report.options import Options
-from gambrel.report.summary import format_count, slowest, summary, verdict
+from gambrel.report.summary import counting, format_count, range_text, slowest, summary, verdict
 from gambrel.report.terms import sizes, throughput
 from gambrel.report.text import bar, clean, display_width, shorten, shorten_path
 from gambrel.units import format_number, format_percent, format_si
@@ -167,7 +167,14 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("FLOP/s max", 7, [_attainable(m) for m in rows]),
         column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),
-        *([column("expected", 2, expected)] if any(m.expected_time_s for m in rows) else []),
+        *(
+            [
+                column("expected", 2, expected),
+                column("confidence", 6, [_confidence(m.expected_time_s) for m in rows], "left"),
+            ]
+            if any(m.expected_time_s for m in rows)
+            else []
+        ),
         column(
             "", 8, [bar((m.time_share or 0.0) / longest, 10) for m in rows], "left", tuple(bounds)
         ),
@@ -178,17 +185,24 @@ def _value(time: Estimate | None) -> str:
     return format_si(time.value if time else None, "s", 3)
 
 
+def _starting(time: Estimate | None) -> str:
+    return format_percent(time.overhead_share if time else None)
+
+
+def _confidence(time: Estimate | None) -> str:
+    return time.confidence if time else "unknown"
+
+
 def _attainable(measures: Measures) -> str:
     # Without work there is no roof to be unknown: nothing is attained.
     return format_si(measures.attainable_flop_per_s if measures.flops else 0, "")
 
 
 def _remarks(analysis: Analysis) -> list[RenderableType]:
-    counting = [f"{k}: {v}" for k, v in analysis.conventions.items()]
     return [
         *listed("Warnings", analysis.warnings, "warning"),
         *listed("Assumptions", analysis.assumptions),
-        *listed("Counting", counting),
+        *listed("Counting", counting(analysis)),
     ]
 
 
@@ -215,8 +229,17 @@ def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
         ),
         column("precision", 5, [a.model.precision for a in analyses], "left"),
         column("time", 0, [format_si(t.bound_time_s, "s", 4) for t in totals]),
-        *([column("expected", 2, expected)] if any(t.expected_time_s for t in totals) else []),
-        column("per s", 1, ["unknown" if r is None else format_count(r) for r in rates]),
+        *(
+            [
+                column("expected", 2, expected),
+                column("range", 6, [range_text(t.expected_time_s) for t in totals], "left"),
+                column("starting", 6, [_starting(t.expected_time_s) for t in totals]),
+                column("confidence", 6, [_confidence(t.expected_time_s) for t in totals], "left"),
+            ]
+            if any(t.expected_time_s for t in totals)
+            else []
+        ),
+        column("most/s", 1, ["unknown" if r is None else format_count(r) for r in rates]),
         column("FLOP/byte", 2, [format_number(t.arithmetic_intensity) for t in totals]),
         Column(
             title="bound",

@@ -33,6 +33,14 @@ ALL_UNITS: Final[dict[str, str]] = {
     "utilization": "1",
     "coverage_traffic": "1",
     "bound_shares": "1",
+    "confidence_shares": "1",
+    "ratio_to_bound": "1",
+    "overhead_share": "1",
+    "host_limit_s": "s",
+    "stack_time_s": "s",
+    "stack_gain": "1",
+    "stack_launches": "1",
+    "launches": "1",
     "count": "1",
     "free_ops": "1",
     "unmodelled": "1",
@@ -63,9 +71,14 @@ DEFINITIONS: Final[dict[str, str]] = {
     "bound_time_s": "Busy time of that resource: no run is faster, data that stayed in cache "
     "apart. The total is the sum over ops, which run one after another.",
     "expected_time_s": "What a stopwatch will show for kernels back to back. 'expected' has the "
-    "range in which 90 % of measured times lie (low, high) and the part in which kernels start and "
-    "end (overhead_s). Never below the bound; null (unknown) where no constants serve the device. "
-    "The ends of a total are the sums of the ends, as if all errors were correlated.",
+    "range in which 90 % of measured times lie (low, high), the part in which kernels start and "
+    "end (overhead_s, overhead_share) and its ratio to the bound. Never below the bound; null "
+    "(unknown) where no constants serve the device. The ends of a total are the sums of the ends, "
+    "as if all errors were correlated.",
+    "confidence_shares": "Share of the expected time in ops of each confidence.",
+    "launch_saving": "For a run whose expected time is mostly the start of kernels: what the next "
+    "stack would take, and the time a kernel (host_limit_s) beyond which a host that starts them "
+    "one by one adds to the expected time; null otherwise.",
     "confidence": "high: calibrated on this device; medium: constants of its kin or of another "
     "class of op; low: of other devices.",
     "expected_bound": "What takes most of the expected time: starting kernels (overhead), or ops "

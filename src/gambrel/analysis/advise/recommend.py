@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
 
 import msgspec
 
@@ -20,11 +19,12 @@ from gambrel.analysis.advise.changes import (
 from gambrel.analysis.advise.explore import Changes, Explorer, kinds_of
 from gambrel.analysis.advise.fitting import fitting
 from gambrel.analysis.advise.fleet import Point
+from gambrel.analysis.advise.launches import GRAPHS
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
-from gambrel.units import format_percent
+from gambrel.units import format_percent, format_si
 
 #: Below this gain a change is not worth a user's time.
 SMALLEST_GAIN = 1.05
@@ -33,7 +33,6 @@ DONE = 0.95
 #: Share of the expected time in starts of kernels that is worth a word.
 LAUNCH_SHARE = 0.2
 #: What makers call a recorded sequence of launches.
-_GRAPHS: Final = {"nvidia": "CUDA graph", "amd": "HIP graph"}
 #: Changes from which combinations are begun.
 _COMBINATIONS = 2
 
@@ -187,12 +186,13 @@ def _hints(analysis: Analysis) -> tuple[str, ...]:
     share = expected.overhead_s / expected.value
     if share < LAUNCH_SHARE:
         return ()
-    graph = _GRAPHS.get(analysis.hardware.vendor.lower())
+    graph = GRAPHS.get(analysis.hardware.vendor.lower())
     how = f"Recorded as a {graph} it does; " if graph else "Compiled into one program it does; "
+    limit = format_si(expected.value / analysis.launches, "s", 3)
     return (
         f"Starting {analysis.launches:,} kernels takes {format_percent(share)} of the expected "
-        f"time, which supposes that the host keeps up. {how}launched one by one the host may take "
-        "longer, and by how much is not known here.",
+        f"time, which supposes that the host keeps up. {how}a host that starts them one by one and "
+        f"needs more than {limit} for each adds the rest.",
     )
 
 

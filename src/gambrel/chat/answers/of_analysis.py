@@ -100,9 +100,20 @@ def _bound(a: Analysis) -> str:
         expected = format_si(a.expected_time_s.value, "s")
         parts.append(
             f"In practice starting kernels takes {share} of the {expected} expected: it runs "
-            "overhead-bound."
+            f"overhead-bound.{_saved(a)}"
         )
     return " ".join(parts)
+
+
+def _saved(a: Analysis) -> str:
+    """What the next stack would take instead."""
+    found = a.launch_saving()
+    if found is None or found.stack_time_s is None or found.stack_gain is None:
+        return ""
+    return (
+        f" As {found.stack} it is expected to take {format_si(found.stack_time_s.value, 's')}, "
+        f"{format_number(found.stack_gain, 3)}× as fast, with {found.stack_launches:,} kernels."
+    )
 
 
 def _against_ridge(a: Analysis) -> str:
@@ -229,6 +240,7 @@ def _why(a: Analysis) -> str:
         share = format_percent(a.expected_time_s.overhead_share)
         overhead = (
             f" Of the expected time {share} goes into starting kernels ({a.launches} of them)."
+            f"{_saved(a)}"
         )
     shown = " ".join(_op_by_op(a)) or f"Of the bound time it spends {spent}."
     return (

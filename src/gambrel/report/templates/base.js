@@ -48,6 +48,11 @@ function number(value, digits = 4) {
 function percent(value) {
   return value === null || value === undefined ? "unknown" : `${(value * 100).toFixed(1)}%`;
 }
+// An estimate with its range; "unknown" where there is none.
+function expectedText(measures) {
+  const e = measures.expected;
+  return e ? `${si(measures.expected_time_s, "s", 3)} (${si(e.low, "s", 3)} to ${si(e.high, "s", 3)})` : "unknown";
+}
 const boundOf = (measures) => measures.bound || "unknown";
 
 // A device's source, linked where its address is an ordinary one.

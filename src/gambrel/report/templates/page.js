@@ -22,7 +22,7 @@ function openAnalysis(n) {
   chart.show(view, same);
   drawPictures(view.pictures || []);
   drawAdvice(view.advice);
-  drawNotes(analysis);
+  drawNotes(analysis, view);
   drawDevice(analysis);
   drawDefinitions(analysis);
   applyFilters();
@@ -60,12 +60,12 @@ function drawCompare() {
     const t = analyses[i].total;
     return h("tr", { class: i === state.number ? "on" : null },
       h("td", {}, h("button", { type: "button", "aria-pressed": String(i === state.number), onclick: () => openAnalysis(i) }, v.label)),
-      h("td", { class: "n" }, si(t.bound_time_s, "s")), h("td", { class: "n" }, v.throughput),
+      h("td", { class: "n" }, si(t.bound_time_s, "s")), h("td", { class: "n" }, expectedText(t)), h("td", { class: "n" }, v.throughput),
       h("td", { class: "n" }, number(t.arithmetic_intensity)), h("td", { class: boundOf(t) }, boundOf(t)),
       h("td", { class: "n" }, percent(t.compute_utilization)), h("td", { class: "n" }, percent(t.memory_utilization)));
   };
-  const heads = ["analysis", "bound time", "per second", "FLOP/byte", "bound", "compute", "memory"];
-  host.replaceChildren(tableOf(heads, views.map(row), [1, 2, 3, 5, 6]));
+  const heads = ["analysis", "bound time", "expected", "most per second", "FLOP/byte", "bound", "compute", "memory"];
+  host.replaceChildren(tableOf(heads, views.map(row), [1, 2, 3, 4, 6, 7]));
 }
 
 function tableOf(heads, rows, right = []) {
@@ -125,7 +125,7 @@ function describeOp(index, point) {
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
       ["bound", `${boundOf(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
-      ["expected", op.expected ? `${si(op.expected_time_s, "s")} (${si(op.expected.low, "s")} to ${si(op.expected.high, "s")}), ${op.expected.confidence} confidence` : "unknown"],
+      ["expected", expectedText(op)], ["", op.expected ? `${op.expected.confidence} confidence: ${op.expected.reason}` : null],
       ["rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
       ["attainable", si(op.attainable_flop_per_s, "FLOP/s")],
       ["utilization", `compute ${percent(op.compute_utilization)}, memory ${percent(op.memory_utilization)}`]);
@@ -154,12 +154,12 @@ function drawAdvice(advice) {
     h("ul", {}, ...advice.texts.map((text) => h("li", {}, text))));
 }
 
-function drawNotes(a) {
+function drawNotes(a, view) {
   const list = (title, items, css) => (items.length ? h("div", { class: css }, h("h2", {}, title), h("ul", {}, ...items.map((t) => h("li", {}, t)))) : null);
   const lost = Object.entries(a.unmodelled).map(([kind, n]) => `no formula for ${kind} (${n} ×): its work and traffic are missing from every sum`);
   const cover = [`${percent(a.total.coverage)} of ops and ${percent(a.total.coverage_traffic)} of the compulsory bytes have a formula; ${a.free_ops} ops are free (views and the like).`];
   byId("notes").replaceChildren(...[list("Warnings", a.warnings, "warning"), list("Coverage", [...cover, ...lost]), list("Assumptions", a.assumptions),
-    list("Counting", Object.entries(a.conventions).map(([k, v]) => `${k}: ${v}`))].filter(Boolean));
+    list("Counting", view.counting)].filter(Boolean));
 }
 
 function drawDevice(a) {

@@ -1,5 +1,7 @@
 // The table of ops: sorted by a click on a heading, filtered by the search and the legend, linked to
 // the chart by the index of the op.
+const confidenceOf = (op) => (op.expected ? op.expected.confidence : "unknown");
+const expectedAbout = (op) => (op.expected ? `${expectedText(op)}: ${op.expected.reason}` : "no constants serve this device");
 const order = (value) => (value === "Infinity" ? Infinity : value === null || value === undefined ? -1 : value);
 const COLUMNS = [
   { title: "op", key: (o) => o.name, cell: (o) => h("bdi", {}, o.name), css: "name" },
@@ -11,8 +13,13 @@ const COLUMNS = [
   { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundOf(o)) },
   { title: "bound time", key: (o) => order(o.bound_time_s), cell: (o) => known(o, si(o.bound_time_s, "s", 3)), css: "n" },
   { title: "share of time", key: (o) => order(o.time_share), cell: (o) => shareCell(o), css: "n" },
+  { title: "expected", key: (o) => order(o.expected_time_s), cell: (o) => known(o, si(o.expected_time_s, "s", 3)), css: "n", about: expectedAbout },
+  { title: "of bound", key: (o) => order(o.expected && o.expected.ratio_to_bound), cell: (o) => known(o, o.expected && o.expected.ratio_to_bound ? `${number(o.expected.ratio_to_bound, 3)}×` : "unknown"), css: "n" },
+  { title: "starting", key: (o) => order(o.expected && o.expected.overhead_share), cell: (o) => known(o, percent(o.expected && o.expected.overhead_share)), css: "n" },
+  { title: "confidence", key: (o) => CONFIDENCE.indexOf(confidenceOf(o)), cell: (o) => known(o, confidenceOf(o)), about: expectedAbout },
   { title: "shapes", key: (o) => o.shapes, cell: (o) => o.shapes, css: "shapes" },
 ];
+const CONFIDENCE = ["unknown", "low", "medium", "high"];
 const known = (op, text) => (op.state === "unmodelled" ? "unknown" : text);
 
 let longestShare = 1;
@@ -54,7 +61,7 @@ class OpTable {
   }
 
   row(index) {
-    const op = this.ops[index], full = (c) => (c.css === "name" || c.css === "shapes" ? c.key(op) : null);
+    const op = this.ops[index], full = (c) => (c.about ? c.about(op) : c.css === "name" || c.css === "shapes" ? c.key(op) : null);
     this.rows[index] ||= h("tr", { tabindex: "0", "data-index": index, class: index === this.on ? "on" : null },
       ...COLUMNS.map((c) => h("td", { class: c.css, title: full(c) }, c.cell(op))));
     return this.rows[index];
