@@ -10,6 +10,7 @@ from gambrel import RooflineAnalyzer, measure_peaks  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
 from gambrel.errors import CaptureError, DeviceError, GambrelError, InputError  # noqa: E402
 from gambrel.measure import gpu  # noqa: E402
+from tests.measure.gpu.doubles import EFFORT, bench  # noqa: E402
 
 nn = torch.nn
 FAST = from_peaks(1e18, 1e18, name="fast")
@@ -145,13 +146,9 @@ def test_an_interrupted_measurement_of_a_gpu_restores_all_flags(error):
         torch.manual_seed(7)
         raise error("stop")
 
-    bench = gpu.Bench(device="cpu", timed=timed, sides=(8,), stream_bytes=1024, settle_s=0.0)
-    effort = {"steps": 1, "warmup": 0, "rounds": 1}
-    if error is RuntimeError:
-        assert gpu.measure(bench, effort)[0] == ()
-    else:
-        with pytest.raises(error):
-            gpu.measure(bench, effort)
+    seen = DeviceError if error is RuntimeError else error
+    with pytest.raises(seen, match="stop"):
+        gpu.measure(bench(timed=timed), EFFORT)
 
 
 def test_an_interrupted_survey_of_the_processor_leaves_threads_and_pinning(monkeypatch):

@@ -32,6 +32,7 @@ def to_device(survey: Survey) -> Device:
         name=survey.name,
         vendor=survey.vendor,
         category=survey.category,
+        architecture=survey.architecture,
         ceilings=tuple(_ceilings(survey, source)),
         memory=tuple(_levels(survey, source)),
         links=tuple(_links(survey, source)),
@@ -114,6 +115,13 @@ def _links(survey: Survey, source: Source) -> list[Link]:
 def _facts(survey: Survey, source: Source) -> list[Fact]:
     clocks = [m.clock_hz for m in survey.measurements if m.clock_hz]
     facts = []
+    system = Source(title="driver", date=survey.date)
+    for name, value, unit in (
+        ("num_units", survey.num_units, "CU" if survey.vendor == "AMD" else "SM"),
+        ("boost_clock", survey.boost_clock_hz, "Hz"),
+    ):
+        if value is not None:
+            facts.append(Fact(name=name, value=float(value), unit=unit, source=system))
     if clocks:
         middle = sorted(clocks)[len(clocks) // 2]
         facts.append(Fact(name="clock", value=middle, unit="Hz", source=source))

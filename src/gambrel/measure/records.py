@@ -24,17 +24,21 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             ``library`` (what a library attains: no ceiling of the hardware).
         mix: Instructions (``fma``, ``fma+add``, ``dot``, ``tile``), accesses (``read``, ``copy``,
             ``triad nt``, ...) or the library's function.
-        value: The figure: the upper quantile over slices, the best of the rounds.
+        value: The figure. On a CPU the upper quantile over the slices of a round, the mean over the
+            faster half of the rounds; on a GPU the best of the rounds.
         unit: ``FLOP/s`` or ``B/s``. Bytes are those that the program reads and writes.
         threads: How many ran, each on a core of its own; 0 on a device that is used as a whole.
         dtype: Number format of the operands.
-        median: Median over the slices of the best round, same unit.
-        spread: (Best - worst) / best over the rounds.
-        samples: Slices in each round.
+        median: Median over the slices, same unit. On a CPU of all rounds, on a GPU of the best.
+        spread: How far the rounds are apart, as a share of the value: on a CPU their 90% quantile
+            less the 10% quantile, on a GPU the best less the worst.
+        samples: Slices in all rounds (CPU) or in each (GPU).
         rounds: Independent rounds, each with memory of its own.
         working_set_bytes: Of each thread; None for arithmetic.
-        clock_hz: Of the first core just before and after, estimated; None where unknown.
-        per_cycle: ``value / clock / threads``; None where the clock is unknown.
+        clock_hz: Just after the slices, on the slowest core, the median over the rounds; None where
+            unknown.
+        per_cycle: Rate / clock / threads, the median over the rounds; None where the clock is
+            unknown.
         note: Caveats.
     """
 
@@ -72,6 +76,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         stolen: Share of the processors' time that a hypervisor gave to others meanwhile.
         huge_page_share: Share of the largest working set that lay on huge pages.
         one_way_s: Seconds that a cache line takes between the first two cores.
+        architecture: Of a GPU, e.g. ``"sm_90"``: decides whose kernels are expected on it.
+        num_units: Its multiprocessors or compute units.
+        boost_clock_hz: Its highest clock.
         unknown: What was looked for and cannot be measured here, with the reason.
         notes: Sentences that a user must know.
     """
@@ -90,6 +97,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stolen: float | None = None
     huge_page_share: float | None = None
     one_way_s: float | None = None
+    architecture: str = ""
+    num_units: int | None = None
+    boost_clock_hz: float | None = None
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
@@ -173,8 +183,10 @@ def summarize(survey: Survey, dtype: str, torch_dtype: str) -> HardwarePeaks:
     if not roofs or memory is None:
         known = sorted({m.dtype for m in survey.measurements if m.unit == "FLOP/s" and m.dtype})
         what = f"no {dtype} compute roof" if memory else "no memory bandwidth"
+        why = [text for text in survey.unknown if text.startswith(dtype if memory else "DRAM")]
         raise DeviceError(
-            f"{survey.name} was measured to have {what}; it has {', '.join(known) or 'none'}."
+            f"{survey.name} was measured to have {what}"
+            f"{f' ({why[0]})' if why else ''}; it has {', '.join(known) or 'none'}."
         )
     peak = max(m.value for m in roofs)
     return HardwarePeaks(

@@ -15,7 +15,7 @@ import msgspec
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.estimate.store import load as load_calibration
-from gambrel.analysis.result import Analysis
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
@@ -44,6 +44,8 @@ from gambrel.report.registry import replace_file
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from gambrel.report.chart import Chart
+    from gambrel.report.options import Options
     from gambrel.workload import Workload
 
 
@@ -98,6 +100,7 @@ class RooflineAnalyzer:
         self._peaks = peaks
         self._clock = clock
         self.results: list[RooflinePoint] = []
+        self._rows: tuple[OpResult, ...] = ()
         self.totals: Totals | None = None
         self.analysis: Analysis | None = None
         self.unmatched: tuple[tuple[str, float], ...] = ()
@@ -229,6 +232,19 @@ class RooflineAnalyzer:
         rows = rows_of_profile(analysis.workload, self.results, analysis.hardware)
         return save_probed(name, fit_rows(analysis.hardware, rows, "a profile"))
 
+    def chart(self, title: str | None = None) -> Chart:
+        """What every renderer draws: roofs, and each row at its measured rate."""
+        from gambrel.measure.profile.picture import chart_of_profile
+
+        return chart_of_profile(self._by_row(), self.results, self._done()[1], title)
+
+    def roofline(self, options: Options | None = None) -> str:
+        """The chart for a terminal."""
+        from gambrel.report.options import Options
+        from gambrel.report.plot_terminal import draw
+
+        return draw(self.chart(), options or Options())
+
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
         from gambrel.measure.profile.chart import plot
@@ -262,11 +278,15 @@ class RooflineAnalyzer:
         """The profile as a page that opens offline: the chart, modules, ops and doubts."""
         from gambrel.measure.profile.page import page
 
-        return page(self.record, self.plot(title))
+        return page(self.record, self._by_row(), self.chart(title), title)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes `to_json` to a file."""
         replace_file(Path(path), self.to_json().encode())
+
+    def _by_row(self) -> Analysis:
+        """The analysis with a row a result: kernels, or an optimizer's updates, as one."""
+        return msgspec.structs.replace(self._done()[0], ops=self._rows)
 
     def _done(self) -> tuple[Analysis, Totals]:
         if self.analysis is None or self.totals is None:
@@ -287,6 +307,7 @@ class RooflineAnalyzer:
         predicted = computed.footprint.total_bytes
         self.analysis = computed
         self.results = list(found)
+        self._rows = tuple(rows)
         total = computed.total
         self.totals = msgspec.structs.replace(
             whole,
@@ -344,7 +365,10 @@ def _check_device(name: str) -> None:
 
         index_of(name)
     elif family != "cpu":
-        raise InputError(f"cannot profile on {name!r}; give cpu, cuda or cuda:N.")
+        raise InputError(
+            f"cannot profile on {name!r}; give cpu, cuda or cuda:N (AMD's GPUs are cuda to torch). "
+            "For any other device predict: 'gambrel analyze'."
+        )
 
 
 def _captured(

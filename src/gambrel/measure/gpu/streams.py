@@ -1,0 +1,185 @@
+"""Bytes per second: memory, the L2, and the link to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from gambrel.measure.gpu.tasks import Task, Way
+from gambrel.measure.gpu.timing import Bench, Call
+
+#: How often the kernels of the L2 go over the same data in one call.
+_TIMES: Final = 64
+#: Shares of the L2 that are tried; it may consist of parts that keep copies of each other's data.
+_SHARES: Final = (8, 4, 2)
+#: Bytes of a transfer to or from the host.
+_TRANSFER: Final = 256 << 20
+
+Make = Callable[[Bench, int], Call]
+
+
+def tasks(bench: Bench) -> Iterator[Task]:
+    """Streams through memory, reads and updates inside the L2, transfers."""
+    yield from memory(bench)
+    yield from level2(bench)
+    if bench.host_link:
+        yield from transfers(bench)
+
+
+def lacking(bench: Bench) -> list[str]:
+    """What cannot be measured here, and why."""
+    found = []
+    if not bench.level2_bytes:
+        found.append("L2 bandwidth: this version of torch does not know its size")
+    if not bench.host_link:
+        found.append("host link: the GPU and the processor share their memory")
+    return found
+
+
+def _random(bench: Bench, size: int) -> Any:
+    """An array of so many bytes. Zeros are copied faster than any data of a model."""
+    import torch
+
+    return torch.rand(size // 4, device=bench.device, dtype=torch.float32)
+
+
+def memory(bench: Bench) -> Iterator[Task]:
+    """Read, copy and triad, each in the ways that torch has, at several sizes."""
+    kinds: tuple[tuple[str, tuple[tuple[str, int, Make], ...]], ...] = (
+        ("read", (("a sum", 1, _sum), ("a dot product", 2, _dot))),
+        ("copy", (("the driver's copy", 2, _copy), ("a kernel's copy", 2, _negate))),
+        ("triad", (("a = b + 0.5 * c", 3, _triad),)),
+    )
+    for mix, made in kinds:
+        yield Task(
+            resource="DRAM",
+            mix=mix,
+            unit="B/s",
+            ways=tuple(
+                _way(bench, note, moved, make, size)
+                for size in bench.stream_bytes
+                for note, moved, make in made
+            ),
+        )
+
+
+def _way(bench: Bench, note: str, arrays: int, make: Make, size: int) -> Way:
+    return Way(
+        note=note,
+        work=float(arrays * size),
+        holds_bytes=arrays * size,
+        prepare=lambda: make(bench, size),
+        working_set_bytes=size,
+    )
+
+
+def _sum(bench: Bench, size: int) -> Call:
+    import torch
+
+    a = _random(bench, size)
+    return lambda: torch.sum(a)
+
+
+def _dot(bench: Bench, size: int) -> Call:
+    import torch
+
+    a, b = _random(bench, size), _random(bench, size)
+    return lambda: torch.dot(a, b)
+
+
+def _copy(bench: Bench, size: int) -> Call:
+    a, b = _random(bench, size), _random(bench, size)
+    return lambda: a.copy_(b)
+
+
+def _negate(bench: Bench, size: int) -> Call:
+    import torch
+
+    a, b = _random(bench, size), _random(bench, size)
+    return lambda: torch.neg(b, out=a)
+
+
+def _triad(bench: Bench, size: int) -> Call:
+    import torch
+
+    a, b, c = _random(bench, size), _random(bench, size), _random(bench, size)
+    return lambda: torch.add(b, c, alpha=0.5, out=a)
+
+
+def level2(bench: Bench) -> Iterator[Task]:
+    """One kernel that reads the same data again and again, and updates in one graph of kernels."""
+    if not bench.level2_bytes:
+        return
+    sizes = [bench.level2_bytes // share // 1024 * 1024 for share in _SHARES]
+    kinds: list[tuple[str, str, int, Make]] = [
+        ("read", "sums of one array, many times in one kernel", 1, _reread)
+    ]
+    if bench.repeated is not None:
+        kinds.append(("update", "kernels one after another: their starts are in it", 2, _updated))
+    for mix, note, moved, make in kinds:
+        yield Task(
+            resource="L2",
+            mix=mix,
+            unit="B/s",
+            ways=tuple(
+                Way(
+                    note=note,
+                    work=float(moved * size * _TIMES),
+                    holds_bytes=size,
+                    prepare=lambda make=make, size=size: make(bench, size),  # type: ignore[misc]
+                    working_set_bytes=size,
+                )
+                for size in sizes
+            ),
+        )
+
+
+def _reread(bench: Bench, size: int) -> Call:
+    """Sums over rows that are all the same memory."""
+    import torch
+
+    rows = _random(bench, size).expand(_TIMES, size // 4)
+    out = torch.empty(_TIMES, device=bench.device, dtype=torch.float32)
+    return lambda: torch.sum(rows, dim=1, out=out)
+
+
+def _updated(bench: Bench, size: int) -> Call:
+    a = _random(bench, size)
+    if bench.repeated is None:
+        raise RuntimeError("nothing can repeat a kernel in place")
+    return bench.repeated(lambda: a.neg_(), _TIMES)
+
+
+def transfers(bench: Bench) -> Iterator[Task]:
+    """To the device and from it, over memory that the system may not move."""
+    for mix, to_device in (("to device", True), ("from device", False)):
+        yield Task(
+            resource="host link",
+            mix=mix,
+            unit="B/s",
+            ways=(
+                Way(
+                    note="pinned memory",
+                    work=float(_size(bench)),
+                    holds_bytes=_size(bench),
+                    prepare=lambda to_device=to_device: _transfer(bench, to_device),  # type: ignore[misc]
+                    working_set_bytes=_size(bench),
+                ),
+            ),
+        )
+
+
+def _size(bench: Bench) -> int:
+    return min(bench.stream_bytes[0], _TRANSFER)
+
+
+def _transfer(bench: Bench, to_device: bool) -> Call:
+    import torch
+
+    there = _random(bench, _size(bench))
+    pinned = bench.device.startswith("cuda")
+    here = torch.empty(there.shape, dtype=there.dtype, device="cpu", pin_memory=pinned)
+    here.copy_(there)
+    if to_device:
+        return lambda: there.copy_(here, non_blocking=True)
+    return lambda: here.copy_(there, non_blocking=True)
