@@ -60,6 +60,9 @@ def profile(
     compare: Annotated[
         bool, typer.Option("--compare", help="Measured beside expected and bound times.")
     ] = False,
+    roofline: Annotated[
+        bool, typer.Option("--roofline/--no-roofline", "-r", help="Draw the ops under the roofs.")
+    ] = True,
     calibrate: Annotated[
         str | None,
         typer.Option(help="Fit expected times to this profile and store them under a name."),
@@ -93,6 +96,10 @@ def profile(
         write_text(text.by_module(analyzer.modules, analyzer.results, analyzer.totals, top))
     else:
         write_text(text.summary(analyzer.results, analyzer.totals, top))
+    if roofline and analyzer.results:
+        from gambrel.report import terminal_options
+
+        write_text("\n" + analyzer.roofline(terminal_options(sys.stdout)))
     if compare:
         compared = Comparison(points=tuple(analyzer.results), totals=analyzer.totals)
         write_text("\n" + compared.text(top))

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
 from typing import Any, Final
@@ -48,6 +48,29 @@ def render(analysis: Analysis, options: Options | None = None) -> str:
     return _page(to_data(analysis), [analysis], heading, options or Options())
 
 
+def render_over(
+    analysis: Analysis,
+    over: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    heading: str,
+) -> str:
+    """Returns the page of an analysis with something measured laid over it.
+
+    Args:
+        analysis: One row an op or a kernel.
+        over: Entries of the view that take the place of the computed ones: ``chart`` (a
+            `gambrel.report.chart.Chart`), ``cards``, ``verdict``, ``more`` (tables and sentences).
+        rows: What was measured of each row: ``time_s``, ``spread``, ``share``, ``utilization``,
+            ``flop_per_s``, ``reason``.
+        heading: Title of the page.
+    """
+    data = to_data(analysis)
+    for op, row in zip(data["ops"], rows, strict=True):
+        op["measured"] = dict(row)
+    view = _view(analysis, advised=False) | {"advice": None, "levels": None, "pictures": []}
+    return _filled(data, [view | msgspec.to_builtins(dict(over))], analysis, heading)
+
+
 def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
     """Returns one page of several analyses: a table to choose from, and the chosen one in full.
 
@@ -60,17 +83,22 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
 
 
 def _page(data: Any, analyses: Sequence[Analysis], heading: str, options: Options) -> str:
+    views = [_view(a, advised=_is_advised(analyses, options)) for a in analyses]
+    return _filled(data, views, analyses[0], options.title or heading)
+
+
+def _filled(data: Any, views: Sequence[Any], first: Analysis, heading: str) -> str:
     style = f"{_template('page.css')}{STYLE}"
     script = "\n".join(map(_template, _SCRIPTS))
     return Template(_template("page.html")).substitute(
-        title=html.escape(clean(options.title or heading)),
-        version=html.escape(analyses[0].gambrel_version),
+        title=html.escape(clean(heading)),
+        version=html.escape(first.gambrel_version),
         style=style,
         style_hash=_digest(style),
         script=script,
         script_hash=_digest(script),
         analysis=_embed(data),
-        views=_embed([_view(a, advised=_is_advised(analyses, options)) for a in analyses]),
+        views=_embed(views),
     )
 
 
@@ -87,7 +115,7 @@ def _view(analysis: Analysis, *, advised: bool) -> dict[str, Any]:
         "label": f"{', '.join(label)} on {analysis.hardware.name}",
         "verdict": verdict(analysis),
         "throughput": "unknown" if rate is None else format_count(rate),
-        "cards": [_card(name, text) for name, text in summary(analysis)],
+        "cards": [headline(name, text) for name, text in summary(analysis)],
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
         "pictures": _pictures(analysis),
@@ -120,7 +148,8 @@ def _pictures(analysis: Analysis) -> list[dict[str, str]]:
     return [{"drawing": draw(p), "about": p.about} for p in pictures(analysis)]
 
 
-def _card(label: str, text: str) -> tuple[str, str, str]:
+def headline(label: str, text: str) -> tuple[str, str, str]:
+    """A line of the summary as a card: label, the figure in large, the details."""
     big, *rest = _DETAILS.split(text, maxsplit=1)
     return label, big, "".join(rest)
 

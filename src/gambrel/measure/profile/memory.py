@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from gambrel.measure.profile.quiet import quiet
+
 #: What torch's profiler calls an allocation or a release.
 _MEMORY: Final = "[memory]"
 
@@ -23,7 +25,7 @@ def peak_of(call: Callable[[], Any], held: Iterable[Any]) -> int | None:
     """
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     results = getattr(profiler.profiler, "kineto_results", None)
     if results is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.measure.profile.points import RooflinePoint
+from gambrel.measure.profile.points import RooflinePoint, main_flops
 
 #: How the model itself is called, which has no path.
 WHOLE: Final = "(model)"
@@ -77,7 +77,7 @@ def _module(path: str, found: Sequence[RooflinePoint], whole: float | None) -> M
         name=path or WHOLE,
         depth=len(path.split(".")) if path else 0,
         ops=len(found),
-        flops=sum(p.flops for p in found),
+        flops=main_flops(found),
         traffic_bytes=sum(p.traffic_bytes for p in found),
         time_s=time_s,
         share=time_s / whole if time_s is not None and whole else None,

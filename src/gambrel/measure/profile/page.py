@@ -1,69 +1,99 @@
-"""A profile as a page that opens offline: the chart, the whole, modules and ops."""
+"""A profile as the page of an analysis with measured points in it: one file, offline."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from gambrel.analysis.result import Analysis
 from gambrel.measure.profile import text
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint
 from gambrel.measure.profile.record import Profile
-from gambrel.report import plain_page as html
-from gambrel.units import format_number, format_percent, format_si
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from gambrel.report.chart import Chart
+from gambrel.report.html import headline, render_over
+from gambrel.report.summary import summary
+from gambrel.units import format_percent, format_si
 
 #: Modules shown: those with most time.
 _MOST = 200
+#: Remarks shown.
+_REMARKS = 50
 
 
-def page(profile: Profile, figure: go.Figure) -> str:
+def page(profile: Profile, analysis: Analysis, chart: Chart, title: str | None = None) -> str:
     """The page of a profile.
 
     Args:
         profile: What was measured.
-        figure: Its chart.
+        analysis: Of the same capture, one row a row of the profile.
+        chart: Its measured points.
+        title: Heading; None takes "model on device, measured".
     """
-    heading = f"{profile.model.name} on {profile.hardware.name}, measured"
-    chart = figure.to_html(full_html=False, include_plotlyjs=True)
-    notes = [*text.doubts(profile.totals), *(f"{p.name}: {p.reason}" for p in _remarkable(profile))]
-    ops = sorted(profile.ops, key=lambda p: -(p.time_s or 0.0))
+    whole = sum(p.time_s or 0.0 for p in profile.ops)
+    over = {
+        "measured": True,
+        "verdict": "measured",
+        "cards": [*map(card, text.whole(profile.ops, profile.totals)), *_computed(analysis)],
+        "chart": chart,
+        "more": {
+            "tables": [_modules(profile)],
+            "about": "Far from the roof",
+            "texts": _remarks(profile),
+        },
+    }
+    rows = [_row(p, whole) for p in profile.ops]
+    return render_over(analysis, over, rows, title or chart.title)
+
+
+def card(said: tuple[str, str]) -> tuple[str, str, str]:
+    """Label, the figure that a line begins with, and the rest of the line."""
+    label, line = said
+    for mark in (", ", ": ", " ("):
+        big, cut, rest = line.partition(mark)
+        if cut and len(big) <= _HEADLINE:
+            return label, big, mark.strip(", :") + rest
+    words = line.split(" ")
+    first = 1 if words[0].endswith("%") else 2
+    return label, " ".join(words[:first]), " ".join(words[first:])
+
+
+#: Characters of a headline.
+_HEADLINE = 24
+
+
+def _computed(analysis: Analysis) -> list[tuple[str, str, str]]:
+    """What the analysis of the same capture says of the whole."""
+    wanted = ("Work", "Traffic", "Intensity", "Bound time", "Expected")
+    return [headline(label, said) for label, said in summary(analysis) if label in wanted]
+
+
+def _row(p: RooflinePoint, whole: float) -> dict[str, Any]:
+    return {
+        "time_s": p.time_s,
+        "spread": p.spread,
+        "share": p.time_s / whole if p.time_s is not None and whole else None,
+        "utilization": p.utilization,
+        "flop_per_s": p.achieved_flop_per_s,
+        "reason": p.reason,
+    }
+
+
+def _modules(profile: Profile) -> dict[str, Any]:
     largest = sorted(profile.modules, key=lambda m: -(m.time_s or 0.0))[:_MOST]
-    modules = [m for m in profile.modules if m in largest]
-    return html.page(
-        heading,
-        [
-            chart,
-            *map(html.paragraph, text.whole(profile.ops, profile.totals)),
-            html.table("Modules", _MODULES, map(_module, modules)),
-            html.table("Kernels" if profile.stack != "eager" else "Ops", _OPS, map(_op, ops)),
-            html.listed("Far from the roof", notes),
-        ],
-        scripts=True,
-    )
+    return {
+        "heading": "Modules",
+        "header": _MODULES,
+        "rows": [_module(m) for m in profile.modules if m in largest],
+    }
 
 
 _MODULES = ("module", "ops", "FLOP", "bytes", "measured", "share", "expected", "bound", "of roof")
-_OPS = (
-    "op",
-    "kind",
-    "FLOP",
-    "bytes",
-    "FLOP/byte",
-    "FLOP/s",
-    "measured",
-    "spread",
-    "expected",
-    "bound time",
-    "bound",
-    "of roof",
-)
 
 
-def _remarkable(profile: Profile) -> list[RooflinePoint]:
+def _remarks(profile: Profile) -> list[str]:
     found = [p for p in profile.ops if p.reason]
-    return sorted(found, key=lambda p: -(p.time_s or 0.0))[:50]
+    found.sort(key=lambda p: -(p.time_s or 0.0))
+    return [f"{p.name}: {p.reason}" for p in found[:_REMARKS]]
 
 
 def _module(m: ModulePoint) -> tuple[str, ...]:
@@ -77,21 +107,4 @@ def _module(m: ModulePoint) -> tuple[str, ...]:
         format_si(m.expected_time_s, "s"),
         format_si(m.bound_time_s, "s"),
         format_percent(m.utilization),
-    )
-
-
-def _op(p: RooflinePoint) -> tuple[str, ...]:
-    return (
-        p.name,
-        p.type,
-        format_si(p.flops, ""),
-        format_si(p.traffic_bytes, ""),
-        format_number(p.arithmetic_intensity, 3),
-        format_si(p.achieved_flop_per_s, ""),
-        format_si(p.time_s, "s"),
-        format_percent(p.spread),
-        format_si(p.expected_time_s, "s"),
-        format_si(p.bound_time_s, "s"),
-        p.bound,
-        format_percent(p.utilization),
     )

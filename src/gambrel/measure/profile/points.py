@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from statistics import fmean as mean
 from typing import Final
 
@@ -11,6 +11,7 @@ import msgspec
 
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
+from gambrel.measure.profile import on_gpu
 from gambrel.measure.profile.join import Joined
 from gambrel.measure.profile.run import Runs
 from gambrel.units import format_capacity, format_si
@@ -23,6 +24,9 @@ _FAR_BELOW: Final = 0.2
 _MANY_SPECIAL: Final = 8
 #: Shorter ops are mostly the framework's own work: dispatch costs microseconds.
 _SHORT_S: Final = 20e-6
+#: At least so many times its bound and shorter than this: on a slow or busy host calls take longer.
+_TINY: Final = 50
+_CALL_S: Final = 200e-6
 #: glibc maps memory anew for larger blocks; each page is then touched for the first time.
 #: Source: mallopt(3), M_MMAP_THRESHOLD, DEFAULT_MMAP_THRESHOLD_MAX on 64-bit systems.
 _FRESH_BYTES: Final = 32 << 20
@@ -49,6 +53,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why it is above the roof or far below it; empty otherwise.
         phase: ``forward``, ``backward`` or ``optimizer``.
         count: Ops that the row stands for: more than one in a fused kernel.
+        work_class: ``"matrix"`` or ``"vector"``: what ``flops`` are; empty without work.
     """
 
     name: str
@@ -68,6 +73,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     phase: str = "forward"
     count: int = 1
+    work_class: str = ""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         computed_flops: FLOP of the ops, matrix and vector work together.
         computed_bytes: Their compulsory bytes.
         counters_missing: Why something could not be counted.
+        device_busy_s: Time of a profiled step in which the GPU ran something; None on a CPU.
+        device_sum_s: Durations of all kernels of that step together: more than the time that the
+            GPU was busy where kernels ran side by side. Times of ops are parts of this sum.
     """
 
     plain_s: float
@@ -107,6 +116,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     computed_flops: int | None = None
     computed_bytes: int | None = None
     counters_missing: tuple[str, ...] = ()
+    device_busy_s: float | None = None
+    device_sum_s: float | None = None
 
     @property
     def gap_s(self) -> float:
@@ -139,7 +150,11 @@ def steady(seconds: Sequence[float]) -> tuple[int, ...]:
 
 
 def points(
-    rows: Sequence[OpResult], device: Device, steps: Sequence[Joined], kept: Sequence[int]
+    rows: Sequence[OpResult],
+    device: Device,
+    steps: Sequence[Joined],
+    kept: Sequence[int],
+    tf32: Set[str] = frozenset(),
 ) -> tuple[RooflinePoint, ...]:
     """Joins the rows of an analysis with the times of each step.
 
@@ -148,6 +163,7 @@ def points(
         device: That they were held against.
         steps: One entry a profiled step, each with one time a row.
         kept: The steady ones of them.
+        tf32: Kinds of op that a GPU may run in TF32 where the model is in fp32.
     """
     return tuple(
         _point(
@@ -155,6 +171,7 @@ def points(
             [t for k in kept if (t := steps[k].times_s[i]) is not None],
             [t for s in steps if (t := s.times_s[i]) is not None],
             device,
+            tf32,
         )
         for i, op in enumerate(rows)
     )
@@ -176,6 +193,8 @@ def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) 
         counted_flops=runs.counted.flops if runs.counted else None,
         counted_bytes=runs.counted.traffic_bytes if runs.counted else None,
         counters_missing=runs.counted.missing if runs.counted else (),
+        device_busy_s=mean([runs.device[i].busy_s for i in kept]) if runs.device else None,
+        device_sum_s=mean([runs.device[i].sum_s for i in kept]) if runs.device else None,
     )
 
 
@@ -192,7 +211,11 @@ def spread_of(values: Sequence[float]) -> float:
 
 
 def _point(
-    op: OpResult, times: Sequence[float], every: Sequence[float], device: Device
+    op: OpResult,
+    times: Sequence[float],
+    every: Sequence[float],
+    device: Device,
+    tf32: Set[str],
 ) -> RooflinePoint:
     m = op.measures
     time_s = mean(times) if times else None
@@ -213,26 +236,40 @@ def _point(
         bound_time_s=m.bound_time_s,
         expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
         utilization=utilization,
-        reason=_reason(op, time_s, utilization, device),
+        reason=_reason(op, time_s, utilization, device, tf32),
         phase=op.phase,
         count=op.count,
+        work_class="matrix" if m.matrix_flops else "vector" if m.vector_flops else "",
     )
 
 
-def _reason(op: OpResult, time_s: float | None, utilization: float | None, device: Device) -> str:
+def main_flops(points: Iterable[RooflinePoint]) -> int:
+    """Work on the main class of engine: matrix work where there is any; never a sum of both."""
+    found = list(points)
+    matrix = sum(p.flops for p in found if p.work_class == "matrix")
+    return matrix or sum(p.flops for p in found)
+
+
+def _reason(
+    op: OpResult,
+    time_s: float | None,
+    utilization: float | None,
+    device: Device,
+    tf32: Set[str],
+) -> str:
     if time_s is None:
         return "no call of the profile is this op"
     if utilization is None:
         return ""
     if utilization > _ABOVE:
-        return _above(op, device)
+        return _above(op, device, tf32)
     if utilization < _FAR_BELOW:
         return _below(op, time_s, device)
     return ""
 
 
-def _above(op: OpResult, device: Device) -> str:
-    causes = []
+def _above(op: OpResult, device: Device, tf32: Set[str]) -> str:
+    causes = on_gpu.above(op, device, tf32)
     caches = [m for m in device.memory if m.name != "DRAM" and m.capacity_bytes]
     holding = [m for m in caches if op.measures.traffic_bytes <= (m.capacity_bytes or 0)]
     if op.measures.bound is not None and op.measures.bound.value == "memory" and holding:
@@ -248,7 +285,9 @@ def _above(op: OpResult, device: Device) -> str:
 
 
 def _below(op: OpResult, time_s: float, device: Device) -> str:
-    if time_s < _SHORT_S:
+    if device.category != "cpu" and (said := on_gpu.below(time_s)):
+        return said
+    if time_s < _SHORT_S or (op.measures.bound_time_s or 0.0) * _TINY < time_s < _CALL_S:
         return "small problem: the call itself takes most of the time"
     if device.category == "cpu" and op.measures.write_bytes >= _FRESH_BYTES:
         return (

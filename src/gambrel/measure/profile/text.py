@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gambrel.measure.profile import on_gpu
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
 from gambrel.units import format_number, format_percent, format_si
@@ -26,8 +27,29 @@ def summary(points: Sequence[RooflinePoint], totals: Totals, top: int = 10) -> s
     order = sorted(points, key=lambda p: -(p.time_s or 0.0))
     shown = order[:top] if top else order
     head = ("name", "type", "FLOPs", "bytes", "AI", "GFLOPs/s", "bound", "util%", "time")
+    if not shown:
+        return "\n".join(["no op that costs anything", "", *lines(points, totals)])
     rows = [head, *(_row(p) for p in shown)]
-    return "\n".join([columns(rows, left=2), "", *whole(points, totals)])
+    return "\n".join([columns(rows, left=2), "", *lines(points, totals), *_reasons(shown)])
+
+
+#: Ops whose distance from the roof is explained under the table.
+_EXPLAINED = 5
+
+
+def _reasons(shown: Sequence[RooflinePoint]) -> list[str]:
+    """Why ops lie above their roof or far below it: those above first, equal reasons together."""
+    far = [p for p in shown if p.reason]
+    far.sort(key=lambda p: (p.utilization or 0.0) <= 1)
+    names: dict[str, list[str]] = {}
+    for p in far:
+        part = "" if p.utilization is None else f" ({format_percent(p.utilization)})"
+        names.setdefault(p.reason, []).append(f"{shorten(p.name)}{part}")
+    return [
+        f"Far away      {reason}: {', '.join(found[:_EXPLAINED])}"
+        + (f" and {len(found) - _EXPLAINED} more" if len(found) > _EXPLAINED else "")
+        for reason, found in names.items()
+    ]
 
 
 def comparison(compared: Comparison, top: int = 10) -> str:
@@ -81,7 +103,7 @@ def by_module(
     shown = sorted(order[:top] if top else order)
     head = ("module", "ops", "FLOPs", "bytes", "time", "share", "bound", "expected", "util%")
     rows = [head, *(_module(modules[i]) for i in shown)]
-    return "\n".join([columns(rows, left=1), "", *whole(points, totals)])
+    return "\n".join([columns(rows, left=1), "", *lines(points, totals)])
 
 
 def _module(m: ModulePoint) -> tuple[str, ...]:
@@ -133,48 +155,68 @@ def _row(p: RooflinePoint) -> tuple[str, ...]:
     )
 
 
-def whole(points: Sequence[RooflinePoint], t: Totals) -> list[str]:
+def lines(points: Sequence[RooflinePoint], totals: Totals) -> list[str]:
     """What is known of the whole run, a line each."""
-    lines = [
-        f"End to end    {format_si(t.plain_s, 's')} without instruments "
-        f"(middle half of {t.steps} steps, spread {t.plain_spread:.0%})",
-        f"Sum of ops    {format_si(t.ops_s, 's')}, {t.ops_s / t.plain_s:.1%} of it; "
-        f"within the profiled steps the parts are {t.covered:.1%}",
-    ]
-    if t.unmatched_s:
-        lines.append(
-            f"Other calls   {format_si(t.unmatched_s, 's')} in calls that are no op of the capture"
-        )
-    lines += [
-        f"Gap           {_signed(t.gap_s)}: the framework between ops, waiting"
-        if t.gap_s >= 0
-        else f"Gap           {_signed(t.gap_s)}: the parts include what the profiler added",
-        f"Profiler      {_signed(t.instrumentation_s)} a step ({t.profiled_steps} profiled)",
-        f"No bound      {no_bound_share(points):.1%} of the ops' time is in ops without a bound",
-    ]
-    if t.peak_bytes is not None or t.predicted_bytes is not None:
-        lines.append(
-            f"Memory        {format_si(t.peak_bytes, 'B')} measured, "
-            f"{format_si(t.predicted_bytes, 'B')} predicted"
-        )
-    lines += _counters(t)
-    return [*lines, *(f"Doubt         {doubt}" for doubt in doubts(t))]
+    return [f"{label:<12}  {said}" for label, said in whole(points, totals)]
 
 
-def _counters(t: Totals) -> list[str]:
+def whole(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:
+    """What is known of the whole run: label and sentence."""
+    gap = "the framework between ops, waiting"
+    found = [
+        (
+            "End to end",
+            f"{format_si(t.plain_s, 's')} without instruments "
+            f"(middle half of {t.steps} steps, spread {t.plain_spread:.0%})",
+        ),
+        (
+            "Sum of ops",
+            f"{format_si(t.ops_s, 's')}, {t.ops_s / t.plain_s:.1%} of it; "
+            f"within the profiled steps the parts are {t.covered:.1%}",
+        ),
+        (
+            "Other calls",
+            f"{format_si(t.unmatched_s, 's')} in calls that are no op of the capture",
+        ),
+        (
+            "Gap",
+            f"{_signed(t.gap_s)}: "
+            f"{gap if t.gap_s >= 0 else 'the parts include what the profiler added'}",
+        ),
+        ("Device", on_gpu.busy(t.device_busy_s, t.device_sum_s, t.plain_s)),
+        ("Profiler", f"{_signed(t.instrumentation_s)} a step ({t.profiled_steps} profiled)"),
+        ("No bound", f"{no_bound_share(points):.1%} of the ops' time is in ops without a bound"),
+        (
+            "Memory",
+            f"{format_si(t.peak_bytes, 'B')} measured, "
+            f"{format_si(t.predicted_bytes, 'B')} predicted",
+        ),
+        *_counters(t),
+        *(("Doubt", doubt) for doubt in doubts(t)),
+    ]
+    absent = set() if t.unmatched_s else {"Other calls"}
+    if t.peak_bytes is None and t.predicted_bytes is None:
+        absent.add("Memory")
+    if t.device_busy_s is None:
+        absent.add("Device")
+    return [(label, said) for label, said in found if label not in absent]
+
+
+def _counters(t: Totals) -> list[tuple[str, str]]:
     """What hardware counters saw beside what was computed, or what is missing for it."""
-    lines = []
+    found = []
     if t.counted_flops is not None:
-        lines.append(
-            f"Counters      {format_si(t.counted_flops, 'FLOP')} counted, "
+        found.append(
+            f"{format_si(t.counted_flops, 'FLOP')} counted, "
             f"{format_si(t.computed_flops, 'FLOP')} computed"
         )
     if t.counted_bytes is not None:
-        lines.append(
-            f"Counters      {format_si(t.counted_bytes, 'B')} at the memory controllers, "
+        found.append(
+            f"{format_si(t.counted_bytes, 'B')} at the memory controllers, "
             f"{format_si(t.computed_bytes, 'B')} compulsory"
         )
-    return [*lines, *(f"Not counted   {reason}" for reason in t.counters_missing)]
+    seen = [("Counters", said) for said in found]
+    return seen + [("Not counted", reason) for reason in t.counters_missing]
 
 
 #: Steps that differ by more are no stable result.

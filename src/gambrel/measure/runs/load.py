@@ -24,6 +24,7 @@ class RunPoint(msgspec.Struct, frozen=True, kw_only=True):
         traffic_bytes: Bytes.
         time_s: Of the run's kind of time; None where unknown.
         bound: ``compute``, ``memory``, ``network`` or ``unknown``.
+        matrix: Whether the work is matrix work; else it is vector work.
     """
 
     name: str
@@ -32,6 +33,7 @@ class RunPoint(msgspec.Struct, frozen=True, kw_only=True):
     traffic_bytes: int
     time_s: float | None
     bound: str
+    matrix: bool = False
 
     @property
     def arithmetic_intensity(self) -> float:
@@ -67,8 +69,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flops(self) -> int:
-        """Of all ops."""
-        return sum(p.flops for p in self.points)
+        """Of all ops: matrix work where there is any, never a sum of both classes."""
+        return sum(p.flops for p in self.points if p.matrix) or sum(p.flops for p in self.points)
 
     @property
     def traffic_bytes(self) -> int:
@@ -113,6 +115,7 @@ def of_profile(profile: Profile, label: str) -> Run:
                 traffic_bytes=p.traffic_bytes,
                 time_s=p.time_s,
                 bound=p.bound,
+                matrix=p.work_class == "matrix",
             )
             for p in profile.ops
         ),
@@ -139,6 +142,7 @@ def of_analysis(analysis: Analysis, label: str) -> Run:
                 if expected and op.measures.expected_time_s
                 else op.measures.bound_time_s,
                 bound=op.measures.bound.value if op.measures.bound else "unknown",
+                matrix=bool(op.measures.matrix_flops),
             )
             for op in analysis.ops
         ),

@@ -53,6 +53,8 @@ function expectedText(measures) {
   const e = measures.expected;
   return e ? `${si(measures.expected_time_s, "s", 3)} (${si(e.low, "s", 3)} to ${si(e.high, "s", 3)})` : "unknown";
 }
+// Of the measured time where there is one, else of the bound time.
+const shareOf = (op) => (op.measured ? op.measured.share : op.time_share);
 const boundOf = (measures) => measures.bound || "unknown";
 
 // A device's source, linked where its address is an ordinary one.

@@ -31,7 +31,8 @@ class Chart {
         title: "Show every op at each memory level", onclick: () => this.showLevels(!this.byLevel) }, "levels"),
       button("+", "Zoom in", () => this.zoom(0.6)), button("−", "Zoom out", () => this.zoom(1 / 0.6)),
       button("⟲", "Reset the view", () => this.reset())),
-    h("p", { class: "hint" }, "Drag to move, Ctrl + wheel to zoom, arrow keys go from op to op. Area of a dot: its time at the bound."));
+    h("p", { class: "hint" }, "Drag to move, Ctrl + wheel to zoom, arrow keys go from op to op. ",
+      this.area = h("span", {})));
     this.listen();
     // Only the width counts: the height follows from it, and would call this again.
     new ResizeObserver(() => { if (this.host.clientWidth !== this.width) this.layout(); }).observe(host);
@@ -41,6 +42,7 @@ class Chart {
     this.data = view.chart;
     this.others = others;
     this.levels = view.levels;
+    this.area.textContent = `Area of a dot: its ${view.measured ? "measured time" : "time at the bound"}.`;
     this.toggle.hidden = !this.levels;
     this.selected = null;
     this.strips = {};

@@ -22,6 +22,7 @@ function openAnalysis(n) {
   chart.show(view, same);
   drawPictures(view.pictures || []);
   drawAdvice(view.advice);
+  drawMore(view.more);
   drawNotes(analysis, view);
   drawDevice(analysis);
   drawDefinitions(analysis);
@@ -45,7 +46,7 @@ function applyFilters() {
   if (chart.selected !== null && !shown[chart.selected]) select(null, false);
   chart.restyle();
   const { count, share } = table.filter((i) => shown[i]);
-  byId("found").textContent = `${count} of ${shown.length} rows, ${percent(analyses[state.number].total.bound_time_s ? share : null)} of the bound time`;
+  byId("found").textContent = `${count} of ${shown.length} rows, ${percent(table.measured || analyses[state.number].total.bound_time_s ? share : null)} of the ${table.measured ? "measured" : "bound"} time`;
 }
 
 function drawHead(analysis, view) {
@@ -82,7 +83,7 @@ function drawCards(view) {
 function drawLegend(description, analysis) {
   const share = { bound: {}, kind: {}, module: {} };
   for (const p of description.points) {
-    const part = analysis.ops[p.index].time_share || 0;
+    const part = shareOf(analysis.ops[p.index]) || 0;
     for (const by of ["bound", "kind", "module"]) share[by][p[by]] = (share[by][p[by]] || 0) + part;
   }
   const known = (by, names) => names.filter((n) => n in share[by]);
@@ -120,13 +121,15 @@ function describeOp(index, point) {
   const rows = whole ? [] : [["kind", `${op.kind} × ${op.count}`], ["framework op", op.op], ["module", op.module],
     ["source", op.source], ["phase", op.phase], ["shapes", op.shapes]];
   if (!lost) {
+    if (op.measured) rows.push(["measured", `${si(op.measured.time_s, "s")} (${percent(op.measured.share)}), ${percent(op.measured.utilization)} of the roof`]);
     rows.push(["matrix work", si(op.matrix_flops, "FLOP")], ["vector work", si(op.vector_flops, "FLOP")]);
     if (op.special_ops) rows.push(["special functions", si(op.special_ops, "")]);
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
       ["bound", `${boundOf(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
       ["expected", expectedText(op)], ["", op.expected ? `${op.expected.confidence} confidence: ${op.expected.reason}` : null],
-      ["rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
+      ["", op.measured && op.measured.reason],
+      [op.measured ? "measured rate" : "rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
       ["attainable", si(op.attainable_flop_per_s, "FLOP/s")],
       ["utilization", `compute ${percent(op.compute_utilization)}, memory ${percent(op.memory_utilization)}`]);
     for (const w of op.work) rows.push([`${w.work_class} ${w.dtype}`, w.engine ? `on ${w.engine} ${w.engine_dtype}: ${si(w.time_s, "s")}` : "no known roof"]);
@@ -146,12 +149,20 @@ function drawPictures(pictures) {
 
 function drawAdvice(advice) {
   byId("advice").hidden = !advice;
-  if (!advice) return;
+  if (advice) byId("advice-body").replaceChildren(...tablesAndTexts(advice, "h3"));
+}
+
+function drawMore(more) {
+  byId("more").hidden = !more;
+  if (more) byId("more").replaceChildren(...tablesAndTexts(more, "h2"));
+}
+
+function tablesAndTexts({ tables, texts, about }, heading) {
   const cell = (text, i) => h("td", { class: i > 0 ? "n" : null }, text);
-  byId("advice-body").replaceChildren(
-    ...advice.tables.flatMap((t) => [h("h3", {}, t.heading),
-      tableOf(t.header, t.rows.map((row) => h("tr", {}, ...row.map(cell))), t.header.map((_, i) => i).slice(1))]),
-    h("ul", {}, ...advice.texts.map((text) => h("li", {}, text))));
+  return [...tables.flatMap((t) => [h(heading, {}, t.heading),
+    tableOf(t.header, t.rows.map((row) => h("tr", {}, ...row.map(cell))), t.header.map((_, i) => i).slice(1))]),
+  about && texts.length ? h(heading, {}, about) : null,
+  h("ul", {}, ...texts.map((text) => h("li", {}, text)))].filter(Boolean);
 }
 
 function drawNotes(a, view) {

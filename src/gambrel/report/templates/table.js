@@ -11,8 +11,11 @@ const COLUMNS = [
   { title: "byte", key: (o) => o.traffic_bytes, cell: (o) => known(o, si(o.traffic_bytes, "")), css: "n" },
   { title: "FLOP/byte", key: (o) => order(o.arithmetic_intensity), cell: (o) => known(o, number(o.arithmetic_intensity)), css: "n" },
   { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundOf(o)) },
+  { title: "measured", key: (o) => order(o.measured.time_s), cell: (o) => si(o.measured.time_s, "s", 3), css: "n", measured: true },
+  { title: "spread", key: (o) => order(o.measured.spread), cell: (o) => percent(o.measured.spread), css: "n", measured: true },
+  { title: "of roof", key: (o) => order(o.measured.utilization), cell: (o) => percent(o.measured.utilization), css: "n", measured: true, about: (o) => o.measured.reason || null },
   { title: "bound time", key: (o) => order(o.bound_time_s), cell: (o) => known(o, si(o.bound_time_s, "s", 3)), css: "n" },
-  { title: "share of time", key: (o) => order(o.time_share), cell: (o) => shareCell(o), css: "n" },
+  { title: "share of time", key: (o) => order(shareOf(o)), cell: (o) => shareCell(o), css: "n" },
   { title: "expected", key: (o) => order(o.expected_time_s), cell: (o) => known(o, si(o.expected_time_s, "s", 3)), css: "n", about: expectedAbout },
   { title: "of bound", key: (o) => order(o.expected && o.expected.ratio_to_bound), cell: (o) => known(o, o.expected && o.expected.ratio_to_bound ? `${number(o.expected.ratio_to_bound, 3)}×` : "unknown"), css: "n" },
   { title: "starting", key: (o) => order(o.expected && o.expected.overhead_share), cell: (o) => known(o, percent(o.expected && o.expected.overhead_share)), css: "n" },
@@ -25,8 +28,8 @@ const known = (op, text) => (op.state === "unmodelled" ? "unknown" : text);
 let longestShare = 1;
 function shareCell(op) {
   const track = h("i", {});
-  track.style.width = `${Math.max((op.time_share || 0) / longestShare * 4.3, 0.05)}rem`;
-  return h("span", {}, known(op, percent(op.time_share)), h("span", { class: `track ${boundOf(op)}` }, track));
+  track.style.width = `${Math.max((shareOf(op) || 0) / longestShare * 4.3, 0.05)}rem`;
+  return h("span", {}, known(op, percent(shareOf(op))), h("span", { class: `track ${boundOf(op)}` }, track));
 }
 
 // Rows that exist at first; more are made when the reader scrolls to the end, so that thousands of
@@ -37,7 +40,6 @@ class OpTable {
   constructor(host, select) {
     this.host = host;
     this.select_ = select;
-    this.sort = { column: 7, down: true };
     host.addEventListener("scroll", () => {
       if (host.scrollTop + host.clientHeight > host.scrollHeight - 400) this.extend(this.made + CHUNK);
     });
@@ -45,13 +47,20 @@ class OpTable {
   }
 
   show(ops) {
-    longestShare = Math.max(...ops.map((o) => o.time_share || 0), 1e-12);
+    longestShare = Math.max(...ops.map((o) => shareOf(o) || 0), 1e-12);
     this.ops = ops;
+    this.measured = ops.some((o) => o.measured);
+    const columns = COLUMNS.filter((c) => this.measured || !c.measured);
+    // One analysis after another keeps the order that the reader chose.
+    if (!this.columns || this.columns.length !== columns.length) {
+      this.columns = columns;
+      this.sort = { column: columns.findIndex((c) => c.title === (this.measured ? "measured" : "bound time")), down: true };
+    }
     this.on = null;
     this.passes = () => true;
     this.rows = new Array(ops.length);
     this.text = ops.map((o) => [o.name, o.kind, o.op, o.module, o.shapes, o.source].join("\n").toLowerCase());
-    this.heads = COLUMNS.map((c, i) => h("th", { class: c.css, scope: "col" },
+    this.heads = this.columns.map((c, i) => h("th", { class: c.css, scope: "col" },
       h("button", { type: "button", onclick: () => this.sortBy(i) }, c.title)));
     this.body = h("tbody", {});
     this.body.addEventListener("click", (e) => this.pick(e.target));
@@ -63,17 +72,17 @@ class OpTable {
   row(index) {
     const op = this.ops[index], full = (c) => (c.about ? c.about(op) : c.css === "name" || c.css === "shapes" ? c.key(op) : null);
     this.rows[index] ||= h("tr", { tabindex: "0", "data-index": index, class: index === this.on ? "on" : null },
-      ...COLUMNS.map((c) => h("td", { class: c.css, title: full(c) }, c.cell(op))));
+      ...this.columns.map((c) => h("td", { class: c.css, title: full(c) }, c.cell(op))));
     return this.rows[index];
   }
 
   sortBy(column) {
-    this.sort = { column, down: this.sort.column === column ? !this.sort.down : COLUMNS[column].css === "n" };
+    this.sort = { column, down: this.sort.column === column ? !this.sort.down : this.columns[column].css === "n" };
     this.arrange();
   }
 
   arrange() {
-    const { column, down } = this.sort, keys = this.ops.map(COLUMNS[column].key), sign = down ? -1 : 1;
+    const { column, down } = this.sort, keys = this.ops.map(this.columns[column].key), sign = down ? -1 : 1;
     this.order = this.ops.map((_, i) => i).sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : a - b));
     this.heads.forEach((head, i) => {
       if (i === column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -101,7 +110,7 @@ class OpTable {
   filter(passes) {
     this.passes = passes;
     this.refresh();
-    return { count: this.list.length, share: this.list.reduce((sum, i) => sum + (this.ops[i].time_share || 0), 0) };
+    return { count: this.list.length, share: this.list.reduce((sum, i) => sum + (shareOf(this.ops[i]) || 0), 0) };
   }
 
   pick(target) {

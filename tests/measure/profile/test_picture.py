@@ -1,0 +1,111 @@
+"""The chart and the page of a profile, from a real one; times are never judged."""
+
+import json
+import os
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gambrel import RooflineAnalyzer  # noqa: E402
+from gambrel.device.lookup import from_peaks  # noqa: E402
+from gambrel.measure.profile import text  # noqa: E402
+from gambrel.measure.profile.page import card  # noqa: E402
+from gambrel.measure.profile.quiet import quiet  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.fixture(scope="module")
+def done():
+    model = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    ra = RooflineAnalyzer(
+        model.eval(), torch.randint(0, 50, (4, 8)), from_peaks(1e18, 1e18, name="fast")
+    )
+    ra.profile("cpu", warmup=1, steps=2)
+    return ra
+
+
+def test_dots_are_at_measured_rates(done):
+    chart = done.chart()
+    by_row = {p.index: p for p in chart.points}
+    assert len(by_row) == len(done.results) == 4
+    for i, result in enumerate(done.results):
+        assert by_row[i].flop_per_s == (result.achieved_flop_per_s or None)
+    # An embedding does no work: it has a place on the margin and not in the plot.
+    assert by_row[0].margin == "left"
+    # 2 products: 2·32·16·32 and 2·32·32·4 FLOP, over the time that a user waits.
+    assert chart.total.flop_per_s == pytest.approx(
+        (2 * 32 * 16 * 32 + 2 * 32 * 32 * 4) / done.totals.plain_s
+    )
+    assert max(p.size for p in chart.points) == 1
+    assert chart.y_range[0] < min(p.flop_per_s for p in chart.points if p.flop_per_s)
+
+
+def test_what_has_no_measured_time_lies_at_the_bottom(done):
+    import msgspec
+
+    kept = done.results
+    try:
+        unseen = msgspec.structs.replace(kept[1], time_s=None, achieved_flop_per_s=None)
+        done.results = [kept[0], unseen, *kept[2:]]
+        point = next(p for p in done.chart().points if p.index == 1)
+        assert (point.margin, point.flop_per_s, point.size) == ("bottom", None, 0)
+    finally:
+        done.results = kept
+
+
+def test_in_a_terminal(done):
+    shown = done.roofline()
+    assert "measured" in shown.splitlines()[0]
+    assert "★ whole model" in shown
+
+
+def test_the_page_is_that_of_an_analysis_with_what_was_measured(done):
+    page = done.to_html()
+    assert "plotly" not in page
+    assert len(page) < 300_000
+    data = json.loads(re.search(r'id="analysis">(.*?)</script>', page, re.S)[1])
+    for op, result in zip(data["ops"], done.results, strict=True):
+        assert op["measured"]["time_s"] == result.time_s
+        assert op["measured"]["utilization"] == result.utilization
+    assert sum(op["measured"]["share"] for op in data["ops"]) == pytest.approx(1)
+    (view,) = json.loads(re.search(r'id="views">(.*?)</script>', page, re.S)[1])
+    labels = [label for label, _, _ in view["cards"]]
+    assert labels[:2] == ["End to end", "Sum of ops"]
+    assert "Expected" in labels
+    assert view["more"]["tables"][0]["rows"][0][0] == "(model)"
+
+
+def test_sums_of_modules_do_not_mix_classes_of_work(done):
+    whole = done.modules[0]
+    # The products alone; the 1,024 FLOP of the ReLU are vector work.
+    assert whole.flops == 2 * 32 * 16 * 32 + 2 * 32 * 32 * 4
+    relu = next(m for m in done.modules if m.name == "2")
+    assert relu.flops == 4 * 8 * 32
+
+
+def test_reasons_are_under_the_table(done):
+    said = text.summary(done.results, done.totals)
+    # Everything is far below roofs of 1e18.
+    assert "Far away      small problem" in said
+    assert "No bound" in said
+
+
+def test_cards_split_figure_and_details():
+    assert card(("End to end", "3.5 ms without instruments (middle half)")) == (
+        "End to end", "3.5 ms", "without instruments (middle half)",
+    )  # fmt: skip
+    assert card(("No bound", "0.0% of the ops' time is in ops without a bound"))[1] == "0.0%"
+
+
+def test_the_profiler_is_silent_and_its_variable_is_put_back(done, capfd, monkeypatch):
+    monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)
+    done.profile("cpu", warmup=0, steps=1)
+    assert "profiler_start" not in capfd.readouterr().err
+    assert "KINETO_LOG_LEVEL" not in os.environ
+    monkeypatch.setenv("KINETO_LOG_LEVEL", "3")
+    with quiet():
+        assert os.environ["KINETO_LOG_LEVEL"] == "3"
+    assert os.environ["KINETO_LOG_LEVEL"] == "3"
