@@ -69,3 +69,25 @@ def test_without_an_answer_there_is_no_step(tmp_path):
     assert found.returncode == 2
     assert "--decode: nothing keeps the promise" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_nothing_keeps_the_promise_is_a_failed_check():
+    found = run(*ASKED, "--tpot", "1us")
+    assert (found.returncode, found.stderr) == (1, "")
+    assert "Nothing keeps the promise" in found.stdout
+
+
+def test_a_cache_that_does_not_fit_is_a_failed_check():
+    asked = ["kv-cache", "llama-3.1-70b", "--context", "32k"]
+    # 70 GB of weights and more, in 24 GB; and without a device there is no question.
+    found = run(*asked, "--hardware", "l4", "--json")
+    assert (found.returncode, found.stderr) == (1, "")
+    assert json.loads(found.stdout)["fits"] is False
+    assert run(*asked).returncode == 0
+    assert run(*asked, "--hardware", "b200").returncode == 0
+
+
+def test_a_training_step_that_does_not_fit_is_a_failed_check():
+    found = run("train-plan", "llama-3.1-8b", "--hardware", "l4", "--seq", "1k")
+    assert (found.returncode, found.stderr) == (1, "")
+    assert "does not fit" in found.stdout

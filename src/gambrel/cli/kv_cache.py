@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
-from gambrel.cli.output import json_text, write_text
+from gambrel.cli.output import json_text, leave, write_text
 
 EXAMPLES = """Examples:
 
@@ -17,6 +17,8 @@ gambrel kv-cache llama-3.1-8b --hardware h100 --batch 64 --context 8k
 gambrel kv-cache config.json --context 128k --precision bf16,kv=fp8 --windowed window
 
 gambrel kv-cache model-q4_k_m.gguf --hardware rtx-4090 --context 32k --json
+
+Exit status with --hardware: 1 where it does not fit, 3 where that is unknown.
 """
 
 
@@ -62,8 +64,10 @@ def kv_cache(
         from gambrel.report.kv_cache import to_data
 
         write_text(json_text(to_data(found)))
-        return
-    from gambrel.report import terminal_options
-    from gambrel.report.kv_cache import render
+    else:
+        from gambrel.report import terminal_options
+        from gambrel.report.kv_cache import render
 
-    write_text(render(found, terminal_options(sys.stdout)))
+        write_text(render(found, terminal_options(sys.stdout)))
+    if hardware is not None:
+        leave(found.fits)

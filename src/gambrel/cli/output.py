@@ -130,6 +130,18 @@ def _discard_stdout() -> None:
     os.close(nowhere)
 
 
+def leave(held: bool | None) -> None:
+    """Ends the command as `gambrel check` does: 1 where it does not hold, 3 where that is unknown.
+
+    Raises:
+        typer.Exit: In these two cases.
+    """
+    import typer
+
+    if not held:
+        raise typer.Exit(3 if held is None else 1)
+
+
 def json_text(value: object) -> str:
     """A record, or records in lists and dicts, as indented JSON."""
     import msgspec

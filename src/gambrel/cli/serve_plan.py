@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gambrel.cli import choices
-from gambrel.cli.output import json_text, write_text
+from gambrel.cli.output import json_text, leave, write_text
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ gambrel serve-plan deepseek-v3 -d h200 --input 4k --output 1k --tensor 8 --exper
 
 gambrel serve-plan llama-3.1-70b -d h100 --input 2k --output 500 --rate 20/s --speculate 3
 --acceptance 0.7 --draft llama-3.1-8b
+
+Exit status: 1 where nothing keeps the promise.
 """
 
 
@@ -155,6 +157,7 @@ def serve_plan(
     for path, which in ((decode, "decode"), (prefill, "prefill")):
         if path is not None:
             _write_step(found, which, path)
+    leave(bool(found.best))
 
 
 def _write_step(found: Plan, which: str, path: Path) -> None:

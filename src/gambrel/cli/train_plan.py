@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gambrel.cli import choices
-from gambrel.cli.output import json_text, write_text
+from gambrel.cli.output import json_text, leave, write_text
 
 EXAMPLES = """Examples:
 
@@ -16,6 +16,8 @@ gambrel train-plan llama-3.1-8b --hardware h100 --seq 8k --data 8 --zero 3 --rec
 
 gambrel train-plan config.json -d h100 --seq 4k --tensor 8 --pipeline 4 --microbatches 32
 --topology dgx-h100
+
+Exit status: 1 where it does not fit, 3 where that is unknown.
 """
 
 
@@ -77,3 +79,4 @@ def train_plan(
         from gambrel.report.options import terminal_options
 
         write_text(render(found, terminal_options(sys.stdout)))
+    leave(found.memory.fits)
