@@ -64,6 +64,26 @@ def allow_tf32(allowed: bool) -> None:
         torch.set_float32_matmul_precision("high" if allowed else "highest")
 
 
+def tf32_allowed() -> frozenset[str]:
+    """Kinds of op that torch may run in TF32 on a GPU where the model is in fp32."""
+    import torch
+
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):
+        flags = {
+            "convolution": cudnn.conv.fp32_precision == "tf32",
+            "recurrent": cudnn.rnn.fp32_precision == "tf32",
+            "matmul": matmul.fp32_precision == "tf32",
+        }
+    else:
+        flags = {
+            "convolution": cudnn.allow_tf32,
+            "recurrent": cudnn.allow_tf32,
+            "matmul": matmul.allow_tf32,
+        }
+    return frozenset(kind for kind, allowed in flags.items() if allowed)
+
+
 def rounds_to_tf32(device: str) -> bool:
     """Whether an fp32 product on this device rounds its operands, as the flags are now."""
     import torch

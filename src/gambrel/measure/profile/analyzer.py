@@ -20,14 +20,15 @@ from gambrel.capture.torch import capture
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.counters import count
+from gambrel.measure.gpu.precision import tf32_allowed
 from gambrel.measure.profile import compiling, text
 from gambrel.measure.profile.join import join
 from gambrel.measure.profile.kernels import join_kernels
-from gambrel.measure.profile.memory import peak_of
+from gambrel.measure.profile.memory import others_on, peak_of
 from gambrel.measure.profile.modules import ModulePoint, modules
 from gambrel.measure.profile.points import RooflinePoint, Totals, points, steady, totals
 from gambrel.measure.profile.record import Comparison, Profile, to_json
-from gambrel.measure.profile.rows import join_name, rows_of
+from gambrel.measure.profile.rows import as_run, join_name, rows_of
 from gambrel.measure.profile.run import (
     Runs,
     as_call,
@@ -156,6 +157,7 @@ class RooflineAnalyzer:
             workload, roofs, Settings(warm=True, stack=stack, calibration=load_calibration())
         )
         model = self._model if compiler is None else compiling.again(source, compiler)
+        others = self._others(source, name)
         with placed(source, name), forward_explained(workload.name, name):
             args, kwargs = as_call(self._sample, name)
             kwargs |= moved(self._kwargs, name)
@@ -172,6 +174,8 @@ class RooflineAnalyzer:
                     held = (*step.held(), *tensors_in((args, kwargs)))
                     peak, counted = peak_of(step.run, held), count(step.run, _COUNTED)
                     runs = replace(runs, peak_bytes=peak, counted=counted)
+                elif runs.peak_bytes is not None:
+                    runs = replace(runs, peak_bytes=runs.peak_bytes - others)
         self._keep(computed, runs, fused=compiler is not None)
 
     def summary(self, top: int = 10, *, by: str = "op") -> str:
@@ -288,6 +292,13 @@ class RooflineAnalyzer:
         """The analysis with a row a result: kernels, or an optimizer's updates, as one."""
         return msgspec.structs.replace(self._done()[0], ops=self._rows)
 
+    def _others(self, source: Any, name: str) -> int:
+        """Bytes on the device that are neither the model's nor the sample's."""
+        if name.startswith("cpu"):
+            return 0
+        given = tensors_in((self._sample, self._kwargs))
+        return others_on(name, (*source.parameters(), *source.buffers(), *given))
+
     def _done(self) -> tuple[Analysis, Totals]:
         if self.analysis is None or self.totals is None:
             raise InputError("nothing was profiled yet; call profile(device=...) first.")
@@ -296,13 +307,18 @@ class RooflineAnalyzer:
     def _keep(self, computed: Analysis, runs: Runs, *, fused: bool) -> None:
         roofs = roofs_of(computed.hardware)
         rows = rows_of(computed.ops, roofs)
+        gpu = bool(runs.device)
         if fused:
             rows, joined, kept = join_kernels(runs.steps, rows, roofs)
             runs = replace(runs, instrumented_s=tuple(runs.instrumented_s[i] for i in kept))
         else:
+            rows = as_run(rows, runs.steps[-1], roofs, device=gpu)
             names = [join_name(row) for row in rows]
-            joined = tuple(join(step, names) for step in runs.steps)
-        found = points(rows, computed.hardware, joined, steady(runs.instrumented_s))
+            joined = tuple(join(step, names, device=gpu) for step in runs.steps)
+        kept_steps = steady(runs.instrumented_s)
+        fp32 = gpu and computed.model.precision == "fp32"
+        tf32 = tf32_allowed() if fp32 else frozenset[str]()
+        found = points(rows, computed.hardware, joined, kept_steps, tf32)
         whole = totals(runs, joined, found)
         predicted = computed.footprint.total_bytes
         self.analysis = computed

@@ -5,14 +5,19 @@ of these levels. Walking down from the top, the first call whose name is that of
 stands for it with everything inside. What remains are two sequences of names that are equal when
 the run did what the capture says; where they differ, a longest common subsequence is matched and
 the rest is reported, on both sides.
+
+Some devices run several captured ops as one call with a name of its own (`wholes`).
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,47 +61,149 @@ def short_name(name: str) -> str:
     return short.rstrip("_") or short
 
 
-def join(calls: Sequence[Call], ops: Sequence[str]) -> Joined:
+#: One op's names: the capture's, and those of the libraries that run it.
+_SAME: Final = {
+    **dict.fromkeys(
+        (
+            "cudnn_batch_norm",
+            "miopen_batch_norm",
+            "_batch_norm_with_update",
+            "_native_batch_norm_legit",
+        ),
+        "native_batch_norm",
+    ),
+    **dict.fromkeys(
+        ("cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward"),
+        "native_batch_norm_backward",
+    ),
+    **dict.fromkeys(
+        (
+            "lstm_backward",
+            "gru_backward",
+            "rnn_tanh_backward",
+            "rnn_relu_backward",
+            "_cudnn_rnn_backward",
+            "miopen_rnn_backward",
+            "mkldnn_rnn_layer_backward",
+        ),
+        "recurrent_backward",
+    ),
+}
+_ATTENTION: Final = re.compile(r"_scaled_dot_product_\w*attention\w*_backward")
+#: Calls that torch makes on a CPU in place of several captured ops. On a GPU any call may be one.
+_ON_CPU: Final = frozenset({"rms_norm", "_fused_rms_norm", "_fused_rms_norm_backward"})
+#: What autograd puts around a call.
+_AUTOGRAD: Final = re.compile(r"evaluate_function|Backward\d+$")
+#: Shares of a second below which times are equal.
+_EQUAL_S: Final = 1e-9
+
+
+def same(name: str) -> str:
+    """One name for an op that devices' libraries run under their own: cuDNN's batch norm, ..."""
+    if _ATTENTION.fullmatch(name):
+        return "scaled_dot_product_attention_backward"
+    return _SAME.get(name, name)
+
+
+def join(calls: Sequence[Call], ops: Sequence[str], *, device: bool = False) -> Joined:
     """Finds the time of each op.
 
     Args:
         calls: The outermost calls of one step, in order.
         ops: Names of the captured ops, short, in order.
+        device: Times are those of kernels: then calls that no op is are reported whatever they
+            are, because they kept the device from something else.
     """
-    found = list(_frontier(calls, set(ops)))
+    found, pairs = _matched(calls, ops, device)
     times: list[float | None] = [None] * len(ops)
-    matched = [False] * len(found)
-    for at, to in matches(tuple(f.call.name for f in found), tuple(ops)):
+    for at, to in pairs:
         times[to] = found[at].time_s
-        matched[at] = True
-    unmatched = tuple(
-        (f.call.name, f.time_s) for f, known in zip(found, matched, strict=True) if not known
-    )
+    known = {at for at, _ in pairs}
+    unmatched = tuple((f.name, f.time_s) for i, f in enumerate(found) if i not in known)
     attributed = sum(f.time_s for f in found)
     whole = sum(call.time_s for call in calls)
     return Joined(times_s=tuple(times), unmatched=unmatched, other_s=max(0.0, whole - attributed))
 
 
+def wholes(
+    calls: Sequence[Call], ops: Sequence[str], *, device: bool = False
+) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Ops that ran as one call of another name: their positions, and that name.
+
+    Between two matched calls, ops without a call and a call without an op are the same work: an
+    RMS norm that is captured as six ops is one kernel, and so is dropout on a GPU.
+
+    Args:
+        calls: The outermost calls of one step, in order.
+        ops: Names of the captured ops, short, in order.
+        device: As for `join`.
+    """
+    found, pairs = _matched(calls, ops, device)
+    at_calls, at_ops = {at for at, _ in pairs}, {to for _, to in pairs}
+    strange: dict[int, list[_Found]] = defaultdict(list)
+    lonely: dict[int, list[int]] = defaultdict(list)
+    gap = 0
+    for i, f in enumerate(found):
+        gap += i in at_calls
+        if not f.known:
+            strange[gap].append(f)
+    gap = 0
+    for i in range(len(ops)):
+        gap += i in at_ops
+        if i not in at_ops:
+            lonely[gap].append(i)
+    return tuple(
+        (tuple(positions), max(strange[gap], key=lambda f: f.time_s).name)
+        for gap, positions in lonely.items()
+        if strange[gap]
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
-    call: Call
+    name: str
     time_s: float
+    known: bool = True
 
 
-def _frontier(calls: Sequence[Call], names: Set[str]) -> Iterator[_Found]:
+def _matched(
+    calls: Sequence[Call], ops: Sequence[str], device: bool
+) -> tuple[list[_Found], list[tuple[int, int]]]:
+    """The calls that are ops or take their place, and pairs of positions of calls and ops."""
+    names = tuple(map(same, ops))
+    found = list(_frontier(calls, set(names), device))
+    places = [i for i, f in enumerate(found) if f.known]
+    pairs = matches(tuple(same(found[i].name) for i in places), names)
+    return found, [(places[at], to) for at, to in pairs]
+
+
+def _frontier(calls: Sequence[Call], names: Set[str], device: bool) -> Iterator[_Found]:
     """The outermost calls that are named like an op, with the wrappers that hold only them.
 
     What a wrapper does besides (checking arguments, making views) is part of what the op costs.
     """
     for call in calls:
-        if call.name in names:
-            yield _Found(call, call.time_s)
+        if same(call.name) in names:
+            yield _Found(call.name, call.time_s)
             continue
-        inside = list(_frontier(call.children, names))
-        if len(inside) == 1:
-            yield _Found(inside[0].call, call.time_s)
-        else:
+        inside = list(_frontier(call.children, names, device))
+        ops = [f for f in inside if f.known]
+        if len(ops) == 1:
+            yield _Found(ops[0].name, call.time_s)
+        elif ops:
             yield from inside
+            left = call.time_s - sum(f.time_s for f in inside)
+            if device and left > _EQUAL_S:
+                yield _Found(call.name, left, known=False)
+        elif call.name in _ON_CPU or (device and call.time_s > 0):
+            yield _Found(_inner_name(call), call.time_s, known=False)
+
+
+def _inner_name(call: Call) -> str:
+    """The name of a call below what autograd puts around it."""
+    while _AUTOGRAD.search(call.name) and call.children:
+        call = max(call.children, key=lambda c: c.time_s)
+    return call.name
 
 
 #: Larger differences are aligned by a heuristic: the exact way takes time and memory of n · m.

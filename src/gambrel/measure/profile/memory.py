@@ -47,6 +47,21 @@ def highest(changes: Sequence[tuple[int, int]]) -> int:
     return most
 
 
+def others_on(device: str, own: Iterable[Any]) -> int:
+    """Bytes that torch holds on a GPU for something else.
+
+    Args:
+        device: As torch names it.
+        own: Tensors, on any device, that do not count as something else.
+    """
+    import torch
+
+    here = torch.device(device)
+    index = torch.cuda.current_device() if here.index is None else here.index
+    there = [t for t in own if t.device.type == here.type and t.device.index == index]
+    return max(0, int(torch.cuda.memory_allocated(index)) - bytes_of(there))
+
+
 def bytes_of(tensors: Iterable[Any]) -> int:
     """Bytes of the storages of tensors, each once."""
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.bounding import Roofs, add
 from gambrel.analysis.result import OpResult
-from gambrel.measure.profile.join import short_name
+from gambrel.measure.profile.join import Call, short_name, wholes
 
 #: Under this name a row is joined with the call of the whole optimizer.
 OPTIMIZER_NAME: Final = "optimizer"
@@ -28,6 +28,40 @@ def rows_of(ops: Sequence[OpResult], roofs: Roofs) -> tuple[OpResult, ...]:
     others = tuple(op for op in ops if op.phase != OPTIMIZER_NAME)
     name = updates[0].op or OPTIMIZER_NAME
     return (*others, merged(updates, roofs, f"{name} ({len(updates)} updates)", updates[0].kind))
+
+
+def as_run(
+    rows: Sequence[OpResult], calls: Sequence[Call], roofs: Roofs, *, device: bool
+) -> tuple[OpResult, ...]:
+    """The rows, with those as one that ran as one call of another name.
+
+    Args:
+        rows: As `rows_of` gives them.
+        calls: The outermost calls of one step.
+        roofs: Of the device.
+        device: Whether times are those of kernels.
+    """
+    groups = wholes(calls, [join_name(row) for row in rows], device=device)
+    first = {positions[0]: (positions, name) for positions, name in groups}
+    inside = {i for positions, _ in groups for i in positions}
+    found = []
+    for i, row in enumerate(rows):
+        if i in first:
+            positions, name = first[i]
+            found.append(_whole([rows[p] for p in positions], roofs, name))
+        elif i not in inside:
+            found.append(row)
+    return tuple(found)
+
+
+def _whole(parts: Sequence[OpResult], roofs: Roofs, name: str) -> OpResult:
+    """Ops as one row that is joined with the calls of a name."""
+    if len(parts) == 1:
+        return msgspec.structs.replace(parts[0], op=name)
+    module = common_module([p.module for p in parts])
+    title = f"{module}.{name}" if module else name
+    row = merged(parts, roofs, f"{title} ({len(parts)} ops)", "fused kernel")
+    return msgspec.structs.replace(row, op=name)
 
 
 def merged(parts: Sequence[OpResult], roofs: Roofs, name: str, kind: str) -> OpResult:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Final
 
 from gambrel.errors import DeviceError, InputError
 from gambrel.measure.counters import Counted
-from gambrel.measure.profile.join import Call, short_name
+from gambrel.measure.profile.events import STEP, DeviceTime, Step, steps_of
+from gambrel.measure.profile.join import Call
+from gambrel.measure.profile.quiet import quiet
+from gambrel.units import format_si
 
-#: Marks a step in the profiler's record.
-_STEP: Final = "gambrel.step"
 #: Calls that a profile may hold: a step of a large model has ten thousands.
 _MOST_CALLS: Final = 300_000
 
@@ -34,6 +36,7 @@ class Runs:
         peak_bytes: Most memory that torch held at once on the device; None where it is not
             counted.
         counted: What hardware counters saw of a step; None where they were not asked.
+        device: What the device did in each profiled step; empty on a CPU.
     """
 
     plain_s: tuple[float, ...]
@@ -41,6 +44,7 @@ class Runs:
     steps: tuple[tuple[Call, ...], ...]
     peak_bytes: int | None = None
     counted: Counted | None = None
+    device: tuple[DeviceTime, ...] = ()
 
 
 def run(
@@ -76,7 +80,7 @@ def run(
         torch.cuda.reset_peak_memory_stats(device)
     plain: list[float] = []
     walls: list[float] = []
-    found: list[tuple[Call, ...]] = []
+    found: list[Step] = []
     profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
     for untouched, watched in zip(_blocks(steps), _blocks(profiled), strict=True):
         plain += [_timed(call, wait, clock) for _ in range(untouched)]
@@ -85,9 +89,27 @@ def run(
             walls += seen[0]
             found += seen[1]
     peak = int(torch.cuda.max_memory_allocated(device)) if gpu else None
+    seen_on_device = tuple(step.device for step in found if step.device is not None)
+    if gpu and ops:
+        _check_seen(device, seen_on_device, plain)
     return Runs(
-        plain_s=tuple(plain), instrumented_s=tuple(walls), steps=tuple(found), peak_bytes=peak
+        plain_s=tuple(plain),
+        instrumented_s=tuple(walls),
+        steps=tuple(step.calls for step in found),
+        peak_bytes=peak,
+        device=seen_on_device,
     )
+
+
+def _check_seen(device: str, seen: Sequence[DeviceTime], plain: Sequence[float]) -> None:
+    """Without kernels every op would seem to take no time."""
+    if not any(step.kernels for step in seen):
+        raise DeviceError(
+            f"torch's profiler saw no kernel on {device}, though the model ran on it "
+            f"({format_si(median(plain), 's', 3)} a step). Its tracing library (CUPTI, or "
+            "roctracer) is missing or may not be used here, or another profiler holds it: end "
+            "Nsight or the like, or take a container or a build of torch with that library."
+        )
 
 
 def _blocks(steps: int) -> list[int]:
@@ -104,76 +126,18 @@ def _timed(call: Callable[[], Any], wait: Callable[[], None], clock: Clock) -> f
 
 def _profiled(
     call: Callable[[], Any], wait: Callable[[], None], clock: Clock, device: str, steps: int
-) -> tuple[list[float], list[tuple[Call, ...]]]:
+) -> tuple[list[float], list[Step]]:
     from torch.profiler import ProfilerActivity, profile, record_function
 
     gpu = device.startswith("cuda")
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if gpu else [])
     walls = []
-    with profile(activities=activities) as profiler:
+    with quiet(), profile(activities=activities) as profiler:
         _timed(call, wait, clock)  # the first step under a profiler that has just begun is slow
         for _ in range(steps):
-            with record_function(_STEP):
+            with record_function(STEP):
                 walls.append(_timed(call, wait, clock))
-    return walls, calls_of(profiler.events(), gpu=gpu)
-
-
-def calls_of(events: Iterable[Any], *, gpu: bool) -> list[tuple[Call, ...]]:
-    """The outermost calls of each step of a record.
-
-    Backward runs in a thread of its own where a GPU is at work: calls of other threads belong to
-    the step in whose time they begin.
-
-    Args:
-        events: As torch's profiler gives them (``FunctionEvent``).
-        gpu: Take the seconds of the kernels that a call started, joined by correlation id, rather
-            than those of the call.
-    """
-    host = [e for e in events if _on_host(e)]
-    marks = sorted((e for e in host if e.name == _STEP), key=_start)
-    seconds = _kernel_s if gpu else _host_s
-    threads = {mark.thread for mark in marks}
-    others = sorted(
-        (e for e in host if e.cpu_parent is None and e.thread not in threads), key=_start
-    )
-    return [
-        tuple(
-            _call(c, seconds)
-            for c in sorted([*mark.cpu_children, *_within(mark, others)], key=_start)
-        )
-        for mark in marks
-    ]
-
-
-def _start(event: Any) -> float:
-    return float(event.time_range.start)
-
-
-def _within(mark: Any, events: Iterable[Any]) -> list[Any]:
-    begin, end = mark.time_range.start, mark.time_range.end
-    return [e for e in events if begin <= e.time_range.start < end]
-
-
-def _on_host(event: Any) -> bool:
-    return str(event.device_type).endswith("CPU")
-
-
-def _call(event: Any, seconds: Callable[[Any], float]) -> Call:
-    children = sorted(event.cpu_children, key=_start)
-    return Call(
-        name=short_name(event.name),
-        time_s=seconds(event),
-        children=tuple(_call(c, seconds) for c in children),
-    )
-
-
-def _host_s(event: Any) -> float:
-    return float(event.time_range.elapsed_us()) * 1e-6
-
-
-def _kernel_s(event: Any) -> float:
-    """Seconds of the kernels that the call and the calls inside started."""
-    return float(event.device_time_total) * 1e-6
+    return walls, steps_of(profiler.events(), gpu=gpu)
 
 
 def _waiter(device: str) -> Callable[[], None]:
@@ -212,6 +176,8 @@ def placed(model: Any, device: str) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for place in places:
             model.to(place)
+        if device.startswith("cuda") and all(place.type != "cuda" for place in places):
+            torch.cuda.empty_cache()
         with torch.no_grad():
             for name, buffer in model.named_buffers():
                 if name in kept:

@@ -67,7 +67,9 @@ def step_of(
 
         yield Step(run=forward, held=lambda: (*model.parameters(), *model.buffers()))
         return
-    with _as_before(model), torch.random.fork_rng(), torch.enable_grad():
+    # Without a list, every GPU of the machine would be started, and torch warns of it.
+    gpus = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
+    with _as_before(model), torch.random.fork_rng(devices=gpus), torch.enable_grad():
         model.train()
         yield _training_step(model, args, kwargs, training)
 
