@@ -199,3 +199,13 @@ def test_in_an_analysis():
     unknown = gambrel.analyze("resnet50", "xeon-8480+").energy
     assert unknown.energy_j is None
     assert unknown.energy_upper_bound_j is None  # no TDP in the catalog
+
+
+def test_what_is_missing_is_named_once() -> None:
+    import gambrel
+
+    # Matrix and vector work are both in bf16, of which nothing is published here.
+    found = gambrel.analyze("resnet50", "tpu-v5e", precision="bf16").energy
+    assert found is not None
+    assert found.energy_j is None
+    assert len(found.missing) == len(set(found.missing))

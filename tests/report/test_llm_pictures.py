@@ -152,6 +152,8 @@ def test_the_recipe_is_saved_with_the_analysis(decode: Analysis, tmp_path: Path)
 @pytest.mark.parametrize(
     ("module", "kind", "name"),
     [
+        ("moe_layers.*.feed_forward", "softmax", "router"),
+        ("moe_layers.*.feed_forward", "sort", "router"),
         ("layers.*.attention", "attention", "attention over the cache"),
         ("layers.*.attention.q_proj", "matmul", "attention projections"),
         ("layers.*.feed_forward.experts.down_proj", "grouped_matmul", "experts"),

@@ -198,3 +198,24 @@ def test_confidence_of_every_row_where_there_is_room() -> None:
     assert " high " in row
     assert "op by op" in wide
     assert "| confidence |" in str(render(analysis, "markdown"))
+
+
+#: Kinds of ResNet-50's ops that the matrix unit does.
+MATRIX = {"convolution", "matmul"}
+
+
+def test_ops_without_a_roof_for_their_arithmetic_are_marked() -> None:
+    import gambrel
+
+    # A TPU publishes its matrix unit only: element-wise work has the memory's roof alone.
+    analysis = gambrel.analyze("resnet50", "tpu-v5e", precision="bf16")
+    shown = text(analysis, width=100, top=0)
+    halves = [x for x in shown.splitlines() if " memory* " in x]
+    assert any(x.startswith("relu ") for x in halves)
+    assert not any(x.startswith("fc ") for x in halves)
+    share = sum(op.measures.time_share or 0 for op in analysis.ops if op.kind not in MATRIX)
+    said = " ".join(shown.split())
+    assert f"{share:.1%} in ops (marked *) held against memory alone" in said
+    assert "memory\\* |" in str(render(analysis, "markdown"))
+    known = gambrel.analyze("resnet50", "a100-sxm4-80gb", precision="fp16")
+    assert "marked *" not in text(known)

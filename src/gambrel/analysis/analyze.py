@@ -146,7 +146,7 @@ def _result(case: _Case, table: _Table) -> Analysis:
         assumptions=(
             *_assumptions(case.workload, case.precision, roofs, settings),
             *table.notes,
-            *describe_caches(total, cached_s, settings.warm),
+            *describe_caches(total, cached_s, settings.warm, rows),
             *describe_sizes(total.levels, case.device),
         ),
         warnings=_warnings(table, case.memory, case.device),

@@ -109,7 +109,8 @@ class _Parts:
 
     def _use(self, found: Sourced | None, what: str) -> float | None:
         if found is None:
-            self.missing.append(what)
+            if what not in self.missing:
+                self.missing.append(what)
             return None
         self.sources.extend(found.sources)
         if found.note:

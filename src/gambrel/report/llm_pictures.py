@@ -120,6 +120,8 @@ def _points(analysis: Analysis, recipe: Recipe, tokens: int) -> Iterator[tuple[f
     return ((float(b), float(r)) for b, r in zip(BATCHES, ratio, strict=True))
 
 
+#: Scores and the choice among them, which a mixture has beside the router's product.
+_ROUTING: Final = frozenset({"softmax", "sort"})
 _STAR: Final = re.compile(r"^[^.]*\.\*\.?")
 
 
@@ -135,6 +137,8 @@ def layer_type(op: OpResult) -> str:
         return "attention projections"
     if first == "feed_forward":
         part = rest.partition(".")[0]
+        if op.kind in _ROUTING:
+            return "router"
         return {"experts": "experts", "router": "router", "shared_expert": "shared expert"}.get(
             part, "feed-forward"
         )

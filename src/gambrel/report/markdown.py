@@ -8,7 +8,15 @@ from typing import Final
 from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.options import Options
-from gambrel.report.summary import counting, format_count, range_text, slowest, summary, verdict
+from gambrel.report.summary import (
+    bound_text,
+    counting,
+    format_count,
+    range_text,
+    slowest,
+    summary,
+    verdict,
+)
 from gambrel.report.terms import sizes, throughput, title
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_percent, format_si
@@ -113,7 +121,7 @@ def _figures(measures: Measures, state: State) -> tuple[str, ...]:
         format_si(measures.flops, ""),
         format_si(measures.traffic_bytes, ""),
         format_number(measures.arithmetic_intensity),
-        measures.bound.value if measures.bound else "unknown",
+        bound_text(measures),
         format_si(measures.bound_time_s, "s", 3),
         format_percent(measures.time_share),
         *_expected(measures.expected_time_s),

@@ -151,7 +151,33 @@ def _bound(analysis: Analysis) -> str:
         return "unknown"
     shares = sorted(analysis.bound_shares.items(), key=lambda item: -item[1])
     spent = DOT.join(f"{format_percent(share)} in {name}-bound ops" for name, share in shares)
-    return f"{analysis.total.bound.value}; of the bound time {spent}" if spent else "unknown"
+    if not spent:
+        return "unknown"
+    text = f"{analysis.total.bound.value}; of the bound time {spent}"
+    halves = [op for op in analysis.ops if without_compute_roof(op.measures)]
+    if not halves:
+        return text
+    share = format_percent(sum(op.measures.time_share or 0.0 for op in halves))
+    return (
+        f"{text}{DOT}{share} in ops (marked {HALF}) held against memory alone: the device "
+        "publishes no roof for their arithmetic"
+    )
+
+
+#: Stands behind the bound of an op whose arithmetic has no known roof.
+HALF = "*"
+
+
+def without_compute_roof(measures: Measures) -> bool:
+    """Whether an op has a bound although no roof is known for its arithmetic."""
+    return bool(measures.flops) and measures.peak_flop_per_s is None and measures.bound is not None
+
+
+def bound_text(measures: Measures) -> str:
+    """The bound of a row, marked where half of the roofline is unknown."""
+    if measures.bound is None:
+        return "unknown"
+    return measures.bound.value + (HALF if without_compute_roof(measures) else "")
 
 
 def _bound_time(analysis: Analysis) -> str:

@@ -10,7 +10,15 @@ from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Align, Column, beside, hanging, line, listed, show, table
 from gambrel.report.options import Options
-from gambrel.report.summary import counting, format_count, range_text, slowest, summary, verdict
+from gambrel.report.summary import (
+    bound_text,
+    counting,
+    format_count,
+    range_text,
+    slowest,
+    summary,
+    verdict,
+)
 from gambrel.report.terms import sizes, throughput
 from gambrel.report.text import bar, clean, display_width, shorten, shorten_path
 from gambrel.units import format_number, format_percent, format_si
@@ -163,7 +171,7 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("FLOP", 3, [format_si(m.flops, "") for m in rows]),
         column("byte", 4, [format_si(m.traffic_bytes, "") for m in rows]),
         column("FLOP/byte", 2, [format_number(m.arithmetic_intensity) for m in rows]),
-        column("bound", 1, [b or "unknown" for b in bounds], "left", tuple(bounds)),
+        column("bound", 1, [bound_text(m) for m in rows], "left", tuple(bounds)),
         column("FLOP/s max", 7, [_attainable(m) for m in rows]),
         column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),

@@ -144,13 +144,16 @@ def describe_sizes(levels: Sequence[LevelTraffic], device: Device) -> tuple[str,
     return (f"the sizes of {names} were not compared with their source: {unread[0].source.title}.",)
 
 
-def describe_caches(total: Measures, cached_s: float | None, warm: bool) -> tuple[str, ...]:
+def describe_caches(
+    total: Measures, cached_s: float | None, warm: bool, rows: Sequence[OpResult] = ()
+) -> tuple[str, ...]:
     """One sentence where the caches change the bound by more than 5 %; nothing elsewhere.
 
     Args:
         total: Of the whole.
         cached_s: Its bound with the caches counted.
         warm: Whether the caches start full.
+        rows: The ops, to name the inner levels that limit some of them.
     """
     bound_s = total.bound_time_s
     if not bound_s or not cached_s or abs(cached_s / bound_s - 1) <= _WORTH_SAYING:
@@ -162,5 +165,22 @@ def describe_caches(total: Measures, cached_s: float | None, warm: bool) -> tupl
         f"{format_si(total.traffic_bytes, 'B')} in all; counting what caches keep ({start}, "
         f"{format_percent(USABLE)} usable by assumption) it is "
         f"{format_si(outer.traffic_bytes, 'B')}, and the bound "
-        f"{format_si(cached_s, 's')} instead of {format_si(bound_s, 's')}.",
+        f"{format_si(cached_s, 's')} instead of {format_si(bound_s, 's')}"
+        f"{_inner(rows, cached_s)}.",
     )
+
+
+def _inner(rows: Sequence[OpResult], whole_s: float) -> str:
+    """The inner levels that limit ops, with their share of the time."""
+    seconds: dict[str, float] = {}
+    for row in rows:
+        spent = cached_time(row.measures)
+        inner = (x for x in row.measures.levels[1:] if spent and x.time_s == spent)
+        for level in list(inner)[:1]:
+            seconds[level.name] = seconds.get(level.name, 0.0) + (level.time_s or 0.0)
+    found = [
+        f"{format_percent(s / whole_s)} of it at the roof of {name}"
+        for name, s in seconds.items()
+        if s > _WORTH_SAYING * whole_s
+    ]
+    return f", {' and '.join(found)}" if found else ""

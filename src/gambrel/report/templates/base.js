@@ -53,6 +53,8 @@ function expectedText(measures) {
   const e = measures.expected;
   return e ? `${si(measures.expected_time_s, "s", 3)} (${si(e.low, "s", 3)} to ${si(e.high, "s", 3)})` : "unknown";
 }
+// Marked where the device publishes no roof for the arithmetic, as in the other reports.
+const boundText = (measures) => boundOf(measures) + (measures.bound && measures.flops && measures.peak_flop_per_s === null ? "*" : "");
 // Of the measured time where there is one, else of the bound time.
 const shareOf = (op) => (op.measured ? op.measured.share : op.time_share);
 const boundOf = (measures) => measures.bound || "unknown";

@@ -126,7 +126,7 @@ function describeOp(index, point) {
     if (op.special_ops) rows.push(["special functions", si(op.special_ops, "")]);
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
-      ["bound", `${boundOf(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
+      ["bound", `${boundText(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
       ["expected", expectedText(op)], ["", op.expected ? `${op.expected.confidence} confidence: ${op.expected.reason}` : null],
       ["", op.measured && op.measured.reason],
       [op.measured ? "measured rate" : "rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],

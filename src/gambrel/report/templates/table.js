@@ -10,7 +10,7 @@ const COLUMNS = [
   { title: "FLOP", key: (o) => o.flops, cell: (o) => known(o, si(o.flops, "")), css: "n" },
   { title: "byte", key: (o) => o.traffic_bytes, cell: (o) => known(o, si(o.traffic_bytes, "")), css: "n" },
   { title: "FLOP/byte", key: (o) => order(o.arithmetic_intensity), cell: (o) => known(o, number(o.arithmetic_intensity)), css: "n" },
-  { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundOf(o)) },
+  { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundText(o)) },
   { title: "measured", key: (o) => order(o.measured.time_s), cell: (o) => si(o.measured.time_s, "s", 3), css: "n", measured: true },
   { title: "spread", key: (o) => order(o.measured.spread), cell: (o) => percent(o.measured.spread), css: "n", measured: true },
   { title: "of roof", key: (o) => order(o.measured.utilization), cell: (o) => percent(o.measured.utilization), css: "n", measured: true, about: (o) => o.measured.reason || null },
