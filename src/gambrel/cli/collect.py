@@ -37,7 +37,7 @@ def ncu(
     section: Annotated[
         Path | None,
         typer.Option(
-            help="Write a section file into this folder and use it; without a device, for all chips.",
+            help="Write a section file into this folder (for all chips if none is named), use it.",
             file_okay=False,
         ),
     ] = None,

@@ -11,7 +11,7 @@ from typing import Final
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
-from gambrel.traces.ncu.table import is_ncu
+from gambrel.traces.ncu.cut import is_ncu
 from gambrel.traces.perf import is_likwid, is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof

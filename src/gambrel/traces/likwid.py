@@ -9,7 +9,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.source import decode, read_bytes
+from gambrel.traces.source import TextFile
 
 #: Larger values are damage.
 _LARGEST: Final = 1e30
@@ -23,7 +23,7 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, or without metrics.
     """
-    reader = csv.reader(decode(read_bytes(path)).splitlines())
+    reader = csv.reader(TextFile(path))
     tables: dict[str, dict[str, float]] = {}
     name = path.stem
     try:

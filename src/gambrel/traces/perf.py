@@ -7,7 +7,7 @@ bytes come from the memory controllers, which perf shows system-wide only (``-a`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ import msgspec
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.ncu.numbers import infer, looks_numeric
-from gambrel.traces.source import decode, read_bytes
+from gambrel.traces.ncu.numbers import Evidence, looks_numeric
+from gambrel.traces.source import TextFile
 
 #: FLOP an event, by format; https://perfmon-events.intel.com, FP_ARITH_INST_RETIRED.
 _INTEL: Final[dict[str, tuple[str, int]]] = {
@@ -62,7 +62,7 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, or without events.
     """
-    events, problems = _events(decode(read_bytes(path)), str(path))
+    events, problems = _events(TextFile(path), str(path))
     if not events:
         raise FileFormatError(f"{path}: no event with a count.")
     time = events.get("duration_time", 0.0) * 1e-9 or None
@@ -120,14 +120,17 @@ def _is_event(text: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][\w./:=\-+,@]*", text.strip()))
 
 
-def _events(text: str, where: str) -> tuple[dict[str, float], list[str]]:
-    rows = [_cells(x) for x in text.splitlines() if x and not x.startswith("#")]
-    rows = [row for row in rows if len(row) >= 3]
-    locale = infer(((r[0].strip(), False) for r in rows if looks_numeric(r[0].strip())), where)
+def _events(lines: Iterable[str], where: str) -> tuple[dict[str, float], list[str]]:
+    """Sums by event, and what to say about them; the lines are gone through twice."""
+    evidence = Evidence(where)
+    for number, row in _rows(lines):
+        if looks_numeric(row[0].strip()):
+            evidence.note(row[0].strip(), False, number)
+    locale = evidence.locale()
     sums: dict[str, float] = {}
     problems: list[str] = []
     scaled: dict[str, str] = {}
-    for row in rows:
+    for _, row in _rows(lines):
         event = row[2].strip().lower()
         name = event if "/" in event else event.partition(":")[0]  # "cycles:u"
         if row[0].strip() in _UNCOUNTED:
@@ -149,6 +152,16 @@ def _events(text: str, where: str) -> tuple[dict[str, float], list[str]]:
         for event, share in scaled.items()
     ]
     return sums, problems
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Rows of events with the numbers of their lines."""
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\n")
+        if text and not text.startswith("#"):
+            row = _cells(text)
+            if len(row) >= 3:
+                yield number, row
 
 
 def _share(text: str) -> float:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -20,8 +20,9 @@ from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sampl
 from gambrel.device.lookup import from_peaks
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError
-from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric
-from gambrel.traces.source import decode, read_bytes
+from gambrel.traces.collected import Collected
+from gambrel.traces.ncu.numbers import Evidence, Locale, looks_numeric
+from gambrel.traces.source import TextFile, decode, read_bytes, read_head
 from gambrel.units import parse_quantity
 
 FORMAT: Final = "table of points"
@@ -92,12 +93,13 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, or no usable column or row.
     """
-    text = decode(read_bytes(path))
-    if text.lstrip().startswith(("[", "{")):
-        heading, rows = _json_rows(text, str(path))
-    else:
-        heading, rows = _csv_rows(text, str(path))
+    source = _json_rows(path) if _is_json(path) else _CsvRows(TextFile(path))
+    heading, rows = source.heading, source
     return _roofs(heading, rows, str(path)) if _is_roofs(heading) else _points(heading, rows, path)
+
+
+def _is_json(path: Path) -> bool:
+    return decode(read_head(path)).lstrip().startswith(("[", "{"))
 
 
 def columns(heading: Sequence[str]) -> list[Column]:
@@ -166,29 +168,79 @@ def _delimiter(line: str) -> str:
     return max(",;\t", key=line.count)
 
 
-def _csv_rows(text: str, where: str) -> tuple[list[str], list[list[str]]]:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    reader = csv.reader(lines, delimiter=_delimiter(lines[0]))
-    try:
-        heading = next(reader)
-        return heading, list(reader)
-    except csv.Error as error:
-        raise FileFormatError(f"{where}, near line {reader.line_num}: {error}.") from None
+class _Rows(Protocol):
+    """The rows of a table, each with its line (0 where it has none), as often as asked for."""
+
+    @property
+    def heading(self) -> list[str]:
+        """Headings of the columns."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]: ...
 
 
-def _json_rows(text: str, where: str) -> tuple[list[str], list[list[str]]]:
+class _CsvRows:
+    """Rows of a CSV file, read line by line.
+
+    Attributes:
+        heading: Of the columns.
+    """
+
+    def __init__(self, lines: TextFile) -> None:
+        self._lines = lines
+        self._number = 0
+        self._delimiter = _delimiter(next(self._used(), ""))
+        self.heading = next((row for _, row in self._all()), [])
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        """Gives the rows after the heading.
+
+        Raises:
+            FileFormatError: A quote or a cell without end.
+        """
+        rows = self._all()
+        next(rows, None)
+        return rows
+
+    def _all(self) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(self._used(), delimiter=self._delimiter)
+        try:
+            for row in reader:
+                yield self._number, row
+        except csv.Error as error:
+            where = f"{self._lines.path}, near line {self._number}"
+            raise FileFormatError(f"{where}: {error}.") from None
+
+    def _used(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, 1):
+            if line.strip() and not line.startswith("#"):
+                self._number = number
+                yield line
+
+
+@dataclass(frozen=True, slots=True)
+class _JsonRows:
+    """Rows of a JSON file."""
+
+    heading: list[str]
+    objects: list[dict[str, Any]]
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        return ((0, [_text(row.get(key)) for key in self.heading]) for row in self.objects)
+
+
+def _json_rows(path: Path) -> _JsonRows:
     try:
-        data = msgspec.json.decode(text)
+        data = msgspec.json.decode(decode(read_bytes(path)))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise FileFormatError(f"{where}: no valid JSON ({error}).") from None
+        raise FileFormatError(f"{path}: no valid JSON ({error}).") from None
     rows = data.get("points") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise FileFormatError(
-            f'{where}: write a list of objects, or {{"points": [...]}}, each with name, flops, '
+            f'{path}: write a list of objects, or {{"points": [...]}}, each with name, flops, '
             "bytes, time."
         )
-    heading = list(dict.fromkeys(key for row in rows for key in row))
-    return heading, [[_text(row.get(key)) for key in heading] for row in rows]
+    return _JsonRows(list(dict.fromkeys(key for row in rows for key in row)), rows)
 
 
 def _text(value: Any) -> str:
@@ -197,51 +249,94 @@ def _text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _points(heading: Sequence[str], rows: Sequence[Sequence[str]], path: Path) -> Samples:
+def _points(heading: Sequence[str], rows: _Rows, path: Path) -> Samples:
     known = {c.what: c for c in columns(heading)}
-    figures = [c for c in known.values() if _quantity(c.what)]
-    if not figures:
+    if not any(_quantity(c.what) for c in known.values()):
         raise FileFormatError(f"{path}: no column of flops, bytes or time in the heading.")
-    if len(rows) > _MOST:
-        raise FileFormatError(f"{path}: {len(rows):,} rows; at most {_MOST:,} are read.")
-    cells = ((row[c.index], False) for row in rows for c in figures if c.index < len(row))
-    locale = infer(((t.strip(), w) for t, w in cells if looks_numeric(t.strip())), str(path))
-    reading = _Reading(where=str(path), locale=locale)
-    names = _names(heading, rows, known)
-    launches = tuple(
-        sample
-        for name, row in zip(names, rows, strict=True)
-        if (sample := _sample(name, row, known, reading)) is not None
-    )
-    if not launches:
+    seen = _look_over(heading, rows, known, path)
+    reading = _Reading(where=str(path), locale=seen.locale)
+    collected = Collected()
+    for i, (_, row) in enumerate(rows, 1):
+        name = _name(row, known, i)
+        if seen.extra:
+            more = (f"{heading[i]}={row[i]}" for i in seen.extra if i < len(row))
+            name = f"{name} [{', '.join(more)}]"
+        sample = _sample(name, row, known, reading)
+        if sample is not None:
+            collected.extend((sample,))
+    if not collected.launches:
         raise FileFormatError(f"{path}: no row with a name and figures.")
-    return Samples(format=FORMAT, sources=(str(path),), launches=launches, skipped=reading.skipped)
+    return Samples(
+        format=FORMAT,
+        sources=(str(path),),
+        launches=tuple(collected.launches),
+        notes=collected.notes(),
+        skipped=reading.skipped,
+    )
 
 
-def _names(
-    heading: Sequence[str], rows: Sequence[Sequence[str]], known: Mapping[str, Column]
-) -> list[str]:
-    """Names of the points; where they repeat, with the columns in which the points differ."""
-    at = known.get("name")
-    names = [
-        row[at.index].strip() if at and at.index < len(row) else f"point {i + 1}"
-        for i, row in enumerate(rows)
-    ]
-    if len(set(names)) == len(names):
-        return names
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the rows as a whole tell.
+
+    Attributes:
+        locale: Of the figures.
+        extra: Columns that tell points of one name apart; none where names do not repeat.
+    """
+
+    locale: Locale
+    extra: tuple[int, ...]
+
+
+def _look_over(
+    heading: Sequence[str], rows: _Rows, known: Mapping[str, Column], path: Path
+) -> _Seen:
+    """Goes through all rows once, before they are turned into points."""
+    evidence = Evidence(str(path))
+    figures = [c.index for c in known.values() if _quantity(c.what)]
     used = {c.index for c in known.values()}
-    extra = [i for i in range(len(heading)) if i not in used and _identifies(rows, i)]
-    return [
-        f"{name} [{', '.join(f'{heading[i]}={row[i]}' for i in extra if i < len(row))}]"
-        if extra
-        else name
-        for name, row in zip(names, rows, strict=True)
-    ]
+    others = {i: _Texts() for i in range(len(heading)) if i not in used}
+    names: set[int] = set()
+    count = 0
+    for count, (line, row) in enumerate(rows, 1):
+        names.add(hash(_name(row, known, count)))
+        for i in figures:
+            text = row[i].strip() if i < len(row) else ""
+            if not text.isdecimal() and looks_numeric(text):
+                evidence.note(text, False, line)
+        for i, texts in others.items():
+            texts.add(row[i] if i < len(row) else None)
+        if count > _MOST:
+            raise FileFormatError(f"{path}, line {line}: at most {_MOST:,} rows are read.")
+    repeat = len(names) < count
+    extra = tuple(i for i, texts in others.items() if repeat and texts.identify)
+    return _Seen(evidence.locale(), extra)
 
 
-def _identifies(rows: Sequence[Sequence[str]], index: int) -> bool:
-    texts = {row[index] for row in rows if index < len(row)}
-    return len(texts) > 1 and all(_IDENTITY.fullmatch(t) for t in texts if t)
+@dataclass(slots=True)
+class _Texts:
+    """Whether the texts of a column tell points apart: names or whole numbers, not all alike."""
+
+    first: str | None = None
+    differ: bool = False
+    plain: bool = True
+
+    def add(self, text: str | None) -> None:
+        if text is None or not self.plain:
+            return
+        self.plain = not text or _IDENTITY.fullmatch(text) is not None
+        if self.first is None:
+            self.first = text
+        self.differ = self.differ or text != self.first
+
+    @property
+    def identify(self) -> bool:
+        return self.plain and self.differ
+
+
+def _name(row: Sequence[str], known: Mapping[str, Column], number: int) -> str:
+    at = known.get("name")
+    return row[at.index].strip() if at and at.index < len(row) else f"point {number}"
 
 
 def _sample(
@@ -315,10 +410,10 @@ def _is_roofs(heading: Sequence[str]) -> bool:
     return {"peak_flops", "peak_bandwidth"} <= {h.strip().lower() for h in heading}
 
 
-def _roofs(heading: Sequence[str], rows: Sequence[Sequence[str]], where: str) -> Samples:
+def _roofs(heading: Sequence[str], rows: _Rows, where: str) -> Samples:
     at = {h.strip().lower(): i for i, h in enumerate(heading)}
     found = []
-    for row in rows:
+    for _, row in rows:
         try:
             peaks = float(row[at["peak_flops"]]), float(row[at["peak_bandwidth"]])
         except (ValueError, IndexError):

@@ -7,7 +7,8 @@ that are masked out are counted as well), and 512 x the MFMA_MOPS counters. Sums
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,11 @@ from gambrel.analysis.samples import (
     MeasuredWork,
     Sample,
     Samples,
-    aggregate,
 )
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.errors import FileFormatError
-from gambrel.traces.source import decode, read_bytes
+from gambrel.traces.collected import Collected
+from gambrel.traces.source import TextFile
 
 FORMAT: Final = "rocprof CSV"
 #: How the counters of AMD's GPUs begin.
@@ -45,6 +46,7 @@ _STARTS: Final = ("Start_Timestamp", "BeginNs", "Start_Ns")
 _ENDS: Final = ("End_Timestamp", "EndNs", "End_Ns")
 _TOTALS: Final = ("DurationNs", "TotalDurationNs", "Duration_Ns")
 _DISPATCH: Final = ("Dispatch_Id", "Dispatch_ID", "Index", "Correlation_Id")
+_DISPATCH_KEYS: Final = (*_DISPATCH, "Process_Id", "Agent_Id")
 _GRID: Final = ("Grid_Size", "grd", "Grid_Size_X")
 _BLOCK: Final = ("Workgroup_Size", "wgr", "Workgroup_Size_X")
 _OCCUPANCY: Final = ("OccupancyPercent", "MeanOccupancyPercent")
@@ -93,8 +95,6 @@ def is_rocprof(text: str) -> bool:
 Row = Mapping[str, str]
 #: A dispatch: its own columns, and its counters.
 Dispatch = tuple[Row, dict[str, float]]
-#: Launches that are kept one by one; more of them are added up while reading.
-MOST_SINGLE: Final = 200_000
 _UNUSED: Final = "rows without a kernel or with a negative time"
 
 
@@ -117,37 +117,94 @@ def read_together(paths: Sequence[Path]) -> list[Samples]:
     Raises:
         FileFormatError: Not readable, or without a usable row.
     """
+    try:
+        return _read_together(paths, gather=False)
+    except _ApartError:
+        return _read_together(paths, gather=True)
+
+
+def _read_together(paths: Sequence[Path], *, gather: bool) -> list[Samples]:
     found: list[Samples] = []
-    tables: list[tuple[Path, list[Dispatch]]] = []
+    tables: list[_Table] = []
     for path in paths:
-        table = _table(path)
-        if isinstance(table, Samples):
-            found.append(table)
+        table = _Table(path, gather)
+        if table.of_roofs:
+            found.append(_roofs([row for _, row in table.rows()], path))
         else:
-            tables.append((path, table))
-    dispatches = [table for _, table in tables]
-    if len(tables) > 1 and _are_passes(dispatches):
-        merged = [_merged(passes) for passes in zip(*dispatches, strict=True)]
+            tables.append(table)
+    if len(tables) > 1 and _are_passes(tables):
+        merged = map(_merged, zip(*(table.dispatches() for table in tables), strict=True))
         note = f"{len(tables)} passes over one run; times are those of the first"
-        found.append(_samples(merged, [path for path, _ in tables], (note,)))
+        found.append(_samples(merged, [table.path for table in tables], (note,)))
     else:
-        found += [_samples(table, [path]) for path, table in tables]
+        found += [_samples(table.dispatches(), [table.path]) for table in tables]
     return found
 
 
-def _table(path: Path) -> list[Dispatch] | Samples:
-    """The dispatches of a file, or the roofs that it holds."""
-    reader = csv.DictReader(decode(read_bytes(path)).lstrip("\ufeff").splitlines())
-    try:
-        columns = [c.strip() for c in reader.fieldnames or ()]
-        if "HBMBw" in columns:
-            return _roofs(list(reader), path)
-        if "Counter_Name" in columns:
-            return _gathered(reader)
-        used = [c for c in columns if c.partition("[")[0].removesuffix("_sum").startswith(PREFIXES)]
-        return [(_described(row), _counters(row, used)) for row in reader]
-    except csv.Error as error:
-        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
+class _ApartError(Exception):
+    """Rows of one dispatch do not follow each other; a file must be read in full first."""
+
+
+class _Table:
+    """A file, read row by row, as often as it is asked for.
+
+    Attributes:
+        path: Of the file.
+        of_roofs: Whether it holds measured roofs.
+    """
+
+    def __init__(self, path: Path, gather: bool) -> None:
+        """Reads the heading.
+
+        Args:
+            path: Of the file.
+            gather: Keep the dispatches until the end where each has several rows.
+
+        Raises:
+            FileFormatError: Not readable.
+        """
+        self.path = path
+        self._gather = gather
+        self._lines = TextFile(path)
+        self._columns = next((row for _, row in self._cells()), [])
+        self.of_roofs = "HBMBw" in self._columns
+        self._used = [
+            c
+            for c in self._columns
+            if c.partition("[")[0].removesuffix("_sum").startswith(PREFIXES)
+        ]
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(self._lines)
+        try:
+            header = next(filter(None, reader), [])
+            yield reader.line_num, [name.strip() for name in header]
+            for row in filter(None, reader):
+                yield reader.line_num, row
+        except csv.Error as error:
+            raise FileFormatError(f"{self.path}, near line {reader.line_num}: {error}.") from None
+
+    def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Rows by heading, with the numbers of their lines.
+
+        Raises:
+            FileFormatError: A quote or a cell without end.
+        """
+        cells = self._cells()
+        next(cells)
+        for number, row in cells:
+            yield number, dict(zip(self._columns, row, strict=False))
+
+    def dispatches(self) -> Iterator[Dispatch]:
+        """The kernels that were launched, with their counters.
+
+        Raises:
+            FileFormatError: A quote or a cell without end.
+        """
+        rows = (row for _, row in self.rows())
+        if "Counter_Name" in self._columns:
+            return _gathered(rows, self._gather)
+        return ((_described(row), _counters(row, self._used)) for row in rows)
 
 
 def _described(row: Mapping[str, str]) -> Row:
@@ -155,14 +212,17 @@ def _described(row: Mapping[str, str]) -> Row:
     return {name: row[name] for name in _USED if row.get(name)}
 
 
-def _are_passes(tables: Sequence[Sequence[Dispatch]]) -> bool:
-    names = [[_first(row, _NAMES) for row, _ in table] for table in tables]
-    if any(other != names[0] for other in names[1:]):
-        return False
-    counters = [frozenset().union(*(c for _, c in table)) for table in tables]
+def _are_passes(tables: Sequence[_Table]) -> bool:
+    """Whether the kernels are the same, in the same order, and the counters differ."""
+    counters: list[set[str]] = [set() for _ in tables]
+    for dispatches in zip_longest(*(table.dispatches() for table in tables)):
+        if None in dispatches or len({_first(row, _NAMES) for row, _ in dispatches}) > 1:
+            return False
+        for names, (_, counted) in zip(counters, dispatches, strict=True):
+            names.update(counted)
     if sum(not names for names in counters) > 1:
         return False  # times alone, of several processes
-    return sum(map(len, counters)) == len(frozenset().union(*counters))
+    return sum(map(len, counters)) == len(set().union(*counters))
 
 
 def _merged(passes: Sequence[Dispatch]) -> Dispatch:
@@ -175,31 +235,30 @@ def _merged(passes: Sequence[Dispatch]) -> Dispatch:
 
 
 def _samples(
-    table: Sequence[Dispatch], paths: Sequence[Path], notes: tuple[str, ...] = ()
+    table: Iterable[Dispatch], paths: Sequence[Path], notes: tuple[str, ...] = ()
 ) -> Samples:
-    launches: list[Sample] = []
+    collected = Collected()
     skipped = 0
-    limit = MOST_SINGLE
     for row, counters in table:
         sample = _sample(row, counters)
         if sample is None:
             skipped += 1
-            continue
-        launches.append(sample)
-        if len(launches) >= limit:
-            launches = list(aggregate(launches))
-            limit = max(2 * len(launches), MOST_SINGLE)
-    if not launches:
+        else:
+            collected.extend((sample,))
+    if not collected.launches:
         raise FileFormatError(f"{paths[0]}: no row with a kernel.")
-    if limit != MOST_SINGLE or len(table) > MOST_SINGLE:
-        notes = (*notes, f"{len(table):,} launches, those of one kernel and shape added up")
     return Samples(
         format=FORMAT,
         sources=tuple(map(str, paths)),
-        launches=tuple(launches),
-        notes=notes,
+        launches=tuple(collected.launches),
+        notes=notes + collected.notes(),
         skipped={_UNUSED: skipped} if skipped else {},
     )
+
+
+def _base(column: str) -> str:
+    """The counter of a column: of one instance, or the sum over all."""
+    return column.partition("[")[0].removesuffix("_sum")
 
 
 def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
@@ -207,7 +266,7 @@ def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for name in columns:
         # rocprof writes one column an instance ("TCC_HIT[0]") or the sum ("TCC_HIT_sum").
-        base = name.partition("[")[0].removesuffix("_sum")
+        base = _base(name)
         if base.startswith(PREFIXES):
             value = _number(row.get(name))
             if value is not None:
@@ -219,17 +278,30 @@ def _counters(row: Row, columns: Sequence[str]) -> dict[str, float]:
     return found | sums
 
 
-def _gathered(rows: Iterable[Row]) -> list[Dispatch]:
-    """rocprofv3 writes one row a counter: they are put together by dispatch."""
+def _gathered(rows: Iterable[Row], gather: bool) -> Iterator[Dispatch]:
+    """rocprofv3 writes one row a counter: they are put together by dispatch.
+
+    Raises:
+        _ApartError: Rows of a dispatch come apart; not with `gather`.
+    """
     found: dict[tuple[str, ...], Dispatch] = {}
+    done: set[int] = set()
     for row in rows:
-        key = tuple(str(row.get(c, "")) for c in (*_DISPATCH, "Process_Id", "Agent_Id"))
-        counters = found.setdefault(key, (_described(row), {}))[1]
+        key = tuple([row.get(c, "") for c in _DISPATCH_KEYS])
+        if key not in found:
+            if not gather:
+                yield from found.values()
+                found.clear()
+                if hash(key) in done:
+                    raise _ApartError
+                done.add(hash(key))
+            found[key] = (_described(row), {})
+        counters = found[key][1]
         value = _number(row.get("Counter_Value"))
         name = (row.get("Counter_Name") or "").removesuffix("_sum")
         if name and value is not None:
             counters[name] = counters.get(name, 0.0) + value
-    return list(found.values())
+    yield from found.values()
 
 
 def _sample(row: Row, counters: Mapping[str, float]) -> Sample | None:

@@ -30,7 +30,7 @@ class Known(StrEnum):
     NOT_COUNTABLE = "not countable"
 
 
-class MeasuredWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MeasuredWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Work on one engine in one number format.
 
     Attributes:
@@ -52,7 +52,7 @@ class MeasuredWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     suspect: bool = False
 
 
-class MeasuredTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MeasuredTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Bytes at one memory level.
 
     Attributes:
@@ -72,7 +72,7 @@ class MeasuredTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     error: float = 0.0
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One launch, or several added up.
 
     Attributes:

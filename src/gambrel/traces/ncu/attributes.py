@@ -11,7 +11,7 @@ of a T4, 10501 MHz for the 21 Gbit/s of an RTX 4090).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -98,11 +98,30 @@ _NAMES: Final = {
 }
 
 
-def reckon(launches: Sequence[Metrics], cc: str, name: str) -> Device | None:
+class Attributes:
+    """Attributes of the device that launches carry, put together while a file is read.
+
+    Attributes:
+        values: The first value of each, by what it is.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def add(self, metrics: Metrics) -> None:
+        """Looks at one launch."""
+        for what, name in _held(metrics.shape.bases):
+            value = metrics.values.get(name)
+            if value:
+                self.values.setdefault(what, value)
+
+
+def reckon(found: Mapping[str, float], profiled: float | None, cc: str, name: str) -> Device | None:
     """Builds a device of the attributes that a report holds.
 
     Args:
-        launches: Of one device.
+        found: Values of `Attributes`, of one device.
+        profiled: Its clock while profiling, Hz; None where not recorded.
         cc: Its compute capability; empty where unknown.
         name: Its name; empty where unknown.
 
@@ -110,9 +129,7 @@ def reckon(launches: Sequence[Metrics], cc: str, name: str) -> Device | None:
         The device at the clock while profiling, at its highest clock where that is not recorded;
         None where the attributes do not suffice for any roof.
     """
-    found = _attributes(launches)
     boost = _hertz(found.get("clock"))
-    profiled = next((m.clock_hz for m in launches if m.clock_hz), None)
     clock = profiled or boost
     rates = _RATES.get(cc)
     units = found.get("units")
@@ -152,18 +169,6 @@ def completed(own: Device | None, derived: Device | None) -> Device | None:
     more = tuple(c for c in derived.ceilings if (c.engine, c.dtype) not in have)
     memory = tuple(m for m in derived.memory if m.name not in levels)
     return replace(own, ceilings=own.ceilings + more, memory=own.memory + memory)
-
-
-def _attributes(launches: Iterable[Metrics]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for metrics in launches:
-        for what, name in _held(metrics.bases):
-            value = metrics.values.get(name)
-            if value:
-                found.setdefault(what, value)
-        if len(found) == len(_NAMES):
-            break
-    return found
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
 from statistics import median
 from typing import Final
 
@@ -10,7 +12,7 @@ from gambrel.analysis.samples import PROFILED
 from gambrel.analysis.samples.records import OWN_ROOFS
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.dtypes import BITS
-from gambrel.traces.ncu.values import Metrics
+from gambrel.traces.ncu.values import Metrics, Shape
 from gambrel.units import format_si
 
 _PEAK: Final = ".sum.peak_sustained"
@@ -42,25 +44,94 @@ _LEVELS: Final = (
 )
 
 
-def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device | None, str]:
+#: Values of a peak or a clock that are kept; their median hardly changes after so many launches.
+_MOST_KEPT: Final = 100_000
+_CLOCK_NAMES: Final = frozenset(clock for *_, clock in _LEVELS)
+
+
+class Peaks:
+    """What the launches of a file say of the device's peaks, put together while it is read."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, array[float]] = {}
+        self._clocks = array("d")
+        self.any = False
+
+    def add(self, metrics: Metrics) -> None:
+        """Looks at one launch."""
+        kept, peaks = _kept(metrics.shape)
+        self.any = self.any or peaks
+        for slot, name, factor in kept:
+            _keep(self._values.setdefault(slot, array("d")), metrics.values[name] * factor)
+        if metrics.shape.clocks:
+            _keep(self._clocks, metrics.clock_hz or 0.0)
+
+    def median(self, slot: str) -> float | None:
+        """The median of a peak; None where no launch has it."""
+        found = self._values.get(slot)
+        return median(found) if found else None
+
+    @property
+    def clock_hz(self) -> float | None:
+        """The median clock of the multiprocessors."""
+        return median(self._clocks) if self._clocks else None
+
+    @property
+    def first_clock_hz(self) -> float | None:
+        """The clock of the first launch that has one."""
+        return self._clocks[0] if self._clocks else None
+
+
+def _keep(values: array[float], value: float) -> None:
+    if value and len(values) < _MOST_KEPT:
+        values.append(value)
+
+
+@lru_cache(maxsize=4096)
+def _kept(shape: Shape) -> tuple[tuple[tuple[str, str, int], ...], bool]:
+    """Values to keep, as slot, name and factor; and whether there are peaks among them."""
+    names = set(shape.names)
+    kept = []
+    for name in shape.names:
+        if name.endswith(_PEAK) or name in _CLOCK_NAMES:
+            kept.append((name, name, 1))
+            twin = f"sm__{name[6:]}"
+            if name.startswith("smsp__") and twin not in names:
+                kept.append((twin, name, 1))
+    for _, base, factor in _VECTOR:
+        # The roofline section exports twice the peak of FMA under a derived name.
+        own = next((n for n in (base, f"smsp__{base[4:]}") if n + _PEAK in names), "")
+        derived = f"derived__{base}_x{factor}"
+        if own:
+            kept.append((_FLOP + base, own + _PEAK, factor))
+        elif derived in names:
+            kept.append((_FLOP + base, derived, 1))
+    peaks = any(_PEAK in name or name.startswith("derived__") for name in names)
+    return tuple(kept), peaks
+
+
+#: Before the name of a counter: the slot of its FLOP a cycle.
+_FLOP: Final = "FLOP of "
+
+
+def from_report(peaks: Peaks, cc: str, name: str) -> tuple[Device | None, str]:
     """Builds a device of the peaks that a report holds.
 
     Args:
-        launches: Of one device.
+        peaks: Of the launches, all of one device.
         cc: Its compute capability; empty where unknown.
         name: Its name; empty where unknown.
 
     Returns:
         The device, None when the report holds no peak; and a sentence on its clock.
     """
-    names: set[str] = set().union(*(m.values for m in launches))
-    if not any(_PEAK in name or name.startswith("derived__") for name in names):
+    if not peaks.any:
         return None, ""
-    clock = _median(launches, lambda m: m.clock_hz)
+    clock = peaks.clock_hz
     title = "peak per clock of the Nsight Compute report, at the clock while profiling"
     source = Source(title=title, confidence="measured")
-    ceilings = _ceilings(launches, cc, clock, source) if clock else ()
-    memory = tuple(_memory(launches, source))
+    ceilings = _ceilings(peaks, cc, clock, source) if clock else ()
+    memory = tuple(_memory(peaks, source))
     if not ceilings and not memory:
         return None, ""
     at = f" at {format_si(clock, 'Hz')}" if clock else ""
@@ -75,17 +146,15 @@ def from_report(launches: Sequence[Metrics], cc: str, name: str) -> tuple[Device
     return device, note
 
 
-def _ceilings(
-    launches: Sequence[Metrics], cc: str, clock: float, source: Source
-) -> tuple[Ceiling, ...]:
+def _ceilings(peaks: Peaks, cc: str, clock: float, source: Source) -> tuple[Ceiling, ...]:
     found = []
-    for dtype, base, factor in _VECTOR:
-        peak = _median(launches, lambda m, b=base, f=factor: _vector_peak(m, b, f))  # type: ignore[misc]
+    for dtype, base, _ in _VECTOR:
+        peak = peaks.median(_FLOP + base)
         if peak:
             found.append(("vector", dtype, peak, base))
     for dtype, names in _MATRIX.items():
         for name in _candidates(names, cc):
-            peak = _median(launches, lambda m, n=name: m.get(f"{_PATH}{n}{_PEAK}"))  # type: ignore[misc]
+            peak = peaks.median(f"{_PATH}{name}{_PEAK}")
             if peak and dtype in BITS:
                 found.append(("matrix", dtype, peak, _PATH + name))
                 break
@@ -102,12 +171,6 @@ def _ceilings(
     )
 
 
-def _vector_peak(metrics: Metrics, base: str, factor: int) -> float | None:
-    """FLOP a cycle; the roofline section exports twice the peak of FMA under a derived name."""
-    peak = metrics.get(base + _PEAK)
-    return metrics.get(f"derived__{base}_x{factor}") if peak is None else peak * factor
-
-
 def _candidates(names: Sequence[str], cc: str) -> list[str]:
     dense = [f"{op}{name}_sparsity_off" for name in names for op in _OPS]
     dense += [f"{name}_sparsity_off" for name in names]
@@ -116,11 +179,10 @@ def _candidates(names: Sequence[str], cc: str) -> list[str]:
     return dense + totals + parts
 
 
-def _memory(launches: Sequence[Metrics], source: Source) -> list[MemoryLevel]:
+def _memory(peaks: Peaks, source: Source) -> list[MemoryLevel]:
     levels: dict[str, MemoryLevel] = {}
     for level, base, factor, clock_name in _LEVELS:
-        peak = _median(launches, lambda m, b=base: m.get(b + _PEAK))  # type: ignore[misc]
-        clock = _median(launches, lambda m, c=clock_name: m.get(c))  # type: ignore[misc]
+        peak, clock = peaks.median(base + _PEAK), peaks.median(clock_name)
         if peak and clock and level not in levels:
             levels[level] = MemoryLevel(
                 name=level,
@@ -130,8 +192,3 @@ def _memory(launches: Sequence[Metrics], source: Source) -> list[MemoryLevel]:
                 note=f"{base}{_PEAK} x {factor}",
             )
     return list(levels.values())
-
-
-def _median(launches: Sequence[Metrics], get: Callable[[Metrics], float | None]) -> float | None:
-    found = [value for m in launches if (value := get(m))]
-    return median(found) if found else None

@@ -44,54 +44,91 @@ class Locale:
         return float(text.replace(",", ".") if self.decimal == "," else text)
 
 
-_DIGITS: Final = str.maketrans("123456780", "999999999")
-
-
-def shapes(cells: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """One cell of each shape: digits may differ, a zero at the beginning may not.
-
-    Cells by the hundred thousand have some hundred shapes, and a shape tells all that `infer`
-    looks at.
-    """
-    found: dict[tuple[str, bool, bool], str] = {}
-    for text, whole in cells:
-        found.setdefault((text.translate(_DIGITS), text[:1] == "0", whole), text)
-    return [(text, whole) for (_, _, whole), text in found.items()]
-
-
 def looks_numeric(text: str) -> bool:
     """Whether a cell holds one number, in any locale."""
     return text.isdecimal() or _NUMBER.fullmatch(text) is not None
+
+
+class Evidence:
+    """What the cells of a file prove about its locale, cell by cell.
+
+    Attributes:
+        where: File, for errors.
+        proofs: Cells that prove a decimal mark, with their lines.
+        hints: Cells that make one likely.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.proofs: dict[str, tuple[str, int]] = {}
+        self.hints: dict[str, tuple[str, int]] = {}
+        self._seen: set[tuple[str, bool, bool]] = set()
+
+    def note(self, text: str, whole: bool, line: int = 0) -> str:
+        """Looks at one number.
+
+        Cells by the million have some hundred shapes, and a shape tells all that matters here:
+        digits may differ, a zero at the beginning may not.
+
+        Args:
+            text: As written.
+            whole: Whether it must be a whole number (a sum of events in base units), so that a
+                separator in it must be grouping.
+            line: Where it is, 1-based; 0 where unknown.
+
+        Returns:
+            The decimal mark that is proven so far; empty without a proof.
+
+        Raises:
+            FileFormatError: Some cells prove one locale and some another.
+        """
+        shape = (text.translate(_DIGITS), text[:1] == "0", whole)
+        if shape not in self._seen:
+            if len(self._seen) >= _MOST_SHAPES:
+                self._seen.clear()
+            self._seen.add(shape)
+            mark = _proof(text)
+            if mark:
+                self.proofs.setdefault(mark, (text, line))
+            elif whole and (found := _ONE.fullmatch(text)) and len(found[3]) == 3:
+                self.hints.setdefault("," if found[2] == "." else ".", (text, line))
+            if len(self.proofs) == 2:
+                raise FileFormatError(
+                    f"{self.where}: numbers of two locales, {self._shown('.')} and "
+                    f"{self._shown(',')}; export again with LC_ALL=C."
+                )
+        return next(iter(self.proofs), "")
+
+    def locale(self) -> Locale:
+        """The locale of the file, by proofs, else by hints, else C."""
+        for evidence in (self.proofs, self.hints):
+            if len(evidence) == 1:
+                return Locale(decimal=next(iter(evidence)), sure=True)
+        return Locale()
+
+    def _shown(self, mark: str) -> str:
+        text, line = self.proofs[mark]
+        return f"{text!r} (line {line})" if line else repr(text)
+
+
+_DIGITS: Final = str.maketrans("123456780", "999999999")
+_MOST_SHAPES: Final = 100_000
 
 
 def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
     """Infers the locale of a file.
 
     Args:
-        cells: Text of each value, and whether it must be a whole number (a sum of events in base
-            units), so that a separator in it must be grouping.
+        cells: Text of each value, and whether it must be a whole number.
         where: File, for the error.
 
     Raises:
         FileFormatError: Some cells prove one locale and some another.
     """
-    proofs: dict[str, str] = {}
-    hints: dict[str, str] = {}
+    evidence = Evidence(where)
     for text, whole in cells:
-        mark = _proof(text)
-        if mark:
-            proofs.setdefault(mark, text)
-        elif whole and (found := _ONE.fullmatch(text)) and len(found[3]) == 3:
-            hints.setdefault("," if found[2] == "." else ".", text)
-    for evidence in (proofs, hints):
-        if len(evidence) == 2 and evidence is proofs:
-            raise FileFormatError(
-                f"{where}: numbers of two locales, {proofs['.']!r} and {proofs[',']!r}; export "
-                "again with LC_ALL=C."
-            )
-        if len(evidence) == 1:
-            return Locale(decimal=next(iter(evidence)), sure=True)
-    return Locale()
+        evidence.note(text, whole)
+    return evidence.locale()
 
 
 def _proof(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -19,20 +20,22 @@ from gambrel.analysis.samples import (
     times_work,
 )
 from gambrel.traces import rocprof
-from gambrel.traces.ncu.attributes import completed, reckon
-from gambrel.traces.ncu.ceilings import from_report
+from gambrel.traces.collected import Collected
+from gambrel.traces.ncu.attributes import Attributes, completed, reckon
+from gambrel.traces.ncu.ceilings import Peaks, from_report
+from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
+from gambrel.traces.ncu.cut import Table
+from gambrel.traces.ncu.launch import Launch
 from gambrel.traces.ncu.numbers import Locale
-from gambrel.traces.ncu.table import Launch, Table, parse
+from gambrel.traces.ncu.table import OutOfOrderError, launches
 from gambrel.traces.ncu.traffic import measure
-from gambrel.traces.ncu.values import Metrics, to_metrics
+from gambrel.traces.ncu.values import Metrics, Shape
 from gambrel.traces.ncu.work import Counted, count
-from gambrel.traces.source import decode, read_bytes
+from gambrel.traces.source import TextFile
 
 #: Generation by the prefixes of NVIDIA's own kernels.
 _PREFIXES: Final = (("volta_", "7.0"), ("turing_", "7.5"), ("ampere_", "8.0"), ("sm80_", "8.0"))
 FORMAT: Final = "Nsight Compute CSV"
-Traffic = tuple[MeasuredTraffic, ...]
-Notes = tuple[str, ...]
 _PERCENT: Final = (
     ("compute", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
     ("DRAM", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -47,7 +50,7 @@ _PERCENT: Final = (
 
 
 def read(path: Path, cc: str = "") -> Samples:
-    """Reads an export.
+    """Reads an export, row by row.
 
     Args:
         path: A CSV file, with or without the profiler's own lines around the table.
@@ -56,7 +59,7 @@ def read(path: Path, cc: str = "") -> Samples:
     Raises:
         FileFormatError: Not readable, no table, or numbers of two locales.
     """
-    return from_text(decode(read_bytes(path)), str(path), cc)
+    return _read(TextFile(path), str(path), cc)
 
 
 def from_text(text: str, where: str, cc: str = "") -> Samples:
@@ -70,41 +73,122 @@ def from_text(text: str, where: str, cc: str = "") -> Samples:
     Raises:
         FileFormatError: No table, or numbers of two locales.
     """
-    table = parse(text, where)
-    values, locale = to_metrics(table, where)
-    origins = _origins(table.launches)
-    pairs = zip(table.launches, values, strict=True)
-    chips = [_chip(launch, metrics) or cc for launch, metrics in pairs]
-    launches = tuple(
-        _sample(launch, metrics, origin, chip)
-        for launch, metrics, origin, chip in zip(
-            table.launches, values, origins, chips, strict=True
+    return _read(io.StringIO(text, newline=None).readlines(), where, cc)
+
+
+def _read(lines: Iterable[str], where: str, cc: str) -> Samples:
+    """Reads the lines; again from the first where the file turns out to be unlike assumed."""
+    numbers, gather = Numbers(where), False
+    while True:
+        try:
+            return _once(lines, where, cc, numbers, gather)
+        except OtherLocaleError:
+            pass  # the numbers know it now
+        except OutOfOrderError:
+            gather = True
+
+
+def _once(lines: Iterable[str], where: str, cc: str, numbers: Numbers, gather: bool) -> Samples:
+    table, seen = Table(where), _Seen(cc)
+    for batch in _batches(launches(lines, table, gather=gather)):
+        seen.add(batch, numbers.convert(batch))
+    locale = numbers.settle()
+    chips = list(seen.chips)
+    device, clock_note, reckoned = None, "", None
+    if len(chips) == 1:
+        device, clock_note = from_report(seen.peaks, chips[0], seen.device_name)
+        derived = reckon(
+            seen.attributes.values, seen.peaks.first_clock_hz, chips[0], seen.device_name
         )
-    )
-    ccs = list(dict.fromkeys(chips))
-    name = _device_name(table)
-    device, clock_note = from_report(values, ccs[0], name) if len(ccs) == 1 else (None, "")
+        reckoned = completed(device, derived)
+    notes = (*_notes(table, locale, chips, seen.device_name), clock_note)
     return Samples(
         format=FORMAT,
         sources=(where,),
-        launches=launches,
+        launches=tuple(seen.collected.launches),
         device=device,
-        reckoned=completed(device, reckon(values, ccs[0], name)) if len(ccs) == 1 else None,
-        device_name=name,
-        notes=tuple(filter(None, (*_notes(table, locale, ccs), clock_note))),
+        reckoned=reckoned,
+        device_name=seen.device_name,
+        notes=(*filter(None, notes), *seen.collected.notes()),
         skipped=dict(table.skipped),
     )
 
 
-def _counted(launch: Launch, metrics: Metrics, cc: str) -> tuple[Counted, Traffic, Notes]:
-    """Work, bytes and notes; some scripts write AMD's counters into tables of this form."""
-    if not _is_amd(metrics.bases):
-        return count(metrics, launch.name, cc), *measure(metrics, cc)
+#: Cells that are converted together.
+_BATCH: Final = 200_000
+
+
+def _batches(found: Iterator[Launch]) -> Iterator[list[Launch]]:
+    batch: list[Launch] = []
+    room = _BATCH
+    for launch in found:
+        batch.append(launch)
+        room -= len(launch.row) + len(launch.cells)
+        if room < 0:
+            yield batch
+            batch, room = [], _BATCH
+    if batch:
+        yield batch
+
+
+class _Seen:
+    """What the launches of a file add up to while it is read.
+
+    Attributes:
+        collected: The launches.
+        chips: Compute capabilities, in the order found.
+        device_name: The first that the file names; empty without one.
+        peaks: Of the device.
+        attributes: Of the device.
+    """
+
+    def __init__(self, cc: str) -> None:
+        self.collected = Collected()
+        self.chips: dict[str, None] = {}
+        self.device_name = ""
+        self.peaks = Peaks()
+        self.attributes = Attributes()
+        self._cc = cc
+        self._owner: Sequence[str] | None = None
+        self._first = self._origin = ""
+
+    def add(self, batch: Sequence[Launch], values: Sequence[Metrics]) -> None:
+        """Puts launches in."""
+        samples: list[Sample] = []
+        for launch, metrics in zip(batch, values, strict=True):
+            chip = _chip(launch, metrics) or self._cc
+            self.chips[chip] = None
+            self.peaks.add(metrics)
+            self.attributes.add(metrics)
+            owner = launch.heading.owner(launch.row)
+            if owner != self._owner:
+                self._change_owner(launch, owner, samples)
+            samples.append(_sample(launch, metrics, self._origin, chip))
+        self.collected.extend(samples)
+        if not self.device_name:
+            self.device_name = next(filter(None, map(_device_name, batch)), "")
+
+    def _change_owner(self, launch: Launch, owner: Sequence[str], pending: list[Sample]) -> None:
+        """Launches of one process and device have no origin as long as there is no other."""
+        named = launch.heading.owned(owner)
+        if self._owner is None:
+            self._first = named
+        elif named != self._first or self._origin:
+            if not self._origin:
+                self.collected.extend(pending)
+                pending.clear()
+                self.collected.name_origin(self._first)
+            self._origin = named
+        self._owner = owner
+
+
+def _of_amd(metrics: Metrics) -> tuple[Counted, tuple[MeasuredTraffic, ...]]:
+    """Work and bytes where a script wrote AMD's counters into a table of this form."""
     counters = {name.removesuffix("_sum"): value for name, value in metrics.values.items()}
     work = rocprof.count_work(counters)
     state = Known.COUNTED if work else Known.MISSING
     why = "" if work else rocprof.why_missing(counters)
-    return Counted(state=state, why=why, work=work), tuple(rocprof.measure(counters)), ()
+    return Counted(state=state, why=why, work=work), tuple(rocprof.measure(counters))
 
 
 @lru_cache(maxsize=4096)
@@ -113,37 +197,49 @@ def _is_amd(bases: frozenset[str]) -> bool:
 
 
 def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
-    counted, traffic, caveats = _counted(launch, metrics, cc)
-    time = metrics.time_s
-    notes = [*counted.notes, *caveats]
-    group = launch.group
+    name, time, shape = launch.name, metrics.time_s, metrics.shape
+    if _is_amd(shape.bases):
+        counted, traffic = _of_amd(metrics)
+        notes: tuple[str, ...] = ()
+    else:
+        counted = count(metrics, name, cc)
+        traffic, caveats = measure(metrics, cc)
+        notes = counted.notes + caveats
+    group = launch.group if launch.heading.ranges else ""
     if time is not None and time < 0:
         time = None
-        notes.append("a negative duration was recorded; the time is unknown")
+        notes = (*notes, "a negative duration was recorded; the time is unknown")
+    more = _has_more(shape)
     sample = Sample(
-        name=launch.name,
+        name=name,
         time_s=time,
         state=counted.state,
         why=counted.why,
         work=counted.work,
         traffic=traffic,
-        grid=launch.info.get("Grid Size", ""),
-        block=launch.info.get("Block Size", ""),
+        grid=launch.text("Grid Size"),
+        block=launch.text("Block Size"),
         origin=origin,
-        recorded=_recorded(metrics),
-        ratios=_ratios(metrics),
-        instructions=_instructions(metrics),
+        recorded=_recorded(metrics) if more else {},
+        ratios=_ratios(metrics) if more else {},
+        instructions=_instructions(metrics) if more else None,
         group=group,
         range=group,
-        notes=tuple(notes),
+        notes=notes,
     )
-    return _times(sample, launch.info.get("Invocations", ""))
+    invocations = launch.text("Invocations")
+    return _times(sample, invocations) if invocations else sample
+
+
+@lru_cache(maxsize=4096)
+def _has_more(shape: Shape) -> bool:
+    """Whether there can be shares, ratios or instructions."""
+    instructions = _is_amd(shape.bases) or "sm__inst_executed" in shape.bases
+    return instructions or _HAS_REQUESTS in shape.bases or bool(_shares(shape.bases))
 
 
 def _times(sample: Sample, invocations: str) -> Sample:
     """An average of several invocations as their sum."""
-    if not invocations:
-        return sample
     digits = re.sub(r"\D", "", invocations)
     count = int(digits[:12] or 1)
     if count <= 1:
@@ -160,14 +256,13 @@ def _times(sample: Sample, invocations: str) -> Sample:
 
 def _chip(launch: Launch, metrics: Metrics) -> str:
     """Compute capability: the column, the device's attributes, or the kernel's own name."""
-    chip = launch.info.get("CC")
+    chip = launch.text("CC")
     if chip:
         return chip
-    parts = [
-        metrics.get(f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
-    ]
-    if parts[0] is not None:
-        return f"{parts[0]:.0f}.{parts[1] or 0:.0f}"
+    major = metrics.values.get("device__attribute_compute_capability_major")
+    if major is not None:
+        minor = metrics.values.get("device__attribute_compute_capability_minor")
+        return f"{major:.0f}.{minor or 0:.0f}"
     return next((cc for prefix, cc in _PREFIXES if launch.name.startswith(prefix)), "")
 
 
@@ -190,7 +285,7 @@ def _instructions(metrics: Metrics) -> int | None:
 
 def _ratios(metrics: Metrics) -> dict[str, float]:
     """Sectors of 32 bytes a request of a warp to global memory."""
-    if f"{_L1}_requests{_GLOBAL}_ld" not in metrics.bases:
+    if _HAS_REQUESTS not in metrics.bases:
         return {}
     totals = []
     for what in ("sectors", "requests"):
@@ -202,6 +297,7 @@ def _ratios(metrics: Metrics) -> dict[str, float]:
 
 _L1: Final = "l1tex__t"
 _GLOBAL: Final = "_pipe_lsu_mem_global_op"
+_HAS_REQUESTS: Final = f"{_L1}_requests{_GLOBAL}_ld"
 
 
 @lru_cache(maxsize=4096)
@@ -210,31 +306,16 @@ def _shares(bases: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(p for p in _PERCENT if p[1].partition(".")[0] in bases)
 
 
-def _origins(launches: Sequence[Launch]) -> list[str]:
-    """Process and device of each launch, where the file holds more than one."""
-    found = [
-        tuple(launch.info.get(k, "") for k in ("Host Name", "Process ID", "Device"))
-        for launch in launches
-    ]
-    if len(set(found)) <= 1:
-        return [""] * len(found)
-    return [f"process {p} on {h}, device {d or '?'}" for h, p, d in found]
+def _device_name(launch: Launch) -> str:
+    at = launch.columns.index.get("device__attribute_display_name")
+    return (launch.cells[at].strip() if at is not None else "") or launch.text("Device Name")
 
 
-def _device_name(table: Table) -> str:
-    for launch in table.launches:
-        for key in ("device__attribute_display_name", "Device Name"):
-            text = launch.metrics.get(key, (launch.info.get(key, ""), ""))[0]
-            if text:
-                return text
-    return ""
-
-
-def _notes(table: Table, locale: Locale, ccs: Sequence[str]) -> list[str]:
+def _notes(table: Table, locale: Locale, ccs: Sequence[str], device_name: str) -> list[str]:
     notes = [f"the profiler reported: {error}" for error in table.errors[:3]]
     if locale.decimal == ",":
         notes.append("numbers are read with a decimal comma, as the file writes them")
-    if len(ccs) == 1 and ccs[0] and not _device_name(table):
+    if len(ccs) == 1 and ccs[0] and not device_name:
         notes.append(f"the file names no device, only compute capability {ccs[0]}")
     if len(ccs) > 1:
         listed = ", ".join(cc or "unknown" for cc in ccs)

@@ -5,12 +5,13 @@ Every definition that the file allows is kept; the first of a level is the one u
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import MeasuredTraffic
-from gambrel.traces.ncu.values import Found, Metrics
+from gambrel.traces.ncu.values import Found, Metrics, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +155,49 @@ def measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tup
     Returns:
         The levels, outermost first, and notes on the definitions.
     """
+    plan = _plan(metrics.shape, cc)
+    if plan is None:
+        return _measure(metrics, cc)
+    levels, notes = plan
+    return tuple([_recorded(metrics.values, ways) for ways in levels]), notes
+
+
+#: A definition with the names of the recorded sums of its counters.
+_Way = tuple[Definition, tuple[str, ...]]
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, cc: str) -> tuple[tuple[tuple[_Way, ...], ...], tuple[str, ...]] | None:
+    """The ways to get each level, and notes; None where some counter has no recorded sum."""
+    levels: dict[str, list[_Way]] = {}
+    for definition in _applicable(shape.bases, cc in _UNIFIED):
+        optional = [c for c in definition.optional if c in shape.bases]
+        names = [shape.sums.get(c) for c in (*definition.counters, *optional)]
+        known = tuple(name for name in names if name is not None)
+        if len(known) < len(names):
+            return None
+        levels.setdefault(definition.level, []).append((definition, known))
+    ordered = tuple(tuple(levels[level]) for level in _LEVELS if level in levels)
+    notes = tuple(note for ways in ordered for note in _caveats(ways[0][0], cc))
+    return ordered, notes
+
+
+def _recorded(values: Mapping[str, float], ways: Sequence[_Way]) -> MeasuredTraffic:
+    """The bytes of one level from recorded sums."""
+    sizes = []
+    for definition, names in ways:
+        total = values[names[0]]
+        for name in names[1:]:
+            total += values[name]
+        sizes.append((definition.how, round(total * definition.factor)))
+    (how, first), *rest = sizes
+    return MeasuredTraffic(
+        level=ways[0][0].level, traffic_bytes=first, how=how, others=dict(rest) if rest else {}
+    )
+
+
+def _measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tuple[str, ...]]:
+    """The bytes of a kernel whose file lacks sums, from rates as well."""
     found: dict[str, list[tuple[Definition, Found]]] = {}
     rates: dict[str, tuple[Definition, float]] = {}
     for definition in _applicable(metrics.bases, cc in _UNIFIED):

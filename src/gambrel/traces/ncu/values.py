@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from gambrel.traces.ncu.metric_units import scale
-from gambrel.traces.ncu.numbers import Locale, infer, looks_numeric, shapes
-from gambrel.traces.ncu.table import Table
+import msgspec
 
-#: Larger values are damage: a GPU would need a billion years to count so far.
-_LARGEST: Final = 1e30
-_INSTANCED: Final = re.compile(r"([^()]*)\(([^()]*;[^()]*)\)")
-_EMPTY: Final = frozenset({"", "no data", "n/a", "nan", "-nan", "inf", "-inf", "N/A", "(!) n/a"})
+from gambrel.traces.ncu.launch import Launch
+from gambrel.traces.ncu.metric_units import scale
+
 #: Mean cycles of a launch, which rates a cycle refer to; and, longer by what the slowest
 #: multiprocessor took, those of the slowest.
 _MEAN_CYCLES: Final = ("sm__cycles_elapsed.avg", "smsp__cycles_elapsed.avg")
@@ -35,10 +30,10 @@ _TIMES: Final = (
 _EXACT_CLOCK: Final = 1e-4
 #: Counter and cycles come from different replay passes: accepted error of a rate times cycles.
 RATE_ERROR: Final = 1e-3
+_CLOCKS: Final = tuple(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("sm", "smsp", "gpc"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A sum, and how it was found.
 
     Attributes:
@@ -52,19 +47,60 @@ class Found:
     error: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What follows from the names of a launch's metrics, worked out once for all that have them.
+
+    Attributes:
+        names: As recorded.
+        bases: Names without suffix, so that an absent counter is found absent at once.
+        sums: Name of the recorded sum by base; an ``smsp__`` counter stands for its ``sm__`` twin.
+        time: Name of the duration; empty where it is not recorded.
+        clocks: Names of the clock of the multiprocessors, best first.
+    """
+
+    names: tuple[str, ...]
+    bases: frozenset[str]
+    sums: dict[str, str]
+    time: str
+    clocks: tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def shape_of(names: tuple[str, ...]) -> Shape:
+    """The shape of launches with these metrics."""
+    bases = {name.partition(".")[0] for name in names}
+    sums = {name[:-4]: name for name in names if name.endswith(".sum")}
+    for base, name in list(sums.items()):
+        if base.startswith("smsp__"):
+            sums.setdefault(f"sm__{base[6:]}", name)
+    return Shape(
+        names=names,
+        bases=frozenset(bases | {f"sm__{n[6:]}" for n in bases if n.startswith("smsp__")}),
+        sums=sums,
+        time=next((n for n in _TIMES if n in names), ""),
+        clocks=tuple(n for n in _CLOCKS if n in names),
+    )
+
+
+@dataclass(slots=True, eq=False)
 class Metrics:
     """Values of one launch.
 
     Attributes:
         values: In base units (percent as percent), by metric name.
-        steps: Half a unit of the last printed digit, by metric name, where it is not a whole.
-        bases: Names without suffix, so that an absent counter is found absent at once.
+        shape: Of their names.
+        launch: As written.
     """
 
     values: dict[str, float]
-    steps: dict[str, float]
-    bases: frozenset[str]
+    shape: Shape
+    launch: Launch
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """Names without suffix."""
+        return self.shape.bases
 
     def get(self, name: str) -> float | None:
         """A metric as recorded; an ``sm__`` name stands for its ``smsp__`` twin as well."""
@@ -76,17 +112,16 @@ class Metrics:
     @property
     def time_s(self) -> float | None:
         """Duration; from cycles and clock where it is not recorded."""
-        for name in _TIMES:
-            if name in self.values:
-                return self.values[name]
+        if self.shape.time:
+            return self.values[self.shape.time]
         cycles, clock = self.cycles, self.clock_hz
         return cycles / clock if cycles and clock else None
 
     @property
     def clock_hz(self) -> float | None:
         """Mean clock of the multiprocessors while the kernel ran."""
-        for unit in ("sm", "smsp", "gpc"):
-            found = self.values.get(f"{unit}__cycles_elapsed.avg.per_second")
+        for name in self.shape.clocks:
+            found = self.values.get(name)
             if found:
                 return found
         return None
@@ -105,10 +140,9 @@ class Metrics:
         return product if most is None else most
 
     def _clock_error(self) -> float:
-        for unit in ("sm", "smsp", "gpc"):
-            name = f"{unit}__cycles_elapsed.avg.per_second"
+        for name in _CLOCKS:
             if self.values.get(name):
-                return self.steps.get(name, 0.0) / self.values[name]
+                return self._step(name) / self.values[name]
         return 1.0
 
     def total(self, base: str) -> Found | None:
@@ -117,11 +151,11 @@ class Metrics:
         Args:
             base: Metric without suffix, e.g. ``"dram__bytes"``.
         """
-        if base not in self.bases:
+        recorded = self.shape.sums.get(base)
+        if recorded is not None:
+            return Found(value=self.values[recorded])
+        if base not in self.shape.bases:
             return None
-        found = self.get(f"{base}.sum")
-        if found is not None:
-            return Found(value=found)
         for suffix in (".sum.per_cycle_elapsed", ".sum.per_second"):
             rate = self.get(base + suffix)
             by = self._span(suffix)
@@ -147,121 +181,19 @@ class Metrics:
         return self._rounding(name, self.values[name]) if name else 0.0
 
     def _rounding(self, name: str, value: float) -> float:
-        step = self.steps.get(name, self.steps.get(f"smsp__{name[4:]}", 0.0))
-        return step / abs(value) if value else 0.0
+        if name not in self.values:
+            name = f"smsp__{name[4:]}"
+        return self._step(name) / abs(value) if value else 0.0
+
+    def _step(self, name: str) -> float:
+        """Half a unit of the last printed digit; 0 where it is a whole or is not printed."""
+        at = self.launch.columns.index.get(name)
+        if at is None:
+            return 0.0
+        return _half(self.launch.cells[at].strip()) * scale(self.launch.columns.units[at])
 
 
-def to_metrics(table: Table, where: str) -> tuple[list[Metrics], Locale]:
-    """Turns the cells of all launches into numbers.
-
-    Args:
-        table: As parsed.
-        where: File, for errors.
-
-    Returns:
-        The values launch by launch, and the locale of the file.
-
-    Raises:
-        FileFormatError: Numbers of two locales.
-    """
-    kinds: dict[tuple[str, str], bool] = {}
-    locale = infer((c for c in shapes(_texts(table, kinds)) if looks_numeric(c[0])), where)
-    scales = {unit: scale(unit) for _, unit in kinds}
-    return [_of_launch(launch.metrics, locale, scales) for launch in table.launches], locale
-
-
-def _texts(table: Table, kinds: dict[tuple[str, str], bool]) -> Iterator[tuple[str, bool]]:
-    """Cells with a separator in them, and whether each must be a whole number."""
-    for launch in table.launches:
-        for name, (text, unit) in launch.metrics.items():
-            whole = kinds.get((name, unit))
-            if whole is None:
-                whole = kinds[name, unit] = _whole(name, unit)
-            if not text.isdecimal() and text not in _EMPTY:
-                yield text, whole
-
-
-def _of_launch(
-    cells: dict[str, tuple[str, str]], locale: Locale, scales: dict[str, float]
-) -> Metrics:
-    values = {}
-    comma = locale.decimal == ","
-    for name, (text, unit) in cells.items():
-        try:
-            # A plain number, or one that is plain without its group separators; anything else
-            # goes the long way.
-            if text.isdecimal():
-                value: float | None = float(text)
-            elif comma:
-                value = float(text.replace(".", "").replace(",", "."))
-            else:
-                value = float(text.replace(",", ""))
-            value *= scales[unit]  # type: ignore[operator]
-        except ValueError:
-            value = None
-        if value is None or not 0 <= value <= _LARGEST:
-            value = None if text in _EMPTY else _sane(_value((text, name, unit), locale), name)
-        if value is not None:
-            values[name] = value
-    names = tuple(values)
-    steps = {}
-    for name in _rates(names):
-        text, unit = cells[name]
-        steps[name] = _step(text) * scale(unit)
-    return Metrics(values, steps, _bases(names))
-
-
-@lru_cache(maxsize=4096)
-def _rates(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(
-        name for name in names if ".per_" in name or "_elapsed." in name or "gpu__time" in name
-    )
-
-
-@lru_cache(maxsize=4096)
-def _bases(names: tuple[str, ...]) -> frozenset[str]:
-    found = {name.partition(".")[0] for name in names}
-    return frozenset(found | {f"sm__{n[6:]}" for n in found if n.startswith("smsp__")})
-
-
-def _whole(name: str, unit: str) -> bool:
-    """Whether a value must be a whole number: a sum of events in base units."""
-    events = unit in {"inst", "byte", "sector", "request", "cycle", "block", "thread", "warp", "ns"}
-    return (events or unit == "nsecond") and name.endswith((".sum", "_size"))
-
-
-def _value(cell: tuple[str, str, str], locale: Locale) -> float | None:
-    text, name, unit = cell
-    try:
-        instanced = _INSTANCED.fullmatch(text) if "(" in text else None
-        if instanced is None:
-            return locale.parse(text) * scale(unit)
-        if instanced[1].strip():
-            return locale.parse(instanced[1].strip()) * scale(unit)
-        parts = [locale.parse(part.strip()) for part in instanced[2].split(";")]
-        return _combine(name, parts) * scale(unit)
-    except (ValueError, OverflowError):
-        return None  # a text, such as the name of the device
-
-
-def _sane(value: float | None, name: str) -> float | None:
-    """Counters are finite and never negative; what is not is unknown. A time keeps its sign."""
-    if value is None or not abs(value) <= _LARGEST:
-        return None
-    return value if value >= 0 or name.startswith("gpu__time") else None
-
-
-def _combine(name: str, parts: list[float]) -> float:
-    """Instances of one metric as one value, by the roll-up that its name asks for."""
-    rollups = name.split(".")[1:2]
-    if rollups == ["max"]:
-        return max(parts)
-    if rollups == ["min"]:
-        return min(parts)
-    return sum(parts) / (len(parts) if rollups == ["avg"] else 1)
-
-
-def _step(text: str) -> float:
+def _half(text: str) -> float:
     """Half a unit of the last printed digit; 0 for whole numbers."""
     mark = max(text.rfind("."), text.rfind(","))
     return 0.5 * 10.0 ** -(len(text) - mark - 1) if mark >= 0 and "e" not in text else 0.0

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from gambrel.analysis.samples import Known, MeasuredWork
 from gambrel.analysis.samples.warn import IDLE_PIPE
-from gambrel.traces.ncu.values import Found, Metrics
+from gambrel.traces.ncu.values import Found, Metrics, Shape
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one kernel.
 
     Attributes:
@@ -100,7 +100,8 @@ def count(metrics: Metrics, kernel: str, cc: str) -> Counted:
     """
     vector, notes = _vector(metrics)
     state, why, matrix = _matrix(metrics, kernel, cc)
-    vector = _mark_constant_moves(vector, matrix, kernel, cc)
+    if cc in _CONSTANT_MOVES:
+        vector = _mark_constant_moves(vector, matrix, kernel)
     if state is Known.NOT_COUNTABLE:
         return Counted(state=state, why=why, work=vector, notes=notes)
     if not vector and not matrix:
@@ -118,21 +119,66 @@ def _missing(metrics: Metrics) -> str:
     return "no FLOP counters were collected; 'gambrel collect ncu' prints the command that does"
 
 
-def _vector(metrics: Metrics) -> tuple[tuple[MeasuredWork, ...], tuple[str, ...]]:
-    found, notes = [], []
+_Vector = tuple[tuple[MeasuredWork, ...], tuple[str, ...]]
+#: Counters of one format: FLOP an event with the name of a recorded sum; a note where some lack.
+_Part = tuple[str, tuple[tuple[int, str], ...], tuple[str, ...]]
+
+
+def _vector(metrics: Metrics) -> _Vector:
+    plan = _plan(metrics.shape)
+    if plan is None:
+        return _by_rates(metrics)
+    values, found = metrics.values, []
+    notes: list[str] = []
+    for dtype, parts, lacking in plan:
+        total = 0.0
+        for factor, name in parts:
+            total += factor * values[name]
+        found.append(MeasuredWork(work_class="vector", dtype=dtype, flops=round(total), how=_SASS))
+        if lacking or dtype == "fp16":
+            notes += (*lacking, *_packed(found[-1]))
+    return tuple(found), tuple(notes)
+
+
+def _by_rates(metrics: Metrics) -> _Vector:
+    """Where some counter has no recorded sum: each by the most exact way that the file allows."""
+    found = []
+    notes: list[str] = []
     for dtype, factors in _present(metrics.bases).items():
         parts = [(f, s) for n, f in factors.items() if (s := _thread_inst(metrics, n)) is not None]
-        if not parts:
-            continue
-        absent = sorted(set(_VECTOR.get(dtype, {})) - set(factors))
-        if absent:
-            notes.append(f"{dtype}: {', '.join(absent)} not collected; the rest is a lower limit")
-        found.append(_add("vector", dtype, parts))
-        if dtype == "fp16" and found[-1].flops:
-            notes.append(
-                "fp16: instructions counted as packed pairs (2, 2, 4 FLOP), an upper limit"
-            )
+        if parts:
+            found.append(_add("vector", dtype, parts))
+            notes += (*_lacking(dtype, factors), *_packed(found[-1]))
     return tuple(found), tuple(notes)
+
+
+def _packed(work: MeasuredWork) -> tuple[str, ...]:
+    if work.dtype != "fp16" or not work.flops:
+        return ()
+    return ("fp16: instructions counted as packed pairs (2, 2, 4 FLOP), an upper limit",)
+
+
+_SASS: Final = "SASS thread instructions"
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape) -> tuple[_Part, ...] | None:
+    """The counters of each format by their recorded sums; None where one has no recorded sum."""
+    plan = []
+    for dtype, factors in _present(shape.bases).items():
+        names = {n: shape.sums.get(_THREAD.format(n)) for n in factors}
+        parts = tuple((factors[n], name) for n, name in names.items() if name is not None)
+        if len(parts) < len(factors):
+            return None
+        plan.append((dtype, parts, _lacking(dtype, factors)))
+    return tuple(plan)
+
+
+def _lacking(dtype: str, factors: dict[str, int]) -> tuple[str, ...]:
+    absent = sorted(set(_VECTOR.get(dtype, {})) - set(factors))
+    if not absent:
+        return ()
+    return (f"{dtype}: {', '.join(absent)} not collected; the rest is a lower limit",)
 
 
 @lru_cache(maxsize=4096)
@@ -161,7 +207,7 @@ def _thread_inst(metrics: Metrics, name: str) -> Found | None:
 
 def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> MeasuredWork:
     total = off = 0.0
-    how = "SASS thread instructions"
+    how = _SASS
     for factor, s in parts:
         total += factor * s.value
         if s.how:
@@ -177,10 +223,13 @@ def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> Mea
 
 
 def _mark_constant_moves(
-    vector: tuple[MeasuredWork, ...], matrix: Sequence[MeasuredWork], kernel: str, cc: str
+    vector: tuple[MeasuredWork, ...], matrix: Sequence[MeasuredWork], kernel: str
 ) -> tuple[MeasuredWork, ...]:
     """Flags half instructions that are probably constant moves: few, in a kernel of fp32."""
-    if cc not in _CONSTANT_MOVES or not any(w.dtype == "fp16" and w.flops for w in vector):
+    for w in vector:
+        if w.dtype == "fp16" and w.flops:
+            break
+    else:
         return vector
     single = sum(w.flops for w in vector if w.dtype == "fp32")
     half_tensor = any(w.dtype in {"fp16", "bf16"} and w.flops for w in matrix)
