@@ -122,11 +122,8 @@ def _decode(c: dict[str, Any]) -> dict[str, Any]:
     trtllm = np.char.startswith(c["framework"].astype(str), "trtllm")
     group = c["num_heads"] / c["num_key_value_heads"]
     faster = (found["bound"] * 0.97 > c["seconds"]) & (c["device"] != "l40s")
-    # TensorRT-LLM falls back to a kernel 10 times slower above 32 query heads a key/value head, and
-    # does not split keys in fp8 on Ada.
-    fallback = trtllm & (
-        (group > 32) | ((c["device"] == "l40s") & (found["kv_bytes"] < 4 * c["head_dim"]))
-    )
+    # TensorRT-LLM falls back to a kernel 10 times slower above 32 query heads a key/value head.
+    fallback = trtllm & (group > 32)
     return {
         **found,
         "label": np.where(c["kv_cache_dtype"] == "fp8", "kv8", "bfloat16"),
@@ -139,7 +136,6 @@ def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
     return forms.launch(c, device[1]) + attention_forms.decode_attention(
         c,
         device[1],
-        r["peak"],
         batch=r["batch_size"],
         heads=r["num_heads"],
         kv_heads=r["num_key_value_heads"],
@@ -147,21 +143,31 @@ def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         keys=r["seen"],
         kv_bytes=r["kv_bytes"],
         windowed=r["windowed"],
+        cut=r["seen"] < r["isl"] + r["step"],
     )
 
 
-def _kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
-    """What is known of the attention kernels of a stack, beyond measurements.
+def _prompt_kernel(stack: str, _device: str, _formats: Formats) -> dict[str, float]:
+    """TensorRT-LLM gives each query head of a prompt tiles of its own."""
+    return {"packed": 0.0 if stack == "trtllm" else 1.0}
 
-    TensorRT-LLM gives each query head of a prompt tiles of its own. FlashAttention-2, which vLLM
-    takes before Hopper with a 16-bit cache, splits no keys in decoding where heads have keys of
-    their own and packs no heads with a window.
+
+def _decode_kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
+    """What is known of the decoding kernels of a stack, beyond measurements.
+
+    FlashAttention-2, which vLLM takes before Hopper with a 16-bit cache, splits no keys where heads
+    have keys of their own and packs no heads with a window (nor does an average over stacks, whose
+    rows with windows are nearly all vLLM's). TensorRT-LLM has a kernel of its own for such heads;
+    its other kernel splits no keys with an 8-bit cache on Ada.
     """
-    old = stack == "vllm" and device != "h100-sxm5-80gb" and "bf16" in formats.names
+    old = device != "h100-sxm5-80gb" and "bf16" in formats.names
+    own = {} if stack == "trtllm" else {"lone_launch": 0.0, "lone_memory": 1.0}
+    whole = stack == "trtllm" and device == "l40s" and "fp8" in formats.names
     return {
-        "packed": 0.0 if stack == "trtllm" else 1.0,
-        "split_lone": 0.0 if old else 1.0,
-        "pack_window": 0.0 if old else 1.0,
+        **own,
+        "split_lone": 0.0 if old and stack == "vllm" else 1.0,
+        "split_shared": 0.0 if whole else 1.0,
+        "pack_window": 0.0 if old and stack in ("any", "vllm") else 1.0,
     }
 
 
@@ -309,9 +315,9 @@ FORMS = (
         file="attention_context.csv",
         key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "isl"),
         formats=(
-            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
-            Formats(names=("bf16_kv8", "fp16_kv8"), labels=("bfloat16_kv8",)),
-            Formats(names=("fp8",), labels=("fp8",)),
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), pooled=True),
+            Formats(names=("bf16_kv8", "fp16_kv8"), labels=("bfloat16_kv8",), pooled=True),
+            Formats(names=("fp8",), labels=("fp8",), pooled=True),
         ),
         start={
             "launch": 15000,
@@ -320,6 +326,7 @@ FORMS = (
             "softmax": 100,
             "padding": 40,
             "tile": 3000,
+            "keys_split": 1000,
             "warm": 0.3,
             "append": 1.0,
             "wide": 0.3,
@@ -332,13 +339,15 @@ FORMS = (
             "softmax",
             "padding",
             "tile",
+            "keys_split",
             "warm",
             "append",
             "wide",
             "edge",
         ),
         fixed={"headroom": 10.0, "settle": 8e-3},
-        known=_kernel,
+        root=True,
+        known=_prompt_kernel,
         prepare=_context,
         seconds=_context_seconds,
     ),
@@ -347,40 +356,47 @@ FORMS = (
         file="attention_decode.csv",
         key=("num_heads", "num_key_value_heads", "head_dim", "window_size", "step"),
         formats=(
-            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
-            Formats(names=("bf16_kv8", "fp16_kv8", "fp8"), labels=("kv8",)),
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), pooled=True),
+            Formats(names=("bf16_kv8", "fp16_kv8", "fp8"), labels=("kv8",), pooled=True),
         ),
         start={
-            "launch": 15000,
+            "launch": 13000,
             "memory": 1.1,
-            "compute": 0.4,
-            "tile": 5000,
-            "warm": 0.5,
-            "wave": 0.45,
-            "keys_split": 250,
-            "single": 3,
-            "group": 0.25,
-            "combine": 4000,
-            "serial": 0.5,
+            "tile": 2000,
+            "grouped": 0.5,
+            "query": 0.4,
+            "key": 10,
             "wide": 0.3,
-            "grouped": 0.3,
+            "block": 1.0,
+            "edge": 0.5,
+            "late": 5000,
+            "keys_split": 200,
+            "combine": 4000,
+            "join": 3,
+            "warm": 0.5,
+            "lone_launch": 2000,
+            "lone_memory": 0.9,
         },
         own=(
             "launch",
             "memory",
-            "compute",
             "tile",
-            "warm",
-            "wave",
-            "keys_split",
-            "single",
-            "group",
-            "combine",
-            "serial",
-            "wide",
             "grouped",
+            "query",
+            "key",
+            "wide",
+            "block",
+            "edge",
+            "late",
+            "keys_split",
+            "combine",
+            "join",
+            "warm",
+            "lone_launch",
+            "lone_memory",
         ),
-        known=_kernel,
+        root=True,
+        known=_decode_kernel,
         prepare=_decode,
         seconds=_decode_seconds,
     ),

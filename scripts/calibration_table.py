@@ -64,7 +64,8 @@ class Formats:
         labels: As the rows are labelled.
         initial: Start values that differ from those of the form.
         fixed: Constants that are not fitted.
-        pooled: Whether stacks call one library, so that a set for any of them averages over all.
+        pooled: Whether a set for any stack averages over all, because they call one library, or
+            because no stack's kernels are as near to those of all as their average is.
         reference: Otherwise, whose kernels a set for any of them describes. vLLM is the widest used
             and calls what torch itself calls; another where vLLM's were not measured in a CUDA
             graph (8-bit blocks: 75 µs, whatever the size) or run a path of their own (expert blocks
@@ -96,6 +97,8 @@ class Form:
         shared: Constants of the library, one value for all devices of a fit.
         fixed: Constants that are not fitted.
         known: Constants that follow from the stack, the device and the formats.
+        root: Whether errors are taken of the square root of predicted / measured, instead of its
+            logarithm: too long then weighs more than too short, as in a mean relative error.
         usable: Rows that describe the kernel at all; each exclusion is documented.
         key: Columns that name a shape: rows of one shape are never split.
     """
@@ -111,11 +114,17 @@ class Form:
     shared: tuple[str, ...] = ()
     fixed: dict[str, float] = field(default_factory=dict)
     known: Callable[[str, str, Formats], dict[str, float]] = lambda *_: {}
+    root: bool = False
     least: int = 80
 
     def predict(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
         """Expected seconds, the launch included, never below the bound."""
         return np.maximum(self.seconds(constants, machine(device), rows), rows["bound"])
+
+    def error(self, predicted: Any, rows: Rows) -> Any:
+        """Relative error of each row, signed."""
+        ratio = predicted / rows["seconds"]
+        return 2 * (np.sqrt(ratio) - 1) if self.root else np.log(ratio)
 
 
 def machine(device: str) -> Any:

@@ -1,15 +1,15 @@
 """Refits the constants of expected times from measured kernels, and prints held-out errors.
 
-    python scripts/fit_calibration.py FOLDER [--write]
+    python scripts/fit_calibration.py FOLDER [--only FORM ...] [--write]
 
 FOLDER holds gemm.csv, attention_context.csv, attention_decode.csv, moe.csv and nccl.csv as
 docs/estimates.md describes them. Shapes are split in two halves by a hash of their key, never row
 by row; constants and ranges come from the first half, the printed errors from the second. Ranges
 are those of each half of the first half under constants of the other, so that they hold for shapes
-that were not fitted on. Sets for *any* framework have the constants of one (`Formats.reference`)
-and ranges and errors over the kernels of all.
-``--write`` replaces src/gambrel/analysis/calibration/constants.json and the sample in
-benchmarks/data.
+that were not fitted on. Sets for *any* framework have constants fitted to the kernels of all
+(`Formats.pooled`) or of one (`Formats.reference`), and ranges and errors over the kernels of all.
+``--write`` replaces src/gambrel/analysis/calibration/constants.json; with ``--only`` sets of other
+forms stay as they are.
 """
 
 from __future__ import annotations
@@ -43,17 +43,22 @@ POOREST = 0.35
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
+    names = [form.name for form in FORMS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FORM")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sets: list[dict[str, Any]] = []
-    for form in FORMS:
+    for form in (f for f in FORMS if f.name in options.only):
         rows = load(options.folder, form)
         fitted = fit_form(form, rows)
         sets += fitted
         for line in (*table(fitted), *transfer(form, rows, fitted)):
             print(line)
     if options.write:
-        write([s for s in sets if own_error(s) <= POOREST] + cited() + streams(sets))
+        kept = [s for s in sets if own_error(s) <= POOREST]
+        if "matmul" in options.only:
+            kept += cited() + streams(sets)
+        write(kept)
 
 
 def own_error(s: dict[str, Any]) -> float:
@@ -201,7 +206,7 @@ def _fit_group(
 
 def _reference(form: Form, formats: Formats, rows: Rows, stack: str) -> tuple[str, Rows]:
     """Whose kernels the constants of a stack describe, and their rows."""
-    if stack != "any" or formats.pooled:
+    if stack != "any" or (formats.pooled and len(rows.stacks()) > 1):
         return stack, rows
     count = {s: int((rows["stack"] == s).sum()) for s in rows.stacks()}
     name = formats.reference
@@ -232,7 +237,7 @@ def _solve(
 
     def residual(z: Any) -> Any:
         errors = [
-            np.log(form.predict(exact(z, i), d, p) / p["seconds"]) * p.weight()
+            form.error(form.predict(exact(z, i), d, p), p) * p.weight()
             for i, (d, (_, p)) in enumerate(zip(devices, models, strict=True))
         ]
         # A weak pull to the start keeps constants that the data do not determine where they are.
@@ -373,8 +378,15 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
 
 
 def write(sets: list[dict[str, Any]]) -> None:
+    """Replaces the sets of the forms that ``sets`` hold, in the order of `FORMS`."""
     old = json.loads(TARGET.read_text()) if TARGET.exists() else {}
-    old["sets"] = sets
+    fresh = {s["form"] for s in sets}
+    kept = [s for s in old.get("sets", []) if s["form"] not in fresh]
+    order = [form.name for form in FORMS]
+    rank = {name: i for i, name in enumerate(order)}
+    both = kept + sets
+    # Cited products and streams, of no rows, come last.
+    old["sets"] = sorted(both, key=lambda s: rank[s["form"]] if s["points"] else len(rank))
     TARGET.write_text(json.dumps(old, indent=1) + "\n")
     print(f"wrote {TARGET}", file=sys.stderr)
 

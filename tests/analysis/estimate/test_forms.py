@@ -171,6 +171,7 @@ ATTENTION = {
     "append": 0.0,
     "wide": 0.0,
     "edge": 0.0,
+    "keys_split": 1e9,
     "packed": 1.0,
     "settle": 2e-3,
 }
@@ -233,6 +234,18 @@ def test_attention_packs_query_heads_into_tiles():
     assert apart == pytest.approx((162**2 + 81**2) ** 0.5)
 
 
+def test_attention_splits_the_keys_of_few_tiles():
+    # One head of one sequence: 100 pairs of 0.8 s are 20 s over 4 units; the only tile takes all
+    # 80 s, unless three idle units take a share of its keys: 20 s.
+    one = {"pairs": 100.0, "batch": 1, "heads": 1, "kv_heads": 1}
+    assert attention(**one) == pytest.approx((20**2 + 80**2) ** 0.5)
+    split = {**ATTENTION, "keys_split": 2.0}
+    assert attention(split, **one) == pytest.approx((20**2 + 20**2) ** 0.5)
+    # Two pieces of five keys at least: 40 s.
+    split = {**ATTENTION, "keys_split": 5.0}
+    assert attention(split, **one) == pytest.approx((20**2 + 40**2) ** 0.5)
+
+
 def test_attention_reads_warm_bytes_faster():
     cached = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=4e6)
     computed = attention()
@@ -246,23 +259,28 @@ def test_attention_reads_warm_bytes_faster():
 
 DECODE = {
     "memory": 1.0,
-    "compute": 1e12,
     "tile": 0.0,
-    "warm": 0.0,
-    "wave": 0.0,
-    "keys_split": 1e9,
-    "single": 1.0,
-    "group": 0.0,
-    "combine": 0.0,
-    "serial": 1.0,
-    "wide": 0.0,
     "grouped": 0.0,
+    "query": 0.0,
+    "key": 0.0,
+    "wide": 0.0,
+    "block": 0.0,
+    "edge": 0.0,
+    "late": 0.0,
+    "keys_split": 1e9,
+    "combine": 0.0,
+    "join": 60.0,
+    "warm": 0.0,
+    "lone_launch": 0.0,
+    "lone_memory": 1.0,
     "split_lone": 1.0,
+    "split_shared": 1.0,
     "pack_window": 1.0,
 }
 
 
-def decode(constants=DECODE, **changes):
+def decode(constants=DECODE, machine=MACHINE, **changes):
+    """By default 4 · 2 tiles of 100 keys, 4 query heads each."""
     fields = {
         "batch": 4,
         "heads": 8,
@@ -271,40 +289,111 @@ def decode(constants=DECODE, **changes):
         "keys": 100,
         "kv_bytes": 2.0,
     } | changes
-    return attention_forms.decode_attention(constants, MACHINE, 1e9, **fields)
+    return attention_forms.decode_attention(constants, machine, **fields)
 
 
 def test_decode_attention_streams_the_cache():
     # 4·2 tiles of 100 keys · 2 bytes = 1,600 bytes at 8 byte/s.
     assert decode() == pytest.approx(200)
-    # A start of 10 s a tile; two waves.
+    # A start of 10 s a tile, two tiles on each of 4 units.
     assert decode({**DECODE, "tile": 10e9}) == pytest.approx(200 + 2 * 10)
 
 
+def test_decode_attention_takes_cycles_for_keys():
+    # A key takes 3 s (of a head of 128; twice for 256): 300 s for a tile, 600 s on each unit, while
+    # streaming takes 200 s. The first tile alone (300 s) is shorter.
+    keys = {**DECODE, "key": 3e9}
+    assert decode(keys) == pytest.approx((600**2 + 200**2) ** 0.5)
+    assert decode(keys, head_dim=256) == pytest.approx((1200**2 + 200**2) ** 0.5)
+    # The 128 beyond the usual cost half more.
+    wide = decode({**keys, "wide": 0.5}, head_dim=256)
+    assert wide == pytest.approx((1800**2 + 200**2) ** 0.5)
+    # Blocks of 128 keys for a head of 128: sqrt(100² + 128²) keys, 2 tiles on a unit.
+    blocks = decode({**keys, "block": 1.0})
+    padded = 3 * (100**2 + 128**2) ** 0.5
+    assert blocks == pytest.approx(((2 * padded) ** 2 + 200**2) ** 0.5)
+
+
+@pytest.mark.parametrize(("head_dim", "block"), [(32, 256), (64, 256), (128, 128), (256, 64)])
+def test_decode_attention_pads_to_blocks_of_as_many_values(head_dim, block):
+    # One tile, whose only key takes 1 s · head_dim / 128, padded to a block of keys.
+    found = decode(
+        {**DECODE, "key": 1e9, "block": 1.0},
+        batch=1,
+        kv_heads=1,
+        heads=1,
+        keys=1,
+        kv_bytes=0.0,
+        head_dim=head_dim,
+    )
+    assert found == pytest.approx((1 + block**2) ** 0.5 * head_dim / 128)
+
+
+def test_decode_attention_is_no_faster_than_one_unit():
+    # 84 GB/s a unit: one tile of 84 GB takes a second, whatever the bandwidth of the memory.
+    fast = Machine(units=4, clock_hz=1e9, byte_per_s=1e15)
+    tile = {"batch": 1, "kv_heads": 1, "heads": 4, "keys": 42e9}
+    assert decode({**DECODE, "keys_split": 1e12}, machine=fast, **tile) == pytest.approx(1)
+    # In four pieces, a quarter.
+    split = {**DECODE, "keys_split": 1e9}
+    assert decode(split, machine=fast, **tile) == pytest.approx(0.25)
+
+
 def test_decode_attention_splits_keys_and_combines():
-    # One tile uses a quarter of the bandwidth: 200 bytes at 2 byte/s.
-    alone = decode(batch=1, kv_heads=1, heads=4)
-    assert alone == pytest.approx(100)
-    # In four pieces all units stream: 25 s, then 3 s to combine.
-    split = decode({**DECODE, "keys_split": 10, "combine": 3e9}, batch=1, kv_heads=1, heads=4)
-    assert split == pytest.approx(25 + 3)
+    # One tile of 100 keys of 1 s on one unit: 100 s beside 25 s of streaming. In four pieces 25 s
+    # of keys beside 25 s, then 3 s to combine.
+    tile = {"batch": 1, "kv_heads": 1, "heads": 4}
+    keys = {**DECODE, "key": 1e9}
+    assert decode(keys, **tile) == pytest.approx(100)
+    split = {**keys, "keys_split": 10, "combine": 3e9}
+    assert decode(split, **tile) == pytest.approx((25**2 + 25**2) ** 0.5 + 3)
+    # Kernels that split no keys of shared heads, or of lone ones.
+    assert decode({**split, "split_shared": 0.0}, **tile) == pytest.approx(100)
+    assert decode({**split, "split_lone": 0.0}, **tile) == decode(split, **tile)
+    lone = {**tile, "heads": 1}
+    assert decode({**split, "split_lone": 0.0}, **lone) == pytest.approx(100)
+    assert decode({**split, "split_shared": 0.0}, **lone) == decode(split, **lone)
 
 
-def test_decode_attention_of_kernels_that_split_or_pack_no_heads():
-    # One query head, one tile, in no pieces: 200 bytes at a quarter of 8 byte/s.
-    lone = {**DECODE, "keys_split": 10, "split_lone": 0.0}
-    assert decode(lone, batch=1, kv_heads=1, heads=1) == pytest.approx(100)
-    assert decode({**lone, "split_lone": 1.0}, batch=1, kv_heads=1, heads=1) == pytest.approx(25)
-    # With a window each of 8 query heads is a tile: four times the 1,600 bytes.
-    assert decode({**DECODE, "pack_window": 0.0}, windowed=True) == pytest.approx(800)
-    assert decode({**DECODE, "pack_window": 0.0}) == pytest.approx(200)
+def test_decode_attention_with_a_window():
+    # Tiles of 100 keys of 1 s, padded to blocks of 128; two on a unit, beside 200 s of streaming.
+    windows = {**DECODE, "key": 1e9, "block": 1.0, "edge": 0.5}
+    tile = (100**2 + 128**2) ** 0.5
+    plain = decode(windows, windowed=True)
+    assert plain == pytest.approx(((2 * tile) ** 2 + 200**2) ** 0.5)
+    # Where the window cuts keys off, half a block more.
+    cut = decode(windows, windowed=True, cut=True)
+    assert cut == pytest.approx(((2 * tile + 128) ** 2 + 200**2) ** 0.5)
+    # A tile that waits 600 s before it starts is the longest of all.
+    late = {**windows, "late": 600e9}
+    assert decode(late, windowed=True, cut=True) == pytest.approx(600 + tile + 64)
+    assert decode(late, windowed=True) == plain
+    # Where each of 32 query heads is a tile, a unit starts 8 instead of 2.
+    apart = {**DECODE, "tile": 10e9, "pack_window": 0.0}
+    assert decode(apart, windowed=True) == pytest.approx(200 + 8 * 10)
+    assert decode(apart) == pytest.approx(200 + 2 * 10)
 
 
 def test_decode_attention_starts_longer_where_heads_share_a_tile():
-    # Two waves of a start of 10 s, half more for sharing.
+    # Two starts of 10 s, half more for sharing, and 4 · 128 / 2048 = a quarter for the queries.
     assert decode({**DECODE, "tile": 10e9, "grouped": 0.5}) == pytest.approx(200 + 2 * 15)
+    assert decode({**DECODE, "tile": 10e9, "query": 1.0}) == pytest.approx(200 + 2 * 12.5)
     lone = decode({**DECODE, "tile": 10e9, "grouped": 0.5}, heads=2)
     assert lone == pytest.approx(200 + 2 * 10)
+
+
+def test_decode_attention_of_libraries_with_a_kernel_for_lone_heads():
+    # Half of the bandwidth, 5 s more to start; nothing changes where heads share keys.
+    own = {**DECODE, "lone_memory": 0.5, "lone_launch": 5e9}
+    assert decode(own, heads=2) == pytest.approx(400 + 5)
+    assert decode(own) == pytest.approx(200)
+
+
+def test_decode_attention_keeps_what_fits_the_cache():
+    # 1,600 bytes in a cache of as many: 1 + 1/(1 + 1); in one of half: 1 + 1/(1 + 2⁶).
+    for cache, faster in ((1600.0, 1.5), (800.0, 1 + 1 / 65), (0.0, 1.0)):
+        held = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=cache)
+        assert decode({**DECODE, "warm": 1.0}, machine=held) == pytest.approx(200 / faster)
 
 
 def test_stream_by_hand():
@@ -356,6 +445,49 @@ def test_more_bytes_never_take_less(a, b):
     )
     for seconds in by_form:
         assert seconds(low) <= seconds(high) * (1 + 1e-12)
+
+
+#: Fitted constants of vLLM on H100, rounded.
+FITTED = DECODE | {
+    "memory": 1.17,
+    "tile": 3000.0,
+    "grouped": 0.2,
+    "query": 0.6,
+    "key": 8.0,
+    "wide": 0.5,
+    "block": 2.0,
+    "keys_split": 140.0,
+    "combine": 3300.0,
+    "join": 4.0,
+    "warm": 0.5,
+}
+
+
+@given(
+    batch=st.integers(min_value=1, max_value=2048),
+    keys=st.integers(min_value=1, max_value=131_072),
+    heads=st.sampled_from(((32, 8), (64, 8), (8, 1), (16, 16))),
+)
+def test_decoding_has_no_steps(batch, keys, heads):
+    """One sequence or one key more takes no less, and no more than three times its share.
+
+    No less up to a thousandth: with more sequences fewer have parts to be added.
+    """
+
+    def seconds(batch, keys):
+        return decode(
+            FITTED,
+            machine=BIG,
+            batch=batch,
+            heads=heads[0],
+            kv_heads=heads[1],
+            keys=keys,
+            kv_bytes=512.0,
+        )
+
+    now = seconds(batch, keys)
+    assert now * (1 - 1e-3) <= seconds(batch, keys + 1) <= now * (1 + 3 / keys)
+    assert now * (1 - 1e-3) <= seconds(batch + 1, keys) <= now * (1 + 3 / batch)
 
 
 def test_arrays_give_what_scalars_give():

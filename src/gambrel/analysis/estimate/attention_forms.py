@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil, overlap, sustained
+from gambrel.analysis.estimate.forms import (
+    IN_FLIGHT_BYTE_PER_S,
+    Constants,
+    Machine,
+    ceil,
+    overlap,
+    sustained,
+)
 from gambrel.ops.base import Size, maximum, minimum, where
 
 #: Rows and columns of an attention tile.
 _BLOCK: Final = 128
-#: Query rows that a decode tile is padded to.
+#: Query rows that a decode tile takes.
 _DECODE_ROWS: Final = 64
+#: Values of keys in a block of decoding: 256 keys of 64, 128 of 128, 64 of 256.
+_BLOCK_VALUES: Final = 16384
+#: Values of the queries of 16 heads of 128.
+_QUERY_VALUES: Final = 2048
+#: Rate at which one unit streams alone, byte/s: most of what it can have in flight.
+_UNIT_BYTE_PER_S: Final = 0.7 * IN_FLIGHT_BYTE_PER_S
+#: How suddenly a cache that is passed over again and again stops to help once it is too small.
+_KEPT: Final = 6
 #: Width of a head for which tiles are made.
 _USUAL_HEAD: Final = 128
 
@@ -39,8 +54,9 @@ def attention(
     first, whose tiles are smaller) and a softmax that takes as long as ``softmax`` FLOP of them; a
     query row meets ``padding`` keys more than it sees (blocks on the diagonal), with a window
     1 + ``edge`` times as many. A tile of 128 rows costs ``tile`` cycles to start; ``packed`` is 1
-    where the query heads of a key/value head share tiles. No run is shorter than its longest tile.
-    A kernel of its own passes over keys and values ``append`` times, to write them to the cache.
+    where the query heads of a key/value head share tiles. No run is shorter than its longest tile,
+    whose keys are split over idle units, down to ``keys_split``. A kernel of its own passes over
+    keys and values ``append`` times, to write them to the cache.
 
     Args:
         c: Constants.
@@ -65,7 +81,8 @@ def attention(
     padding = c["padding"] * (1 + c["edge"] * where(longest < queries, 1.0, 0.0))
     padded = pairs + batch * heads * queries * padding
     balanced = (padded * per_pair + tiles * start) / machine.units
-    tail = minimum(_BLOCK, group) * (longest + padding) * per_pair + start
+    idle = maximum(1.0, minimum(machine.units / tiles, longest / c["keys_split"]))
+    tail = minimum(_BLOCK, group) * (longest + padding) * per_pair / idle + start
     rate = machine.streaming(c["memory"])
     streamed = traffic_bytes / (rate * _warmed(c, machine, traffic_bytes))
     body = overlap(overlap(balanced, tail), streamed)
@@ -75,7 +92,6 @@ def attention(
 def decode_attention(
     c: Constants,
     machine: Machine,
-    peak: float,
     *,
     batch: Size,
     heads: Size,
@@ -84,51 +100,68 @@ def decode_attention(
     keys: Size,
     kv_bytes: Size,
     windowed: bool | Size = False,
+    cut: bool | Size = False,
 ) -> Size:
     """Attention of one query (or a few) per sequence over a cache.
 
-    A tile serves one key/value head of one sequence: a start of ``tile`` cycles (more for wide
-    heads; ``grouped`` more where query heads share it, ``group`` more for each 16 of them), then
-    the stream of its keys and values, at most ``single`` times the bandwidth share of one unit.
-    Fewer tiles than units split the keys, down to ``keys_split`` (where a head has keys of its own,
-    only if ``split_lone`` is 1); a second kernel of ``combine`` cycles then adds the parts. With a
-    window query heads share a tile only if ``pack_window`` is 1. Efficiency rises with the bytes
-    of the cache: the start is paid once a tile.
+    A tile serves one key/value head of one sequence (of 64 query heads at most; with a window one
+    query head where ``pack_window`` is 0). Tiles that are fewer than the units split their keys,
+    down to ``keys_split``; a second kernel of ``combine`` cycles then adds the parts. Two times
+    meet, of which the longer shows (the ``join``-norm: smooth, without steps at full waves):
+
+    * that of one piece alone: its stream at the rate of a single unit beside its keys;
+    * that of all of them: the cache at the bandwidth beside the keys of each unit, and the starts
+      of tiles, which hide behind nothing.
+
+    A key takes ``key`` cycles (in proportion to the head, ``wide`` more for each 128 beyond the
+    first), and so does the block that a piece is padded to; where a window cuts keys off, another
+    ``edge`` of a block and ``late`` cycles before. A tile starts in ``tile`` cycles, ``grouped``
+    times longer where query heads share it and ``query`` times for 2,048 values of queries. Some
+    libraries have another kernel where heads have keys of their own: ``lone_launch`` more cycles,
+    ``lone_memory`` times the bandwidth. Where ``split_lone`` or ``split_shared`` is 0, the keys of
+    such heads, or of shared ones, are never split.
 
     Args:
         c: Constants.
         machine: The device.
-        peak: Of the matrix engine in this format, FLOP/s.
         batch: Sequences.
         heads: Query heads.
         kv_heads: Key/value heads.
         head_dim: Width of a head.
         keys: Cached keys that are read.
         kv_bytes: Bytes of one key and one value.
-        windowed: Whether a window hides part of the keys.
+        windowed: Whether the layer has a window.
+        cut: Whether it hides part of the keys.
     """
     group = heads / kv_heads
+    lone = where(group > 1, 0.0, 1.0)
     packed = where(windowed, c["pack_window"], 1.0)
-    may_split = where(group > 1, 1.0, c["split_lone"])
+    sharing = packed * minimum(group, _DECODE_ROWS) + (1 - packed)
     tiles = batch * kv_heads * (packed * ceil(group / _DECODE_ROWS) + (1 - packed) * group)
+    may_split = lone * c["split_lone"] + (1 - lone) * c["split_shared"]
     room = minimum(machine.units / tiles, maximum(1.0, keys / c["keys_split"]))
     pieces = maximum(1.0, room * may_split)
-    filled = tiles * pieces / machine.units
-    waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
     total_bytes = batch * kv_heads * keys * kv_bytes
-    share = machine.streaming(c["memory"]) / machine.units * _warmed(c, machine, total_bytes)
-    single = minimum(c["single"], 1 / minimum(1.0, filled))
-    streamed = keys / pieces * kv_bytes / (share * single)
-    padded = 4 * head_dim * _wider(c, head_dim) * _DECODE_ROWS * machine.units
-    padded = padded / (peak * c["compute"])
-    start = c["tile"] / machine.clock_hz * (head_dim / 128) ** 0.5
-    shared = c["grouped"] * where(group > 1, 1.0, 0.0)
-    start = start * (1 + c["group"] * minimum(group, _DECODE_ROWS) / 16 + shared)
-    body = overlap(streamed, keys / pieces * padded)
-    combine = c["combine"] / machine.clock_hz * minimum(pieces - 1, 1.0)
-    return (
-        waves * (c["serial"] * (start + body) + (1 - c["serial"]) * overlap(start, body)) + combine
-    )
+    share = minimum(c["memory"] * (lone * c["lone_memory"] + 1 - lone), machine.most)
+    rate = machine.streaming(share) * _warmed(c, machine, total_bytes)
+    part = keys / pieces
+    block = c["block"] * minimum(maximum(_BLOCK_VALUES / head_dim, 64.0), 256.0)
+    padded = overlap(part, block) + c["edge"] * block * where(cut, 1.0, 0.0)
+    computed = padded * c["key"] * head_dim / _USUAL_HEAD * _wider(c, head_dim) / machine.clock_hz
+    queries = c["query"] * sharing * head_dim / _QUERY_VALUES
+    start = c["tile"] / machine.clock_hz * (1 + c["grouped"] * (1 - lone) + queries)
+    alone = overlap(part * kv_bytes / _UNIT_BYTE_PER_S, computed)
+    alone = alone + c["late"] / machine.clock_hz * where(cut, 1.0, 0.0)
+    filled = tiles * pieces / machine.units
+    together = overlap(total_bytes / rate, filled * computed) + filled * start
+    once = c["combine"] * minimum(pieces - 1, 1.0) + c["lone_launch"] * lone
+    return _longer(alone, together, c["join"]) + once / machine.clock_hz
+
+
+def _longer(a: Size, b: Size, power: float) -> Size:
+    """A smooth maximum, the ``power``-norm."""
+    most = maximum(maximum(a, b), 1e-30)
+    return most * (1 + (minimum(a, b) / most) ** power) ** (1 / power)
 
 
 def _wider(c: Constants, head_dim: Size) -> Size:
@@ -140,4 +173,4 @@ def _warmed(c: Constants, machine: Machine, traffic_bytes: Size) -> Size:
     """How much faster bytes come that stayed in the last cache level since they were written."""
     if not machine.cache_bytes:
         return 1.0
-    return 1 + c["warm"] / (1 + (traffic_bytes / machine.cache_bytes) ** 2)
+    return 1 + c["warm"] / (1 + (traffic_bytes / machine.cache_bytes) ** _KEPT)

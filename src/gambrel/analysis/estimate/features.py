@@ -236,7 +236,6 @@ def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
     return attention_forms.decode_attention(
         c,
         machine,
-        task.matrix_peak,
         batch=view.size("batch"),
         heads=view.size("heads") * view.size("q_len"),
         kv_heads=view.size("kv_heads", view.size("heads")),
@@ -244,6 +243,7 @@ def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
         keys=seen,
         kv_bytes=(d + dv) * _kv_width(view),
         windowed="window" in view.sizes,
+        cut=seen < keys,
     )
 
 

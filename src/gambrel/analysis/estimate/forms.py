@@ -51,9 +51,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     cache_bytes: float = 0.0
     power: float = 0.0
 
-    def streaming(self, share: float) -> float:
+    @property
+    def most(self) -> float:
+        """The share (constant ``memory``) that would attain the whole bandwidth."""
+        return 1 + self.byte_per_s / self.units / IN_FLIGHT_BYTE_PER_S
+
+    def streaming(self, share: Size) -> Size:
         """Attained bandwidth, byte/s, for the constant ``memory``."""
-        return share * self.byte_per_s / (1 + self.byte_per_s / self.units / IN_FLIGHT_BYTE_PER_S)
+        return share * self.byte_per_s / self.most
 
 
 def launch(c: Constants, machine: Machine) -> float:

@@ -141,8 +141,9 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
     confidence = s.confidence or "high"
     reason = f"{s.points:,} kernels of {name} measured on this device"
-    if s.framework == "any" and s.describes != "any":
-        reason += "; no framework was named, so that the range covers others"
+    if s.framework == "any" and s.points:
+        covers = "the range covers others" if s.describes != "any" else "this is their average"
+        reason += f"; no framework was named, so that {covers}"
     if not s.points:
         reason = f"three constants fitted to kernels of {name} on this device"
     if s.form == "stream":
