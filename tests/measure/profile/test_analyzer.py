@@ -300,3 +300,47 @@ def test_grad_mode_and_fast_path_survive_an_interruption():
 def test_the_public_names():
     assert gambrel.RooflineAnalyzer is RooflineAnalyzer
     assert re.match(r"RooflinePoint\(name=", repr(profiled(nn.ReLU(), torch.randn(4)).results[0]))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (AttributeError("no such layer"), InputError, "AttributeError: no such layer"),
+        (ZeroDivisionError("by zero"), InputError, "ZeroDivisionError: by zero"),
+        (AssertionError(), InputError, "AssertionError: no message"),
+        (MemoryError("all of it"), DeviceError, "cpu has too little memory: all of it"),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: "
+                "can't allocate memory: you tried to allocate 9 bytes."
+            ),
+            DeviceError,
+            "cpu has too little memory: you tried to allocate 9 bytes.",
+        ),
+    ],
+)
+def test_whatever_a_forward_raises_is_one_sentence(error, kind, said):
+    class Later(nn.Module):
+        """Is captured, and fails when it runs."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls > 2:
+                raise error
+            return self.inner(x)
+
+    with pytest.raises(kind, match=re.escape(said)):
+        profiled(Later(), torch.randn(2, 4), warmup=5)
+
+
+def test_random_numbers_go_on_as_if_nothing_had_run():
+    model, sample = nn.Sequential(nn.Linear(4, 4), nn.Dropout()), torch.randn(2, 4)
+    before = torch.random.get_rng_state()
+    RooflineAnalyzer(model.train(), sample, FAST).profile("cpu", warmup=1, steps=2)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert model.training

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from gambrel.errors import DeviceError, InputError
+from gambrel.errors import DeviceError, GambrelError, InputError
 from gambrel.measure.counters import Counted
 from gambrel.measure.profile.events import STEP, DeviceTime, Step, steps_of
 from gambrel.measure.profile.join import Call
@@ -21,6 +21,9 @@ _MOST_CALLS: Final = 300_000
 
 #: Turns that untouched and profiled steps take.
 _BLOCKS: Final = 4
+
+#: How torch says that the system gave it no memory on a CPU.
+_NO_MEMORY: Final = "can't allocate memory"
 
 Clock = Callable[[], float]
 
@@ -208,9 +211,14 @@ def forward_explained(name: str, device: str) -> Iterator[None]:
 
     try:
         yield
-    except torch.cuda.OutOfMemoryError as error:
+    except GambrelError:
+        raise
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:
         raise DeviceError(f"{device} has too little memory: {_first_line(error)}") from None
-    except (RuntimeError, TypeError, ValueError, IndexError, KeyError) as error:
+    except Exception as error:  # a user's forward may raise anything
+        if _NO_MEMORY in str(error):
+            said = str(error).partition(_NO_MEMORY)[2].strip(" :")
+            raise DeviceError(f"{device} has too little memory: {said.splitlines()[0]}") from None
         raise InputError(
             f"{name} fails on {device}: {type(error).__name__}: {_first_line(error)}"
         ) from error

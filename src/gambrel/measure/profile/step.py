@@ -59,16 +59,17 @@ def step_of(
     """
     import torch
 
+    # Without a list, every GPU of the machine would be started, and torch warns of it.
+    gpus = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
     if training is None:
 
         def forward() -> Any:
             with torch.no_grad():
                 return model(*args, **kwargs)
 
-        yield Step(run=forward, held=lambda: (*model.parameters(), *model.buffers()))
+        with torch.random.fork_rng(devices=gpus):  # dropout of a model in training mode
+            yield Step(run=forward, held=lambda: (*model.parameters(), *model.buffers()))
         return
-    # Without a list, every GPU of the machine would be started, and torch warns of it.
-    gpus = sorted({p.device.index for p in model.parameters() if p.device.type == "cuda"})
     with _as_before(model), torch.random.fork_rng(devices=gpus), torch.enable_grad():
         model.train()
         yield _training_step(model, args, kwargs, training)
