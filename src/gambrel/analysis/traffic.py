@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from gambrel.ops import Cost, OpView, TensorView
-from gambrel.ops.base import Size, distinct_bytes, maximum, minimum, total
+from gambrel.ops.base import Size, as_read, distinct_bytes, maximum, minimum, total
 from gambrel.workload import Role, Workload
 
 #: What lives in memory between runs: it must be read once and, where changed, written once.
@@ -43,9 +43,9 @@ class IdealTraffic:
         """Takes in one op.
 
         An op that touches only a part of its inputs (``cost.read_bytes`` below their sum) is taken
-        to touch the same share of each of them.
+        to touch the same share of each of them, unless the cost says which part of which.
         """
-        self._mark(view.inputs, cost.read_bytes, self._read_once, self._read)
+        self._mark(as_read(view.inputs, cost), cost.read_bytes, self._read_once, self._read)
         self._mark(view.outputs, cost.write_bytes, self._written_once, self._written)
 
     def total_bytes(self) -> Size:

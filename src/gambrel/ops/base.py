@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
@@ -128,6 +128,8 @@ class Cost:
         work: FLOP (FMA = 2) by engine and number format; integer operations count alike;
             on `Engine.SPECIAL`, function evaluations.
         read_bytes: Compulsory bytes read; None means "every distinct input once".
+        touched: Elements that it reads, at most, by position of the input, where it skips some;
+            empty where it reads its inputs whole, or where only the sum is known.
         write_bytes: Compulsory bytes written; None means "every output once".
         link_bytes: Bytes that each device sends over its link to the devices of its node.
         network_bytes: Bytes that each device sends over the network between nodes.
@@ -137,6 +139,7 @@ class Cost:
 
     work: Work = field(default_factory=dict)
     read_bytes: Size = None
+    touched: Mapping[int, Size] = field(default_factory=dict)
     write_bytes: Size = None
     link_bytes: Size = 0
     network_bytes: Size = 0
@@ -198,9 +201,11 @@ def cost(op: OpView) -> Cost | None:
     found = function(op)
     if found is None:
         return None
+    read = found.read_bytes
     return Cost(
         work=found.work,
-        read_bytes=distinct_bytes(op.inputs) if found.read_bytes is None else found.read_bytes,
+        read_bytes=distinct_bytes(as_read(op.inputs, found)) if read is None else read,
+        touched=found.touched,
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
         link_bytes=found.link_bytes,
         network_bytes=found.network_bytes,
@@ -239,6 +244,16 @@ def distinct_bytes(tensors: tuple[TensorView, ...]) -> Size:
         key = (t.storage, t.offset.tobytes() if hasattr(t.offset, "tobytes") else t.offset)
         regions[key] = maximum(regions[key], t.nbytes) if key in regions else t.nbytes
     return total(regions.values())
+
+
+def as_read(inputs: tuple[TensorView, ...], cost: Cost) -> tuple[TensorView, ...]:
+    """The inputs of an op with the elements that it reads of each."""
+    if not cost.touched:
+        return inputs
+    return tuple(
+        replace(t, elements=minimum(t.elements, cost.touched[i])) if i in cost.touched else t
+        for i, t in enumerate(inputs)
+    )
 
 
 def to_bytes(elements: Size, dtype: str) -> Size:

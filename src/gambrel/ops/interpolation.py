@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.ops.base import Cost, OpView, Size, ceil_div, formula, maximum, product, work
+from gambrel.ops.base import (
+    Cost,
+    OpView,
+    Size,
+    ceil_div,
+    formula,
+    maximum,
+    product,
+    work,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +53,8 @@ def interpolation(op: OpView) -> Cost | None:
     """Per result: linear 3, bilinear 9, trilinear 21, bicubic 35; nearest none.
 
     Antialiased, each axis is filtered in turn: 2·taps - 1 for each value after each pass. A filter
-    that is given by its ``taps`` (area) counts 2·taps - 1 a result.
+    that is given by its ``taps`` (area) counts 2·taps - 1 a result. Of the image no more than the
+    taps of all results are read: enlarged, all of it; nearest at half the size, a quarter.
 
     Sizes: outputs, taps (optional). Attrs: mode, antialias.
     Inputs: the image first. Outputs: the result.
@@ -53,10 +63,11 @@ def interpolation(op: OpView) -> Cost | None:
     if op.attrs.get("antialias") and mode is not None and op.inputs and op.outputs:
         return _cost(op, _filtered(mode, op.inputs[0].shape, op.outputs[0].shape, 1))
     if "taps" in op.sizes:
-        return _cost(op, op.size("outputs") * (2 * op.size("taps") - 1))
+        taps = op.size("taps")
+        return _cost(op, op.size("outputs") * (2 * taps - 1), taps)
     if mode is None or op.attrs.get("antialias"):
         return None
-    return _cost(op, op.size("outputs") * mode.operations if mode.operations else 0)
+    return _cost(op, op.size("outputs") * mode.operations if mode.operations else 0, mode.taps)
 
 
 @formula("interpolation_backward")
@@ -81,8 +92,12 @@ def interpolation_backward(op: OpView) -> Cost | None:
     return _cost(op, op.size("outputs") * mode.taps * per_tap)
 
 
-def _cost(op: OpView, flops: Size | None) -> Cost | None:
-    return None if flops is None else Cost(work=work(op.operand_dtype(1), vector=flops))
+def _cost(op: OpView, flops: Size | None, taps: Size | None = None) -> Cost | None:
+    """``taps``: pixels that a result reads; None where each is read for sure."""
+    if flops is None:
+        return None
+    touched = {} if taps is None else {0: op.size("outputs") * taps}
+    return Cost(work=work(op.operand_dtype(1), vector=flops), touched=touched)
 
 
 def _filtered(

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gambrel.ops.base import Cost, OpView, Size, formula, log2, maximum, rounded, work
+from gambrel.ops.base import (
+    Cost,
+    OpView,
+    Size,
+    formula,
+    log2,
+    maximum,
+    rounded,
+    work,
+)
 
 #: n values reduced to r results → (vector FLOP, function evaluations).
 _Counter = Callable[[Size, Size], tuple[Size, Size]]
@@ -104,9 +113,10 @@ def pooling(op: OpView) -> Cost | None:
     """outputs·(window - 1) comparisons or additions; an average divides once a result.
 
     lp (p = 2): window squares, window - 1 additions, one root. Windows over padding count whole;
-    where windows differ in size (adaptive pooling), ``covered`` says what all together hold.
+    where windows differ in size (adaptive pooling), ``covered`` says what all together hold. No
+    more than that is read: a window of one and a stride of 2 skip three pixels of four.
 
-    Sizes: outputs, window, covered (outputs·window). Attrs: function.
+    Sizes: outputs, window, covered (outputs·window). Attrs: function. Inputs: the image.
     """
     outputs = op.size("outputs")
     covered = _covered(op)
@@ -116,7 +126,12 @@ def pooling(op: OpView) -> Cost | None:
         "lp": (2 * covered - outputs, outputs),
     }
     found = counts.get(str(op.attrs.get("function")))
-    return None if found is None else Cost(work=work(op.dtype, vector=found[0], special=found[1]))
+    if found is None:
+        return None
+    return Cost(
+        work=work(op.dtype, vector=found[0], special=found[1]),
+        touched={0: covered},
+    )
 
 
 @formula("pooling_backward")
@@ -124,9 +139,11 @@ def pooling_backward(op: OpView) -> Cost | None:
     """Maximum: one addition a result, at the place of the maximum. Average: one division a result.
 
     The average's quotient is then added to every place of its window: outputs·window additions.
-    lp (p = 2): dx += dy/y·x: a division a result, a product and an addition a place.
+    lp (p = 2): dx += dy/y·x: a division a result, a product and an addition a place. The image is
+    kept, but not read: an average needs no values, a maximum knows its places if they were saved.
 
-    Sizes and attrs: as pooling; outputs are the results of the forward op.
+    Sizes and attrs: as pooling; outputs are the results of the forward op. Inputs: grad_output, the
+    image, places.
     """
     outputs = op.size("outputs")
     covered = _covered(op)
@@ -135,8 +152,14 @@ def pooling_backward(op: OpView) -> Cost | None:
         **dict.fromkeys(("avg", "adaptive_avg"), outputs + covered),
         "lp": outputs + 2 * covered,
     }
-    found = counts.get(str(op.attrs.get("function")))
-    return None if found is None else Cost(work=work(op.operand_dtype(1), vector=found))
+    function = str(op.attrs.get("function"))
+    if function not in counts:
+        return None
+    unread = function.endswith("avg") or (function.endswith("max") and len(op.inputs) > 2)
+    return Cost(
+        work=work(op.operand_dtype(1), vector=counts[function]),
+        touched={1: 0} if unread else {},
+    )
 
 
 def _covered(op: OpView) -> Size:

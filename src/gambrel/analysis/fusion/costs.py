@@ -32,6 +32,7 @@ def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int
                 found[i] = Cost(
                     work={key: n * op.repeat for key, n in cost.work.items()},
                     read_bytes=kernel.op_read_bytes.get(i, 0),
+                    touched=cost.touched,
                     write_bytes=kernel.op_write_bytes.get(i, 0),
                     link_bytes=cost.link_bytes * op.repeat,
                     network_bytes=cost.network_bytes * op.repeat,

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from gambrel.ops import Cost, OpView, TensorView, is_free
+from gambrel.ops.base import as_read
 from gambrel.workload import Op, Role, Workload
 
 #: An op, its sizes and its cost (None: unmodelled), as `Evaluator.costs` yields them.
@@ -141,6 +142,7 @@ class _Flow:
         eager = (0, 0)
         if cost is not None:
             eager = (int(cost.read_bytes), int(cost.write_bytes))
+            read = _read_regions(as_read(view.inputs, cost)) if cost.touched else read
             read = _touched(read, eager[0], {t.storage for t in view.outputs})
             written = _touched(written, eager[1], set())
         reads = tuple(Read(r, n, self._writers(r, n)) for r, n in read.items())
@@ -201,6 +203,16 @@ class _Flow:
             if amount >= nbytes and (written == region or whole):
                 return tuple(found)
         return (*found, WORLD)
+
+
+def _read_regions(tensors: tuple[TensorView, ...]) -> dict[Region, int]:
+    """Region → the bytes that are looked at; regions that are only listed are left out."""
+    found: dict[Region, int] = {}
+    for t in tensors:
+        region = (t.storage, t.offset)
+        if t.nbytes > found.get(region, 0):
+            found[region] = int(t.nbytes)
+    return found
 
 
 def _touched(found: dict[Region, int], nbytes: int, targets: set[int]) -> dict[Region, int]:

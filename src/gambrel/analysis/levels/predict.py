@@ -14,6 +14,7 @@ from gambrel.analysis.levels.recycle import blocks_of
 from gambrel.analysis.levels.reuse import Access, Reuse
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Cost, OpView, TensorView
+from gambrel.ops.base import as_read
 from gambrel.workload import Role, Workload
 
 #: Share of a memory that holds the data of the op. The rest goes to what the model leaves out:
@@ -196,7 +197,8 @@ def _accesses(view: OpView, cost: Cost | None, memory: _Memory) -> list[Access]:
         memory.inside.difference_update(results)
         if not cost.write_bytes:
             memory.inside.update(results)
-    reads, writes = _regions(view.inputs, memory), _regions(view.outputs, memory)
+    inputs = view.inputs if cost is None else as_read(view.inputs, cost)
+    reads, writes = _regions(inputs, memory), _regions(view.outputs, memory)
     if cost is None:
         return _merged(reads, writes)
     read, written = sum(reads.values()), sum(writes.values())
