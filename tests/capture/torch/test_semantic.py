@@ -8,7 +8,7 @@ from torch import nn
 
 from gambrel.capture.torch import capture, lean_init
 from gambrel.workload import Role
-from tests.capture.torch.reading import matrix_flops, only
+from tests.capture.torch.reading import matrix_flops, only, shapes
 
 pytestmark = pytest.mark.torch
 
@@ -231,3 +231,37 @@ def test_packed_sequences_of_unknown_lengths_are_full():
     w = capture(_Packed(), (torch.randn(2, 5, 4), lengths))
     assert only(w, "recurrent").sizes["batch"] == 10
     assert any("packed sequences have their full length" in s for s in w.assumptions)
+
+
+def test_rms_norm_is_one_node_as_on_a_gpu():
+    w = capture(nn.RMSNorm(768), torch.randn(128, 768))
+    norm = only(w, "normalization")
+    assert norm.attrs == {"function": "rms_norm", "statistics": True, "affine": True}
+    assert norm.sizes == {"elements": 98_304, "groups": 128}
+    assert len(w.ops) == 1
+    bare = capture(nn.RMSNorm(768, elementwise_affine=False), torch.randn(128, 768))
+    assert only(bare, "normalization").attrs["affine"] is False
+
+
+def test_gradient_of_rms_norm_reads_no_result():
+    w = capture(nn.RMSNorm(64), torch.randn(8, 64).requires_grad_(), train=True, optimizer="none")
+    backward = only(w, "normalization_backward")
+    # gradient, input, weight, root; gradients of input and weight
+    assert shapes(w, backward.inputs) == [(8, 64), (8, 64), (64,), (8, 1)]
+    assert shapes(w, backward.outputs) == [(8, 64), (64,)]
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+def test_rms_norm_in_mixed_formats_is_spelled_out():
+    """Torch has no kernel for weights in another format than the input."""
+    w = capture(nn.RMSNorm(64), torch.randn(8, 64, dtype=torch.bfloat16))
+    assert "normalization" not in {op.kind for op in w.ops}
+
+
+def test_a_real_run_of_rms_norm_records_the_same():
+    model = nn.Sequential(nn.Linear(16, 16), nn.RMSNorm(16))
+    x = torch.randn(4, 16)
+    lazy, real = (
+        capture(model, x, train=True, optimizer="none", execute=run) for run in (False, True)
+    )
+    assert [op.kind for op in real.ops] == [op.kind for op in lazy.ops]

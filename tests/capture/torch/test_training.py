@@ -94,6 +94,14 @@ def test_instance_of_an_optimizer_with_momentum():
     assert not optimizer.state
 
 
+def test_nesterov_looks_ahead():
+    model = _mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    w = capture(model, torch.randn(4, 16), train=True, optimizer=optimizer)
+    steps = [op for op in w.ops if op.kind == "optimizer"]
+    assert {op.attrs["function"] for op in steps} == {"sgd_nesterov"}
+
+
 def test_optimizer_without_a_formula_is_recorded_op_by_op():
     w = capture(_mlp(), torch.randn(4, 16), train=True, optimizer=torch.optim.Rprop)
     steps = [op for op in w.ops if op.phase is Phase.OPTIMIZER]

@@ -13,6 +13,7 @@ from gambrel.capture.torch import attention, policy, scans
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
 from gambrel.capture.torch.layers import recurrent_layers
+from gambrel.capture.torch.norms import fused_norms
 from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import muted
 from gambrel.errors import CaptureError
@@ -32,6 +33,7 @@ def replacements(session: Session) -> Iterator[None]:
             _replace_everywhere(stack, name, make, session)
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
+        fused_norms(stack, session)
         _without_autocast(stack, session)
         detection(stack, session)
         if not session.options.execute:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +29,7 @@ class Node:
         backward_kind: Neutral kind of the backward where it is not ``kind + "_backward"``.
         compute: Real results, from the operands; used when a capture executes.
             Their values go into the layout of ``empty``.
+        saved: Which of the results the backward reads.
     """
 
     session: Session
@@ -39,6 +40,7 @@ class Node:
     empty: Callable[..., tuple[Any, ...]]
     compute: Callable[..., tuple[Any, ...]]
     backward_kind: str = ""
+    saved: slice = field(default_factory=lambda: slice(None))
 
     def __call__(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Runs and records the op; autograd sees one function.
@@ -78,7 +80,7 @@ class Node:
                     if value is not None:
                         gradient.copy_(value)
         described = (self.backward_kind or f"{self.kind}_backward", self.sizes, self.attrs)
-        reads = [*grads, *operands, *results]
+        reads = [*grads, *operands, *results[self.saved]]
         self.session.recorder.semantic(f"{self.name}_backward", described, reads, found)
         return found
 

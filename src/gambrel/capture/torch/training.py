@@ -150,8 +150,8 @@ def _of_class(kind: type, defaults: dict[str, Any]) -> Any:
         return _fused(_Rule(function="adam", states=states, weight_decay=decays), name)
     if kind is torch.optim.SGD:
         rule = _NAMED["sgd_momentum" if defaults.get("momentum") else "sgd"]
-        rule = _Rule(function=rule.function, states=rule.states, weight_decay=decays)
-        return _fused(rule, name)
+        function = "sgd_nesterov" if defaults.get("nesterov") else rule.function
+        return _fused(_Rule(function=function, states=rule.states, weight_decay=decays), name)
     return _stepped(kind, defaults)
 
 
