@@ -131,8 +131,8 @@ def test_second_readings_are_facts_and_not_ceilings():
 
 
 def test_what_is_not_published_is_listed_as_unknown():
-    assert "dram_bandwidth" in load("m2-pro").unknown
-    assert load("m2-pro").level("DRAM").byte_per_s is None
+    assert "dram_bandwidth" in load("m3").unknown
+    assert load("m3").level("DRAM").byte_per_s is None
     assert "tdp" in load("tpu-v5e").unknown
     assert load("tpu-v5e").tdp_w is None
 
@@ -153,7 +153,7 @@ def test_a_device_without_dram_has_no_such_level_and_says_so(device):
 
 def test_the_catalog_is_complete():
     devices = list_devices()
-    assert len(devices) == 108
+    assert len(devices) == 109
     assert {d.vendor for d in devices} >= {"NVIDIA", "AMD", "Intel", "Google", "AWS", "Apple"}
     # Without a compute roof: seven Apple parts and one NPU whose makers publish none.
     assert sorted(d.id for d in devices if not d.ceilings) == [
@@ -231,3 +231,24 @@ def test_a_lost_index_says_how_to_get_it_back(monkeypatch, tmp_path):
             catalog.index()
     finally:
         catalog.index.cache_clear()
+
+
+def test_a_module_has_the_peaks_of_its_own_clock():
+    # Data sheet DA-09366-001: 384 cores and 48 tensor cores at 1,100 MHz at most; GPU databases
+    # list the chip at 1,377 MHz.
+    xavier = load("jetson-xavier-nx-8gb")
+    assert xavier.ceiling("vector", "fp32").flop_per_s == pytest.approx(384 * 2 * 1.1e9)
+    assert xavier.ceiling("matrix", "fp16").flop_per_s == pytest.approx(48 * 64 * 2 * 1.1e9)
+    assert load("jetson-tx2-8gb").ceiling("vector", "fp16").flop_per_s == 1.33e12
+
+
+def test_last_level_cache_of_a_sapphire_rapids():
+    assert load("xeon-8480+").level("LLC").capacity_bytes == 56 * 1.875 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("device", "links", "each_way"), [("tpu-v3", 4, 100e9), ("tpu-v4", 6, 45e9)]
+)
+def test_interconnects_count_all_links_of_a_chip(device, links, each_way):
+    (ici,) = load(device).links
+    assert ici.byte_per_s_per_direction == links * each_way

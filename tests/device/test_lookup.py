@@ -118,6 +118,13 @@ def test_a_name_that_says_nothing_is_unknown(name, nothing):
         find(name, user_folder=nothing)
 
 
+@pytest.mark.parametrize("name", ["Quadro RTX 6000", "NVIDIA Quadro RTX 6000"])
+def test_a_quadro_is_not_its_successor(name, nothing):
+    """The Quadro RTX 6000 is a Turing card with a fifth of the RTX 6000 Ada's peak."""
+    with pytest.raises(UnknownNameError):
+        find(name, user_folder=nothing)
+
+
 @pytest.mark.parametrize("name", ["AMD H100", "Intel A100", "GeForce MI300X"])
 def test_a_name_with_the_wrong_maker_is_unknown(name, nothing):
     with pytest.raises(UnknownNameError):

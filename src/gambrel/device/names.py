@@ -16,7 +16,6 @@ VENDOR_WORDS: Final[dict[str, str]] = {
     "nvidia": "NVIDIA",
     "geforce": "NVIDIA",
     "tesla": "NVIDIA",
-    "quadro": "NVIDIA",
     "amd": "AMD",
     "instinct": "AMD",
     "radeon": "AMD",
