@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 from gambrel.errors import DeviceError
-from gambrel.measure import ir, native
+from gambrel.measure import cpu, ir, native
 from gambrel.measure.arena import arena
+from gambrel.measure.probes import Probe
 
 pytest.importorskip("llvmlite")
+
+
+TILE = Probe(
+    resource="matrix",
+    mix="tile",
+    dtype="bf16",
+    kernel=ir.tile("tile_bf16", "tdpbf16ps", 16384),
+    threads=1,
+)
 
 
 @pytest.fixture(scope="module")
@@ -226,14 +236,19 @@ def test_an_interruption_waits_for_the_threads(tools):
     assert sorted(done) == [0, 1]
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_the_chain_of_the_clock_multiplies_as_often_as_it_says(tools, busy):
+@pytest.mark.parametrize("beside", ["nothing", "vectors", "tdpbf16ps"])
+def test_the_chain_of_the_clock_multiplies_as_often_as_it_says(tools, beside):
     if not tools.is_x86:
         pytest.skip("x86 only")
+    if beside.startswith("tdp") and not ("amx-bf16" in tools.features and cpu._ask_for_tiles()):
+        pytest.skip("no tiles")
+    kernel = {"nothing": ir.chain(), "vectors": ir.chain(tools.width)}.get(
+        beside, ir.chain(tile=beside)
+    )
     with arena(1 << 21) as memory:
-        number = view(memory.address, 1, np.uint64)
+        cpu._operands(TILE, memory.address)
+        number = view(memory.address + (1 << 20), 1, np.uint64)
         number[0] = 3
-        kernel = ir.chain(tools.width if busy else 0)
-        run(tools, kernel, memory.address, 0, passes=2)
+        run(tools, kernel, memory.address, 1 << 20, passes=2)
         # 3 times 3, 2 * 1024 times, in 64 bits.
         assert int(number[0]) == pow(3, 1 + 2 * kernel.instructions, 2**64)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.measure.stats import Figure, best_of, figure
+from gambrel.measure.stats import Figure, best_of, figure, over_rounds
 
 
 def test_the_rate_is_an_upper_quantile_of_the_slices():
@@ -23,6 +23,37 @@ def test_the_best_round_stands_and_the_others_are_the_spread():
     best = best_of(rounds)
     assert (best.value, best.median, best.round) == (100.0, 50.0, 1)
     assert best.spread == pytest.approx(0.2)  # (100 - 80) / 100
+
+
+def figures(*values):
+    return [Figure(value=v, median=v - 1, samples=4) for v in values]
+
+
+def test_rounds_are_worth_the_mean_of_their_faster_half():
+    # Eleven rounds: the faster half are the six highest, 95 + 96 + ... + 100 = 585.
+    found = over_rounds(figures(*range(100, 89, -1)))
+    assert found.value == pytest.approx(97.5)
+    assert found.median == 94  # the sixth of 89 ... 99
+    assert found.samples == 44
+    # The 90% quantile is 99, the 10% quantile 91.
+    assert found.spread == pytest.approx(8 / 97.5)
+
+
+def test_interrupted_rounds_do_not_count():
+    found = over_rounds(figures(3, 100, 100, 5, 100, 100))
+    assert found.value == 100
+
+
+def test_one_round_stands_for_itself():
+    found = over_rounds(figures(7.0))
+    assert (found.value, found.spread) == (7.0, 0.0)
+
+
+def test_a_lucky_round_moves_the_figure_by_its_share_only():
+    # Of twenty rounds ten count: one that is a tenth faster moves their mean by a hundredth.
+    usual = over_rounds(figures(*[100.0] * 20))
+    lucky = over_rounds(figures(*[100.0] * 19, 110.0))
+    assert lucky.value / usual.value == pytest.approx(1.01)
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50), st.floats(1, 1e12))

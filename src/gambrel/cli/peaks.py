@@ -31,7 +31,7 @@ def peaks(
     steps: Annotated[int, typer.Option(help="Repetitions of each measurement.", min=1)] = 20,
     warmup: Annotated[int, typer.Option(help="Repetitions thrown away before.", min=0)] = 5,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One short round: rougher, in seconds.")
+        bool, typer.Option("--quick", help="Few short rounds: rougher, in seconds.")
     ] = False,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Measure again even if there is a stored result.")
@@ -51,16 +51,18 @@ def peaks(
     from gambrel.api import resolve_hardware
     from gambrel.dtypes import parse_dtype
     from gambrel.measure.peaks import measure_peaks
+    from gambrel.measure.peaks import quick as quickly
     from gambrel.report.registry import replace_file
 
     _check(save, html)
     other = resolve_hardware(compare)[0] if compare else None
     shown = not json_ and sys.stderr.isatty()
+    effort = quickly(device) if quick else {"steps": steps, "warmup": warmup}
     found = measure_peaks(
         device,
-        steps=5 if quick else steps,
-        warmup=1 if quick else warmup,
-        rounds=1 if quick else 3,
+        steps=effort["steps"],
+        warmup=effort["warmup"],
+        rounds=effort.get("rounds"),
         dtype=dtype,
         refresh=refresh,
         progress=progress if shown else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,12 +17,22 @@ from gambrel.errors import DeviceError
 from gambrel.measure import ir, machine, native, probes
 from gambrel.measure.arena import Arena, arena, huge_bytes
 from gambrel.measure.records import Measurement, Survey
-from gambrel.measure.stats import Figure, best_of, figure
+from gambrel.measure.stats import Figure, figure, over_rounds
 
 #: Length that a slice is made, seconds: long against a call, short against a scheduler's tick.
 _SLICE_S: Final = 0.5e-3
-#: Slices in a step: a user's ``steps=20`` gives 100 slices a round.
-SLICES_PER_STEP: Final = 5
+#: No further round begins after so many times what the slices alone should take, ...
+_PATIENCE: Final = 2.5
+#: ... but for so many.
+_LEAST_ROUNDS: Final = 2
+#: Slices until the clock has settled under a loop that waits for a cache: one processor lowered it
+#: by an eighth, but only after five to fourteen milliseconds of reading its L2.
+_SETTLING: Final = 30
+#: Passes and slices of the chain that shows the clock, a third of a millisecond together: shorter
+#: than the time for which a processor keeps the clock of the work before it.
+_CLOCK_PASSES, _CLOCK_SLICES = 60, 6
+#: Where its number lies in a thread's operands, behind those of arithmetic.
+_CHAIN_AT: Final = 1 << 19
 
 Progress = Callable[[int, int, str], None]
 
@@ -31,19 +42,24 @@ class Effort:
     """How long to measure.
 
     Attributes:
-        steps: Fives of slices in each round.
-        warmup: The same, thrown away before each probe.
+        steps: Slices of each probe in a round.
+        warmup: The same, thrown away before.
         rounds: Rounds over everything, each in fresh memory.
     """
 
     steps: int = 20
     warmup: int = 5
-    rounds: int = 3
+    rounds: int = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Take:
-    """One probe in one round."""
+    """One probe in one round.
+
+    Attributes:
+        figure: Its rate.
+        clock_hz: Of the slowest core just after; None where it cannot be told.
+    """
 
     figure: Figure
     clock_hz: float | None
@@ -53,7 +69,7 @@ def survey(effort: Effort, progress: Progress | None = None) -> Survey:
     """Measures this processor.
 
     Args:
-        effort: How long.
+        effort: How long; on a slow machine fewer rounds, at least two if so many are asked for.
         progress: Called before each probe with the number done, the number of all, and a name.
 
     Raises:
@@ -65,20 +81,17 @@ def survey(effort: Effort, progress: Progress | None = None) -> Survey:
     plan = _allowed(probes.suite(tools, here))
     before, begun = machine.stolen_s(), datetime.now(UTC)
     load = machine.load()
-    takes: list[list[_Take]] = [[] for _ in plan.probes]
-    share = None
     try:
-        with arena(plan.dram_bytes) as large:
-            for turn in range(effort.rounds):
-                runner = _Runner(tools=tools, here=here, effort=effort)
-                runner.round(plan, turn, large, takes, progress)
+        with arena(plan.dram_bytes) as large, arena(len(here.cpus) << 20) as words:
+            runner = _Runner(tools, here, effort, plan, large, words)
+            runner.run(progress)
             huge = huge_bytes()
             share = None if huge is None else min(1.0, huge / plan.dram_bytes)
     except OSError as error:
         raise DeviceError(f"cannot get {plan.dram_bytes} bytes of memory: {error}.") from None
     elapsed = (datetime.now(UTC) - begun).total_seconds()
     after = machine.stolen_s()
-    measured = [_combine(p, t, effort) for p, t in zip(plan.probes, takes, strict=True)]
+    measured = [_combine(p, t) for p, t in zip(plan.probes, runner.takes, strict=True)]
     return Survey(
         device="cpu",
         id=here.id,
@@ -101,70 +114,76 @@ def survey(effort: Effort, progress: Progress | None = None) -> Survey:
     )
 
 
-@dataclass(slots=True, kw_only=True)
 class _Runner:
-    """One round: every probe once."""
+    """Rounds over all probes."""
 
-    tools: native.Compiler
-    here: machine.Machine
-    effort: Effort
-
-    def round(
+    def __init__(
         self,
+        tools: native.Compiler,
+        here: machine.Machine,
+        effort: Effort,
         plan: probes.Suite,
-        turn: int,
         large: Arena,
-        takes: list[list[_Take]],
-        progress: Progress | None,
+        words: Arena,
     ) -> None:
-        """Runs all probes, with fresh memory for the caches."""
-        threads = len(self.here.cpus)
+        self.tools, self.here, self.effort, self.plan = tools, here, effort, plan
+        self.large, self.words = large, words
+        self.takes: list[list[_Take]] = [[] for _ in plan.probes]
+        self._passes: dict[int, int] = {}
+        self._walked = 0  # pieces of main memory: the next probe goes on where the last one ended
+        for place in _apart(words, len(here.cpus)):
+            ctypes.c_int64.from_address(place + _CHAIN_AT).value = 3
+
+    def run(self, progress: Progress | None) -> None:
+        """All rounds, or as many as the time allows."""
+        each = len(self.plan.probes) * (self.effort.steps + self.effort.warmup) * _SLICE_S
+        last = time.monotonic() + _PATIENCE * each * self.effort.rounds
+        for turn in range(self.effort.rounds):
+            if turn >= _LEAST_ROUNDS and time.monotonic() > last:
+                break
+            self._round(turn, progress)
+
+    def _round(self, turn: int, progress: Progress | None) -> None:
+        """Every probe once, with fresh memory for the caches."""
+        threads, plan = len(self.here.cpus), self.plan
         near = [p.working_set for p in plan.probes if p.chunks == 1]
         region = -(-max(near, default=0) // (2 << 20)) * (2 << 20) + (2 << 20)
-        with arena(region * threads, seed=turn + 1) as small, arena(threads << 20) as words:
+        with arena(region * threads, seed=turn + 1) as small:
             for index, probe in enumerate(plan.probes):
                 if progress is not None:
-                    done = turn * len(plan.probes) + index
-                    total = self.effort.rounds * len(plan.probes)
-                    progress(done, total, f"{probe.resource} {probe.dtype} {probe.mix}")
-                takes[index].append(self.take(probe, _places(probe, large, small, words, region)))
+                    done, total = turn * len(plan.probes) + index, len(plan.probes)
+                    name = f"{probe.resource} {probe.dtype} {probe.mix}"
+                    progress(done, self.effort.rounds * total, name)
+                places = _places(probe, self.large, small, self.words, region)
+                self.takes[index].append(self._take(index, probe, places))
 
-    def take(self, probe: probes.Probe, places: tuple[int, ...]) -> _Take:
-        """Runs one probe between two looks at the clock."""
+    def _take(self, index: int, probe: probes.Probe, places: tuple[int, ...]) -> _Take:
+        """Runs one probe, then looks at the clock on the same cores while it is still that one."""
         if probe.kernel.flops:
             for place in places:
                 _operands(probe, place)
         cpus = self.here.cpus[: probe.threads]
-        first = self._passes(probe, places, cpus)
-        job = _job(probe, places, first)
-        if self.effort.warmup:
-            native.run_slices(self.tools, job, cpus, self.effort.warmup * SLICES_PER_STEP)
-        busy = probe.kernel.flops > 0
-        clock = self.clock_hz(busy)
-        times = native.run_slices(self.tools, job, cpus, self.effort.steps * SLICES_PER_STEP)
-        clocks = [c for c in (clock, self.clock_hz(busy)) if c is not None]
+        if index not in self._passes:
+            self._passes[index] = self._half_a_millisecond(probe, places, cpus)
+        passes = self._passes[index]
+        job = _job(probe, places, passes, self._walked)
+        warm, steps = self.effort.warmup, self.effort.steps
+        if probe.working_set and probe.chunks == 1 and warm:
+            warm = max(warm, _SETTLING)
+        if probe.chunks > 1:
+            self._walked += warm + steps
+        turns = [(job, warm + steps)]
+        if self.tools.is_x86:
+            turns.append((_clock(self.tools, probe, _apart(self.words, len(cpus))), _CLOCK_SLICES))
+        times, *clock = native.run_in_turn(self.tools, turns, cpus)
         return _Take(
-            figure(times, probe.work(first)), sum(clocks) / len(clocks) if clocks else None
+            figure(times[warm:], probe.work(passes)), _clock_hz(clock[0]) if clock else None
         )
 
-    def clock_hz(self, busy: bool = False) -> float | None:
-        """The clock of the first core now; None beside x86.
-
-        Args:
-            busy: While the vector units work.
-        """
-        if not self.tools.is_x86:
-            return None
-        kernel, passes = ir.chain(self.tools.width if busy else 0), 100
-        words = np.full(64, 0.5, dtype=np.float32)  # x = 0.5·x + 0.5 stays an ordinary number
-        words[:2] = np.array([3], dtype=np.int64).view(np.float32)
-        job = native.Job(kernel=kernel, places=(words.ctypes.data,), size=0, passes=passes)
-        times = native.run_slices(self.tools, job, self.here.cpus[:1], 12)
-        cycles = kernel.instructions * ir.IMUL_CYCLES * passes
-        return cycles / float(np.quantile(times, 0.25))
-
-    def _passes(self, probe: probes.Probe, places: tuple[int, ...], cpus: Sequence[int]) -> int:
-        """Passes that make a slice about half a millisecond long."""
+    def _half_a_millisecond(
+        self, probe: probes.Probe, places: tuple[int, ...], cpus: Sequence[int]
+    ) -> int:
+        """Passes that make a slice about so long."""
         if probe.chunks > 1:
             return 1
         passes = 1
@@ -177,13 +196,29 @@ class _Runner:
         return passes
 
 
-def _job(probe: probes.Probe, places: tuple[int, ...], passes: int) -> native.Job:
+def _clock(tools: native.Compiler, probe: probes.Probe, places: tuple[int, ...]) -> native.Job:
+    """The chain that shows the clock, beside the units that the probe keeps busy."""
+    if probe.mix == "tile":
+        kernel = ir.chain(tile=probes.TILES[probe.dtype])
+    else:
+        kernel = ir.chain(tools.width if probe.kernel.flops else 0)
+    return native.Job(kernel=kernel, places=places, size=_CHAIN_AT, passes=_CLOCK_PASSES)
+
+
+def _clock_hz(seconds: np.ndarray[Any, Any]) -> float:
+    cycles = ir.CHAIN * ir.IMUL_CYCLES * _CLOCK_PASSES
+    return cycles / float(np.quantile(seconds, 0.25))
+
+
+def _job(probe: probes.Probe, places: tuple[int, ...], passes: int, first: int = 0) -> native.Job:
+    walks = probe.chunks > 1
     return native.Job(
         kernel=probe.kernel,
         places=places,
         size=probe.stream_bytes,
-        chunk=probes.CHUNK if probe.chunks > 1 else 0,
+        chunk=probes.CHUNK if walks else 0,
         chunks=probe.chunks,
+        first=first if walks else 0,
         passes=passes,
     )
 
@@ -195,8 +230,13 @@ def _places(
     if probe.chunks > 1:
         return _split(large, probe.threads)
     if probe.kernel.flops:
-        return tuple(words.address + (i << 20) for i in range(probe.threads))
+        return _apart(words, probe.threads)
     return tuple(small.address + i * region for i in range(probe.threads))
+
+
+def _apart(words: Arena, threads: int) -> tuple[int, ...]:
+    """Where each thread has operands of arithmetic, and the number of the chain behind them."""
+    return tuple(words.address + (i << 20) for i in range(threads))
 
 
 def _split(large: Arena, threads: int) -> tuple[int, ...]:
@@ -204,23 +244,26 @@ def _split(large: Arena, threads: int) -> tuple[int, ...]:
     return tuple(large.address + i * each for i in range(threads))
 
 
-def _combine(probe: probes.Probe, takes: Sequence[_Take], effort: Effort) -> Measurement:
-    best = best_of([t.figure for t in takes])
-    clock = takes[best.round].clock_hz
+def _combine(probe: probes.Probe, takes: Sequence[_Take]) -> Measurement:
+    found = over_rounds([t.figure for t in takes])
+    paired = [
+        (t.figure.value / t.clock_hz / probe.threads, t.clock_hz) for t in takes if t.clock_hz
+    ]
+    per_cycle, clock = np.median(paired, axis=0).tolist() if paired else (None, None)
     return Measurement(
         resource=probe.resource,
         mix=probe.mix,
         dtype=probe.dtype,
-        value=best.value,
+        value=found.value,
         unit="FLOP/s" if probe.kernel.flops else "B/s",
         threads=probe.threads,
-        median=best.median,
-        spread=best.spread,
-        samples=best.samples,
-        rounds=effort.rounds,
+        median=found.median,
+        spread=found.spread,
+        samples=found.samples,
+        rounds=len(takes),
         working_set_bytes=probe.working_set or None,
         clock_hz=clock,
-        per_cycle=best.value / clock / probe.threads if clock else None,
+        per_cycle=per_cycle,
         note=probe.note,
     )
 

@@ -18,10 +18,11 @@ def harness_module(triple: str, clock: int) -> str:
 
 #: ``times`` gets the start and the end of every slice, in nanoseconds. All threads meet at a
 #: counter that only grows before each slice; waiting is native, so that it costs no microseconds.
-#: The slices walk over ``chunks`` pieces of the data, one after another.
+#: The slices walk over ``chunks`` pieces of the data, one after another, from ``first`` on.
 _HARNESS: Final = """
 define void @slices(ptr %kernel, ptr %clock, ptr %counter, i64 %threads, ptr %data, i64 %chunk,
-                    i64 %chunks, i64 %size, i64 %passes, i64 %count, ptr %times) nounwind {
+                    i64 %chunks, i64 %first, i64 %size, i64 %passes, i64 %count,
+                    ptr %times) nounwind {
 entry:
   %ts = alloca [2 x i64], align 16
   %nsp = getelementptr i8, ptr %ts, i64 8
@@ -37,7 +38,8 @@ spin:
   %go = icmp uge i64 %seen, %goal
   br i1 %go, label %work, label %spin
 work:
-  %which = urem i64 %i, %chunks
+  %since = add i64 %first, %i
+  %which = urem i64 %since, %chunks
   %offset = mul i64 %which, %chunk
   %place = getelementptr i8, ptr %data, i64 %offset
   call i32 %clock(i32 CLOCK, ptr %ts)

@@ -11,7 +11,7 @@ Every kernel has the type ``void (ptr data, i64 size, i64 passes)``. ``data`` ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: Bytes of one stream that one turn of a memory loop handles, in vectors.
@@ -23,9 +23,6 @@ CHAIN: Final = 1024
 #: Cycles of a 64-bit integer multiplication on x86: 3 on every Intel core since Nehalem and every
 #: AMD core since Zen (Agner Fog, "Instruction tables", 2022, IMUL r64,r64).
 IMUL_CYCLES: Final = 3
-
-#: Chains of multiply-adds beside that of the clock.
-_BESIDE: Final = 8
 
 _BARRIER: Final = 'call void asm sideeffect "", "~{memory}"()'
 _LETTERS: Final = {"fp64": "double", "fp32": "float", "fp16": "half"}
@@ -116,24 +113,32 @@ def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer:
     return Kernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
 
 
+def _product(mnemonic: str, accumulator: int) -> str:
+    a, b = 4 + (accumulator >> 1) * 2, 5 + (accumulator & 1) * 2
+    return f"{mnemonic} %tmm{b}, %tmm{a}, %tmm{accumulator}"
+
+
+_TILES: Final = [
+    "%ops = getelementptr i8, ptr %data, i64 64",
+    'call void asm sideeffect "ldtilecfg ($0)", "r"(ptr %data)',
+    *(
+        f'call void asm sideeffect "tileloadd ($0,$1,1), %tmm{t}", "r,r"(ptr %ops, i64 64)'
+        for t in range(8)
+    ),
+]
+_RELEASE: Final = 'call void asm sideeffect "tilerelease", ""()'
+
+
 def tile(name: str, mnemonic: str, flops_per_tile: int) -> Kernel:
     """Four independent accumulator tiles of Intel's AMX.
 
     The first 64 bytes of the data are the tile configuration, the operands follow.
     """
-    lines = [f"{mnemonic} %tmm{5 + (c & 1) * 2}, %tmm{4 + (c >> 1) * 2}, %tmm{c}" for c in range(4)]
-    loads = [
-        f'call void asm sideeffect "tileloadd ($0,$1,1), %tmm{t}", "r,r"(ptr %ops, i64 64)'
-        for t in range(8)
-    ]
-    body = "\n  ".join(
-        f'call void asm sideeffect "{"; ".join(lines)}", ""()' for _ in range(TURNS // 4)
-    )
+    lines = "; ".join(_product(mnemonic, accumulator) for accumulator in range(4))
+    body = "\n  ".join(f'call void asm sideeffect "{lines}", ""()' for _ in range(TURNS // 4))
     text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
 entry:
-  %ops = getelementptr i8, ptr %data, i64 64
-  call void asm sideeffect "ldtilecfg ($0)", "r"(ptr %data)
-  {chr(10).join(loads)}
+  {chr(10).join(_TILES)}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
@@ -142,60 +147,112 @@ loop:
   %more = icmp ult i64 %next, %passes
   br i1 %more, label %loop, label %done
 done:
-  call void asm sideeffect "tilerelease", ""()
+  {_RELEASE}
   ret void
 }}
 """
     return Kernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
 
 
-def chain(width: int = 0) -> Kernel:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """What runs beside a chain, as lines of IR.
+
+    Attributes:
+        before: In front of the loop.
+        states: What the loop carries from turn to turn.
+        steps: After each multiplication.
+        after: Behind the loop.
+    """
+
+    before: list[str]
+    steps: list[list[str]]
+    after: list[str]
+    states: list[str] = field(default_factory=list)
+
+
+_NOTHING_BESIDE: Final = _Beside(before=[], steps=[[]] * CHAIN, after=[])
+
+
+def chain(width: int = 0, tile: str = "") -> Kernel:
     """Integer multiplications that wait for each other: their rate is the clock over 3 (x86).
 
+    Many processors lower their clock while vector or matrix units work, so these can be kept busy
+    beside. The number lies at ``data + size``, vector operands a cache line behind; at ``data`` are
+    the tile configuration and operands of `tile`.
+
     Args:
-        width: Keep the vector units busy meanwhile, with fused multiply-adds of so many bytes: many
-            processors lower their clock then. 0 leaves them idle.
+        width: Bytes of the fused multiply-adds beside; 0 for none.
+        tile: Mnemonic of the tile product beside; empty for none.
     """
-    vector, name = f"<{width // 4} x float>", f"chain_{width}"
-    steps, last = [], list(range(_BESIDE))
-    for i in range(CHAIN):
-        steps.append(f'%v{i + 1} = call i64 asm "imulq $2, $0", "=r,0,r"(i64 %v{i}, i64 %k)')
-        # Four in three cycles leave the chain the longest path: units do two a cycle at most.
-        for j in range(4 if width else 0):
-            slot, out = (4 * i + j) % _BESIDE, _BESIDE + 4 * i + j
-            call = f"call {vector} @llvm.fma.v{width // 4}f32"
-            before = f"{vector} %f{last[slot]}"
-            steps.append(f"%f{out} = {call}({before}, {vector} %x, {vector} %x)")
-            last[slot] = out
-    body = "\n  ".join(steps)
-    slots = range(_BESIDE if width else 0)
-    phis = "\n  ".join(
-        f"%f{s} = phi {vector} [ %x, %entry ], [ %f{last[s]}, %loop ]" for s in slots
-    )
-    ends = "\n  ".join(f"store volatile {vector} %f{last[s]}, ptr %at, align 4" for s in slots)
-    load = f"%x = load {vector}, ptr %at, align 4" if width else ""
-    fused = f"declare {vector} @llvm.fma.v{width // 4}f32({vector}, {vector}, {vector})\n"
+    name, beside = "chain", _NOTHING_BESIDE
+    if tile:
+        name, beside = f"chain_{tile}", _tiles_beside(tile)
+    elif width:
+        name, beside = f"chain_{width}", _vectors_beside(width)
+    steps = "\n  ".join(_chained(beside.steps))
+    before, states, after = map("\n  ".join, (beside.before, beside.states, beside.after))
     text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
 entry:
-  %k = load i64, ptr %data
-  %at = getelementptr i8, ptr %data, i64 64
-  {load}
+  %number = getelementptr i8, ptr %data, i64 %size
+  %k = load i64, ptr %number
+  %at = getelementptr i8, ptr %number, i64 64
+  {before}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   %v0 = phi i64 [ %k, %entry ], [ %v{CHAIN}, %loop ]
-  {phis}
-  {body}
+  {states}
+  {steps}
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %passes
   br i1 %more, label %loop, label %done
 done:
-  store i64 %v{CHAIN}, ptr %data
-  {ends}
+  store i64 %v{CHAIN}, ptr %number
+  {after}
   ret void
 }}
 """
-    return Kernel(name=name, text=(fused if width else "") + text, instructions=CHAIN)
+    declared = _fused(width) if width and not tile else ""
+    return Kernel(name=name, text=declared + text, instructions=CHAIN)
+
+
+def _fused(width: int) -> str:
+    floats = f"<{width // 4} x float>"
+    return f"declare {floats} @llvm.fma.v{width // 4}f32({floats}, {floats}, {floats})\n"
+
+
+def _chained(beside: list[list[str]]) -> Iterator[str]:
+    for i, lines in enumerate(beside):
+        yield f'%v{i + 1} = call i64 asm "imulq $2, $0", "=r,0,r"(i64 %v{i}, i64 %k)'
+        yield from lines
+
+
+def _vectors_beside(width: int) -> _Beside:
+    vector, slots = f"<{width // 4} x float>", 4
+    call = f"call {vector} @llvm.fma.v{width // 4}f32"
+    # One in three cycles: more of them would hold up the chain now and then.
+    steps = [
+        [f"%f{slots + i} = {call}({vector} %f{i}, {vector} %x, {vector} %x)"] for i in range(CHAIN)
+    ]
+    last = range(CHAIN, CHAIN + slots)
+    return _Beside(
+        before=[f"%x = load {vector}, ptr %at, align 64"],
+        states=[
+            f"%f{s} = phi {vector} [ %x, %entry ], [ %f{last[s]}, %loop ]" for s in range(slots)
+        ],
+        steps=steps,
+        after=[f"store volatile {vector} %f{at}, ptr %at, align 64" for at in last],
+    )
+
+
+def _tiles_beside(mnemonic: str) -> _Beside:
+    # A product takes the unit 16 cycles, twelve multiplications 36.
+    steps = [
+        [f'call void asm sideeffect "{_product(mnemonic, i // 12 % 4)}", ""()'] * (i % 12 == 0)
+        for i in range(CHAIN)
+    ]
+    return _Beside(before=_TILES, steps=steps, after=[_RELEASE])
 
 
 def memory(
@@ -230,8 +287,6 @@ def memory(
         f"%{x}n = getelementptr i8, ptr %{x}, i64 {UNROLL * width}" for x in arrays
     )
     fence = 'call void asm sideeffect "sfence", "~{memory}"()' if nontemporal else ""
-    floats = f"<{width // 4} x float>"
-    fused = f"declare {floats} @llvm.fma.v{width // 4}f32({floats}, {floats}, {floats})\n"
     text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
 entry:
   %first = load {vector}, ptr %data, align 64
@@ -261,7 +316,7 @@ done:
   ret void
 }}
 """
-    text = fused + text if mix == "triad" else text
+    text = _fused(width) + text if mix == "triad" else text
     text = _PREFETCH + text if ahead else text
     return Kernel(name=name, text=text, streams=streams, moved=moved)
 

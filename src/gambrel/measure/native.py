@@ -26,7 +26,7 @@ _SLICES_TYPE: Final = ctypes.CFUNCTYPE(
     *[ctypes.c_void_p] * 3,
     ctypes.c_int64,
     ctypes.c_void_p,
-    *[ctypes.c_int64] * 5,
+    *[ctypes.c_int64] * 6,
     ctypes.c_void_p,
 )
 _PING_PONG_TYPE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -42,6 +42,7 @@ class Job:
         size: Bytes of one stream.
         chunk: Bytes from one piece of the data to the next.
         chunks: Pieces, used one after another.
+        first: Piece that the first slice uses.
         passes: Of the loop in one slice.
     """
 
@@ -50,6 +51,7 @@ class Job:
     size: int
     chunk: int = 0
     chunks: int = 1
+    first: int = 0
     passes: int = 1
 
 
@@ -160,32 +162,48 @@ def run_slices(tools: Compiler, job: Job, cpus: Sequence[int], count: int) -> np
     Returns:
         Seconds of each slice, from the first thread's start to the last one's end.
     """
-    entry = tools.address(job.kernel)
+    return run_in_turn(tools, ((job, count),), cpus)[0]
+
+
+def run_in_turn(
+    tools: Compiler, jobs: Sequence[tuple[Job, int]], cpus: Sequence[int]
+) -> list[np.ndarray[Any, Any]]:
+    """Runs several jobs one after another, on the same threads and within microseconds.
+
+    Args:
+        tools: The compiler.
+        jobs: Each with its number of slices.
+        cpus: One processor a thread.
+
+    Returns:
+        For each job the seconds of each slice, as `run_slices` returns them.
+    """
     slices = _SLICES_TYPE(tools.harness("slices"))
     clock = ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value
-    counter = np.zeros(16, dtype=np.int64)  # a cache line of its own
-    times = np.zeros((len(cpus), count, 2), dtype=np.int64)
+    entries = [tools.address(job.kernel) for job, _ in jobs]
+    counters = np.zeros((len(jobs), 16), dtype=np.int64)  # cache lines of their own
+    times = [np.zeros((len(cpus), count, 2), dtype=np.int64) for _, count in jobs]
 
     def work(index: int) -> None:
         _pin(cpus[index])
-        slices(
-            entry,
-            clock,
-            counter.ctypes.data,
-            len(cpus),
-            job.places[index],
-            job.chunk,
-            job.chunks,
-            job.size,
-            job.passes,
-            count,
-            times[index].ctypes.data,
-        )
+        for at, (job, count) in enumerate(jobs):
+            slices(
+                entries[at],
+                clock,
+                counters[at].ctypes.data,
+                len(cpus),
+                job.places[index],
+                job.chunk,
+                job.chunks,
+                job.first,
+                job.size,
+                job.passes,
+                count,
+                times[at][index].ctypes.data,
+            )
 
     _together(work, len(cpus))
-    elapsed = times[:, :, 1].max(axis=0) - times[:, :, 0].min(axis=0)
-    seconds: np.ndarray[Any, Any] = np.maximum(elapsed, 1) * 1e-9
-    return seconds
+    return [np.maximum(t[:, :, 1].max(axis=0) - t[:, :, 0].min(axis=0), 1) * 1e-9 for t in times]
 
 
 def one_way_s(tools: Compiler, cpus: tuple[int, int], count: int = 2000) -> float:

@@ -29,7 +29,7 @@ _TORCH_NAMES = {
 }
 
 #: Rounds of a full measurement by kind of device, and of a quick one.
-_ROUNDS: Final = {"cpu": 24, "cuda": 3, "hip": 3}
+_ROUNDS: Final = {"cpu": 20, "cuda": 3, "hip": 3}
 _QUICK_ROUNDS: Final = {"cpu": 8}
 
 
@@ -58,7 +58,7 @@ def measure_peaks(
         warmup: Repetitions before, which are thrown away.
         dtype: Number format of the compute roof of the compact view, as text or ``torch.dtype``.
         allow_tf32: Give the TF32 roof for fp32. Without it fp32 is honest fp32.
-        rounds: How often everything is repeated, in fresh memory. None: 24 on a CPU, whose clock
+        rounds: How often everything is repeated, in fresh memory. None: 20 on a CPU, whose clock
             changes by the second, 3 on a GPU. Slow machines stop earlier.
         refresh: Measure again even if there is a stored result.
         cache: Recall and store results.

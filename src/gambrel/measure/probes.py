@@ -11,9 +11,10 @@ from gambrel.measure.machine import Machine
 from gambrel.measure.native import Compiler
 
 #: Shares of a level that one thread's data fill. A level is left some room for what else lives
-#: there; an L2 is indexed by physical addresses and keeps less than it holds.
+#: there; an L2 is indexed by physical addresses, and where a hypervisor gives small pages, data
+#: that fill more than half of it evict each other in some rounds and not in others.
 _FILL_L1: Final = 0.65
-_FILL_L2: Final = 0.6
+_FILL_L2: Final = 0.45
 _FILL_LAST: Final = 0.3
 #: Data that are to miss a cache are this many times larger than it.
 _MISS: Final = 8
@@ -26,6 +27,9 @@ AHEAD: Final = 512
 #: Main memory that is walked over: several times all caches, within these limits.
 _LEAST_DRAM: Final = 256 << 20
 _MOST_DRAM: Final = 1 << 30
+
+#: Intel's tile products by format.
+TILES: Final = {"bf16": "tdpbf16ps", "int8": "tdpbssd"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +126,9 @@ def _instructions(tools: Compiler) -> Iterator[tuple[str, str, str, ir.Kernel, s
         yield "vector", "dot", "int8", kernel, _DOT
     if "amx-bf16" in has:
         # 16 × 16 results, each a dot product of 32 bf16 values.
-        yield "matrix", "tile", "bf16", ir.tile("tile_bf16", "tdpbf16ps", 16 * 16 * 32 * 2), _AMX
+        yield "matrix", "tile", "bf16", ir.tile("tile_bf16", TILES["bf16"], 16 * 16 * 32 * 2), _AMX
     if "amx-int8" in has:
-        yield "matrix", "tile", "int8", ir.tile("tile_int8", "tdpbssd", 16 * 16 * 64 * 2), _AMX
+        yield "matrix", "tile", "int8", ir.tile("tile_int8", TILES["int8"], 16 * 16 * 64 * 2), _AMX
 
 
 _MIXED: Final = (

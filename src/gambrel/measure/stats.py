@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from gambrel.measure.records import UPPER
+
+#: Rounds between this quantile and its counterpart are most rounds.
+MOST: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,7 @@ class Figure:
         median: Half of the slices were slower.
         samples: Slices.
         round: Position of the round that it comes from.
-        spread: (Best - worst) / best over the rounds.
+        spread: How far the rounds are apart, as a share of the value.
     """
 
     value: float
@@ -42,6 +45,27 @@ def figure(seconds: Sequence[float] | np.ndarray[Any, Any], work: float) -> Figu
         value=float(np.quantile(rates, UPPER)),
         median=float(np.median(rates)),
         samples=len(rates),
+    )
+
+
+def over_rounds(rounds: Sequence[Figure]) -> Figure:
+    """The mean of the faster half of the rounds, with how far most rounds are apart.
+
+    Interruptions and badly placed pages make rounds slow, so the slower half does not count. What
+    remains differs because processors change their clock by the second, with what others do on the
+    same chip: the best round would be that of a lucky moment, a mean over the run repeats.
+
+    Args:
+        rounds: Of one ceiling, spread over the whole run.
+    """
+    values = np.array([r.value for r in rounds])
+    value = float(np.sort(values)[len(values) // 2 :].mean())
+    low, high = np.quantile(values, [1 - MOST, MOST])
+    return Figure(
+        value=value,
+        median=float(np.median([r.median for r in rounds])),
+        samples=sum(r.samples for r in rounds),
+        spread=float(high - low) / value,
     )
 
 

@@ -170,11 +170,22 @@ def _circumstances(survey: Survey) -> list[str]:
     return [*([", ".join(parts) + "."] if parts else []), f"versions: {versions}."]
 
 
+_ROUNDS = (
+    "rates are the mean over the faster half of the rounds, in each the upper quantile (95%) of "
+    "short slices; spread is how far the rounds are apart, without the highest and lowest tenth. "
+    "The clock of most processors changes by the second with what else the chip does, and so do "
+    "rates of arithmetic and of the inner caches; per cycle is steadier."
+)
+_BEST_ROUND = (
+    "rates are the upper quantile (95%) of many short slices, the best of the rounds; spread is "
+    "how far the rounds differ."
+)
+
+
 def _remarks(survey: Survey) -> list[str]:
     said = [f"{m.resource} {m.mix}: {m.note}." for m in survey.measurements if m.note]
     return [
-        "rates are the upper quantile (95%) of many short slices, the best of the rounds; spread "
-        "is how far the rounds differ.",
+        _ROUNDS if survey.device == "cpu" else _BEST_ROUND,
         "bytes are those that the program reads and writes.",
         *survey.notes,
         *dict.fromkeys(said),
