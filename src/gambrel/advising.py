@@ -170,6 +170,7 @@ def select(
     engine: str | None = None,
     train: bool = False,
     trust: bool = False,
+    fleets: dict[str, tuple[Fleet, Sequence[str]]] | None = None,
 ) -> Selection:
     """Ranks the devices on which a model meets limits.
 
@@ -194,6 +195,8 @@ def select(
         engine: Hold matrix work against this one only.
         train: Include backward and optimizer.
         trust: Allow a file to run code.
+        fleets: What earlier questions prepared, used again where only the limits differ; models
+            that can change in between (files, modules) must not be asked with it.
 
     Returns:
         Devices that meet all limits, best first; unknowns and near misses apart.
@@ -217,7 +220,13 @@ def select(
     request = {"phase": phase, "train": train, "trust": trust}
     settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
-    fleet, said = _fleet(model, asked, request, settings, several)
+    bulk = len(devices) >= _MANY
+    kept = {} if fleets is None else fleets
+    own = None if fleets is None else _settings().calibration
+    key = repr((model, asked, request, settings, several, bulk, own))
+    if key not in kept:
+        kept[key] = _fleet(model, asked, request, settings, several, bulk=bulk)
+    fleet, said = kept[key]
     over = Field(
         fleets=[fleet], devices=devices, precisions=several, prices=_prices(prices, devices)
     )
@@ -247,6 +256,7 @@ def _fleet(
     bulk: bool = False,
 ) -> tuple[Fleet, Sequence[str]]:
     from gambrel.analysis.advise.fleet import Fleet
+    from gambrel.analysis.alike import classes_of
     from gambrel.capture.resolve import Request, resolve_model
 
     asked = checked_sizes(sizes)
@@ -258,7 +268,8 @@ def _fleet(
             workload = resolve_model(model, own).workload
             built |= {precision: workload} if workload.precisions else {}
     chosen = _settings(sizes=asked, **settings)
-    return Fleet(found.workload, chosen, bulk=bulk, built=built), found.notes
+    alike = classes_of(found.workload) if bulk else None
+    return Fleet(found.workload, chosen, bulk=bulk, built=built, alike=alike), found.notes
 
 
 def _settings(**chosen: Any) -> Settings:

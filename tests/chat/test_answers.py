@@ -6,7 +6,9 @@ import shlex
 
 import pytest
 
+from gambrel.chat.answers.analyses import forget
 from gambrel.chat.assistant.figures import known_in, unsupported
+from gambrel.chat.repl import turn
 from gambrel.chat.session import Session, render, to_data
 from gambrel.cli import run
 from gambrel.report.options import Options
@@ -234,3 +236,23 @@ def test_a_false_premise_is_corrected():
     assert said.startswith("It is not memory-bound here: ")
     assert "is compute-bound" in said
     assert not sentence("why is mobilenet-v2 memory bound on a t4").startswith("It is not")
+
+
+def test_follow_ups_use_what_was_prepared_and_say_the_same():
+    asked = [
+        "best hardware for yolov8n at 30 fps under 10 W",
+        "and under 15 W?",
+        "Is ResNet-50 compute-bound or memory-bound on an A100?",
+        "what should I change?",
+    ]
+
+    def told(each_afresh):
+        session, found = Session(), []
+        forget()
+        for question in asked:
+            if each_afresh:
+                forget()
+            found.append("\n".join(turn(session, question, session.options)))
+        return found
+
+    assert told(each_afresh=False) == told(each_afresh=True)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gambrel import advising
 from gambrel.analysis.advise.compare import Field, _front, compare
 from gambrel.analysis.advise.fleet import Fleet
 from gambrel.analysis.advise.limits import parse_limits
@@ -213,3 +214,28 @@ def test_a_long_comparison_says_how_much_is_left_out():
     short = render_comparison(found, Options(top=2))
     assert "and 1 more; --top 0 shows all." in short
     assert "more;" not in render_comparison(found, Options(top=0))
+
+
+@pytest.mark.parametrize(("model", "phase"), [("yolov8n", None), ("llama-3-8b", "decode")])
+def test_what_is_prepared_for_many_devices_changes_no_bit(model, phase):
+    # Over the catalog ops that share a formula are predicted together; over a few one by one.
+    asked = {"latency": "20ms", "power": "300W", "phase": phase}
+    kept: dict = {}
+    whole = advising.select(model, fleets=kept, **asked)
+    (fleet, _), *rest = kept.values()
+    assert not rest
+    alone = Fleet(fleet._workload, fleet._settings)
+    assert [fleet.on(d) for d in CATALOG] == [alone.on(d) for d in CATALOG]
+    # A second question with other limits uses the same fleet, and says what a fresh one does.
+    assert advising.select(model, fleets=kept, **asked) == whole
+    other = asked | {"power": "75W"}
+    again = advising.select(model, fleets=kept, prices={"l4": 2500}, **other)
+    assert again == advising.select(model, prices={"l4": 2500}, **other) != whole
+    assert len(kept) == 1
+    assert advising.select(model, fleets=kept, batch_size=4, **asked) != whole
+    assert len(kept) == 2
+
+
+def test_a_price_is_no_part_of_what_is_kept():
+    (l4,) = named("l4")
+    assert [YOLO.on(l4, price=p).facts.price for p in (None, 2.0, None, 3.0)] == [None, 2, None, 3]

@@ -93,6 +93,7 @@ class Fleet:
         self.sizes = workload.resolve_symbols(settings.sizes or {})
         self._demands: dict[str, Demand] = {} if demands is None else demands
         self._machines: dict[int, tuple[Device, Roofs, Estimator]] = {}
+        self._points: dict[tuple[int, str | None], Point] = {}
 
     @property
     def name(self) -> str:
@@ -109,10 +110,19 @@ class Fleet:
         """
         if precision in self._built:
             return self._built[precision].on(device, None, price)
+        key = (id(device), precision)  # `_machines` keeps the device, and so its id
+        if key not in self._points:
+            self._points[key] = self._point(device, precision)
+        point = self._points[key]
+        if point.facts.price == price:
+            return point
+        return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
+
+    def _point(self, device: Device, precision: str | None) -> Point:
         settings = replace(self._settings, precision=precision or self._settings.precision)
         roofs, estimator = self._machine(device)
         if roofs.off_chip_only:
-            return self._analyzed(device, settings, price)
+            return point_of(analyze(self._workload, device, settings))
         chosen, reason = choose_precision(self._workload, device, settings.precision)
         demand = self._demand(chosen)
         held = held_against(demand, roofs, estimator)
@@ -126,7 +136,6 @@ class Fleet:
             power_cap_w=device.tdp_w,
             unmodelled=demand.unmodelled,
             energy=energy(held.total, device, items),
-            price=price,
         )
         return Point(
             facts=facts,
@@ -144,10 +153,6 @@ class Fleet:
             estimator = Estimator(roofs, settings.calibration, settings.framework)
             self._machines[id(device)] = device, roofs, estimator  # the device keeps its id
         return self._machines[id(device)][1:]
-
-    def _analyzed(self, device: Device, settings: Settings, price: float | None) -> Point:
-        found = point_of(analyze(self._workload, device, settings))
-        return msgspec.structs.replace(found, facts=replace(found.facts, price=price))
 
     def _demand(self, precision: str) -> Demand:
         if precision not in self._demands:

@@ -63,7 +63,7 @@ def launch_saving(
         host_limit_s=expected.value / analysis.launches,
         graph=GRAPHS.get(analysis.hardware.vendor.lower(), ""),
     )
-    fused = _fused(analysis, calibration)
+    fused = _kept(analysis, calibration)
     if fused is None or fused.expected_time_s is None or not fused.expected_time_s.value:
         return found
     return msgspec.structs.replace(
@@ -73,6 +73,20 @@ def launch_saving(
         stack_time_s=fused.expected_time_s,
         stack_gain=expected.value / fused.expected_time_s.value,
     )
+
+
+#: The analysis asked about last, the constants, and the same under the next stack: a report asks
+#: for its sentences, its table and its JSON.
+_last: list[tuple[Analysis, Calibration | None, Analysis | None]] = []
+
+
+def _kept(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:
+    for known, constants, fused in _last:
+        if known is analysis and constants == calibration:
+            return fused
+    found = _fused(analysis, calibration)
+    _last[:] = [(analysis, calibration, found)]
+    return found
 
 
 def _fused(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:

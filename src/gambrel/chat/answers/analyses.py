@@ -1,13 +1,19 @@
-"""The analyses that answers rest on; those of the last turns are kept for follow-ups."""
+"""What answers rest on: analyses, advice and fleets; those of the last turns are kept."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.chat.frame import Frame
 from gambrel.chat.lexicon import lexicon
+
+if TYPE_CHECKING:
+    from gambrel.analysis.advise.fleet import Fleet
+    from gambrel.analysis.advise.recommend import Advice
+    from gambrel.analysis.estimate.constants import Calibration
 
 #: Questions whose analyses are kept: "why?" and "what if int8?" ask again about the last one.
 _KEPT: Final = 8
@@ -61,6 +67,39 @@ def _analyzed(
 _kept = lru_cache(maxsize=_KEPT)(_analyzed)
 
 
+#: Analysis, the user's own constants, and what was advised.
+_advised: list[tuple[Analysis, Calibration | None, Advice]] = []
+_fleets: dict[str, tuple[Fleet, Sequence[str]]] = {}
+
+
+def advice_of(analysis: Analysis) -> Advice:
+    """What to change; of the analyses of the last turns it is known.
+
+    Args:
+        analysis: With a workload and a bound time.
+    """
+    from gambrel.analysis.advise.recommend import advise
+    from gambrel.analysis.estimate.store import load
+
+    calibration = load()
+    for known, constants, advice in _advised:
+        if known is analysis and constants == calibration:
+            return advice
+    _advised[:] = [(analysis, calibration, advise(analysis, calibration)), *_advised[: _KEPT - 1]]
+    return _advised[0][2]
+
+
+def fleets_of(model: str) -> dict[str, tuple[Fleet, Sequence[str]]] | None:
+    """What earlier selections prepared; None for a model that can change between two turns."""
+    if not lexicon().find(model):
+        return None
+    if len(_fleets) >= _KEPT:
+        _fleets.clear()
+    return _fleets
+
+
 def forget() -> None:
     """Drops what is kept, as when the conversation starts."""
     _kept.cache_clear()
+    _advised.clear()
+    _fleets.clear()

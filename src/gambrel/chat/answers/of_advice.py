@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.chat.answers.analyses import analyses_of
+from gambrel.chat.answers.analyses import analyses_of, fleets_of
 from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
@@ -149,6 +149,7 @@ def _select(frame: Frame, options: Options) -> Answer:
         None if frame.hardware in {(), ("all",)} else frame.hardware,
         **dict(frame.limits),  # type: ignore[arg-type]
         sort=frame.metrics[0] if frame.metrics else None,
+        fleets=fleets_of(frame.models[0]),
         **asked,
     )
     return Answer(

@@ -11,7 +11,7 @@ import msgspec
 
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
-from gambrel.chat.answers.analyses import analyses_of
+from gambrel.chat.answers.analyses import advice_of, analyses_of
 from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
@@ -45,7 +45,7 @@ def _more(a: Analysis, options: Options) -> More:
     """The recommendations: many analyses more."""
     from gambrel.report.advice import render_advice
 
-    found = _advice(a)
+    found = advice_of(a)
     return More(
         body=render_advice(found, replace(options, top=TOP)),
         extra={"advice": msgspec.to_builtins(found)},
@@ -57,7 +57,7 @@ def advised(frame: Frame, options: Options) -> Answer:
     from gambrel.report.advice import render_advice
 
     analyses = analyses_of(frame)[:1]
-    found = _advice(analyses[0])
+    found = advice_of(analyses[0])
     return Answer(
         frame=frame,
         sentence=_advice_sentence(analyses[0], found),
@@ -304,13 +304,6 @@ def _advice_sentence(a: Analysis, found: Advice) -> str:
 def _improvable(a: Analysis) -> bool:
     """Whether there is a time to improve on."""
     return a.workload is not None and a.bound_time_s is not None
-
-
-def _advice(a: Analysis) -> Advice:
-    from gambrel.analysis.advise.recommend import advise
-    from gambrel.analysis.estimate.store import load
-
-    return advise(a, load())
 
 
 _SENTENCES: Final[dict[str, Callable[[Analysis], str]]] = {
