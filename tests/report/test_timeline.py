@@ -167,3 +167,16 @@ def test_energy_in_json(resnet: Analysis, tmp_path: Path) -> None:
     assert load_analysis(path) == resnet
     older = {k: v for k, v in data.items() if k != "energy"}
     assert load_analysis(json.dumps(older).encode()).energy is None
+
+
+def test_the_picture_names_the_peak_and_the_phases() -> None:
+    analysis = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=8, precision="fp16")
+    drawn = picture(analysis, "svg").decode()
+    assert "peak 90.96 MiB at " in drawn
+    assert "64 MiB" in drawn  # ticks are binary, as capacities are
+    assert "backward" not in drawn
+    torch = pytest.importorskip("torch")
+    step = gambrel.analyze(
+        torch.nn.Linear(8, 8), "a100-sxm4-80gb", torch.empty(2, 8), train=True, precision="fp32"
+    )
+    assert all(phase in picture(step, "svg").decode() for phase in ("forward", "backward"))

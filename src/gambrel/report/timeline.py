@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,6 +20,8 @@ from gambrel.units import format_capacity, format_si
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Part of the memory → what readers call it and its colour (Okabe and Ito's palette).
 PARTS: Final = {
@@ -201,37 +204,66 @@ def picture(analysis: Analysis, suffix: str, checkpoint: bool | str = False) -> 
     """The timeline drawn by matplotlib, as the bytes of a ``svg``, ``png`` or ``pdf`` file."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
 
     found = memory_timeline(analysis, checkpoint)
     style: Any = {"svg.hashsalt": "gambrel", "svg.fonttype": "none", "pdf.fonttype": 42}
     style |= {"font.family": "DejaVu Sans", "font.size": 8, "text.parse_math": False}
     out = io.BytesIO()
     with mpl.rc_context(style):
-        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
-        axes = figure.add_subplot()
-        shown = [
-            (name, color, [getattr(p, f"{part}_bytes") for p in found.points])
-            for part, (name, color) in PARTS.items()
-        ]
-        shown = [entry for entry in shown if any(entry[2])]
-        if shown:
-            axes.stackplot(
-                range(len(found.points)),
-                [values for _, _, values in shown],
-                labels=[name for name, _, _ in shown],
-                colors=[color for _, color, _ in shown],
-                step="post",
-                linewidth=0,
-            )
-            axes.axvline(found.peak_index, color="#222222", linestyle=":", linewidth=0.8)
-            axes.legend(loc="upper left", frameon=False)
-        axes.set_title(
-            shorten(clean(f"{title(analysis)}: peak {format_capacity(found.peak_bytes)}"), 90)
-        )
-        axes.set_xlabel("op, in execution order")
-        axes.set_ylabel("live memory")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format_capacity(v, 3)))
+        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        _draw_timeline(figure, found)
+        figure.axes[0].set_title(shorten(clean(title(analysis)), 90))
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix, {})
         figure.savefig(out, format=suffix, dpi=200, metadata=metadata)
     return out.getvalue()
+
+
+def _draw_timeline(figure: Figure, found: Timeline) -> None:
+    """Stacked parts, the phases of a training step, and the peak with its op."""
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    axes = figure.add_subplot()
+    axes.set_xlabel("op, in execution order")
+    axes.set_ylabel("live memory")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format_capacity(v, 3)))
+    if not found.points:
+        return
+    shown = [
+        (name, color, [getattr(p, f"{part}_bytes") for p in found.points])
+        for part, (name, color) in PARTS.items()
+    ]
+    shown = [entry for entry in shown if any(entry[2])]
+    axes.stackplot(
+        range(len(found.points) + 1),
+        [[*values, values[-1]] for _, _, values in shown],  # the last op has a width as well
+        labels=[name for name, _, _ in shown],
+        colors=[color for _, color, _ in shown],
+        step="post",
+        linewidth=0,
+    )
+    top = found.peak_bytes or 1
+    axes.set_xlim(0, len(found.points))
+    axes.set_ylim(0, top * 1.18)
+    axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2(top / 5))))
+    figure.legend(loc="outside right upper", frameon=False, reverse=True)
+    _draw_phases(axes, found, top)
+    if found.peak is not None:
+        axes.plot([found.peak_index + 0.5], [top], marker="v", color="#222222", markersize=4)
+        left = found.peak_index < len(found.points) / 2
+        axes.annotate(
+            shorten(clean(f"peak {format_capacity(top)} at {found.peak.op}"), 60),
+            (found.peak_index + 0.5, top),
+            xytext=(4 if left else -4, 4),
+            textcoords="offset points",
+            ha="left" if left else "right",
+        )
+
+
+def _draw_phases(axes: Axes, found: Timeline, top: int) -> None:
+    """Where backward and the optimizer begin; nothing in a forward pass alone."""
+    phases = [p.phase for p in found.points]
+    starts = [i for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]]
+    for i in starts if len(starts) > 1 else ():
+        if i:
+            axes.axvline(i, color="#222222", linestyle=":", linewidth=0.8)
+        axes.annotate(phases[i], (i, top * 1.18), xytext=(3, -9), textcoords="offset points")
