@@ -6,6 +6,7 @@ pytest.importorskip("torch")
 
 from gambrel.measure.profile.events import steps_of
 from gambrel.measure.profile.join import join
+from gambrel.measure.profile.kernels import kernels_of
 from tests.measure.profile.kineto import Trace
 
 US = 1_000
@@ -129,6 +130,10 @@ def test_a_graph_of_kernels_is_one_call_and_its_parts_add_up(trace):
     assert found.times_s == (None,)
     assert sum(t for _, t in found.unmatched) == pytest.approx(160e-6)
     assert step.device.kernels == 40
+    # Kernels of a compiler are found inside by their own names.
+    named = list(kernels_of(step.calls, frozenset()))
+    assert [k.name for k in named] == [f"triton_poi_fused_add_{i}" for i in range(40)]
+    assert sum(k.time_s for k in named) == pytest.approx(160e-6)
 
 
 def test_steps_keep_their_kernels_although_two_have_the_same_length(trace):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.measure.profile.join import Call, join, short_name
+from gambrel.measure.profile.join import Call, join, short_name, wholes
 
 
 def call(name, time_s, *children):
@@ -86,3 +86,48 @@ def test_no_time_is_lost_or_counted_twice(ran, ops):
     found = join(step, ops)
     known = sum(t for t in found.times_s if t is not None)
     assert known + sum(t for _, t in found.unmatched) + found.other_s == pytest.approx(len(ran))
+
+
+def test_ops_without_a_call_and_a_call_without_an_op_are_the_same_work():
+    norm = call("rms_norm", 3.0, call("_fused_rms_norm", 3.0))
+    ops = ["mm", "pow", "mean", "add", "rsqrt", "mul", "mul", "bmm"]
+    for device in (False, True):
+        step = [call("mm", 1.0), norm, call("bmm", 2.0)]
+        assert wholes(step, ops, device=device) == (((1, 2, 3, 4, 5, 6), "rms_norm"),)
+    # Where all ran, nothing is put together, and a kernel beside them is no op.
+    step = [call(name, 1.0) for name in ops] + [call("strange", 1.0)]
+    assert wholes(step, ops, device=True) == ()
+    assert join(step, ops, device=True).unmatched == (("strange", 1.0),)
+    # On a CPU a call of any name may be a view; only names that are known count.
+    step = [call("mm", 1.0), call("native_dropout", 3.0), call("bmm", 2.0)]
+    ops = ["mm", "bernoulli", "div", "mul", "bmm"]
+    assert wholes(step, ops) == ()
+    assert wholes(step, ops, device=True) == (((1, 2, 3), "native_dropout"),)
+
+
+def test_each_gap_has_its_own_call():
+    ops = ["mm", "pow", "mul", "mm", "pow", "mul", "mm"]
+    step = [call("mm", 1.0), call("norm", 2.0), call("mm", 1.0), call("norm", 3.0), call("mm", 1.0)]
+    assert wholes(step, ops, device=True) == (((1, 2), "norm"), ((4, 5), "norm"))
+    assert join(step, ["mm", "norm", "mm", "norm", "mm"], device=True).times_s == (1, 2, 1, 3, 1)
+    # The second norm ran as captured.
+    step = [call("mm", 1.0), call("norm", 2.0), *(call(n, 1.0) for n in ops[3:])]
+    assert wholes(step, ops, device=True) == (((1, 2), "norm"),)
+
+
+def test_what_autograd_puts_around_a_call_is_not_its_name():
+    inner = call("native_dropout_backward", 4.0)
+    outer = call(
+        "evaluate_function: NativeDropoutBackward0", 4.0, call("NativeDropoutBackward0", 4.0, inner)
+    )
+    assert join([outer], ["mm"], device=True).unmatched == (("native_dropout_backward", 4.0),)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdex"), st.integers(1, 9)), max_size=12))
+def test_on_a_device_every_kernel_is_in_one_place(parts):
+    """Whatever ran is an op's or unmatched: nothing is lost, nothing counts twice."""
+    step = [call("outer", float(t), call(name, float(t))) for name, t in parts]
+    found = join(step, ["a", "b", "c", "a"], device=True)
+    known = sum(t for t in found.times_s if t is not None)
+    assert known + sum(t for _, t in found.unmatched) == pytest.approx(sum(t for _, t in parts))
+    assert found.other_s == pytest.approx(0.0)

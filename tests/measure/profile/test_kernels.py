@@ -4,8 +4,42 @@ import warnings
 
 import pytest
 
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.bounding import roofs_of
+from gambrel.analysis.measures import State
+from gambrel.analysis.result import OpResult
+from gambrel.device.lookup import from_peaks
 from gambrel.measure.profile.join import Call
-from gambrel.measure.profile.kernels import assign, canonical, fused_name, kernels_of
+from gambrel.measure.profile.kernels import (
+    assign,
+    canonical,
+    fused_name,
+    join_kernels,
+    kernels_of,
+)
+from gambrel.workload import Workload
+
+FAST = from_peaks(1e18, 1e18, name="fast")
+
+
+def rows_of_names(*names):
+    """Rows of ops that do nothing."""
+    empty = analyze(Workload(name="none", dtype="fp32", tensors=(), ops=()), FAST, Settings()).total
+    return [
+        OpResult(
+            name=name,
+            kind=name,
+            op=f"aten.{name}",
+            module="",
+            source="",
+            phase="forward",
+            state=State.COUNTED,
+            count=1,
+            shapes="",
+            measures=empty,
+        )
+        for name in names
+    ]
 
 
 def test_names_of_one_thing():
@@ -53,6 +87,27 @@ def test_the_outermost_kernels_are_taken():
     )
     found = [c.name for c in kernels_of(calls, frozenset({"mm", "copy"}))]
     assert found == ["addmm", "graph_0_cpp_fused_gelu_0"]
+
+
+def test_a_template_that_multiplies_is_found_by_any_of_its_names():
+    kernels = ("triton_tem_fused_addmm_gelu_0", "triton_poi_fused_add_1")
+    assert assign(kernels, ("mm", "gelu", "add")) == ((0, 1), (2,))
+
+
+def test_on_a_device_what_else_ran_is_reported():
+    rows = rows_of_names("addmm", "gelu")
+    calls = [
+        Call(name="addmm", time_s=4.0),
+        Call(name="triton_poi_fused_gelu_0", time_s=2.0),
+        Call(name="Memcpy DtoD", time_s=0.5),
+    ]
+    for device, wanted in ((True, (("other kernels", 0.5),)), (False, ())):
+        made, (joined,), kept = join_kernels([calls], rows, roofs_of(FAST), device=device)
+        assert [r.name for r in made] == ["addmm", "triton_poi_fused_gelu_0"]
+        assert joined.times_s == (4.0, 2.0)
+        assert joined.unmatched == wanted
+        assert joined.other_s == (0.0 if device else 0.5)
+        assert kept == (0,)
 
 
 @pytest.mark.slow

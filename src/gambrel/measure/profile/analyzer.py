@@ -309,8 +309,12 @@ class RooflineAnalyzer:
         rows = rows_of(computed.ops, roofs)
         gpu = bool(runs.device)
         if fused:
-            rows, joined, kept = join_kernels(runs.steps, rows, roofs)
-            runs = replace(runs, instrumented_s=tuple(runs.instrumented_s[i] for i in kept))
+            rows, joined, kept = join_kernels(runs.steps, rows, roofs, device=gpu)
+            runs = replace(
+                runs,
+                instrumented_s=tuple(runs.instrumented_s[i] for i in kept),
+                device=tuple(runs.device[i] for i in kept) if gpu else (),
+            )
         else:
             rows = as_run(rows, runs.steps[-1], roofs, device=gpu)
             names = [join_name(row) for row in rows]

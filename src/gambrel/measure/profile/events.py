@@ -14,6 +14,8 @@ STEP: Final = "gambrel.step"
 #: torch's number for what a program marks itself (``record_function``). The profiler shows such a
 #: mark on the device as well, as long as all that ran inside: that is no kernel.
 _MARKED: Final = 7
+#: Starts many kernels at once, which have names of their own.
+_GRAPH: Final = "GraphLaunch"
 #: Waiting for a device is recorded on the device by some versions.
 _WAITS: Final = frozenset({"Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event"})
 
@@ -165,6 +167,8 @@ def _call(event: Any, seconds: Callable[[Any], float], *, add: bool = False) -> 
     """A call with those inside; with ``add`` the seconds are its own beside theirs."""
     inside = tuple(_call(c, seconds, add=add) for c in sorted(event.cpu_children, key=_start))
     time_s = seconds(event) + (sum(c.time_s for c in inside) if add else 0.0)
+    if add and any(_GRAPH in c.name for c in inside):
+        inside += tuple(Call(name=k.name, time_s=k.duration * 1e-6) for k in _own(event))
     return Call(name=short_name(event.name), time_s=time_s, children=inside)
 
 

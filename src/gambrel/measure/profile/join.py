@@ -94,7 +94,7 @@ _ATTENTION: Final = re.compile(r"_scaled_dot_product_\w*attention\w*_backward")
 _ON_CPU: Final = frozenset({"rms_norm", "_fused_rms_norm", "_fused_rms_norm_backward"})
 #: What autograd puts around a call.
 _AUTOGRAD: Final = re.compile(r"evaluate_function|Backward\d+$")
-#: Shares of a second below which times are equal.
+#: Seconds below which times are equal.
 _EQUAL_S: Final = 1e-9
 
 

@@ -9,7 +9,7 @@ two anchors belongs to a kernel between them that names it, else to the nearest 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
@@ -21,6 +21,8 @@ from gambrel.measure.profile.rows import join_name, merged
 
 #: The kernel's own name within what the profiler says: without the graph's number.
 _FUSED: Final = re.compile(r"(?:^|_)((?:cpp|triton_[a-z]+)_fused_?(.*?)(?:_(\d+))?)$")
+#: Seconds below which times are equal.
+_EQUAL_S: Final = 1e-9
 #: How many library calls around an op's own place a kernel that names it is looked for.
 _REACH: Final = 3
 
@@ -32,6 +34,10 @@ _SAME: Final = {
         ("convolution", "conv2d", "conv1d", "conv3d", "convolution_pointwise"), "convolution"
     ),
 }
+#: The other way round: a template that multiplies is called ``triton_tem_fused_addmm_0``.
+_OTHERS: Final = defaultdict[str, list[str]](list)
+for _name, _one in _SAME.items():
+    _OTHERS[_one].append(_name)
 
 
 def canonical(name: str) -> str:
@@ -97,7 +103,7 @@ def _nearest(
     """A kernel that names the op: between its neighbours' kernels, else a little around them."""
     before = [kernel for at, kernel in anchors if at < op]
     after = [kernel for at, kernel in anchors if at > op]
-    naming = [i for i, text in fused if f"_{name}_" in text]
+    naming = [i for i, text in fused if any(f"_{n}_" in text for n in (name, *_OTHERS[name]))]
     for reach in range(1, _REACH + 1):
         low = before[-reach] if len(before) >= reach else -1
         high = after[reach - 1] if len(after) >= reach else float("inf")
@@ -108,7 +114,11 @@ def _nearest(
 
 
 def join_kernels(
-    steps: Sequence[Sequence[Call]], ops: Sequence[OpResult], roofs: Roofs
+    steps: Sequence[Sequence[Call]],
+    ops: Sequence[OpResult],
+    roofs: Roofs,
+    *,
+    device: bool = False,
 ) -> tuple[tuple[OpResult, ...], tuple[Joined, ...], tuple[int, ...]]:
     """One row a kernel, with its time in each step.
 
@@ -116,6 +126,7 @@ def join_kernels(
         steps: The outermost calls of each step.
         ops: Rows of the analysis of the same model as a compiler runs it.
         roofs: Of the device.
+        device: Times are those of kernels: what else ran on the device is reported as well.
 
     Returns:
         The rows: kernels in the order in which they ran, then ops that no kernel names; the times
@@ -135,7 +146,7 @@ def join_kernels(
     ]
     seen = {o for members in owned for o in members}
     rest = [op for i, op in enumerate(ops) if i not in seen]
-    joined = tuple(_times(steps[i], found[i], owned, len(rest)) for i in kept)
+    joined = tuple(_times(steps[i], found[i], owned, len(rest), device) for i in kept)
     return (*rows, *rest), joined, kept
 
 
@@ -151,6 +162,7 @@ def _times(
     kernels: Sequence[Call],
     owned: Sequence[Sequence[int]],
     without: int,
+    device: bool,
 ) -> Joined:
     times = tuple(k.time_s for k, members in zip(kernels, owned, strict=True) if members)
     unmatched = tuple(
@@ -158,9 +170,7 @@ def _times(
         for k, members in zip(kernels, owned, strict=True)
         if not members
     )
-    whole = sum(call.time_s for call in calls)
-    return Joined(
-        times_s=(*times, *[None] * without),
-        unmatched=unmatched,
-        other_s=max(0.0, whole - sum(k.time_s for k in kernels)),
-    )
+    other = max(0.0, sum(call.time_s for call in calls) - sum(k.time_s for k in kernels))
+    if device and other > _EQUAL_S:
+        unmatched, other = (*unmatched, ("other kernels", other)), 0.0
+    return Joined(times_s=(*times, *[None] * without), unmatched=unmatched, other_s=other)
