@@ -2,7 +2,7 @@
 
 Files are made first, in the form that each profiler writes, and read in a process of their own, so
 that its peak memory is that of the reading. A scale of 1 makes a PyTorch trace of 1 GB and a
-database of 2 GB.
+database of 2 GB; with ``tables [SCALE]``, tables of up to 1 GB.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ READ = """
 import json, resource, sys, time
 from gambrel.traces import read
 import gambrel.traces.kineto.reader, gambrel.traces.ncu.reader, gambrel.traces.nsys
+import gambrel.traces.rocprof, gambrel.traces.points
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
 start = time.process_time()
@@ -121,6 +122,40 @@ def ncu(path: Path, launches: int, layout: str) -> None:
     )
 
 
+def repeated(path: Path, small: Path, headings: int, launches: int, size: int) -> None:
+    """Writes the rows of a table over and over, to so many bytes, with numbers that go on."""
+    lines = small.read_text().splitlines(keepends=True)
+    rows = [line.split('"', 2)[1:] for line in lines[headings:]]
+    with path.open("w") as file:
+        file.writelines(lines[:headings])
+        first = 0
+        while file.tell() < size:
+            file.writelines(f'"{int(number) + first}"{rest}' for number, rest in rows)
+            first += launches
+
+
+def rocprof(path: Path, dispatches: int) -> None:
+    """Writes counters as rocprofv3 does: one row a counter of a dispatch."""
+    names = ("SQ_INSTS_VALU_FMA_F32", "SQ_INSTS_VALU_ADD_F32", "FETCH_SIZE", "WRITE_SIZE")
+    with path.open("w") as file:
+        file.write(
+            "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,"
+            "Kernel_Name,Workgroup_Size,LDS_Block_Size,Scratch_Size,VGPR_Count,SGPR_Count,"
+            "Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp\n"
+        )
+        for i in range(dispatches):
+            start = 10**12 + 5000 * i
+            head = f"{i},{i},4,1,77,77,{256 * (i % 7)},void kernel_{i % 100}(float*),256,0,0,24,16"
+            file.writelines(f"{head},{n},{1000 + i}.0,{start},{start + 900}\n" for n in names)
+
+
+def points(path: Path, rows: int) -> None:
+    """Writes a table of points with a hundred names."""
+    with path.open("w") as file:
+        file.write("name,flops,bytes,l2_bytes,time_us,dtype\n")
+        file.writelines(f"k{i % 100},{1e9 + i},{2e6 + i},{4e6},{3.5},fp16\n" for i in range(rows))
+
+
 def nsys(path: Path, kernels: int) -> None:
     """Writes a database of Nsight Systems: kernels, their launches, an NVTX range for every ten."""
     columns = (
@@ -193,7 +228,46 @@ def measure(what: str, path: Path, size: int | None = None) -> list[object]:
     ]
 
 
+def tables(scale: float) -> None:
+    """Tables of kernels: rows in a second, and memory where there are very many."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        table, small = Path(name) / "k.csv", Path(name) / "s.csv"
+        ncu(table, int(scale * 20_000), "long")
+        rows.append(measure(f"ncu, long, {int(scale * 100_000):,} rows", table))
+        ncu(small, int(scale * 100_000), "wide")
+        rows.append(measure(f"ncu, wide, {int(scale * 100_000):,} launches", small))
+        repeated(table, small, 2, int(scale * 100_000), int(scale * 1e9))
+        rows.append(measure("ncu, wide, very many launches", table))
+        rocprof(table, int(scale * 600_000))
+        rows.append(measure(f"rocprofv3, {int(scale * 600_000):,} dispatches", table))
+        points(table, int(scale * 2_000_000))
+        rows.append(measure(f"points, {int(scale * 2_000_000):,}", table))
+    report(
+        "tables",
+        "Reading tables of kernels",
+        HEADINGS,
+        rows,
+        notes=[
+            NOTE,
+            "Target: 100,000 rows of ncu in 1 s. Beyond 200,000 launches those of one kernel and "
+            "shape are added up.",
+        ],
+        packages=("gambrel", "numpy", "msgspec"),
+    )
+
+
+HEADINGS = ["file", "size", "s", "MB/s", "memory added, MB", "launches"]
+NOTE = (
+    "Seconds of the processor, pinned to one core; memory: peak of the process above what the "
+    "imported package takes."
+)
+
+
 def main() -> None:
+    if "tables" in sys.argv[1:]:
+        tables(float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)
+        return
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     rows = []
     with tempfile.TemporaryDirectory() as name:
@@ -207,24 +281,18 @@ def main() -> None:
         rows.append(measure("the same, .gz (size unpacked)", packed, trace.stat().st_size))
         trace.unlink()
         packed.unlink()
-        table = folder / "k.csv"
-        ncu(table, int(scale * 20_000), "long")
-        rows.append(measure(f"ncu, long, {int(scale * 100_000):,} rows", table))
-        ncu(table, int(scale * 20_000), "wide")
-        rows.append(measure(f"ncu, wide, {int(scale * 20_000):,} launches", table))
         base = folder / "n.sqlite"
         nsys(base, int(scale * 17_600_000))
         rows.append(measure(f"nsys, {int(scale * 17_600_000):,} kernels, NVTX", base))
     report(
         "traces",
         "Reading what profilers recorded",
-        ["file", "size", "s", "MB/s", "memory added, MB", "launches"],
+        HEADINGS,
         rows,
         notes=[
-            "Seconds of the processor, pinned to one core; memory: peak of the process above what "
-            "the imported package takes.",
-            "Targets: PyTorch trace of 1 GB at 80 MB/s below 1 GB of memory; 100,000 rows of ncu "
-            "in 1 s; a database of nsys of 2 GB in 20 s below 500 MB.",
+            NOTE,
+            "Targets: PyTorch trace of 1 GB at 80 MB/s below 1 GB of memory; a database of nsys of "
+            "2 GB in 20 s below 500 MB.",
         ],
         packages=("gambrel", "numpy", "msgspec"),
     )

@@ -176,6 +176,11 @@ class _Rows(Protocol):
         """Headings of the columns."""
         ...
 
+    @property
+    def where(self) -> str:
+        """The file, with the line of the heading where it has one."""
+        ...
+
     def __iter__(self) -> Iterator[tuple[int, list[str]]]: ...
 
 
@@ -184,13 +189,15 @@ class _CsvRows:
 
     Attributes:
         heading: Of the columns.
+        where: The file, with the line of the heading.
     """
 
     def __init__(self, lines: TextFile) -> None:
         self._lines = lines
         self._number = 0
         self._delimiter = _delimiter(next(self._used(), ""))
-        self.heading = next((row for _, row in self._all()), [])
+        line, self.heading = next(self._all(), (1, []))
+        self.where = f"{lines.path}, line {line}"
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         """Gives the rows after the heading.
@@ -223,6 +230,7 @@ class _JsonRows:
     """Rows of a JSON file."""
 
     heading: list[str]
+    where: str
     objects: list[dict[str, Any]]
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
@@ -240,7 +248,8 @@ def _json_rows(path: Path) -> _JsonRows:
             f'{path}: write a list of objects, or {{"points": [...]}}, each with name, flops, '
             "bytes, time."
         )
-    return _JsonRows(list(dict.fromkeys(key for row in rows for key in row)), rows)
+    heading = list(dict.fromkeys(key for row in rows for key in row))
+    return _JsonRows(heading, str(path), rows)
 
 
 def _text(value: Any) -> str:
@@ -252,7 +261,7 @@ def _text(value: Any) -> str:
 def _points(heading: Sequence[str], rows: _Rows, path: Path) -> Samples:
     known = {c.what: c for c in columns(heading)}
     if not any(_quantity(c.what) for c in known.values()):
-        raise FileFormatError(f"{path}: no column of flops, bytes or time in the heading.")
+        raise FileFormatError(f"{rows.where}: no column of flops, bytes or time in the heading.")
     seen = _look_over(heading, rows, known, path)
     reading = _Reading(where=str(path), locale=seen.locale)
     collected = Collected()
@@ -265,7 +274,7 @@ def _points(heading: Sequence[str], rows: _Rows, path: Path) -> Samples:
         if sample is not None:
             collected.extend((sample,))
     if not collected.launches:
-        raise FileFormatError(f"{path}: no row with a name and figures.")
+        raise FileFormatError(f"{rows.where}: no row after it has a name and figures.")
     return Samples(
         format=FORMAT,
         sources=(str(path),),
@@ -421,7 +430,9 @@ def _roofs(heading: Sequence[str], rows: _Rows, where: str) -> Samples:
         name = row[at["label"]] if "label" in at else Path(where).stem
         found.append(from_peaks(*peaks, name=name or "roofs"))
     if not found:
-        raise FileFormatError(f"{where}: no row with a peak_flops and a peak_bandwidth.")
+        raise FileFormatError(
+            f"{rows.where}: no row after it has a peak_flops and a peak_bandwidth."
+        )
     others = ", ".join(d.name for d in found[1:])
     note = f"roofs from {where}: {found[0].name}" + (f"; not used: {others}" if others else "")
     return Samples(

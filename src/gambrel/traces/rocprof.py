@@ -246,7 +246,7 @@ def _samples(
         else:
             collected.extend((sample,))
     if not collected.launches:
-        raise FileFormatError(f"{paths[0]}: no row with a kernel.")
+        raise FileFormatError(f"{paths[0]}, line 1: no row after it has a kernel.")
     return Samples(
         format=FORMAT,
         sources=tuple(map(str, paths)),
@@ -460,7 +460,7 @@ def _level(level: str, size: float, how: str) -> MeasuredTraffic:
 
 def _roofs(rows: Sequence[Row], path: Path) -> Samples:
     if not rows:
-        raise FileFormatError(f"{path}: the table of roofs has no row.")
+        raise FileFormatError(f"{path}, line 1: the table of roofs has no row after it.")
     # "mean" is what the tool calls the value; its low and high columns are spelled in several ways.
     row = {str(k).strip(): v for k, v in rows[0].items() if k is not None}
     source = Source(title=f"rocprof-compute, {path.name}", confidence="measured")

@@ -107,7 +107,9 @@ class Stream:
 
     def _without_list(self) -> bytes:
         self.rest = msgspec.json.decode(self._held, type=Rest)
-        raise FileFormatError(f"{self._path}: a JSON object without 'traceEvents' is no trace.")
+        raise FileFormatError(
+            f"{self._path}, offset 0: a JSON object without 'traceEvents' is no trace."
+        )
 
     def _take(self, key: bytes) -> tuple[list[Event], bool]:
         """Decodes what is held up to the last end of an event that can be found."""
@@ -195,7 +197,7 @@ def _gunzip(blocks: Iterator[bytes], path: Path, size: int) -> Iterator[bytes]:
                 written += len(out)
                 if written > limit:
                     raise FileFormatError(
-                        f"{path}: unpacks to more than {limit:,} bytes; not read."
+                        f"{path}, byte {read}: unpacks to more than {limit:,} bytes; not read."
                     )
                 if out:
                     yield out
