@@ -281,23 +281,17 @@ def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
     Totals, totals by sparsity, parts by instruction, and parts by sparsity overlap; of each source
     format one level is used. Every listed counter of that level is added.
     """
-    levels: dict[str, dict[int, list[tuple[bool, str, Found]]]] = {}
-    for base in dict.fromkeys(_path_bases(metrics)):
-        match = _SUFFIX.fullmatch(base.removeprefix(_PATH))
+    levels: dict[str, dict[int, list[tuple[bool, Found]]]] = {}
+    for base, dtype, rank, sparse in _paths(metrics.shape):
         found = metrics.total(base)
-        if match is None or found is None:
-            continue
-        dtype = _SOURCES.get(match["src"], match["src"])
-        rank = (2 if match["op"] else 0) + (1 if match["sparse"] else 0)
-        key = f"{dtype} {match['op'] or ''}" if rank == 3 else dtype
-        sparse = match["sparse"] == "_sparsity_on"
-        levels.setdefault(dtype, {}).setdefault(rank, []).append((sparse, key, found))
+        if found is not None:
+            levels.setdefault(dtype, {}).setdefault(rank, []).append((sparse, found))
     if not levels:
         return None
     work = []
     for dtype, ranks in levels.items():
         for sparse in (False, True):
-            chosen = [f for s, _, f in ranks[min(ranks)] if s is sparse]
+            chosen = [f for s, f in ranks[min(ranks)] if s is sparse]
             if chosen and (not sparse or any(f.value for f in chosen)):
                 work.append(_operations(dtype, sparse, chosen))
     executed = metrics.total(_PIPE)
@@ -313,18 +307,26 @@ _MATRIX_NAME: Final = re.compile(
 )
 
 
-def _path_bases(metrics: Metrics) -> list[str]:
-    if not any(base.startswith(_PATH) for base in metrics.bases):
-        return []
-    return [
-        name.split(".")[0].replace("smsp__", "sm__", 1)
-        for name in metrics.values
+@lru_cache(maxsize=4096)
+def _paths(shape: Shape) -> tuple[tuple[str, str, int, bool], ...]:
+    """Counters of operations: base, format, rank (0 for totals), whether on the sparse path."""
+    bases = (
+        name.partition(".")[0].replace("smsp__", "sm__", 1)
+        for name in shape.names
         if "__ops_path_tensor_" in name
         and "_realtime" not in name
         and ".sum" in name
         and ".peak_" not in name
         and ".pct_" not in name
-    ]
+    )
+    found = []
+    for base in dict.fromkeys(bases):
+        match = _SUFFIX.fullmatch(base.removeprefix(_PATH))
+        if match is not None:
+            dtype = _SOURCES.get(match["src"], match["src"])
+            rank = (2 if match["op"] else 0) + (1 if match["sparse"] else 0)
+            found.append((base, dtype, rank, match["sparse"] == "_sparsity_on"))
+    return tuple(found)
 
 
 def _operations(dtype: str, sparse: bool, chosen: Sequence[Found]) -> MeasuredWork:
