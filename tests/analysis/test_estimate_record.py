@@ -13,7 +13,7 @@ def test_compares_and_formats_as_its_value():
     assert TIME <= TIME
     assert not TIME < 2
     assert f"{TIME:.1f} s" == "2.0 s"
-    assert "confidence='high'" in f"{TIME}"
+    assert f"{TIME}" == "2 s (1 s to 4 s), high confidence"
 
 
 def test_share_of_launches():

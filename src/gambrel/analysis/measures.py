@@ -8,6 +8,8 @@ from typing import SupportsFloat
 
 import msgspec
 
+from gambrel.units import format_si
+
 
 class Bound(StrEnum):
     """The resource that limits, by work/peak; a tie at the ridge is COMPUTE."""
@@ -47,6 +49,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     def __float__(self) -> float:
         return self.value
+
+    def __str__(self) -> str:
+        low, high = format_si(self.low, "s", 3), format_si(self.high, "s", 3)
+        return f"{format_si(self.value, 's')} ({low} to {high}), {self.confidence} confidence"
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec) if spec else str(self)

@@ -14,6 +14,7 @@ import msgspec
 from gambrel.analysis.measures import Bound, Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate, Footprint
 from gambrel.device.model import Device
+from gambrel.units import format_si
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -154,6 +155,23 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     launches: int = 0
     energy: EnergyEstimate | None = None
     schema_version: int = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        """One line: every figure in full would be megabytes; ``print`` shows a report."""
+        sizes = [f"{name} {value:,}" for name, value in self.model.symbols.items()]
+        what = ", ".join([self.model.name, *sizes, self.model.precision])
+        bound = f"{self.bound.value}-bound" if self.bound else "bound unknown"
+        expected = f", expected {self.expected_time_s}" if self.expected_time_s else ""
+        return (
+            f"<Analysis: {what} on {self.hardware.name}: {bound}, bound "
+            f"{format_si(self.bound_time_s, 's')}{expected}>"
+        )
+
+    def __str__(self) -> str:
+        """The report for a terminal."""
+        from gambrel.report import render
+
+        return str(render(self, "table"))
 
     def folded(self) -> tuple[OpResult, ...]:
         """The rows with repeated layers merged; see `gambrel.analysis.fold.fold`."""

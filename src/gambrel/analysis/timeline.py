@@ -14,6 +14,7 @@ from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.ops import Conventions, is_free
+from gambrel.units import format_capacity
 from gambrel.workload import Op, Workload
 
 #: What every timeline rests on.
@@ -109,6 +110,10 @@ class Timeline:
     blocks: int = 0
     recomputed_flops: int = 0
     assumptions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        at = f" at {self.peak.op}" if self.peak else ""
+        return f"<Timeline: {len(self.points)} ops, peak {format_capacity(self.peak_bytes)}{at}>"
 
     @property
     def peak(self) -> MemoryPoint | None:

@@ -132,6 +132,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipe: str = ""
     schema_version: int = SCHEMA_VERSION
 
+    def __repr__(self) -> str:
+        """One line; the ops of a model in full would be megabytes."""
+        sizes = "".join(f", {s.name} {s.default:,}" for s in self.symbols)
+        step = ", training step" if self.training else ""
+        return f"<Workload: {self.name}{sizes}, {self.dtype}, {len(self.ops):,} ops{step}>"
+
     def resolve_symbols(self, chosen: Mapping[str, int | None]) -> dict[str, int]:
         """Returns a value for every symbol: the chosen ones, checked, and defaults.
 

@@ -68,6 +68,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return (
+            f"<Selection: {self.model}: {len(self.meets)} devices meet all limits, "
+            f"{len(self.unknown)} may, {len(self.near)} nearly do, {len(self.failed)} do not>"
+        )
+
 
 def select(
     field: Field, limits: Sequence[Limit], sort: str = "latency", notes: Sequence[str] = ()

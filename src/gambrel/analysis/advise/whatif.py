@@ -110,6 +110,10 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        gain = "gain unknown" if self.gain is None else f"{self.gain:.2f}x, {self.gain_kind} time"
+        return f"<WhatIf: {self.model}, {' + '.join(self.changes)}: {gain}>"
+
 
 def with_change(
     analysis: Analysis, changes: Sequence[str], calibration: Calibration | None = None

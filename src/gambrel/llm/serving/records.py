@@ -181,6 +181,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...]
     would_fit: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        if not self.best:
+            return f"<Plan: {self.model}: nothing keeps the promise, {len(self.refused)} refused>"
+        first = self.best[0].point
+        return (
+            f"<Plan: {self.model}: best of {len(self.points):,} points {first.devices} x "
+            f"{first.device}, {first.tokens_per_s_per_device:,.0f} tokens/s a device>"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data, without the analyses of single steps, for JSON."""
         from gambrel.llm.serving.plain import plain
