@@ -239,3 +239,13 @@ def test_what_is_prepared_for_many_devices_changes_no_bit(model, phase):
 def test_a_price_is_no_part_of_what_is_kept():
     (l4,) = named("l4")
     assert [YOLO.on(l4, price=p).facts.price for p in (None, 2.0, None, 3.0)] == [None, 2, None, 3]
+
+
+def test_stacks_share_what_is_evaluated_and_say_the_same():
+    (l4,) = named("l4")
+    known: dict = {}
+    for stack in ("eager", "compiled", "epilogue", "ideal"):
+        chosen = Settings(stack=stack)
+        shared = Fleet(zoo.load("yolov8n"), chosen, known=known)
+        assert shared.on(l4) == Fleet(zoo.load("yolov8n"), chosen).on(l4)
+    assert list(known) == [shared.on(l4).precision]

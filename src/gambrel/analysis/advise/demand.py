@@ -121,10 +121,47 @@ class Held:
         return max(seconds, default=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """A workload at given sizes in one number format, however its ops become kernels.
+
+    Attributes:
+        evaluator: Bound to the sizes and the precision.
+        priced: Every op with its cost.
+        ideal_bytes: Traffic with perfect fusion.
+        memory_bytes: Footprint.
+    """
+
+    evaluator: Evaluator
+    priced: tuple[Priced, ...]
+    ideal_bytes: int
+    memory_bytes: int
+
+
+def evaluated(workload: Workload, evaluator: Evaluator) -> Evaluated:
+    """Evaluates a workload.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to sizes and a precision.
+    """
+    priced = tuple(evaluator.costs())
+    ideal = IdealTraffic(workload)
+    for op, view, cost in priced:
+        if cost is not None and not is_free(op.kind):
+            ideal.see(view, cost)
+    return Evaluated(
+        evaluator=evaluator,
+        priced=priced,
+        ideal_bytes=round(ideal.total_bytes()),
+        memory_bytes=footprint(workload, evaluator, None).total_bytes,
+    )
+
+
 def demand_of(
     workload: Workload, evaluator: Evaluator, stack: str, *, bulk: bool = False
 ) -> Demand:
-    """Evaluates a workload.
+    """What a workload asks for.
 
     Args:
         workload: The model.
@@ -132,25 +169,32 @@ def demand_of(
         stack: How ops become kernels.
         bulk: Prepare for many devices: ops that share a formula are predicted together.
     """
-    priced = tuple(evaluator.costs())
-    counted = [(op, view, cost) for op, view, cost in priced if not is_free(op.kind)]
-    ideal = IdealTraffic(workload)
-    for _, view, cost in counted:
-        if cost is not None:
-            ideal.see(view, cost)
+    return demand_under(workload, evaluated(workload, evaluator), stack, bulk=bulk)
+
+
+def demand_under(workload: Workload, found: Evaluated, stack: str, *, bulk: bool = False) -> Demand:
+    """What an evaluated workload asks for under one stack.
+
+    Args:
+        workload: The model.
+        found: Of `evaluated`; stacks share it.
+        stack: How ops become kernels.
+        bulk: Prepare for many devices.
+    """
+    counted = [(op, view, cost) for op, view, cost in found.priced if not is_free(op.kind)]
     kernels: tuple[tuple[int, ...], ...] = ()
     if parse_stack(stack) is Stack.EAGER:
         items = _distinct(counted)
     else:
-        items, kernels = _fused(workload, evaluator, stack, priced)
+        items, kernels = _fused(workload, found.evaluator, stack, found.priced)
     return Demand(
         items=items,
         kernels=kernels,
         flops=_flops(items),
         read_bytes=sum(round(i.cost.read_bytes) * i.count for i in items),
         write_bytes=sum(round(i.cost.write_bytes) * i.count for i in items),
-        ideal_bytes=round(ideal.total_bytes()),
-        memory_bytes=footprint(workload, evaluator, None).total_bytes,
+        ideal_bytes=found.ideal_bytes,
+        memory_bytes=found.memory_bytes,
         unmodelled=sum(op.repeat for op, _, cost in counted if cost is None),
         asks=tuple(map(_ask, items)),
         batches=batches_of([(i.view, i.cost, i.count) for i in items])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gambrel.analysis.advise.changes import CATALOGUE, Case, apply_changes, parse_change
-from gambrel.analysis.advise.demand import Demand
+from gambrel.analysis.advise.demand import Demand, Evaluated
 from gambrel.analysis.advise.fleet import Fleet, Point
 from gambrel.analysis.alike import classes_of
 from gambrel.errors import GambrelError
@@ -29,6 +29,7 @@ class Explorer:
         self._points: dict[Changes, Point | None] = {}
         self._fleets: dict[tuple[int, str], Fleet] = {}
         self._demands: dict[tuple[int, str], dict[str, Demand]] = defaultdict(dict)
+        self._known: dict[tuple[int, str], dict[str, Evaluated]] = defaultdict(dict)
         self._alike: dict[int, tuple[int, ...]] = {}
 
     @property
@@ -66,6 +67,7 @@ class Explorer:
                 shared,
                 alike=self._classes(case.workload),
                 demands=self._demands[id(case.workload), roofless],
+                known=self._known[id(case.workload), repr((shared.sizes, shared.conventions))],
             )
         return self._fleets[key].on(case.device, case.settings.precision)
 

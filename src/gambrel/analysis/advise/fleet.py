@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from gambrel.analysis.advise.demand import Demand, demand_of, held_against
+from gambrel.analysis.advise.demand import Demand, Evaluated, demand_under, evaluated, held_against
 from gambrel.analysis.advise.figures import Facts, facts_of
 from gambrel.analysis.analyze import Settings, analyze, choose_precision
 from gambrel.analysis.bounding import Roofs, roofs_of
@@ -73,6 +73,7 @@ class Fleet:
         alike: Of the ops of ``workload``; see `Evaluator`.
         demands: Precision → what the workload asks for, shared by fleets whose settings differ
             only in the roofs (sparsity, engine).
+        known: Precision → the ops evaluated, shared by fleets that differ in the stack as well.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Fleet:
         built: Mapping[str, Workload] | None = None,
         alike: Sequence[int] | None = None,
         demands: dict[str, Demand] | None = None,
+        known: dict[str, Evaluated] | None = None,
     ) -> None:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._bulk = bulk
@@ -92,6 +94,7 @@ class Fleet:
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
         self._demands: dict[str, Demand] = {} if demands is None else demands
+        self._known = known
         self._machines: dict[int, tuple[Device, Roofs, Estimator]] = {}
         self._points: dict[tuple[int, str | None], Point] = {}
 
@@ -161,9 +164,16 @@ class Fleet:
 
     def _evaluate(self, precision: str) -> Demand:
         workload, settings = self._workload, self._settings
-        casts = casts_of(workload, precision)
-        evaluator = Evaluator(workload, self.sizes, casts, settings.conventions, self._alike)
-        return demand_of(workload, evaluator, settings.stack, bulk=self._bulk)
+        found = None if self._known is None else self._known.get(precision)
+        if found is None:
+            casts = casts_of(workload, precision)
+            found = evaluated(
+                workload,
+                Evaluator(workload, self.sizes, casts, settings.conventions, self._alike),
+            )
+            if self._known is not None:
+                self._known[precision] = found
+        return demand_under(workload, found, settings.stack, bulk=self._bulk)
 
 
 def _capacity(device: Device) -> int | None:
