@@ -6,15 +6,13 @@ import pytest
 
 from gambrel.cli import run
 from gambrel.device.files import load_file
-from gambrel.measure import cpu, library
+from gambrel.measure import cpu
 from gambrel.measure.text import Row, compare, render_comparison
 
 
 @pytest.fixture
 def measured(survey, monkeypatch):
-    monkeypatch.setattr(cpu, "survey", lambda effort, progress=None: survey)
-    nothing = library.Attained(measurements=(), versions={})
-    monkeypatch.setattr(library, "attained", lambda steps: nothing)
+    monkeypatch.setattr(cpu, "survey", lambda effort, progress=None, between=None: survey)
 
 
 def test_peaks_prints_the_compact_view_and_every_figure(measured, survey, capsys):

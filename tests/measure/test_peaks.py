@@ -9,9 +9,8 @@ import gambrel
 from gambrel import HardwarePeaks, clear_peaks_cache, measure_peaks
 from gambrel.api import resolve_hardware
 from gambrel.errors import DeviceError, InputError, MissingExtraError, UnknownNameError
-from gambrel.measure import cpu, library, peaks, store
+from gambrel.measure import cpu, peaks, store
 from gambrel.measure.gpu import place
-from gambrel.measure.records import Measurement
 
 
 @pytest.fixture
@@ -19,13 +18,11 @@ def counted(survey, monkeypatch):
     """Counts measurements and answers them with the one that was made for the tests."""
     calls = []
 
-    def measured(effort, progress=None):
+    def measured(effort, progress=None, between=None):
         calls.append(effort)
         return survey
 
     monkeypatch.setattr(cpu, "survey", measured)
-    nothing = library.Attained(measurements=(), versions={})
-    monkeypatch.setattr(library, "attained", lambda steps: nothing)
     return calls
 
 
@@ -139,22 +136,3 @@ def test_a_survey_of_another_processor_is_passed_over(survey):
 
 def test_importing_gambrel_measures_nothing():
     assert peaks.measure_peaks is measure_peaks
-
-
-def test_a_product_is_timed_by_the_clock_it_is_given():
-    # Each call takes 2 s by this clock, a product of side 10 is 2 * 1000 FLOP: 1000 FLOP/s; of
-    # side 20 it is 16000 FLOP: 8000 FLOP/s.
-    ticks = iter(range(0, 1000, 2))
-    product = library.Product(name="p", dtype="fp32", threads=3, prepare=lambda side: lambda: None)
-    found = library.measure(product, (10, 20), 4, lambda: float(next(ticks)))
-    assert found == Measurement(
-        resource="library",
-        mix="p",
-        dtype="fp32",
-        value=8000.0,
-        median=8000.0,
-        unit="FLOP/s",
-        threads=3,
-        samples=4,
-        note="square product of side 20, 4 calls",
-    )

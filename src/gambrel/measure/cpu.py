@@ -65,12 +65,17 @@ class _Take:
     clock_hz: float | None
 
 
-def survey(effort: Effort, progress: Progress | None = None) -> Survey:
+def survey(
+    effort: Effort,
+    progress: Progress | None = None,
+    between: Callable[[], None] | None = None,
+) -> Survey:
     """Measures this processor.
 
     Args:
         effort: How long; on a slow machine fewer rounds, at least two if so many are asked for.
         progress: Called before each probe with the number done, the number of all, and a name.
+        between: Called after each round: what else is to be measured over the whole run.
 
     Raises:
         MissingExtraError: llvmlite is not installed.
@@ -84,7 +89,7 @@ def survey(effort: Effort, progress: Progress | None = None) -> Survey:
     try:
         with arena(plan.dram_bytes) as large, arena(len(here.cpus) << 20) as words:
             runner = _Runner(tools, here, effort, plan, large, words)
-            runner.run(progress)
+            runner.run(progress, between)
             huge = huge_bytes()
             share = None if huge is None else min(1.0, huge / plan.dram_bytes)
     except OSError as error:
@@ -134,7 +139,7 @@ class _Runner:
         for place in _apart(words, len(here.cpus)):
             ctypes.c_int64.from_address(place + _CHAIN_AT).value = 3
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: Progress | None, between: Callable[[], None] | None) -> None:
         """All rounds, or as many as the time allows."""
         each = len(self.plan.probes) * (self.effort.steps + self.effort.warmup) * _SLICE_S
         last = time.monotonic() + _PATIENCE * each * self.effort.rounds
@@ -142,6 +147,8 @@ class _Runner:
             if turn >= _LEAST_ROUNDS and time.monotonic() > last:
                 break
             self._round(turn, progress)
+            if between is not None:
+                between()
 
     def _round(self, turn: int, progress: Progress | None) -> None:
         """Every probe once, with fresh memory for the caches."""

@@ -31,6 +31,8 @@ _TORCH_NAMES = {
 #: Rounds of a full measurement by kind of device, and of a quick one.
 _ROUNDS: Final = {"cpu": 20, "cuda": 3, "hip": 3}
 _QUICK_ROUNDS: Final = {"cpu": 8}
+#: With fewer repetitions than this, a rough measurement, libraries are tried in fewer ways.
+_ROUGH: Final = 10
 
 
 def quick(device: object = "cpu") -> dict[str, int]:
@@ -127,8 +129,9 @@ def _compact(survey: Survey, dtype: str, tf32: bool) -> HardwarePeaks:
 def _cpu(effort: dict[str, int], progress: Progress | None) -> Survey:
     from gambrel.measure import cpu, library
 
-    survey = cpu.survey(cpu.Effort(**effort), progress)
-    attained = library.attained(effort["steps"])
+    search = library.Search(rough=effort["steps"] < _ROUGH)
+    survey = cpu.survey(cpu.Effort(**effort), progress, between=search.turn)
+    attained = search.result()
     return msgspec.structs.replace(
         survey,
         measurements=(*survey.measurements, *attained.measurements),

@@ -182,8 +182,17 @@ _BEST_ROUND = (
 )
 
 
+def _named(m: Measurement) -> str:
+    """The format where a note holds for that one alone: each has a size that suits it best."""
+    return m.dtype if m.resource == "library" else ""
+
+
 def _remarks(survey: Survey) -> list[str]:
-    said = [f"{m.resource} {m.mix}: {m.note}." for m in survey.measurements if m.note]
+    said = [
+        f"{' '.join(filter(None, (m.resource, _named(m), m.mix)))}: {m.note}."
+        for m in survey.measurements
+        if m.note
+    ]
     return [
         _ROUNDS if survey.device == "cpu" else _BEST_ROUND,
         "bytes are those that the program reads and writes.",
