@@ -1,9 +1,11 @@
 """A whole profile of a GPU that is not there: real calls on the processor, with kernels put in."""
 
 import contextlib
+import dataclasses
 import warnings
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,12 +14,17 @@ from torch.autograd import DeviceType  # noqa: E402
 from torch.autograd.profiler_util import FunctionEvent  # noqa: E402
 
 from gambrel import RooflineAnalyzer  # noqa: E402
+from gambrel.analysis.analyze import Settings, analyze  # noqa: E402
 from gambrel.analysis.bounding import roofs_of  # noqa: E402
+from gambrel.analysis.estimate.constants import packaged  # noqa: E402
+from gambrel.capture.torch import capture  # noqa: E402
+from gambrel.device.lookup import find  # noqa: E402
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source  # noqa: E402
 from gambrel.errors import DeviceError  # noqa: E402
 from gambrel.measure.gpu import place, precision  # noqa: E402
 from gambrel.measure.profile import analyzer, memory, on_gpu, run  # noqa: E402
 from gambrel.measure.profile.join import Call, join  # noqa: E402
+from gambrel.measure.profile.published import with_published  # noqa: E402
 from gambrel.measure.profile.rows import as_run, join_name, rows_of  # noqa: E402
 
 nn = torch.nn
@@ -265,3 +272,37 @@ def test_memory_of_others_is_theirs(monkeypatch):
     assert memory.others_on("cuda", [mine]) == 1000
     assert memory.others_on("cuda:1", [mine]) == 5000
     assert memory.others_on("cuda:0", [mine, mine]) == 1000
+
+
+def test_expected_times_are_those_of_the_published_device_of_that_name(gpu, monkeypatch):
+    """Measured roofs are what libraries attain; shares of them would count the loss twice."""
+    attained = msgspec.structs.replace(
+        GPU,
+        id="this-nvidia-h100-80gb-hbm3",
+        name="NVIDIA H100 80GB HBM3",
+        ceilings=(*GPU.ceilings, ceiling("matrix", "bf16", 780e12)),
+    )
+    model = nn.Linear(4096, 4096, bias=False).eval().bfloat16()
+    workload = capture(model, torch.empty(4096, 4096, dtype=torch.bfloat16), {})
+    settings = Settings(warm=True, calibration=packaged())
+    plain = analyze(workload, attained, settings)
+    made = with_published(plain, workload, settings, attained)
+    wanted = analyze(workload, find("h100").device, settings).total.expected_time_s
+    assert made.total.expected_time_s.value == wanted.value
+    assert made.ops[0].measures.expected_time_s.value == wanted.value
+    assert plain.total.expected_time_s.value > wanted.value
+    assert made.total.bound_time_s == plain.total.bound_time_s
+    assert "as on h100-sxm5-80gb with its published peaks" in made.total.expected_time_s.reason
+    # Never below the bound that was measured.
+    slow = msgspec.structs.replace(attained, ceilings=(ceiling("matrix", "bf16", 1e12),))
+    computed = analyze(workload, slow, settings)
+    made = with_published(computed, workload, settings, slow)
+    assert made.total.expected_time_s.low == computed.total.bound_time_s
+    # Nothing is known of this one, or the user knows better.
+    unknown = msgspec.structs.replace(attained, name="Some GPU")
+    assert with_published(plain, workload, settings, unknown) is plain
+    fitted = msgspec.structs.replace(settings.calibration.sets[0], device=attained.id)
+    theirs = dataclasses.replace if dataclasses.is_dataclass(settings) else msgspec.structs.replace
+    calibration = msgspec.structs.replace(packaged(), sets=(fitted,))
+    own = theirs(settings, calibration=calibration)
+    assert with_published(plain, workload, own, attained) is plain

@@ -17,7 +17,7 @@ from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.estimate.store import load as load_calibration
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.capture.torch import capture
-from gambrel.device.model import Device
+from gambrel.device.model import Device, Kind
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.counters import count
 from gambrel.measure.gpu.precision import tf32_allowed
@@ -27,6 +27,7 @@ from gambrel.measure.profile.kernels import join_kernels
 from gambrel.measure.profile.memory import others_on, peak_of
 from gambrel.measure.profile.modules import ModulePoint, modules
 from gambrel.measure.profile.points import RooflinePoint, Totals, points, steady, totals
+from gambrel.measure.profile.published import with_published
 from gambrel.measure.profile.record import Comparison, Profile, to_json
 from gambrel.measure.profile.rows import as_run, join_name, rows_of
 from gambrel.measure.profile.run import (
@@ -153,9 +154,10 @@ class RooflineAnalyzer:
         workload = _captured(source, self._sample, self._kwargs, training)
         roofs = self._roofs(name)
         stack = "eager" if compiler is None else "compiled"
-        computed = analyze(
-            workload, roofs, Settings(warm=True, stack=stack, calibration=load_calibration())
-        )
+        settings = Settings(warm=True, stack=stack, calibration=load_calibration())
+        computed = analyze(workload, roofs, settings)
+        if _is_measured(roofs):
+            computed = with_published(computed, workload, settings, roofs)
         model = self._model if compiler is None else compiling.again(source, compiler)
         others = self._others(source, name)
         with placed(source, name), forward_explained(workload.name, name):
@@ -376,6 +378,12 @@ def _check(warmup: int, steps: int) -> None:
     for label, value, least in (("warmup", warmup, 0), ("steps", steps, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{label}={value!r}: give a whole number of at least {least}.")
+
+
+def _is_measured(device: Device) -> bool:
+    """Whether its compute roofs are what was attained here, not what a maker publishes."""
+    kinds = {ceiling.kind for ceiling in device.ceilings}
+    return kinds == {Kind.MEASURED}
 
 
 def _check_device(name: str) -> None:
