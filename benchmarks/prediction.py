@@ -20,6 +20,8 @@ from gambrel.analysis.estimate import Set, packaged  # noqa: E402
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE  # noqa: E402
 
 SAMPLE = ROOT / "benchmarks/data/kernels"
+#: A bound that is beaten by less is within the scatter of the measurements.
+SLACK = 0.97
 #: Form, first format → device → largest MAPE aimed at.
 TARGETS = {
     ("matmul", "bf16"): {"h100-sxm5-80gb": 0.09, "a100-sxm4-80gb": 0.10, "l40s": 0.20},
@@ -43,6 +45,7 @@ COLUMNS = (
     "n",
     "bound MAPE",
     "MAPE",
+    "without L2",
     "median",
     "aim",
     "met",
@@ -58,13 +61,16 @@ NOTES = (
     "Facts extracted from ai-dynamo/aiconfigurator (commit 095f58a5, 2026-08-21), Apache-2.0, "
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.",
     "constants: a name is that framework's constants on its own rows. `any` is what is used when "
-    "none is named, scored on the rows of all: an average in bf16 products, else the constants of "
+    "none is named, scored on the rows of all: fitted to the kernels of all, or the constants of "
     "the framework in brackets, with a range that covers the others.",
+    "without L2: MAPE without the rows that are faster than the bandwidth of the memory allows, "
+    "because the L2 kept their bytes from one replay to the next; no expected time is below the "
+    "bound.",
     "inside: share of the measured times within the range; width: median of high / low; the same "
     "under `high`, of the predictions that are called certain.",
     "Left out, because other kernels run there: attention by Triton or with heads wider than 256; "
-    "decode of TensorRT-LLM with more than 32 query heads a key/value head, or in fp8 on Ada; "
-    "decode faster than the roofline; 22 of 512 experts in SGLang.",
+    "decode of TensorRT-LLM with more than 32 query heads a key/value head; decode "
+    "on A100 faster than its memory; 22 of 512 experts in SGLang.",
 )
 
 
@@ -137,6 +143,7 @@ def line(
         high.append((top / low <= np.array(WIDE)[bins]) & (s.confidence in ("", "high")))
     error = np.abs(np.concatenate(ratio) - 1)
     bound = np.concatenate(plain)
+    slower = bound < 1 / SLACK
     within, widths, far, sure = (np.concatenate(x) for x in (inside, width, long, high))
     CERTAIN.append((within[sure], widths[sure & far]))
     aims = TARGETS.get((form.name, label)) or TARGETS.get((form.name, ""), {})
@@ -149,6 +156,7 @@ def line(
         len(error),
         f"{np.abs(bound - 1).mean():.1%}" if bound.any() else "",
         f"{error.mean():.1%}",
+        "" if slower.all() else f"{error[slower].mean():.1%}",
         f"{np.median(error):.1%}",
         "" if aim is None else f"{aim:.0%}",
         "" if aim is None else ("yes" if error.mean() <= aim else "no"),

@@ -24,9 +24,9 @@ NOTES = (
     "Shapes not fitted on. MAPE and factor: means over the frameworks, each weighing alike; factor "
     "is exp(mean |log(predicted / measured)|), which punishes too short and too long alike. The "
     "last columns: MAPE on the kernels of each.",
-    "`any` in docs/estimates.md takes vLLM's constants (bf16 products: an average; other "
-    "exceptions in scripts/calibration_rows.py): nearest to all in most lines by the factor, and "
-    "its 16-bit products and attention are the kernels that torch itself calls.",
+    "When no framework is named: where a line says `all`, constants fitted to the kernels of all, "
+    "each framework weighing alike (bf16 products, attention); else vLLM's, or those that "
+    "scripts/calibration_rows.py names.",
     "Facts extracted from ai-dynamo/aiconfigurator (commit 095f58a5, 2026-08-21), Apache-2.0, "
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.",
 )
@@ -39,7 +39,9 @@ def main() -> None:
         rows = load(folder, form)
         rows = rows.take(rows["half"] == 1)
         for s in packaged().sets:
-            if s.form == form.name and s.points and s.framework not in ("any", "own"):
+            average = s.framework == s.describes == "any"
+            named = s.framework not in ("any", "own")
+            if s.form == form.name and s.points and (named or average):
                 lines += line(form, s, rows)
     name = "stand_in" if folder == SAMPLE else "stand_in_all"
     report(name, "Constants of one framework on the kernels of all", COLUMNS, lines, notes=NOTES)
@@ -60,7 +62,7 @@ def line(form: Form, s: Set, rows: Rows) -> list[list[object]]:
             form.name,
             s.formats[0],
             s.device,
-            s.framework,
+            "all" if s.framework == "any" else s.framework,
             f"{np.mean(list(mape.values())):.1%}",
             f"{np.exp(np.mean(logs)):.2f}",
             *(f"{mape[k]:.1%}" if k in mape else "" for k in ("sglang", "trtllm", "vllm")),

@@ -170,8 +170,10 @@ ATTENTION = {
     "warm": 1.0,
     "append": 0.0,
     "wide": 0.0,
+    "narrow": 0.0,
     "edge": 0.0,
     "keys_split": 1e9,
+    "join": 2.0,
     "packed": 1.0,
     "settle": 2e-3,
 }
@@ -218,6 +220,19 @@ def test_attention_of_wide_heads():
     assert attention({**ATTENTION, "wide": 0.5}) == attention()
 
 
+def test_attention_of_narrow_heads():
+    # A head of 64 is half of the usual: 0.5 more of its 4·64 FLOP; one of 32 a quarter, 1.5 more.
+    plain = {**ATTENTION, "softmax": 0.0}
+    for head_dim, longer in ((64, 1.5), (32, 2.5), (256, 1.0)):
+        found = attention({**plain, "narrow": 0.5}, head_dim=head_dim)
+        assert found == pytest.approx(longer * attention(plain, head_dim=head_dim))
+
+
+def test_attention_shows_the_longer_of_what_overlaps():
+    # 160 s balanced beside 80 s of the longest tile, joined by the 4-norm.
+    assert attention({**ATTENTION, "join": 4.0}) == pytest.approx((160**4 + 80**4) ** 0.25)
+
+
 def test_attention_appends_keys_and_values_in_a_pass_of_its_own():
     # Twice 16 bytes at 8 byte/s.
     found = attention({**ATTENTION, "append": 2.0}, kv_bytes=16.0)
@@ -260,7 +275,7 @@ def test_attention_reads_warm_bytes_faster():
 DECODE = {
     "memory": 1.0,
     "tile": 0.0,
-    "grouped": 0.0,
+    "grouped": 1.0,
     "query": 0.0,
     "key": 0.0,
     "wide": 0.0,
@@ -376,9 +391,9 @@ def test_decode_attention_with_a_window():
 
 def test_decode_attention_starts_longer_where_heads_share_a_tile():
     # Two starts of 10 s, half more for sharing, and 4 · 128 / 2048 = a quarter for the queries.
-    assert decode({**DECODE, "tile": 10e9, "grouped": 0.5}) == pytest.approx(200 + 2 * 15)
+    assert decode({**DECODE, "tile": 10e9, "grouped": 1.5}) == pytest.approx(200 + 2 * 15)
     assert decode({**DECODE, "tile": 10e9, "query": 1.0}) == pytest.approx(200 + 2 * 12.5)
-    lone = decode({**DECODE, "tile": 10e9, "grouped": 0.5}, heads=2)
+    lone = decode({**DECODE, "tile": 10e9, "grouped": 1.5, "query": 1.0}, heads=2)
     assert lone == pytest.approx(200 + 2 * 10)
 
 
@@ -451,7 +466,7 @@ def test_more_bytes_never_take_less(a, b):
 FITTED = DECODE | {
     "memory": 1.17,
     "tile": 3000.0,
-    "grouped": 0.2,
+    "grouped": 1.2,
     "query": 0.6,
     "key": 8.0,
     "wide": 0.5,
@@ -471,7 +486,7 @@ FITTED = DECODE | {
 def test_decoding_has_no_steps(batch, keys, heads):
     """One sequence or one key more takes no less, and no more than three times its share.
 
-    No less up to a thousandth: with more sequences fewer have parts to be added.
+    No less but for half a percent: with more sequences fewer have parts to be added.
     """
 
     def seconds(batch, keys):
@@ -486,8 +501,8 @@ def test_decoding_has_no_steps(batch, keys, heads):
         )
 
     now = seconds(batch, keys)
-    assert now * (1 - 1e-3) <= seconds(batch, keys + 1) <= now * (1 + 3 / keys)
-    assert now * (1 - 1e-3) <= seconds(batch + 1, keys) <= now * (1 + 3 / batch)
+    assert now * (1 - 5e-3) <= seconds(batch, keys + 1) <= now * (1 + 3 / keys)
+    assert now * (1 - 5e-3) <= seconds(batch + 1, keys) <= now * (1 + 3 / batch)
 
 
 def test_arrays_give_what_scalars_give():

@@ -51,12 +51,14 @@ def attention(
     """Attention of many queries (a prompt, an image).
 
     A query-key pair costs its two products (``wide`` more for each 128 of the head beyond the
-    first, whose tiles are smaller) and a softmax that takes as long as ``softmax`` FLOP of them; a
+    first, whose tiles are smaller; ``narrow`` more for a head of 64, which fills an engine less)
+    and a softmax that takes as long as ``softmax`` FLOP of them; a
     query row meets ``padding`` keys more than it sees (blocks on the diagonal), with a window
     1 + ``edge`` times as many. A tile of 128 rows costs ``tile`` cycles to start; ``packed`` is 1
     where the query heads of a key/value head share tiles. No run is shorter than its longest tile,
     whose keys are split over idle units, down to ``keys_split``. A kernel of its own passes over
-    keys and values ``append`` times, to write them to the cache.
+    keys and values ``append`` times, to write them to the cache. Of what overlaps the longest shows
+    (the ``join``-norm).
 
     Args:
         c: Constants.
@@ -72,7 +74,8 @@ def attention(
         traffic_bytes: Compulsory bytes.
         kv_bytes: Of them, keys and values.
     """
-    flops = 4 * head_dim * _wider(c, head_dim) + c["softmax"]
+    narrow = c["narrow"] * maximum(0.0, _USUAL_HEAD / head_dim - 1)
+    flops = 4 * head_dim * (_wider(c, head_dim) + narrow) + c["softmax"]
     per_pair = flops * machine.units / (peak * c["compute"])
     share = where(c["packed"] > 0, heads / kv_heads, 1.0)
     group = queries * share
@@ -85,7 +88,7 @@ def attention(
     tail = minimum(_BLOCK, group) * (longest + padding) * per_pair / idle + start
     rate = machine.streaming(c["memory"])
     streamed = traffic_bytes / (rate * _warmed(c, machine, traffic_bytes))
-    body = overlap(overlap(balanced, tail), streamed)
+    body = _longer(_longer(balanced, tail, c["join"]), streamed, c["join"])
     return sustained(c, machine, body) + c["append"] * kv_bytes / rate
 
 
@@ -115,11 +118,11 @@ def decode_attention(
 
     A key takes ``key`` cycles (in proportion to the head, ``wide`` more for each 128 beyond the
     first), and so does the block that a piece is padded to; where a window cuts keys off, another
-    ``edge`` of a block and ``late`` cycles before. A tile starts in ``tile`` cycles, ``grouped``
-    times longer where query heads share it and ``query`` times for 2,048 values of queries. Some
-    libraries have another kernel where heads have keys of their own: ``lone_launch`` more cycles,
-    ``lone_memory`` times the bandwidth. Where ``split_lone`` or ``split_shared`` is 0, the keys of
-    such heads, or of shared ones, are never split.
+    ``edge`` of a block and ``late`` cycles before. A tile starts in ``tile`` cycles; where query
+    heads share it in ``grouped`` times as many, and ``query`` times for 2,048 values of queries.
+    Some libraries have another kernel where heads have keys of their own: ``lone_launch`` more
+    cycles, ``lone_memory`` times the bandwidth. Where ``split_lone`` or ``split_shared`` is 0, the
+    keys of such heads, or of shared ones, are never split.
 
     Args:
         c: Constants.
@@ -148,8 +151,8 @@ def decode_attention(
     block = c["block"] * minimum(maximum(_BLOCK_VALUES / head_dim, 64.0), 256.0)
     padded = overlap(part, block) + c["edge"] * block * where(cut, 1.0, 0.0)
     computed = padded * c["key"] * head_dim / _USUAL_HEAD * _wider(c, head_dim) / machine.clock_hz
-    queries = c["query"] * sharing * head_dim / _QUERY_VALUES
-    start = c["tile"] / machine.clock_hz * (1 + c["grouped"] * (1 - lone) + queries)
+    shared = c["grouped"] + c["query"] * sharing * head_dim / _QUERY_VALUES
+    start = c["tile"] / machine.clock_hz * (lone + (1 - lone) * shared)
     alone = overlap(part * kv_bytes / _UNIT_BYTE_PER_S, computed)
     alone = alone + c["late"] / machine.clock_hz * where(cut, 1.0, 0.0)
     filled = tiles * pieces / machine.units
