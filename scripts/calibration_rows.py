@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from calibration_routing import HEIGHTS, routed
 from calibration_table import DEVICES, Form, Formats, Rows, bandwidth, load, machine, peaks
-from gambrel.analysis.estimate import attention_forms, forms
+from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 
 __all__ = ["DEVICES", "FORMS", "Form", "Formats", "Rows", "load"]
 
@@ -184,50 +185,83 @@ _MOE_WEIGHT = {"bfloat16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int4_wo": 0.53, "
 
 def _moe(c: dict[str, Any]) -> dict[str, Any]:
     label = c["moe_dtype"]
-    # Nemotron experts have no gate: two matrices instead of three.
-    gated = ~((c["topk"] == 22) | (c["hidden_size"] == 2688))
-    gate = np.where(gated, 2.0, 1.0)
-    peak = peaks(c["device"], np.where(np.isin(label, ["fp8", "fp8_block"]), "fp8", "bf16"))
-    experts = np.maximum(1.0, c["num_experts"] / c["moe_ep_size"])
+    # Nemotron experts have no gate: two matrices instead of three. These were run with one all the
+    # same: the collections on the A100, and Triton kernels with an fp8 scale a tensor.
+    gateless = (c["topk"] == 22) | (c["hidden_size"] == 2688)
+    gated = np.isin(c["framework"], ["vllm/0.14.0", "sglang/0.5.10"])
+    gated |= c["kernel_source"] == "vllm_modeloptfp8moe_triton_tritonexperts"
+    inter = c["inter_size"] / c["moe_tp_size"]
+    width = np.array([_MOE_WEIGHT[x] for x in label])
+    gate = np.where(gateless & ~gated, 1.0, 2.0)
+    load = routed(c)
+    rows = np.maximum(load["rows"], 1e-3)
+    touched = np.minimum(np.maximum(load["touched"], np.minimum(1.0, rows)), rows)
+    elsewhere, foreign = _foreign(c, load)
+    weight_bytes = touched * (gate + 1) * inter * c["hidden_size"] * width
     return {
         "label": label,
         "gate": gate,
-        "peak": peak,
-        "experts": experts,
-        "inter": c["inter_size"] / c["moe_tp_size"],
-        "width": np.array([_MOE_WEIGHT[x] for x in label]),
+        "peak": peaks(c["device"], np.where(np.isin(label, ["fp8", "fp8_block"]), "fp8", "bf16")),
+        "few": c["num_tokens"] <= np.maximum(1.0, c["num_experts"] / c["moe_ep_size"]),
+        "inter": inter,
+        "width": width,
         "bound": np.zeros(len(label)),
         # SGLang runs 22 of 512 experts on a path that takes 2.3 times as long as its usual one.
         "usable": c["kernel_source"] != "sglang_flashinfer_cutlass_moe",
-        "skewed": c["distribution"] != "balanced",
+        "rows": rows + foreign,
+        "touched": touched,
+        "elsewhere": elsewhere,
+        # One run follows another over the same weights: those that fill half the cache stay there.
+        "warm": np.clip(2 - 2 * weight_bytes / _caches(c["device"]), 0.0, 1.0),
+        **{
+            f"tiles_{h}": np.maximum(load[f"tiles_{h}"], np.minimum(rows, 1.0)) + foreign / h
+            for h in HEIGHTS
+        },
     }
+
+
+def _foreign(c: dict[str, Any], load: dict[str, Any]) -> tuple[Any, Any]:
+    """Rows of other devices that are passed over, and those that are computed all the same.
+
+    Where experts are shared, the collector gave SGLang the places of other devices' rows as rows of
+    the first expert: in version 0.5.10, and later with eight experts.
+    """
+    places = c["num_tokens"] * c["topk"]
+    sglang = np.char.startswith(c["framework"].astype(str), "sglang") & (c["moe_ep_size"] > 1)
+    taken = sglang & ((c["framework"] == "sglang/0.5.10") | (c["num_experts"] == 8))
+    foreign = np.where(taken, np.maximum(load["arriving"] * c["topk"] - load["rows"], 0.0), 0.0)
+    return np.where(taken, 0.0, np.maximum(places - load["rows"], 0.0)), foreign
+
+
+def _caches(devices: Any) -> Any:
+    return np.array([machine(d)[1].cache_bytes for d in devices])
+
+
+def _moe_kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
+    """Triton kernels take their tile by the tokens; CUTLASS ones (all of TensorRT-LLM, vLLM's in
+    fp8 on Hopper) are tuned. An average over stacks is between both."""
+    cutlass = device == "h100-sxm5-80gb" and formats.names[0] in ("fp8", "fp8_block")
+    triton = stack == "sglang" or (stack == "vllm" and not cutlass)
+    return {"by_tokens": 1.0} if triton else {"by_tokens": 0.0, "align": 0.0}
 
 
 def _moe_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
     """Two grouped products: gate and up together, and down."""
-    tokens, top_k, share = r["num_tokens"], r["topk"], r["topk"] / r["num_experts"]
-    # A skewed routing loads the busiest rank more (it is the one that is timed), and touches fewer
-    # experts.
-    load = np.where(r["skewed"], np.minimum(r["moe_ep_size"] ** c["skew_load"], 1 / share), 1.0)
-    hit = np.minimum(share * load * np.where(r["skewed"], c["skew_touch"], 1.0), 1 - 1e-9)
-    touched = r["experts"] * -np.expm1(tokens * np.log1p(-hit))
-    rows = tokens * np.minimum(top_k / r["moe_ep_size"] * load, np.minimum(top_k, r["experts"]))
-    elsewhere = np.maximum(tokens * top_k - rows, 0.0)
-    rows = np.maximum(rows, 1e-3)
-    touched = np.minimum(np.maximum(touched, np.minimum(1.0, rows)), rows)
     total = 0.0
     for n, k in ((r["inter"] * r["gate"], r["hidden_size"]), (r["hidden_size"], r["inter"])):
-        total = total + forms.grouped_matmul(
+        total = total + expert_forms.grouped_matmul(
             c,
             device[1],
             r["peak"],
-            rows=rows,
-            touched=touched,
+            rows=r["rows"],
+            touched=r["touched"],
             n=n,
             k=k,
-            weight_bytes=touched * n * k * r["width"],
-            activation_bytes=rows * (n + k) * 2,
-            spread_bytes=elsewhere * n * 4,
+            width=r["width"],
+            few=r["few"],
+            spread_bytes=r["elsewhere"] * n * 4,
+            warm=r["warm"],
+            row_tiles=lambda height: r[f"tiles_{height}"],
         )
     return 2 * forms.launch(c, device[1]) + total
 
@@ -278,14 +312,21 @@ FORMS = (
         key=("n", "k"),
         formats=(
             Formats(names=("bf16", "fp16"), labels=("bfloat16",), fixed=_STATIC, pooled=True),
-            Formats(names=("fp8",), labels=("fp8",), initial=_DYNAMIC, fixed=_LATER, alone=True),
+            Formats(
+                names=("fp8",),
+                labels=("fp8",),
+                initial=_DYNAMIC,
+                fixed=_LATER,
+                alone=True,
+                pooled=True,
+            ),
             Formats(
                 names=("fp8_block",),
                 labels=("fp8_block",),
                 initial=_DYNAMIC,
                 fixed=_LATER,
                 alone=True,
-                reference="sglang",
+                pooled=True,
             ),
             Formats(names=("int8",), labels=("sq",), initial=_DYNAMIC, fixed=_LATER),
             Formats(names=("int8_weight",), labels=("int8_wo",), fixed=_STATIC),
@@ -305,6 +346,7 @@ FORMS = (
             "unaligned": 0.05,
         },
         own=("launch", "compute", "memory", "headroom", "quantize", "row", "unaligned"),
+        root=True,
         known=_dispatch,
         shared=("k_fill", "wave", "k_split", "operand"),
         prepare=_gemm,
@@ -409,36 +451,42 @@ FORMS = (
         file="moe.csv",
         key=("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"),
         formats=(
-            Formats(names=("bf16", "fp16"), labels=("bfloat16",)),
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), pooled=True),
             Formats(names=("fp8",), labels=("fp8",), reference="trtllm"),
-            Formats(names=("fp8_block",), labels=("fp8_block",)),
-            Formats(names=("int4_weight",), labels=("int4_wo", "w4a16_mxfp4")),
+            Formats(names=("fp8_block",), labels=("fp8_block",), pooled=True),
+            Formats(names=("int4_weight",), labels=("int4_wo", "w4a16_mxfp4"), pooled=True),
         ),
         start={
             "launch": 25000,
             "compute": 0.6,
             "memory": 1.0,
-            "rows_padded": 32,
+            "headroom": 0.95,
+            "k_fill": 50,
+            "wave": 0.35,
+            "operand": 20,
             "fill": 0.2,
             "permute": 3,
             "spread": 0.5,
-            "k_fill": 50,
-            "skew_load": 0.4,
-            "skew_touch": 0.6,
+            "cached": 0.5,
+            "align": 5,
         },
         own=(
             "launch",
             "compute",
             "memory",
-            "rows_padded",
+            "headroom",
+            "k_fill",
+            "wave",
+            "operand",
             "fill",
             "permute",
             "spread",
-            "k_fill",
-            "skew_load",
-            "skew_touch",
+            "cached",
+            "align",
         ),
-        fixed={"headroom": 10.0, "settle": 8e-3},
+        fixed={"settle": 8e-3},
+        root=True,
+        known=_moe_kernel,
         prepare=_moe,
         seconds=_moe_seconds,
     ),

@@ -67,9 +67,8 @@ class Formats:
         pooled: Whether a set for any stack averages over all, because they call one library, or
             because no stack's kernels are as near to those of all as their average is.
         reference: Otherwise, whose kernels a set for any of them describes. vLLM is the widest used
-            and calls what torch itself calls; another where vLLM's were not measured in a CUDA
-            graph (8-bit blocks: 75 µs, whatever the size) or run a path of their own (expert blocks
-            in fp8, a third of the rate of the others).
+            and calls what torch itself calls; another where it runs a path of its own (expert
+            blocks in fp8, a third of the rate of the others).
         alone: Whether constants of the library differ between devices.
     """
 

@@ -110,56 +110,6 @@ def test_bytes_in_flight_limit_wide_memories():
     assert wide.streaming(1.0) == pytest.approx(0.6e12)
 
 
-def test_grouped_matmul_by_hand():
-    c = {
-        "compute": 0.5,
-        "memory": 1.0,
-        "headroom": 2.0,
-        "rows_padded": 4.0,
-        "fill": 0.0,
-        "permute": 3.0,
-        "spread": 0.5,
-        "settle": 2e-3,
-        "k_fill": 10.0,
-    }
-    # 6 rows on 2 experts are 3 each, padded to sqrt(3² + 4²) = 5: 10 rows. 2·10·8·10 = 1,600 FLOP,
-    # twice because of 10 further steps along k = 10, at 1,000·0.5 FLOP/s: 6.4 s. Weights: 64 bytes
-    # at 8 byte/s: 8 s; together sqrt(6.4² + 8²). Activations: 3 times 16 bytes: 6 s. Places of rows
-    # of other devices: half of 32 bytes: 2 s.
-    seconds = forms.grouped_matmul(
-        c,
-        MACHINE,
-        1000.0,
-        rows=6,
-        touched=2,
-        n=8,
-        k=10,
-        weight_bytes=64.0,
-        activation_bytes=16.0,
-        spread_bytes=32.0,
-    )
-    assert seconds == pytest.approx((6.4**2 + 8**2) ** 0.5 + 6 + 2)
-
-
-@pytest.mark.parametrize(
-    ("n", "tiles"),
-    [
-        (8, 2),  # 2 experts, one tile each, however narrow
-        (64, 4),  # 128 columns would make 2 tiles, 32 make 4: one a unit
-        (256, 4),  # 128 columns make 4; no need for narrower ones
-        (640, 10),  # 5 tiles of 128 an expert, more than units
-    ],
-)
-def test_few_rows_are_cut_into_narrow_tiles(n, tiles):
-    """64 bytes at 8 byte/s, times sqrt(1 + (4 units / tiles)²); the products take no time."""
-    c = dict.fromkeys(("rows_padded", "permute", "spread", "k_fill"), 0.0)
-    c |= {"compute": 1.0, "memory": 1.0, "headroom": 1e9, "settle": 1.0, "fill": 1.0}
-    seconds = forms.grouped_matmul(
-        c, MACHINE, 1e30, rows=6, touched=2, n=n, k=1, weight_bytes=64.0, activation_bytes=0.0
-    )
-    assert seconds == pytest.approx(8 * (1 + (4 / tiles) ** 2) ** 0.5)
-
-
 ATTENTION = {
     "compute": 0.5,
     "memory": 1.0,

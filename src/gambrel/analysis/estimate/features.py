@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gambrel.analysis.estimate import attention_forms, forms
+from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
@@ -163,22 +163,21 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
 def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     rows, n, k, experts = view.size("rows"), view.size("n"), view.size("k"), view.size("experts")
-    share = touched_share(experts, view.size("top_k"), view.size("tokens"))
+    tokens, top_k = view.size("tokens"), view.size("top_k")
+    share = touched_share(experts, top_k, tokens, float(view.attrs.get("routing_skew", 0.0)))
     # Of all experts a device may hold a part; each of them is touched as likely.
     held = view.inputs[1].shape[0] if len(view.inputs) > 1 and view.inputs[1].shape else experts
-    touched = minimum(held * share, rows)
-    weights = view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype
-    return forms.grouped_matmul(
+    return expert_forms.grouped_matmul(
         c,
         machine,
         task.matrix_peak,
         rows=rows,
-        touched=touched,
+        touched=minimum(held * share, rows),
         n=n,
         k=k,
-        weight_bytes=touched * n * k * width_bytes(weights),
-        activation_bytes=rows * (n + k) * 2,
-        spread_bytes=maximum(view.size("tokens") * view.size("top_k") - rows, 0.0) * n * 4,
+        width=width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype),
+        few=tokens <= held,
+        spread_bytes=maximum(tokens * top_k - rows, 0.0) * n * 4,
     )
 
 

@@ -127,39 +127,6 @@ def tile_by_rows(m: Size) -> tuple[Size, Size]:
     return rows, where(m <= _TILE_ROWS[0], _TILE_ROWS[0], _TILE_ROWS[1])
 
 
-def grouped_matmul(
-    c: Constants,
-    machine: Machine,
-    peak: float,
-    *,
-    rows: Size,
-    touched: Size,
-    n: Size,
-    k: Size,
-    weight_bytes: Size,
-    activation_bytes: Size,
-    spread_bytes: Size = 0.0,
-) -> Size:
-    """A product whose rows meet the weights of one of ``touched`` experts each.
-
-    Rows of an expert are padded to ``rows_padded`` (smoothly). With fewer tiles than units only a
-    part of the bandwidth is reached (``fill``); libraries then take tiles of 32 columns, not 128.
-    Permuting and gathering rows moves the activations ``permute`` times. Some libraries keep a
-    place for every row of every device that shares the experts, and pass over it (activation, sum):
-    ``spread`` times ``spread_bytes``.
-    """
-    per_expert = rows / touched
-    padded = touched * overlap(per_expert, c["rows_padded"])
-    computed = 2 * padded * n * k * (1 + c["k_fill"] / k) / (peak * c["compute"])
-    blocks = touched * ceil(per_expert / 64)
-    wide, narrow = blocks * ceil(n / 128), blocks * ceil(n / 32)
-    tiles = maximum(wide, minimum(narrow, machine.units))
-    rate = machine.streaming(c["memory"])
-    streamed = weight_bytes / rate * overlap(1.0, c["fill"] * machine.units / tiles)
-    moved = (c["permute"] * activation_bytes + c["spread"] * spread_bytes) / rate
-    return sustained(c, machine, overlap(computed, streamed) + moved)
-
-
 def stream(
     c: Constants, machine: Machine, vector_peak: float, *, traffic_bytes: Size, flops: Size
 ) -> Size:
