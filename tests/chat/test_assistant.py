@@ -28,8 +28,8 @@ def analyze_then(server, text):
 
 def test_an_answer_whose_figures_hold_is_shown(server):
     text = (
-        "ResNet-50 is memory-bound on the A100: 38.4 FLOP/byte against a ridge point of 153 "
-        "FLOP/byte. The bound is 107 µs (0.107 ms), memory is used to 97.6%."
+        "ResNet-50 is memory-bound on the A100: 38.8 FLOP/byte against a ridge point of 153 "
+        "FLOP/byte. The bound is 106 µs (0.106 ms), memory is used to 97.6%."
     )
     reply = analyze_then(server, text)
     assert reply.told == text
@@ -52,10 +52,10 @@ def test_the_model_is_told_results_as_data(server):
     "text",
     [
         "It takes 3.2 ms.",
-        "It is 107 ms at the bound.",  # the figure is right, the unit is not
-        "The intensity is 38.4 ms.",
+        "It is 106 ms at the bound.",  # the figure is right, the unit is not
+        "The intensity is 38.8 ms.",
         "Int8 makes it 47 times faster.",
-        "Memory utilization is 98.9%.",
+        "Memory utilization is 95.3%.",
         "The bound is 0.1 W.",
         "It needs 12.5 GB.",
     ],
@@ -72,8 +72,8 @@ def test_figures_of_an_earlier_turn_do_not_count(server):
     talked = session(server)
     server.replies = [
         calls("analyze", model="resnet50", hardware="a100"),
-        says("The bound is 107 µs."),
-        says("As said, the bound is 107 µs."),
+        says("The bound is 106 µs."),
+        says("As said, the bound is 106 µs."),
     ]
     assert talked.ask(QUESTION).told
     reply = talked.ask("how fast is it on an l4?")
@@ -273,11 +273,11 @@ def test_on_the_command_line(server, capfd, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     server.replies = [
         calls("analyze", model="resnet50", hardware="a100"),
-        says("ResNet-50 is memory-bound there: 38.4 FLOP/byte."),
+        says("ResNet-50 is memory-bound there: 38.8 FLOP/byte."),
     ]
     assert run(["ask", QUESTION, "--llm", "double", "--llm-url", server.url]) == 0
     out = capfd.readouterr().out
-    assert out.startswith("ResNet-50 is memory-bound there: 38.4 FLOP/byte.")
+    assert out.startswith("ResNet-50 is memory-bound there: 38.8 FLOP/byte.")
     assert "Again: gambrel analyze resnet50" in out
 
 
