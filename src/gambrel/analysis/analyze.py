@@ -15,7 +15,7 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
-from gambrel.analysis.fusion import describe_kernels, fuse, parse_stack
+from gambrel.analysis.fusion import Stack, describe_kernels, fuse, parse_stack
 from gambrel.analysis.levels import Step, cached_bound, describe_caches, describe_sizes, with_levels
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.needs import Footprint
@@ -76,7 +76,12 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
         UnknownNameError: No such precision.
     """
     case = _case(workload, device, settings or Settings())
-    estimator = Estimator(case.roofs, case.settings.calibration, case.settings.framework)
+    estimator = Estimator(
+        case.roofs,
+        case.settings.calibration,
+        case.settings.framework,
+        compiled=parse_stack(case.settings.stack) is not Stack.EAGER,
+    )
     table = _table(case, estimator)
     if not case.roofs.off_chip_only:
         table.rows = with_levels(table.rows, workload, table.steps, device, warm=case.settings.warm)

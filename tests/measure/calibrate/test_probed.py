@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gambrel  # noqa: E402
-from gambrel.analysis.estimate import probed, store  # noqa: E402
+from gambrel.analysis.estimate import classes, probed, store  # noqa: E402
 from gambrel.analysis.evaluate import Evaluator  # noqa: E402
 from gambrel.capture.torch import capture  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
@@ -29,8 +29,10 @@ def only_op(module, *inputs):
 def test_classes_are_what_one_library_kernel_serves():
     image = torch.zeros(1, 8, 4, 4)
     expected = {
-        "matmul:fp32": (nn.Linear(4, 4), torch.zeros(2, 4)),
+        "matmul:fp32": (nn.Linear(16, 32), torch.zeros(2, 16)),
+        "matmul.odd:fp32": (nn.Linear(16, 33), torch.zeros(2, 16)),
         "convolution.1x1:fp32": (nn.Conv2d(8, 8, 1), image),
+        "convolution.1x1.strided:fp32": (nn.Conv2d(8, 8, 1, stride=2), image),
         "convolution.kxk:fp32": (nn.Conv2d(8, 8, 3), image),
         "convolution.depthwise:fp32": (nn.Conv2d(8, 8, 3, groups=8), image),
         "convolution.grouped:fp32": (nn.Conv2d(8, 8, 3, groups=2), image),
@@ -39,10 +41,10 @@ def test_classes_are_what_one_library_kernel_serves():
         "normalization.layer_norm:fp32": (nn.LayerNorm(4), torch.zeros(2, 4)),
     }
     for key, (module, x) in expected.items():
-        assert probed.key_of(only_op(module, x)[0]) == key
-    assert probed.key_of(only_op(nn.Linear(4, 4).bfloat16(), torch.zeros(2, 4).bfloat16())[0]) == (
-        "matmul:bf16"
-    )
+        assert classes.key_of(only_op(module, x)[0]) == key
+    assert classes.key_of(
+        only_op(nn.Linear(16, 16).bfloat16(), torch.zeros(2, 16).bfloat16())[0]
+    ) == ("matmul:bf16")
 
 
 def test_an_exact_power_law_is_recovered_between_its_points():
@@ -87,24 +89,21 @@ def test_confidence_follows_from_spread_and_points():
     assert probed.confidence_of(worst, exact=True) == "low"
 
 
-def test_rounds_that_differ_are_a_warning():
-    ticks = [0.0]
+def test_runs_that_differ_are_a_warning():
+    calls = []
 
     def clock():
-        ticks[0] += 1.0 if len(seen) % 2 else 2.0
-        return ticks[0]
-
-    seen = []
+        """Every other run of a layer of four kernels takes nine seconds instead of one."""
+        calls.append(1)
+        index = (len(calls) - 1) // 2
+        return 100.0 * len(calls) + (0 if len(calls) % 2 else (9 if index // 4 % 2 else 1) - 100)
 
     def some(dtype):
         for n in (4, 8, 16, 32):
             yield Case(run=torch.relu, inputs=(torch.rand(n),))
 
-    def step(done, total, name):
-        seen.extend([1] if done % 4 == 0 else [])
-
-    with pytest.warns(UserWarning, match="4 of 4 kernels differ by more than 25% between rounds"):
-        measure_kernels(DEVICE, ("fp32",), clock=clock, chosen=some, progress=step)
+    with pytest.warns(UserWarning, match="4 of 4 kernels differ by more than 50% between runs"):
+        measure_kernels(DEVICE, ("fp32",), clock=clock, chosen=some, written=lambda d: ())
 
 
 def test_kernels_are_timed_by_the_clock_given():
@@ -112,12 +111,16 @@ def test_kernels_are_timed_by_the_clock_given():
 
     def some(dtype):
         for n in (4, 8, 16, 32):
-            x = torch.rand(n, n).to(dtype)
-            yield Case(run=torch.nn.functional.linear, inputs=(x,), weights=((n, n),))
+            x = torch.rand(n, 16 * n).to(dtype)
+            weights = ((16 * n, 16 * n),)
+            yield Case(run=torch.nn.functional.linear, inputs=(x,), weights=weights)
         yield Case(run=lambda a: a.exp().sum(), inputs=(torch.rand(4),))  # two ops are no kernel
         yield Case(run=lambda a: torch.linalg.cholesky(-a), inputs=(torch.eye(3),))  # fails
 
-    found = measure_kernels(DEVICE, ("fp32",), clock=lambda: next(ticks), chosen=some)
+    found = measure_kernels(
+        DEVICE, ("fp32",), clock=lambda: next(ticks), chosen=some, written=lambda d: ()
+    )
+    found = [p for p in found if p.key != classes.FRESH_KEY]
     assert [(p.key, p.points, p.seconds) for p in found] == [("matmul:fp32", 4, (1, 1, 1, 1))]
     assert found[0].device == DEVICE.name
     assert "threads" in found[0].notes
@@ -142,7 +145,7 @@ def test_an_analysis_of_that_device_uses_what_was_measured(tmp_path, monkeypatch
     monkeypatch.setattr(store, "folder", lambda: tmp_path)
     net, x = nn.Linear(64, 64).eval(), torch.zeros(8, 64)
     view, cost = only_op(net, x)
-    features = probed.features_of(view, cost)
+    features = classes.features_of(view, cost)
     rows = [
         ("matmul:fp32", tuple(f + d for f in features), 1e-6, 3e-3 * (1 + d / 100))
         for d in (-1.0, 0.0, 1.0, 2.0)
@@ -169,8 +172,8 @@ def test_too_few_points_are_no_class():
 
 
 def test_a_profile_gives_rows_too():
-    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).eval()
-    ra = gambrel.RooflineAnalyzer(net, torch.randn(2, 8), from_peaks(1e18, 1e18, name="f"))
+    net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16)).eval()
+    ra = gambrel.RooflineAnalyzer(net, torch.randn(2, 16), from_peaks(1e18, 1e18, name="f"))
     ra.profile("cpu", warmup=0, steps=1)
     rows = rows_of_profile(ra.analysis.workload, ra.results, ra.analysis.hardware)
     assert [r[0] for r in rows] == ["matmul:fp32", "elementwise.relu:fp32", "matmul:fp32"]

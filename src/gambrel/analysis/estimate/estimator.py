@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.estimate import forms, probed
+from gambrel.analysis.estimate import classes, forms, probed, written
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
@@ -48,19 +48,27 @@ class Estimator:
         roofs: Of the device.
         calibration: Constants; None for those that come with gambrel.
         framework: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+        compiled: A compiler lays out tensors and writes the loops; of importance where kernels
+            were measured on the device itself.
 
     Raises:
         UnknownNameError: No such framework.
     """
 
     def __init__(
-        self, roofs: Roofs, calibration: Calibration | None = None, framework: str = "any"
+        self,
+        roofs: Roofs,
+        calibration: Calibration | None = None,
+        framework: str = "any",
+        *,
+        compiled: bool = False,
     ) -> None:
         if framework not in FRAMEWORKS:
             raise UnknownNameError("framework", framework, FRAMEWORKS)
         self._roofs = roofs
         self._calibration = calibration or packaged()
         self._framework = framework
+        self._compiled = compiled
         self._kin = kin_of(roofs.device, self._calibration)
         self._machine: Machine | None = None
         self._missing: tuple[str, ...] = ()
@@ -91,7 +99,7 @@ class Estimator:
             return None
         if self._machine is None and not self._probed:
             return None
-        own = probed.key_of(view) if self._probed else ""
+        own = classes.key_of(view) if self._probed else ""
         key = (count, bound_time_s, own, *_key(view, cost))
         try:
             return self._known[key]
@@ -174,21 +182,22 @@ class Estimator:
         """The estimate from measurements of this class of op on this very machine."""
         if not self._probed:
             return None
-        keys = probed.candidates(view, cost)
-        found = next((self._probed[k] for k in keys if k in self._probed), None)
-        features = probed.features_of(view, cost)
-        if found is None or features is None or len(features) != len(found.features[0]):
+        found = (
+            written.measured(self._probed, view, cost, bound_time_s / count, self._roofs)
+            if self._compiled
+            else probed.measured(self._probed, view, cost, bound_time_s / count)
+        )
+        if found is None:
             return None
-        one = probed.predict(found, features, bound_time_s / count)
-        value = max(bound_time_s, one * count)
-        exact = found.key == keys[0]
+        used, exact = found.probed, found.exact
+        value = max(bound_time_s, found.seconds * count)
         wider = _UNMEASURED["high" if exact else "medium"]
         return Estimate(
             value=value,
-            low=max(bound_time_s, value * found.low * wider[0]),
-            high=value * found.high * wider[1],
-            confidence=probed.confidence_of(found, exact),
-            reason=f"kernels of {found.key.partition(':')[0]} measured on this machine",
+            low=max(bound_time_s, value * used.low * wider[0]),
+            high=value * used.high * wider[1],
+            confidence=probed.confidence_of(used, exact),
+            reason=found.reason,
             overhead_s=min(found.start_s * count, value),
         )
 

@@ -5,18 +5,20 @@ library kernel with its own efficiency, which no ceiling predicts: a 1×1 convol
 third of the peak and a depthwise one at a thirtieth. So each class is measured at a few sizes, and
 what lies between is interpolated: a linear regression of log(time / bound) on the logarithms of the
 sizes, in which near measurements weigh most.
+
+Results on pages that were never touched cost their own time, whatever the kernel.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.classes import FRESH_KEY, candidates, features_of, fresh_bytes
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, product
 
 #: Factor of two in each size: measurements so far apart weigh 1 / sqrt(e) of a near one.
 _NEAR: Final = 1.5
@@ -66,98 +68,65 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.seconds)
 
 
-def key_of(view: OpView) -> str:
-    """The class of an op: what one library kernel serves, with the number format."""
-    return f"{_class(view)}:{view.operand_dtype(2)}"
+def fresh_seconds(probed: Probed, nbytes: float) -> float:
+    """What the first touch of so many bytes adds: the median of what was measured per byte."""
+    each = sorted(s / 2.0 ** f[0] for f, s in zip(probed.features, probed.seconds, strict=True))
+    return nbytes * float(each[len(each) // 2])
 
 
-def _class(view: OpView) -> str:
-    kind, function = view.kind, str(view.attrs.get("function") or "")
-    if kind == "matmul":
-        return "bmm" if _size(view, "b") > 1 else "matmul"
-    if kind == "convolution" and not view.attrs.get("transposed"):
-        return _convolution(view)
-    if kind == "attention":
-        return "attention.causal" if view.attrs.get("causal") else "attention"
-    if kind == "elementwise":
-        return f"elementwise.{function}{'!' if _in_place(view) else ''}"
-    return f"{kind}.{function}" if function else kind
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of one execution, from a class that was measured.
+
+    Attributes:
+        probed: The class.
+        exact: Whether it is the op's own.
+        seconds: Expected time.
+        start_s: Part of it that is the start of the call.
+        fresh_s: Part of it that is the first touch of fresh pages.
+    """
+
+    probed: Probed
+    exact: bool
+    seconds: float
+    start_s: float
+    fresh_s: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Where the time comes from, for the reader."""
+        fresh = "; its results lie on fresh pages" if self.fresh_s else ""
+        return f"kernels of {self.probed.key.partition(':')[0]} measured on this machine{fresh}"
 
 
-def _convolution(view: OpView) -> str:
-    groups = _size(view, "groups")
-    if groups > 1:
-        return (
-            "convolution.depthwise" if groups == view.size("in_channels") else "convolution.grouped"
-        )
-    return "convolution.1x1" if product(view.size("kernel")) == 1 else "convolution.kxk"
+def measured(
+    classes: Mapping[str, Probed], view: OpView, cost: Cost, bound_s: float, variant: str = ""
+) -> Found | None:
+    """The time of an op that is a library call of its own.
 
-
-def _in_place(view: OpView) -> bool:
-    written = {t.storage for t in view.outputs}
-    return any(t.storage in written for t in view.inputs)
-
-
-def _size(view: OpView, name: str) -> Any:
-    return view.size(name, 1)
-
-
-#: Classes that stand in for one that was not measured.
-_LIKE: Final[Mapping[str, tuple[str, ...]]] = {
-    "elementwise": ("elementwise.mul", "elementwise.add"),
-    "elementwise!": ("elementwise.relu!", "elementwise.add"),
-    "elementwise special": ("elementwise.gelu", "elementwise.tanh", "elementwise.add"),
-    "attention": ("attention",),
-    "copy": ("copy.cat", "copy.clone", "elementwise.add"),
-    "normalization": ("normalization.layer_norm",),
-    "reduction": ("reduction.mean",),
-    "pooling": ("pooling.max",),
-    "gather": ("embedding",),
-    "convolution.grouped": ("convolution.kxk",),
-}
-
-
-def candidates(view: OpView, cost: Cost) -> tuple[str, ...]:
-    """Keys under which an op may have been measured: its own, then those of its kin."""
-    own, dtype = key_of(view).split(":")
-    family = own.partition(".")[0]
-    if family == "elementwise":
-        special = any(n for (engine, _), n in cost.work.items() if engine is Engine.SPECIAL)
-        family = "elementwise special" if special else family + ("!" if own.endswith("!") else "")
-    like = _LIKE.get(own, _LIKE.get(family, ()))
-    formats = dict.fromkeys((dtype, "fp32"))
-    return tuple(f"{name}:{fmt}" for fmt in formats for name in (own, own.rstrip("!"), *like))
-
-
-def features_of(view: OpView, cost: Cost) -> tuple[float, ...] | None:
-    """Logarithms to the base of two of what the time of a class depends on.
+    Args:
+        classes: That were measured, by key.
+        view: The op.
+        cost: Of one execution.
+        bound_s: Likewise.
+        variant: Of the class.
 
     Returns:
-        None where a size is no plain number (a sweep).
+        None where neither the class nor one like it was measured.
     """
-    sizes = _sizes(view, cost)
-    if not all(isinstance(s, int | float) for s in sizes):
+    keys = candidates(view, cost, variant)
+    found = next((classes[k] for k in keys if k in classes), None)
+    features = features_of(view, cost)
+    if found is None or features is None or len(features) != len(found.features[0]):
         return None
-    return tuple(math.log2(max(float(s), 1.0)) for s in sizes)
-
-
-def _sizes(view: OpView, cost: Cost) -> tuple[Any, ...]:
-    if view.kind == "matmul":
-        return tuple(_size(view, name) for name in "bmnk")
-    if view.kind == "convolution":
-        groups = _size(view, "groups")
-        return (
-            _size(view, "batch"),
-            product(view.size("spatial")),
-            view.size("in_channels") / groups,
-            view.size("out_channels") / groups,
-            groups,
-            product(view.size("kernel")),
-        )
-    if view.kind == "attention":
-        heads = view.size("batch") * view.size("heads")
-        return (heads, view.size("q_len"), view.size("kv_len"), view.size("head_dim"))
-    return (cost.read_bytes + cost.write_bytes,)
+    touch = classes.get(FRESH_KEY)
+    fresh = fresh_seconds(touch, fresh_bytes(view, variant)) if touch is not None else 0.0
+    return Found(
+        probed=found,
+        exact=found.key == keys[0],
+        seconds=predict(found, features, bound_s) + fresh,
+        start_s=found.start_s,
+        fresh_s=fresh,
+    )
 
 
 def confidence_of(probed: Probed, exact: bool) -> str:

@@ -1,4 +1,8 @@
-"""The kernels that a calibration times: every class of op at the sizes that models have."""
+"""The kernels that a calibration times: every class of op over a grid of sizes.
+
+The grid is generic: multiples of 80 and 96 where models have powers of two and multiples of 768.
+No size of a published model is in it on purpose, so that the models are held out.
+"""
 
 from __future__ import annotations
 
@@ -6,59 +10,104 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Rows of matrix products, and their (columns, inner sizes).
-_ROWS: Final = (1, 8, 64, 128, 1024)
+from gambrel.analysis.estimate.classes import LAST
+
+#: Rows of matrix products, and (columns, inner size) of their weights.
+_ROWS: Final = (1, 6, 24, 96, 192, 640, 1280)
 _WEIGHTS: Final = (
-    (256, 256),
-    (512, 512),
-    (768, 768),
-    (3072, 768),
-    (768, 3072),
-    (512, 1376),
-    (1000, 2048),
-    (4096, 1024),
+    (320, 320),
+    (640, 640),
+    (1280, 320),
+    (320, 1280),
+    (2560, 640),
+    (640, 2560),
+    (1600, 1600),
 )
-_HEADS: Final = ((1, 32000, 512), (8, 32000, 768), (128, 32000, 512), (1024, 32000, 512))
+#: Rows of tables of words.
+_HEADS: Final = (
+    (1, 40000, 640),
+    (6, 40000, 640),
+    (96, 40000, 640),
+    (192, 24000, 640),
+    (640, 24000, 320),
+    (1280, 20000, 320),
+)
+#: Columns that are no multiple of a vector.
+_ODD: Final = (
+    (1, 1001, 640),
+    (6, 1001, 1280),
+    (24, 5003, 640),
+    (96, 5003, 320),
+    (640, 1001, 640),
+    (1, 24001, 640),
+    (6, 24001, 640),
+    (96, 24001, 640),
+    (192, 40001, 640),
+    (640, 24001, 640),
+    (1280, 24001, 320),
+)
 #: Matrices at once, rows, columns, inner size.
-_BATCHED: Final = ((12, 128, 128, 64), (12, 128, 64, 128), (96, 128, 128, 64), (8, 512, 512, 64))
-#: Batch, channels in and out, side of the image, kernel, stride.
-_CONVOLUTIONS: Final = tuple(
-    (batch, *shape)
-    for batch in (1, 8)
-    for shape in (
-        (64, 64, 56, 1, 1),
-        (64, 256, 56, 1, 1),
-        (256, 64, 56, 1, 1),
-        (512, 128, 28, 1, 1),
-        (1024, 256, 14, 1, 1),
-        (512, 2048, 7, 1, 1),
-        (2048, 512, 7, 1, 1),
-        (16, 96, 112, 1, 1),
-        (144, 24, 56, 1, 1),
-        (96, 576, 14, 1, 1),
-        (160, 960, 7, 1, 1),
-        (3, 64, 224, 7, 2),
-        (3, 32, 224, 3, 2),
-        (64, 64, 56, 3, 1),
-        (128, 128, 28, 3, 1),
-        (256, 256, 14, 3, 1),
-        (512, 512, 7, 3, 1),
-        (256, 256, 28, 3, 2),
-    )
+_BATCHED: Final = ((10, 96, 96, 80), (10, 96, 80, 96), (60, 96, 96, 80), (6, 400, 400, 80))
+#: Channels in and out, side of the image, kernel, stride; batches apart.
+_BATCHES: Final = (1, 6)
+_CONVOLUTIONS: Final = (
+    (80, 80, 48, 1, 1),
+    (80, 320, 48, 1, 1),
+    (320, 80, 48, 1, 1),
+    (640, 160, 24, 1, 1),
+    (160, 640, 24, 1, 1),
+    (1280, 320, 12, 1, 1),
+    (320, 1280, 12, 1, 1),
+    (1600, 400, 8, 1, 1),
+    (400, 1600, 8, 1, 1),
+    (20, 120, 96, 1, 1),
+    (120, 20, 48, 1, 1),
+    (240, 40, 24, 1, 1),
+    (40, 240, 24, 1, 1),
+    (480, 80, 12, 1, 1),
+    (200, 1200, 6, 1, 1),
+    (160, 320, 48, 1, 2),
+    (320, 640, 24, 1, 2),
+    (640, 1280, 12, 1, 2),
+    (80, 40, 48, 1, 2),
+    (480, 960, 32, 1, 2),
+    (960, 1920, 16, 1, 2),
+    (3, 40, 192, 7, 2),
+    (3, 40, 192, 3, 2),
+    (3, 80, 160, 5, 2),
+    (80, 80, 48, 3, 1),
+    (160, 160, 24, 3, 1),
+    (320, 320, 12, 3, 1),
+    (480, 480, 8, 3, 1),
+    (160, 160, 48, 3, 2),
+    (320, 320, 24, 3, 2),
 )
-#: Batch, channels, side, stride.
-_DEPTHWISE: Final = tuple(
-    (batch, *shape)
-    for batch in (1, 8)
-    for shape in ((32, 112, 1), (96, 112, 2), (144, 56, 1), (192, 28, 1), (576, 14, 1), (960, 7, 1))
+#: Channels, side, stride.
+_DEPTHWISE: Final = (
+    (40, 96, 1),
+    (120, 96, 2),
+    (120, 48, 1),
+    (160, 48, 2),
+    (240, 24, 1),
+    (480, 12, 1),
+    (800, 12, 2),
+    (1200, 6, 1),
 )
 #: Sequences times heads, tokens, width of a head.
-_ATTENTION: Final = ((8, 128, 64), (12, 128, 64), (64, 128, 64), (96, 128, 64), (12, 512, 64))
+_ATTENTION: Final = (
+    (10, 96, 80),
+    (10, 192, 80),
+    (60, 96, 80),
+    (60, 192, 48),
+    (120, 96, 48),
+    (10, 640, 80),
+)
 #: Rows looked up, rows of the table, width.
-_LOOKUPS: Final = ((16, 30522, 768), (128, 30522, 768), (1024, 30522, 768), (4096, 32000, 512))
+_LOOKUPS: Final = ((24, 40000, 640), (192, 40000, 640), (1280, 40000, 640), (5000, 24000, 320))
 #: Elements of what streams through: from a call's own cost to fresh pages of main memory.
-_ELEMENTS: Final = tuple(1 << n for n in (8, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23))
-_WIDTH: Final = 768
+_ELEMENTS: Final = tuple(5 << n for n in (4, 9, 12, 14, 15, 16, 17, 18, 19, 20))
+_LARGEST: Final = 12 << 20
+_WIDTH: Final = 640
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +118,13 @@ class Case:
         run: From activations and weights to a result.
         inputs: Activations.
         weights: Shapes of weights; many sets are used in turn, as the layers of a model are.
+        variant: Of the class: empty, or in another layout.
     """
 
     run: Callable[..., Any]
     inputs: tuple[Any, ...]
     weights: tuple[tuple[int, ...], ...] = ()
+    variant: str = ""
 
 
 def cases(dtype: Any) -> Iterator[Case]:
@@ -85,7 +136,7 @@ def cases(dtype: Any) -> Iterator[Case]:
     yield from _products(dtype)
     yield from _convolutions(dtype)
     yield from _others(dtype)
-    for elements in _ELEMENTS:
+    for elements in (*_ELEMENTS, _LARGEST):
         yield from _streams(elements, dtype)
 
 
@@ -100,7 +151,7 @@ def _products(dtype: Any) -> Iterator[Case]:
     import torch
 
     shapes = [(m, n, k) for m in _ROWS for n, k in _WEIGHTS]
-    for m, n, k in (*shapes, *_HEADS):
+    for m, n, k in (*shapes, *_HEADS, *_ODD):
         yield Case(
             run=torch.nn.functional.linear,
             inputs=(random(m, k, dtype=dtype),),
@@ -112,22 +163,34 @@ def _products(dtype: Any) -> Iterator[Case]:
 
 
 def _convolutions(dtype: Any) -> Iterator[Case]:
+    for batch in _BATCHES:
+        for shape in _CONVOLUTIONS:
+            yield from _convolution(dtype, batch, *shape)
+        for channels, side, stride in _DEPTHWISE:
+            yield from _convolution(dtype, batch, channels, 0, side, 3, stride)
+
+
+def _convolution(
+    dtype: Any, batch: int, inputs: int, outputs: int, side: int, kernel: int, stride: int
+) -> Iterator[Case]:
+    """A convolution in both layouts; no outputs stand for one filter a channel."""
     import torch
 
-    def case(batch: int, inputs: int, outputs: int, side: int, kernel: int, stride: int) -> Case:
-        groups = inputs if outputs == 0 else 1
-        shape = (outputs or inputs, inputs // groups, kernel, kernel)
-        options = {"stride": stride, "padding": kernel // 2, "groups": groups}
-        return Case(
-            run=lambda x, w: torch.nn.functional.conv2d(x, w, **options),
-            inputs=(random(batch, inputs, side, side, dtype=dtype),),
-            weights=(shape,),
-        )
+    groups = 1 if outputs else inputs
+    options = {"stride": stride, "padding": kernel // 2, "groups": groups}
+    shape = (outputs or inputs, inputs // groups, kernel, kernel)
+    x = random(batch, inputs, side, side, dtype=dtype)
 
-    for shape in _CONVOLUTIONS:
-        yield case(*shape)
-    for batch, channels, side, stride in _DEPTHWISE:
-        yield case(batch, channels, 0, side, 3, stride)
+    def run(a: Any, w: Any) -> Any:
+        return torch.nn.functional.conv2d(a, w, **options)
+
+    def run_last(a: Any, w: Any) -> Any:
+        # Numbers that lie with the channels last, seen in the order of the shape.
+        return run(a, w.view(shape[0], kernel, kernel, shape[1]).permute(0, 3, 1, 2))
+
+    yield Case(run=run, inputs=(x,), weights=(shape,))
+    last = x.contiguous(memory_format=torch.channels_last)
+    yield Case(run=run_last, inputs=(last,), weights=(shape,), variant=LAST)
 
 
 def _others(dtype: Any) -> Iterator[Case]:
@@ -199,7 +262,8 @@ def _images(elements: int, dtype: Any) -> Iterator[Case]:
     import torch
 
     f = torch.nn.functional
-    side, channels = (56, max(1, elements // 3136)) if elements >= 1 << 18 else (7, elements // 49)
+    side = 48 if elements >= 1 << 18 else 8
+    channels = max(1, elements // side**2)
     x = random(1, channels, side, side, dtype=dtype)
     c = random(channels, dtype=dtype)
     yield Case(run=lambda a, w: f.batch_norm(a, w, w, w, w), inputs=(x, c))
