@@ -25,8 +25,7 @@ NOTES = (
     "is exp(mean |log(predicted / measured)|), which punishes too short and too long alike. The "
     "last columns: MAPE on the kernels of each.",
     "When no framework is named: where a line says `all`, constants fitted to the kernels of all, "
-    "each framework weighing alike (bf16 products, attention); else vLLM's, or those that "
-    "scripts/calibration_rows.py names.",
+    "each framework weighing alike; else those that scripts/calibration_rows.py names.",
     "Facts extracted from ai-dynamo/aiconfigurator (commit 095f58a5, 2026-08-21), Apache-2.0, "
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.",
 )
