@@ -309,20 +309,17 @@ PROFILE_COLUMNS = (
 )
 
 
-def by_kind(analyzer: Any, published: Any | None) -> list[tuple[str, ...]]:
-    """Measured beside expected time for each kind of op, the longest first.
-
-    Args:
-        analyzer: After profiling.
-        published: The device of the catalog; None where it has none of that name.
-    """
-    theirs = expected_on(analyzer, published)
+def by_kind(analyzer: Any) -> list[tuple[str, ...]]:
+    """Measured beside expected time for each kind of op, the longest first."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0])
     for p in analyzer.results:
         if p.time_s and p.expected_time_s and p.bound_time_s:
             row = sums[f"{p.type}{'' if p.phase == 'forward' else f' ({p.phase})'}"]
             for i, value in enumerate((p.time_s, p.expected_time_s, p.bound_time_s, 1)):
                 row[i] += value
+    order = sorted(sums.items(), key=lambda item: -item[1][0])
+    if order:
+        order.append(("all", [sum(row[i] for row in sums.values()) for i in range(4)]))
     return [
         (
             kind,
@@ -330,47 +327,22 @@ def by_kind(analyzer: Any, published: Any | None) -> list[tuple[str, ...]]:
             f"{measured * 1e3:.3f}",
             f"{expected * 1e3:.3f}",
             f"{expected / measured:.2f}",
-            f"{theirs[kind] / measured:.2f}" if theirs.get(kind) else "",
             f"{bound / measured:.0%}",
         )
-        for kind, (measured, expected, bound, count) in sorted(
-            sums.items(), key=lambda item: -item[1][0]
-        )
+        for kind, (measured, expected, bound, count) in order
     ]
 
 
-def expected_on(analyzer: Any, device: Any | None) -> dict[str, float]:
-    """Expected seconds of each kind on a device of the catalog, of the ops that were measured."""
-    from gambrel.analysis.analyze import Settings, analyze
-
-    if device is None or analyzer.analysis.workload is None:
-        return {}
-    found = analyze(analyzer.analysis.workload, device, Settings(warm=True))
-    measured = {(p.name, p.phase) for p in analyzer.results if p.time_s}
-    sums: dict[str, float] = defaultdict(float)
-    for op in found.ops:
-        if op.measures.expected_time_s and (op.name, op.phase) in measured:
-            kind = f"{op.kind}{'' if op.phase == 'forward' else f' ({op.phase})'}"
-            sums[kind] += op.measures.expected_time_s.value
-    return dict(sums)
-
-
-def published(name: str) -> Any | None:
-    """The device of the catalog that a driver calls so; None where it has none."""
-    from gambrel.device.lookup import find
-    from gambrel.errors import UnknownNameError
-
-    try:
-        return find(name).device
-    except UnknownNameError:
-        return None
+def why_expected(analyzer: Any) -> str:
+    """Whose kernels the expected times describe."""
+    found = analyzer.analysis.total.expected_time_s
+    return f"Expected: {found.confidence} confidence, {found.reason}." if found else ""
 
 
 def model_tables(
     device: str, peaks: Any, cases: Sequence[Case] = (), steps: int = 20
 ) -> Iterator[Table]:
     """Profiles, then expected times by kind of op for each model."""
-    known = published(peaks.survey.name)
     rows, details = [], []
     for case in cases or CASES:
         try:
@@ -389,11 +361,13 @@ def model_tables(
                     "measured, ms",
                     "expected, ms",
                     "expected / measured",
-                    f"the same on {known.id}" if known else "no datasheet of that name",
                     "bound / measured",
                 ),
-                rows=by_kind(analyzer, known),
-                notes=[f"Calls without an op, the longest: {lost}."] if lost else [],
+                rows=by_kind(analyzer),
+                notes=[
+                    why_expected(analyzer),
+                    *([f"Calls without an op, the longest: {lost}."] if lost else []),
+                ],
             )
         )
     yield Table(title="Profiles: parts against the whole", columns=PROFILE_COLUMNS, rows=rows)

@@ -146,6 +146,8 @@ def test_what_torch_says_of_a_gpu(machine, monkeypatch):
     assert (seen.architecture, seen.units, seen.level2_bytes) == ("sm_90", 132, 50 << 20)
     assert seen.clock_hz == 1.98e9
     assert not seen.integrated
+    machine("get_device_properties", lambda device: h100(clock_rate=0))
+    assert place.about(0).clock_hz is None
     old = h100()
     for name in ("L2_cache_size", "clock_rate", "is_integrated", "uuid"):
         delattr(old, name)

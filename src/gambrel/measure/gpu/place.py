@@ -13,6 +13,8 @@ from gambrel._version import __version__
 from gambrel.errors import DeviceError, MissingExtraError
 
 _INSTALL: Final = "install a build of torch for your GPU (https://pytorch.org/get-started/locally)"
+#: Between these lie the clocks of all GPUs, Hz.
+_CLOCKS: Final = (1e8, 1e10)
 #: Which GPUs a process sees; an empty text or -1 hides all.
 _VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 #: Settings outside torch that change what its products compute; recorded with the figures.
@@ -72,9 +74,15 @@ def about(index: int) -> About:
         total_bytes=said.total_memory,
         level2_bytes=int(getattr(said, "L2_cache_size", 0)),
         integrated=bool(getattr(said, "is_integrated", False)),
-        clock_hz=getattr(said, "clock_rate", 0) * 1e3 or None,  # kHz
+        clock_hz=_clock_hz(getattr(said, "clock_rate", 0)),
         uuid=str(getattr(said, "uuid", "")),
     )
+
+
+def _clock_hz(kilohertz: float) -> float | None:
+    """A clock that a GPU can have; some drivers say 0."""
+    hertz = kilohertz * 1e3
+    return hertz if _CLOCKS[0] < hertz < _CLOCKS[1] else None
 
 
 def index_of(name: str) -> int:

@@ -32,10 +32,10 @@ _LEAST_AMD_BYTES: Final = 2 << 30
 _MOST_BYTES: Final = 4 << 30
 #: Share of the free memory that measuring takes.
 _SHARE: Final = 0.8
-#: Calls of all rounds from which on nothing is shortened; a rough round is one of few calls.
-_FULL: Final = 30
-#: What a rough round keeps of the time to settle and to sustain.
-_ROUGH: Final = 0.2
+#: So many calls in all rounds, or fewer, are a rough survey (``--quick``: under ten seconds).
+_FEW: Final = 10
+#: What a rough survey keeps of the time to settle and to sustain.
+_ROUGH: Final = 0.1
 _ROUGH_SIDES: Final = (2048, 4096, 8192)
 
 
@@ -53,7 +53,7 @@ def survey(index: int, effort: Mapping[str, int], progress: Progress | None = No
     import torch
 
     seen = about(index)
-    bench = bench_of(index, seen, rough=effort["steps"] * effort["rounds"] < _FULL)
+    bench = bench_of(index, seen, rough=effort["steps"] * effort["rounds"] <= _FEW)
     begun = datetime.now(UTC)
     with torch.cuda.device(index):
         found, unknown = measure(bench, effort, progress)
