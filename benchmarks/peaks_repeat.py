@@ -94,13 +94,15 @@ def table(kinds: dict[str, list[dict]]) -> None:
     rows, notes = [], []
     for kind, records in kinds.items():
         known = roofs(records) | figures(records)
+        loads = [r["survey"]["load"] for r in records]
         within = [
             name for name, found in known.items() if apart([m["value"] for m in found]) <= TARGET
         ]
         notes.append(
             f"{kind}: {len(records)} runs of {min(r['seconds'] for r in records):.0f} to "
-            f"{max(r['seconds'] for r in records):.0f} s; {len(within)} of {len(known)} figures "
-            f"agree within {TARGET:.0%}."
+            f"{max(r['seconds'] for r in records):.0f} s, load {min(loads):.1f} to "
+            f"{max(loads):.1f} when they began; {len(within)} of {len(known)} figures agree within "
+            f"{TARGET:.0%}."
         )
         for name, found in known.items():
             values = [m["value"] for m in found]
