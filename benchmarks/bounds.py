@@ -111,7 +111,8 @@ def needs(form: Form, device: str, rows: Rows) -> tuple[Any, Any, float]:
     if form.name == "collective":
         return np.zeros(len(rows)), rows["sent"], float(rows["link"][0])
     share = rows["topk"] / rows["num_experts"]
-    touched = rows["experts"] * -np.expm1(rows["num_tokens"] * np.log1p(-np.minimum(share, 0.999)))
+    held = np.maximum(1.0, rows["num_experts"] / rows["moe_ep_size"])
+    touched = held * -np.expm1(rows["num_tokens"] * np.log1p(-np.minimum(share, 0.999)))
     routed = rows["num_tokens"] * rows["topk"] / rows["moe_ep_size"]
     size = rows["hidden_size"] * rows["inter"] * (rows["gate"] + 1)
     known = (rows["distribution"] == "balanced") & (routed >= 1)
