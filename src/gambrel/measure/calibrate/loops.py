@@ -21,6 +21,8 @@ from gambrel.measure.calibrate.timing import Clock
 _ELEMENTS: Final = (5 << 13, 5 << 14, 5 << 15, 5 << 16, 5 << 17, 5 << 18, 5 << 19, 5 << 20)
 #: A loop whose layout depends on its sizes is compiled for each of these.
 _FEW: Final = (5 << 13, 5 << 15, 5 << 17, 5 << 19)
+#: Little work: from this and from twice as much follows what calling takes without any.
+_TINY: Final = 5 << 10
 _WIDTH, _SIDE, _TABLE = 640, 48, 20000
 _CALLS: Final = 9
 #: Tiny loops that no compiler joins: what starting one takes.
@@ -129,8 +131,6 @@ def time_loops(
     Yields:
         Each at each of its sizes; nothing where torch cannot compile on this machine.
     """
-    import torch
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -139,13 +139,25 @@ def time_loops(
             return
         for loop in listed:
             said()
-            for n in _FEW if loop.each else _ELEMENTS:
-                if n == _ELEMENTS[0] or loop.each:
-                    torch._dynamo.reset()
-                    running = torch.compile(loop.run, dynamic=not loop.each)
-                values = loop.make(n)
-                seconds = _called(running, values, clock)
-                yield Timed(loop=loop, inputs=values, seconds=max(seconds - call, 0.0) + start)
+            yield from _sizes_of(loop, call, start, clock)
+
+
+def _sizes_of(loop: Loop, call: float, start: float, clock: Clock) -> Iterator[Timed]:
+    """One loop at each of its sizes."""
+    import torch
+
+    torch._dynamo.reset()
+    running = torch.compile(loop.run, dynamic=True)
+    if not loop.each:
+        tiny, more = (_called(running, loop.make(n), clock) for n in (_TINY, 2 * _TINY))
+        call = max(min(tiny, 2 * tiny - more), 0.0)
+    for n in _FEW if loop.each else _ELEMENTS:
+        if loop.each:
+            torch._dynamo.reset()
+            running = torch.compile(loop.run, dynamic=False)
+        values = loop.make(n)
+        seconds = _called(running, values, clock)
+        yield Timed(loop=loop, inputs=values, seconds=max(seconds - call, 0.0) + start)
 
 
 def _starting(clock: Clock) -> tuple[float, float]:
