@@ -62,6 +62,8 @@ def test_saved_peaks_are_hardware(measured, tmp_path, capsys):
     [
         (["--save", "lab.csv"], "a device file ends in .toml"),
         (["--save", "/nowhere/lab.toml"], "there is no folder /nowhere"),
+        (["--save", "/proc/lab.toml"], "cannot write /proc/lab.toml: "),
+        (["--html", "/proc/lab.html"], "cannot write /proc/lab.html: "),
         (["--device", "tpu"], "cannot measure 'tpu'"),
         (["--compare", "h10000"], "unknown device 'h10000'"),
         (["--precision", "fp33"], "unknown precision 'fp33'"),
@@ -73,6 +75,12 @@ def test_peaks_refuses_in_one_line(measured, arguments, sentence, capsys):
     assert said.out == ""
     assert sentence in said.err
     assert said.err.count("\n") == 1
+
+
+def test_what_cannot_be_written_is_found_before_the_measurement(monkeypatch, capsys):
+    monkeypatch.setattr(cpu, "survey", lambda *arguments, **options: pytest.fail("measured"))
+    assert run(["peaks", "--save", "/proc/lab.toml"]) == 2
+    assert "cannot write /proc/lab.toml" in capsys.readouterr().err
 
 
 def test_a_ceiling_is_low_below_four_fifths():
@@ -118,7 +126,10 @@ def test_profile_prints_the_table_and_the_whole(measured, target, capsys):
     out = capsys.readouterr().out
     assert "End to end" in out
     assert "Sum of ops" in out
-    assert "measured/bound" in out
+    assert "×bound" in out
+    assert "measured" in out
+    assert "★ whole model" in out  # the chart
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_profile_of_training_by_module(measured, target, capsys):

@@ -77,6 +77,11 @@ def test_the_clock_is_seen_while_the_units_are_busy(resource, dtype, most):
     assert 0.4 * most < max(rates) / max(clocks) < 1.15 * most
 
 
+def test_a_short_survey_says_that_it_saw_a_moment_only():
+    assert cpu._of_a_moment(20.0) == ()
+    assert cpu._of_a_moment(6.4)[0].startswith("these are figures of 6 s: where the clock changes")
+
+
 def test_a_slow_machine_has_fewer_rounds(monkeypatch):
     pytest.importorskip("llvmlite")
     monkeypatch.setattr(cpu, "_PATIENCE", 0.0)

@@ -91,6 +91,7 @@ def test_formats_by_any_name(counted):
         ({"warmup": -1}, "warmup=-1: give a whole number of at least 0"),
         ({"rounds": 1.5}, "rounds=1.5"),
         ({"device": "tpu"}, "cannot measure 'tpu'; give cpu, cuda or cuda:N"),
+        ({"device": "cpu:1"}, "cannot measure 'cpu:1': a processor is measured as a whole"),
     ],
 )
 def test_impossible_requests_are_refused(arguments, sentence):
@@ -101,6 +102,39 @@ def test_impossible_requests_are_refused(arguments, sentence):
 def test_an_unknown_format_is_refused():
     with pytest.raises(UnknownNameError, match="unknown precision 'fp33'"):
         measure_peaks("cpu", dtype="fp33")
+
+
+def test_a_format_without_loops_is_refused_before_anything_is_measured(counted):
+    sentence = "no processor is measured in int4; there are loops for fp64, fp32, fp16, bf16, int8"
+    with pytest.raises(DeviceError, match=sentence):
+        measure_peaks("cpu", dtype="int4")
+    with pytest.raises(DeviceError, match="measured in tf32"):
+        measure_peaks("cpu", dtype="tf32")
+    assert counted == []
+
+
+def test_an_interrupted_measurement_leaves_everything_as_it_was(monkeypatch):
+    """Ctrl-C in the second round: affinity, threads and settings as before, nothing stored."""
+    import os
+    import threading
+
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("llvmlite")
+
+    def state():
+        affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        return affinity, torch.get_num_threads(), torch.is_grad_enabled()
+
+    def interrupt(done, total, name):
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    before, threads = state(), set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        measure_peaks("cpu", steps=1, warmup=0, rounds=2, progress=interrupt)
+    assert state() == before
+    assert set(threading.enumerate()) == threads
+    assert store.latest() is None
 
 
 def test_no_gpu_is_a_sentence():

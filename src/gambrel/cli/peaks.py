@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,27 +89,30 @@ def peaks(
 
 
 def _check(save: Path | None, html: Path | None) -> None:
+    """Finds out before the measurement whether its results can be written."""
     from gambrel.report.registry import check_target
 
-    if html is not None:
-        check_target(html)
-    if save is None:
-        return
-    if save.suffix != ".toml":
+    if save is not None and save.suffix != ".toml":
         raise InputError(f"{save}: a device file ends in .toml.")
-    if not save.parent.is_dir():
-        raise InputError(f"cannot write {save}: there is no folder {save.parent}.")
+    for target in filter(None, (save, html)):
+        check_target(target)
+        if target.exists() and not target.is_file():
+            continue  # a device or a pipe
+        try:
+            with tempfile.NamedTemporaryFile(dir=target.resolve().parent, prefix=".gambrel-"):
+                pass
+        except OSError as error:
+            raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
 
 
 def _save(found: HardwarePeaks, path: Path) -> None:
     import msgspec
 
     from gambrel.measure.convert import to_toml
+    from gambrel.report.registry import replace_file
 
     device = msgspec.structs.replace(found.to_device(), id=path.stem, aliases=())
-    draft = path.with_suffix(".tmp")
-    draft.write_text(to_toml(device), encoding="utf-8")
-    draft.replace(path)
+    replace_file(path, to_toml(device).encode())
     print(f"wrote {path}", file=sys.stderr)
 
 

@@ -31,6 +31,8 @@ _SETTLING: Final = 30
 #: Passes and slices of the chain that shows the clock, a third of a millisecond together: shorter
 #: than the time for which a processor keeps the clock of the work before it.
 _CLOCK_PASSES, _CLOCK_SLICES = 60, 6
+#: A survey that is shorter may see one state of a clock only, seconds.
+_MOMENT_S: Final = 15.0
 #: Where its number lies in a thread's operands, behind those of arithmetic.
 _CHAIN_AT: Final = 1 << 19
 
@@ -115,7 +117,7 @@ def survey(
         huge_page_share=share,
         one_way_s=_one_way(tools, here),
         unknown=plan.unknown,
-        notes=_notes(here, load, share),
+        notes=(*_notes(here, load, share), *_of_a_moment(elapsed)),
     )
 
 
@@ -345,6 +347,15 @@ def _versions() -> dict[str, str]:
         "llvmlite": version("llvmlite"),
         "system": f"{platform.system()} {platform.release()}",
     }
+
+
+def _of_a_moment(elapsed: float) -> tuple[str, ...]:
+    if elapsed >= _MOMENT_S:
+        return ()
+    return (
+        f"these are figures of {elapsed:.0f} s: where the clock changes with what else the chip "
+        "does, the next minute may differ by more than the spread.",
+    )
 
 
 def _notes(here: machine.Machine, load: float | None, share: float | None) -> tuple[str, ...]:

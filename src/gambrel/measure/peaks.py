@@ -11,7 +11,7 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.dtypes import parse_dtype
-from gambrel.errors import InputError
+from gambrel.errors import DeviceError, InputError
 from gambrel.measure import store
 from gambrel.measure.records import HardwarePeaks, Survey, summarize
 
@@ -27,6 +27,9 @@ _TORCH_NAMES = {
     "int8": "torch.int8",
     "fp8": "torch.float8_e4m3fn",
 }
+
+#: Formats that a processor's loops are in, where it has the instructions.
+_CPU_FORMATS: Final = ("fp64", "fp32", "fp16", "bf16", "int8")
 
 #: Rounds of a full measurement by kind of device, and of a quick one.
 _ROUNDS: Final = {"cpu": 20, "cuda": 3, "hip": 3}
@@ -79,6 +82,8 @@ def measure_peaks(
     if rounds is None:
         rounds = _ROUNDS.get(family, 3)
     _check(steps, warmup, rounds)
+    if family == "cpu":
+        _check_processor(name, canonical)
     if canonical == "tf32":
         allow_tf32 = True
     effort = {"steps": steps, "warmup": warmup, "rounds": rounds}
@@ -109,6 +114,16 @@ def _check(steps: int, warmup: int, rounds: int) -> None:
     for label, value, least in (("steps", steps, 1), ("warmup", warmup, 0), ("rounds", rounds, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{label}={value!r}: give a whole number of at least {least}.")
+
+
+def _check_processor(name: str, dtype: str) -> None:
+    """Refuses at once what would only be missing after the measurement."""
+    if name not in {"cpu", "cpu:0"}:
+        raise InputError(f"cannot measure {name!r}: a processor is measured as a whole; give cpu.")
+    if dtype not in _CPU_FORMATS:
+        raise DeviceError(
+            f"no processor is measured in {dtype}; there are loops for {', '.join(_CPU_FORMATS)}."
+        )
 
 
 def _recalled(key: str, refresh: bool, cache: bool, measure: Callable[[], Survey]) -> Survey:
