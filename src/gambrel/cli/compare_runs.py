@@ -43,9 +43,10 @@ def compare_runs(
     if json_:
         write_text(json_text(report.to_data(pairing)))
     else:
-        write_text(report.render_table(pairing, top))
+        options = terminal_options(sys.stdout)
+        write_text(report.render_table(pairing, top, options))
         if chart:
-            write_text("\n" + report.render_terminal(pairing, terminal_options(sys.stdout)))
+            write_text("\n" + report.render_terminal(pairing, options))
     for path in output or []:
         report.write(pairing, path)
         print(f"wrote {path}", file=sys.stderr)

@@ -91,20 +91,23 @@ def profile(
         return
     from gambrel.measure.profile import text
     from gambrel.measure.profile.record import Comparison
+    from gambrel.report import terminal_options
+
+    options = terminal_options(sys.stdout)
+    found, whole = analyzer.results, analyzer.totals
 
     if by == "module":
-        write_text(text.by_module(analyzer.modules, analyzer.results, analyzer.totals, top))
+        write_text(text.by_module(analyzer.modules, found, whole, top, options))
     else:
-        write_text(text.summary(analyzer.results, analyzer.totals, top))
-    if roofline and analyzer.results:
-        from gambrel.report import terminal_options
-
-        write_text("\n" + analyzer.roofline(terminal_options(sys.stdout)))
+        write_text(text.summary(found, whole, top, options))
+    if roofline and found:
+        write_text("\n" + analyzer.roofline(options))
     if compare:
-        compared = Comparison(points=tuple(analyzer.results), totals=analyzer.totals)
-        write_text("\n" + compared.text(top))
-    for note in (*notes, *dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)):
-        write_text(f"note: {note}")
+        compared = Comparison(points=tuple(found), totals=whole)
+        write_text("\n" + text.comparison(compared, top, options))
+    warned = dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)
+    if notes or warned:
+        write_text(text.paragraphs([("note:", note) for note in (*notes, *warned)], options))
 
 
 def _keep(analyzer: Any, html: Path | None, save: Path | None, calibrate: str | None) -> None:

@@ -109,3 +109,20 @@ def test_the_profiler_is_silent_and_its_variable_is_put_back(done, capfd, monkey
     with quiet():
         assert os.environ["KINETO_LOG_LEVEL"] == "3"
     assert os.environ["KINETO_LOG_LEVEL"] == "3"
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_tables_fit_the_terminal(done, width):
+    from gambrel.measure.profile.record import Comparison
+    from gambrel.report.options import Options
+
+    options = Options(width=width)
+    compared = Comparison(points=tuple(done.results), totals=done.totals)
+    for said in (
+        text.summary(done.results, done.totals, 10, options),
+        text.by_module(done.modules, done.results, done.totals, 10, options),
+        text.comparison(compared, 10, options),
+    ):
+        assert max(map(len, said.splitlines())) <= width
+    head = text.summary(done.results, done.totals, 10, options).splitlines()[0].split()
+    assert {"name", "bound", "util%", "time"} <= set(head)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from gambrel.measure.profile import on_gpu
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
+from gambrel.report.layout import Column, hanging, show, table
+from gambrel.report.options import Options
+from gambrel.report.text import shorten_path
 from gambrel.units import format_number, format_percent, format_si
 
 if TYPE_CHECKING:
@@ -16,28 +19,44 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 44
 
 
-def summary(points: Sequence[RooflinePoint], totals: Totals, top: int = 10) -> str:
+def summary(
+    points: Sequence[RooflinePoint],
+    totals: Totals,
+    top: int = 10,
+    options: Options | None = None,
+) -> str:
     """The ops that take longest, and the whole.
 
     Args:
         points: All ops.
         totals: The whole.
         top: Rows; 0 shows all.
+        options: Of a terminal that the text is to fit; None shows every column in full.
     """
     order = sorted(points, key=lambda p: -(p.time_s or 0.0))
     shown = order[:top] if top else order
     head = ("name", "type", "FLOPs", "bytes", "AI", "GFLOPs/s", "bound", "util%", "time")
+    said = [*whole(points, totals), *_reasons(shown)]
     if not shown:
-        return "\n".join(["no op that costs anything", "", *lines(points, totals)])
+        return _text("no op that costs anything", said, options)
     rows = [head, *(_row(p) for p in shown)]
-    return "\n".join([columns(rows, left=2), "", *lines(points, totals), *_reasons(shown)])
+    if options is None:
+        return _text(columns(rows, left=2), said, None)
+    return _text(fitted(rows, 2, (0, 6, 3, 5, 4, 2, 1, 0, 0), options), said, options)
+
+
+def _text(made: str, said: Sequence[tuple[str, str]], options: Options | None) -> str:
+    """A table, then sentences."""
+    if options is not None:
+        return f"{made.rstrip()}\n\n{paragraphs(said, options)}"
+    return "\n".join([made, "", *(f"{label:<12}  {text}" for label, text in said)])
 
 
 #: Ops whose distance from the roof is explained under the table.
 _EXPLAINED = 5
 
 
-def _reasons(shown: Sequence[RooflinePoint]) -> list[str]:
+def _reasons(shown: Sequence[RooflinePoint]) -> list[tuple[str, str]]:
     """Why ops lie above their roof or far below it: those above first, equal reasons together."""
     far = [p for p in shown if p.reason]
     far.sort(key=lambda p: (p.utilization or 0.0) <= 1)
@@ -46,13 +65,16 @@ def _reasons(shown: Sequence[RooflinePoint]) -> list[str]:
         part = "" if p.utilization is None else f" ({format_percent(p.utilization)})"
         names.setdefault(p.reason, []).append(f"{shorten(p.name)}{part}")
     return [
-        f"Far away      {reason}: {', '.join(found[:_EXPLAINED])}"
-        + (f" and {len(found) - _EXPLAINED} more" if len(found) > _EXPLAINED else "")
+        (
+            "Far away",
+            f"{reason}: {', '.join(found[:_EXPLAINED])}"
+            + (f" and {len(found) - _EXPLAINED} more" if len(found) > _EXPLAINED else ""),
+        )
         for reason, found in names.items()
     ]
 
 
-def comparison(compared: Comparison, top: int = 10) -> str:
+def comparison(compared: Comparison, top: int = 10, options: Options | None = None) -> str:
     """Measured beside expected and bound, the ops that take longest first, then the sums."""
     order = sorted(compared.points, key=lambda p: -(p.time_s or 0.0))
     rows: list[tuple[str, ...]] = [
@@ -69,6 +91,9 @@ def comparison(compared: Comparison, top: int = 10) -> str:
                 compared.bound_s,
             )
         )
+    if options is not None:
+        rows[0] = (*rows[0][:4], "×expected", "×bound")
+        return fitted(rows, 1, (0, 0, 1, 2, 0, 3), options)
     return columns(rows, left=1)
 
 
@@ -90,6 +115,7 @@ def by_module(
     points: Sequence[RooflinePoint],
     totals: Totals,
     top: int = 10,
+    options: Options | None = None,
 ) -> str:
     """The modules that take longest, each with all inside it, in the model's order; the whole.
 
@@ -98,12 +124,16 @@ def by_module(
         points: All ops.
         totals: The whole.
         top: Rows; 0 shows all.
+        options: As for `summary`.
     """
     order = sorted(range(len(modules)), key=lambda i: -(modules[i].time_s or 0.0))
     shown = sorted(order[:top] if top else order)
     head = ("module", "ops", "FLOPs", "bytes", "time", "share", "bound", "expected", "util%")
     rows = [head, *(_module(modules[i]) for i in shown)]
-    return "\n".join([columns(rows, left=1), "", *lines(points, totals)])
+    if options is None:
+        return _text(columns(rows, left=1), whole(points, totals), None)
+    made = fitted(rows, 1, (0, 6, 4, 5, 0, 1, 2, 3, 0), options)
+    return _text(made, whole(points, totals), options)
 
 
 def _module(m: ModulePoint) -> tuple[str, ...]:
@@ -118,6 +148,41 @@ def _module(m: ModulePoint) -> tuple[str, ...]:
         format_si(m.expected_time_s, "s", 3),
         format_percent(m.utilization),
     )
+
+
+def fitted(
+    rows: Sequence[Sequence[str]], left: int, priorities: Sequence[int], options: Options
+) -> str:
+    """Rows of cells for a terminal: columns appear by importance, the first is shortened.
+
+    Args:
+        rows: The heading first.
+        left: Columns that begin at the left.
+        priorities: A column each; 0 stays at every width, of the others the largest goes first.
+        options: Width and colour.
+    """
+    head, *body = rows
+    cells = [
+        Column(
+            title=title,
+            cells=tuple(row[i] for row in body),
+            align="left" if i < left else "right",
+            priority=priorities[i],
+            minimum=0 if i else _SHORTEST_NAME,
+            shorten=shorten_path,
+        )
+        for i, title in enumerate(head)
+    ]
+    return show([[table(cells, options.columns)]], options)
+
+
+#: Columns to which names may be shortened.
+_SHORTEST_NAME = 20
+
+
+def paragraphs(items: Sequence[tuple[str, str]], options: Options) -> str:
+    """Labels and sentences, wrapped at the width of the terminal."""
+    return show([[hanging(items, 14, "dim")]], options)
 
 
 def columns(rows: Sequence[Sequence[str]], left: int) -> str:
@@ -153,11 +218,6 @@ def _row(p: RooflinePoint) -> tuple[str, ...]:
         format_percent(p.utilization),
         format_si(p.time_s, "s", 3),
     )
-
-
-def lines(points: Sequence[RooflinePoint], totals: Totals) -> list[str]:
-    """What is known of the whole run, a line each."""
-    return [f"{label:<12}  {said}" for label, said in whole(points, totals)]
 
 
 def whole(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:

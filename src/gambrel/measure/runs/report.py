@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.errors import UnknownNameError
-from gambrel.measure.profile.text import columns, shorten
+from gambrel.measure.profile.text import columns, fitted, paragraphs, shorten
 from gambrel.measure.roofs import chart_of, render_image
 from gambrel.measure.runs.load import Run, RunPoint
 from gambrel.measure.runs.pair import Pair, Pairing
@@ -27,13 +27,26 @@ _MOST: Final = 200
 _SUFFIXES: Final = {".html": "html", ".htm": "html", ".svg": "svg", ".png": "png", ".json": "json"}
 
 
-def render_table(pairing: Pairing, top: int = 10) -> str:
-    """The whole, then the ops whose time changes most; ``top`` rows, 0 for all."""
+def render_table(pairing: Pairing, top: int = 10, options: Options | None = None) -> str:
+    """The whole, then the ops whose time changes most.
+
+    Args:
+        pairing: The two runs.
+        top: Rows; 0 shows all.
+        options: Of a terminal that the text is to fit; None shows every column in full.
+    """
     ranked = pairing.ranked()
-    head = ("op", "type", *_HEAD[2:])
-    rows = [head, *(_row(p, short=True) for p in (ranked[:top] if top else ranked))]
-    lines = [columns(_whole(pairing), left=1), "", columns(rows, left=2)]
-    return "\n".join([*lines, *(f"note: {w}" for w in pairing.warnings)])
+    rows = [_HEAD, *(_row(p, short=True) for p in (ranked[:top] if top else ranked))]
+    if options is None:
+        lines = [columns(_whole(pairing), left=1), "", columns(rows, left=2)]
+        return "\n".join([*lines, *(f"note: {w}" for w in pairing.warnings)])
+    blocks = [
+        fitted(_whole(pairing), 1, (0, 0, 0, 0), options),
+        fitted(rows, 2, _PRIORITIES, options),
+    ]
+    if pairing.warnings:
+        blocks.append(paragraphs([("note:", w) for w in pairing.warnings], options))
+    return "\n\n".join(block.strip("\n") for block in blocks)
 
 
 _HEAD: Final = (
@@ -51,11 +64,17 @@ _HEAD: Final = (
 )
 
 
+#: Of the columns above: which go first where a terminal is narrow.
+_PRIORITIES: Final = (0, 5, 0, 0, 1, 0, 6, 6, 7, 7, 2)
+
+
 def _whole(pairing: Pairing) -> list[tuple[str, ...]]:
     first, second = pairing.first, pairing.second
     return [
         ("", first.label, second.label, "second / first"),
-        ("model", _model(first), _model(second), ""),
+        ("model", first.model.name, second.model.name, ""),
+        ("precision", first.model.precision, second.model.precision, ""),
+        ("sizes", _sizes(first), _sizes(second), ""),
         ("hardware", first.hardware.name, second.hardware.name, ""),
         (
             _both("time", first.times, second.times),
@@ -69,9 +88,8 @@ def _whole(pairing: Pairing) -> list[tuple[str, ...]]:
     ]
 
 
-def _model(run: Run) -> str:
-    sizes = ", ".join(f"{k}={v}" for k, v in run.model.symbols.items())
-    return f"{run.model.name} {run.model.precision}{f' ({sizes})' if sizes else ''}"
+def _sizes(run: Run) -> str:
+    return ", ".join(f"{k}={v}" for k, v in run.model.symbols.items()) or "fixed"
 
 
 def _both(name: str, first: str, second: str) -> str:
