@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("full", type=int, nargs="?", default=10)
     parser.add_argument("quick", type=int, nargs="?", default=10)
     parser.add_argument("--keep", type=Path, help="Folder of the records.")
+    parser.add_argument("--note", action="append", default=[], help="A line below the table.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as own:
         folder = options.keep or Path(own)
@@ -39,7 +40,7 @@ def main() -> None:
             k: [json.loads(p.read_text()) for p in sorted(folder.glob(f"{k}-*.json"))]
             for k in ("full", "quick")
         }
-    table({k: records for k, records in kinds.items() if len(records) > 1})
+    table({k: records for k, records in kinds.items() if len(records) > 1}, options.note)
 
 
 def run(kind: str, folder: Path) -> None:
@@ -90,7 +91,7 @@ def covered(found: list[dict]) -> int:
     return sum(abs(m["value"] - middle) <= m.get("spread", 0) * m["value"] for m in found)
 
 
-def table(kinds: dict[str, list[dict]]) -> None:
+def table(kinds: dict[str, list[dict]], said: list[str]) -> None:
     rows, notes = [], []
     for kind, records in kinds.items():
         known = roofs(records) | figures(records)
@@ -138,6 +139,7 @@ def table(kinds: dict[str, list[dict]]) -> None:
         rows,
         notes=[
             *notes,
+            *said,
             "FLOP/s and B/s. Max to min: (highest - lowest) / highest over the runs; per cycle: "
             "the same of the figures per clock cycle. Spread: what a run says of itself, the "
             "median of the runs; covered: runs whose spread reaches to the median of the runs.",
