@@ -12,7 +12,7 @@ from gambrel.analysis.estimate.kinship import kin_of  # noqa: E402
 from gambrel.device.files import load_file  # noqa: E402
 from gambrel.device.lookup import find  # noqa: E402
 from gambrel.errors import DeviceError  # noqa: E402
-from gambrel.measure import gpu  # noqa: E402
+from gambrel.measure import gpu, peaks  # noqa: E402
 from gambrel.measure.convert import to_device, to_toml  # noqa: E402
 from gambrel.measure.gpu import surveying  # noqa: E402
 from gambrel.measure.gpu.place import About  # noqa: E402
@@ -33,6 +33,8 @@ H100 = About(
     uuid="1234",
 )
 GIB = 1 << 30
+#: Calls of all rounds that `measure_peaks` makes of each figure unless told otherwise.
+EFFORT_OF_PEAKS = 20 * 3
 
 
 def test_rates_sizes_and_mixes(monkeypatch):
@@ -125,6 +127,8 @@ def test_a_rough_round_takes_less_of_everything(free):
     assert rough.settle_s + rough.sustained_s < 0.25 * (full.settle_s + full.sustained_s)
     assert set(rough.sides) < set(full.sides)
     assert rough.finalists < full.finalists
+    quick = peaks.quick("cuda:0")
+    assert quick["steps"] * quick["rounds"] <= surveying._FEW < EFFORT_OF_PEAKS
     assert full.free_bytes == int(0.8 * 79 * GIB)
 
 

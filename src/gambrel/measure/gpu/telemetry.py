@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from gambrel.units import format_si
 
@@ -69,20 +69,21 @@ def reader(index: int, uuid: str = "") -> Callable[[], Reading | None] | None:
 def _by_torch(index: int) -> Reading | None:
     import torch
 
-    clock = _asked(torch.cuda.clock_rate, index)
-    power = _asked(torch.cuda.power_draw, index)
+    clock, power = _asked("clock_rate", index), _asked("power_draw", index)
     reading = Reading(
         clock_hz=clock * 1e6 if clock else None,
         # Milliwatts from NVIDIA's library, watts from AMD's.
         power_w=power * (1.0 if torch.version.hip else 1e-3) if power else None,
-        celsius=_asked(torch.cuda.temperature, index),
+        celsius=_asked("temperature", index),
     )
     return reading if reading else None
 
 
-def _asked(question: Callable[[int], Any], index: int) -> float | None:
+def _asked(question: str, index: int) -> float | None:
+    import torch
+
     try:
-        return float(question(index))
+        return float(getattr(torch.cuda, question)(index))
     except Exception:  # the libraries behind have errors of their own, and an answer is optional
         return None
 
