@@ -109,6 +109,20 @@ def test_optimizer_without_a_formula_is_recorded_op_by_op():
     assert "optimizer" not in {op.kind for op in steps}
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.RMSprop, torch.optim.RAdam, torch.optim.Adagrad])
+def test_the_recorded_step_is_not_the_first(optimizer):
+    """States are made once; RAdam takes roots from its sixth step on."""
+    w = capture(_mlp(), torch.randn(4, 16), train=True, optimizer=optimizer)
+    steps = [op for op in w.ops if op.phase is Phase.OPTIMIZER]
+    assert "fill" not in {op.kind for op in steps}
+    assert sum(op.name == "aten.sqrt" for op in steps) == 4  # one a parameter
+    states = {t.storage: t for t in w.tensors if t.role is Role.OPTIMIZER_STATE}
+    kept = 2 if optimizer is torch.optim.RAdam else 1
+    assert sorted(t.shape for t in states.values()) == sorted(
+        kept * [(32, 16), (32,), (8, 32), (8,)]
+    )
+
+
 def test_no_optimizer():
     w = capture(_mlp(), torch.randn(4, 16), train=True, optimizer="none")
     assert Phase.OPTIMIZER not in {op.phase for op in w.ops}

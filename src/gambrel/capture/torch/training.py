@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from gambrel.capture.torch.nested import tensors_of
+from gambrel.capture.torch.semantic import muted
 from gambrel.errors import CaptureError
 from gambrel.workload import Attributes, Phase, Role
 
@@ -37,6 +38,11 @@ _NAMED: Final[dict[str, _Rule]] = {
     "sgd": _Rule(function="sgd"),
     "sgd_momentum": _Rule(function="sgd_momentum", states=("momentum_buffer",)),
 }
+
+
+#: Steps before the one that is recorded: the first one makes the states, and RAdam corrects its
+#: averages from the sixth on.
+_FIRST_STEPS: Final = 6
 
 
 def train_step(model: Any, args: Any, kwargs: Any, session: Session) -> Any:
@@ -190,7 +196,7 @@ def _stepped(kind: type, defaults: dict[str, Any]) -> Any:
 
     def step(parameters: Iterable[tuple[str, Any]], session: Session) -> None:
         accepted = {k: v for k, v in defaults.items() if k not in ("foreach", "fused")}
-        instance = kind([p for _, p in parameters], **accepted)
+        instance = _under_way(lambda: kind([p for _, p in parameters], **accepted), session)
         instance.step()
         for state in instance.state.values():
             for name, tensor in state.items():
@@ -198,3 +204,15 @@ def _stepped(kind: type, defaults: dict[str, Any]) -> Any:
                     session.ledger.label(tensor, Role.OPTIMIZER_STATE, name)
 
     return step
+
+
+def _under_way(make: Callable[[], Any], session: Session) -> Any:
+    """An optimizer that has made its states; as new where its steps read values of tensors."""
+    try:
+        with muted(session):
+            instance = make()
+            for _ in range(_FIRST_STEPS):
+                instance.step()
+    except (RuntimeError, CaptureError):
+        return make()
+    return instance
