@@ -70,6 +70,14 @@ class Roofs:
             )
         return self.engines[key]
 
+    def vector_peak(self, dtype: str) -> float:
+        """FLOP/s of the vector units, for kernels that could run there; 0 when unknown.
+
+        Asking does not make the roof one that the analysis stands on.
+        """
+        roof = resolve(self.device, "vector", dtype)
+        return roof.flop_per_s if roof else 0.0
+
     def engine_notes(self) -> tuple[str, ...]:
         """Notes of the roofs that were used: fallbacks, sparse figures, whole-module peaks."""
         notes = [roof.note for roof in self.engines.values() if roof is not None and roof.note]

@@ -283,3 +283,19 @@ def test_convolutions_quantised_beforehand_pay_no_pass_over_their_activations():
         for precision, kinds in times.items()
     }
     assert expected["int8"] < expected["fp16"]
+
+
+def test_depthwise_convolutions_move_their_image_and_fill_no_tiles():
+    view = views.convolution(64, 144, 56, groups=144)
+    moved = 2 * 64 * 144 * 56 * 56 * 2 / 2.039e12  # read and written: 57 µs of memory
+    assert moved < on("a100-sxm4-80gb", view).value < 2 * moved
+    whole = on("a100-sxm4-80gb", views.convolution(64, 144, 56))
+    assert whole.value > 2 * moved  # 144 times the work, on the matrix engine
+
+
+def test_products_on_vector_units_are_split_like_others():
+    # One row of 1,280 times 1,000 columns in fp32: 5.12 MB, 2.5 µs. In tiles that are not split
+    # 16 units would work for 2·64·64·1280 / (19.5e12 / 108) = 58 µs.
+    found = on("a100-sxm4-80gb", views.matmul(1, 1000, 1280, "fp32"))
+    assert 2.5e-6 < found.value < 29e-6
+    assert found.value > on("a100-sxm4-80gb", views.matmul(1, 1000, 1280)).value

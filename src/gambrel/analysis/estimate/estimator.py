@@ -14,6 +14,7 @@ from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.measures import Estimate
+from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, maximum, minimum
@@ -78,6 +79,7 @@ class Estimator:
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
+        self._half_peak = _half_peak(roofs.device)
         self._known: dict[tuple[Any, ...], Estimate | None] = {}
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
@@ -207,11 +209,14 @@ class Estimator:
         machine = self._machine
         assert machine is not None  # both callers have checked it
         c = chosen.constants
+        matrix_peak = self._peak(cost, Engine.MATRIX)
         task = Task(
             view=view,
             cost=cost,
-            matrix_peak=self._peak(cost, Engine.MATRIX),
+            matrix_peak=matrix_peak,
+            pace=min(1.0, matrix_peak / self._half_peak) if self._half_peak else 1.0,
             vector_peak=self._peak(cost, Engine.VECTOR),
+            direct_peak=self._direct_peak(view),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
             network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
         )
@@ -240,6 +245,15 @@ class Estimator:
         if found is None:
             found = self._peaks[key] = self._lowest_peak(cost, engine)
         return found
+
+    def _direct_peak(self, view: OpView) -> float:
+        """Of the vector units in the format of a convolution's operands; 0 for other ops."""
+        if not view.kind.startswith("convolution"):
+            return 0.0
+        key = (Engine.VECTOR, view.operand_dtype(2))
+        if key not in self._peaks:
+            self._peaks[key] = self._roofs.vector_peak(view.operand_dtype(2))
+        return self._peaks[key]
 
     def _lowest_peak(self, cost: Cost, engine: Engine) -> float:
         peaks = [
@@ -289,6 +303,12 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         reason=reason,
         overhead_s=sum(p.overhead_s for p in found),
     )
+
+
+def _half_peak(device: Device) -> float:
+    """FLOP/s of the matrix engine in 16-bit formats; 0 without one."""
+    roofs = (device.ceiling("matrix", dtype) for dtype in ("bf16", "fp16"))
+    return next((roof.flop_per_s for roof in roofs if roof), 0.0)
 
 
 def _only_bound(seconds: float) -> Estimate:

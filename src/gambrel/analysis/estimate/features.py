@@ -19,6 +19,8 @@ from gambrel.ops.matmul import touched_share
 DECODE_QUERIES: Final = 16
 #: Share of the vector peak that a direct (depthwise) convolution reaches.
 _DIRECT: Final = 0.3
+#: Channels a group below which libraries convolve directly: less than the side of a matrix tile.
+_NARROW: Final = 16
 #: Share of the matrix peak that small products inside another kernel (scans) reach.
 _INNER: Final = 0.3
 _INT8: Final = frozenset({"int8", "uint8"})
@@ -32,6 +34,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         cost: Its work and traffic.
         matrix_peak: FLOP/s of the engine that serves its matrix work; 0 without.
         vector_peak: FLOP/s of the engine that serves its vector work; 0 without.
+        direct_peak: FLOP/s of the vector units in the format of its matrix work; 0 where unknown.
+        pace: ``matrix_peak`` over the device's peak in 16-bit formats, at most 1.
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
         network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
     """
@@ -40,6 +44,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost
     matrix_peak: float
     vector_peak: float
+    direct_peak: float = 0.0
+    pace: float = 1.0
     link_byte_per_s: float
     network_byte_per_s: float = 0.0
 
@@ -152,6 +158,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         b=b,
         traffic_bytes=task.traffic_bytes,
         quantized_bytes=b * m * k * 2 if width <= 1 and not _stored_narrow(view) else 0.0,
+        pace=task.pace,
     )
     if not view.attrs.get("static_scales"):
         return seconds
@@ -190,13 +197,21 @@ def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
     transposed = bool(view.attrs.get("transposed"))
     n, k = (outputs * kernel, inputs) if transposed else (outputs, inputs * kernel)
     one_pass = forms.matmul(
-        c, machine, task.matrix_peak, m=m, n=n, k=k, b=groups, traffic_bytes=task.traffic_bytes
+        c,
+        machine,
+        task.matrix_peak,
+        m=m,
+        n=n,
+        k=k,
+        b=groups,
+        traffic_bytes=task.traffic_bytes,
+        pace=task.pace,
     )
     passes = task.matrix_flops / (2 * m * n * k * groups)
     seconds = one_pass * maximum(passes, 1.0)
-    if not task.vector_peak:
+    if not task.direct_peak or groups == 1 or max(inputs, outputs) >= _NARROW:
         return seconds
-    flops = task.matrix_flops / (task.vector_peak * _DIRECT)
+    flops = task.matrix_flops / (task.direct_peak * _DIRECT)
     streamed = task.traffic_bytes / machine.streaming(c["memory"])
     return minimum(seconds, forms.overlap(flops, streamed))
 

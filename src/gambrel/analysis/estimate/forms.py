@@ -92,6 +92,7 @@ def matmul(
     traffic_bytes: Size,
     b: Size = 1,
     quantized_bytes: Size = 0.0,
+    pace: float = 1.0,
 ) -> Size:
     """A matrix product, in seconds of work.
 
@@ -103,15 +104,18 @@ def matmul(
     a row, whose scale one unit looks for, costs that unit ``row`` cycles. Row counts that are no
     multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses). A library with
     ``by_rows`` = 1 looks at the number of rows alone when it chooses its tile (`tile_by_rows`).
+    ``k_fill`` and ``k_split`` stand for latencies, in steps of the 16-bit engine that they were
+    measured on; an engine of ``pace`` times its peak (fp32 on vector units) takes longer over a
+    step, so that fewer of them fill its pipeline.
     """
     best: Size = None
     for rows, columns in (tile_by_rows(m),) if c["by_rows"] else TILES:
         tiles = b * ceil(m / rows) * ceil(n / columns)
-        pieces = maximum(1.0, minimum(machine.units / tiles, k / c["k_split"]))
+        pieces = maximum(1.0, minimum(machine.units / tiles, k / (c["k_split"] * pace)))
         filled = tiles * pieces / machine.units
         waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
         slow = 1 + c["operand"] * (1 / rows + 1 / columns)
-        flops = 2 * rows * columns * (k / pieces + c["k_fill"])
+        flops = 2 * rows * columns * (k / pieces + c["k_fill"] * pace)
         seconds = waves * flops * slow * machine.units / (peak * c["compute"])
         best = seconds if best is None else minimum(best, seconds)
     rate = machine.streaming(c["memory"])
