@@ -33,7 +33,7 @@ BUDGET_S, LEAST = 0.8, 3
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TOKENS = 128
 #: No case begins later than this.
-LIMIT_S = 380
+LIMIT_S = 560
 
 
 def models():
