@@ -17,6 +17,7 @@ from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.fusion import Stack, parse_stack
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
@@ -153,7 +154,10 @@ class Fleet:
         if id(device) not in self._machines:
             settings = self._settings
             roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
-            estimator = Estimator(roofs, settings.calibration, settings.framework)
+            compiled = parse_stack(settings.stack) is not Stack.EAGER
+            estimator = Estimator(
+                roofs, settings.calibration, settings.framework, compiled=compiled
+            )
             self._machines[id(device)] = device, roofs, estimator  # the device keeps its id
         return self._machines[id(device)][1:]
 

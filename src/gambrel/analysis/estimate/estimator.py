@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gambrel.analysis.estimate import classes, forms, probed, written
+from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
@@ -85,6 +86,10 @@ class Estimator:
         own = [p for p in self._calibration.probed if p.device in names]
         # Of several measurements of a class the one with most points counts.
         self._probed = {p.key: p for p in sorted(own, key=lambda p: p.points)}
+        # The smallest kernel of a class also computes: a call costs what the fastest of them takes.
+        self._call_s = min(
+            (p.start_s for p in self._probed.values() if p.key != FRESH_KEY), default=0.0
+        )
 
     def estimate(
         self, view: OpView, cost: Cost, bound_time_s: float | None, count: int = 1
@@ -200,7 +205,7 @@ class Estimator:
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,
-            overhead_s=min(found.start_s * count, value),
+            overhead_s=min(min(found.start_s, self._call_s) * count, value),
         )
 
     def _expected(

@@ -209,11 +209,12 @@ def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
     )
     passes = task.matrix_flops / (2 * m * n * k * groups)
     seconds = one_pass * maximum(passes, 1.0)
-    if not task.direct_peak or groups == 1 or max(inputs, outputs) >= _NARROW:
+    if not task.direct_peak:
         return seconds
     flops = task.matrix_flops / (task.direct_peak * _DIRECT)
     streamed = task.traffic_bytes / machine.streaming(c["memory"])
-    return minimum(seconds, forms.overlap(flops, streamed))
+    directly = minimum(seconds, forms.overlap(flops, streamed))
+    return where((groups > 1) & (maximum(inputs, outputs) < _NARROW), directly, seconds)
 
 
 def _attention(c: Constants, machine: Machine, task: Task) -> Size:
