@@ -2,6 +2,7 @@
 
 import pytest
 
+import gambrel
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.sweep import sweep
 from gambrel.errors import InputError, WorkloadError
@@ -21,6 +22,20 @@ def test_every_point_equals_its_own_analysis():
         assert found.traffic_bytes[i] == single.traffic_bytes
         assert found.bound_time_s[i] == pytest.approx(single.bound_time_s, rel=1e-12)
         assert found.bound[i] == single.bound.value
+        expected = single.expected_time_s.value
+        assert found.expected_time_s[i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_depthwise_convolutions_are_expected_alike():
+    batches, devices = [1, 3, 64], ["h100", "a100", "epyc-9755"]
+    found = gambrel.sweep("mobilenet-v2", devices, precision=["fp16", "fp32"], batch=batches)
+    for i in range(len(found)):
+        single = gambrel.analyze(
+            "mobilenet-v2",
+            str(found.device[i]),
+            batch_size=int(found.sizes["batch"][i]),
+            precision=str(found.precision[i]),
+        )
         expected = single.expected_time_s.value
         assert found.expected_time_s[i] == pytest.approx(expected, rel=1e-9)
 

@@ -70,13 +70,13 @@ class Roofs:
             )
         return self.engines[key]
 
-    def vector_peak(self, dtype: str) -> float:
-        """FLOP/s of the vector units, for kernels that could run there; 0 when unknown.
+    def vector_peak(self, dtype: str) -> float | None:
+        """FLOP/s of the vector units, for kernels that could run there; None when unknown.
 
         Asking does not make the roof one that the analysis stands on.
         """
         roof = resolve(self.device, "vector", dtype)
-        return roof.flop_per_s if roof else 0.0
+        return roof.flop_per_s if roof else None
 
     def engine_notes(self) -> tuple[str, ...]:
         """Notes of the roofs that were used: fallbacks, sparse figures, whole-module peaks."""

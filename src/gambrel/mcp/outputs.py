@@ -7,9 +7,17 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 
-def number(description: str, unit: str) -> Any:
-    """A field that holds a number, with its unit in words and in the schema."""
-    return Field(description=f"{description}; unit: {unit}", json_schema_extra={"unit": unit})
+def number(
+    description: str,
+    unit: str,
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    le: float | None = None,
+) -> Any:
+    """A field that holds a number, with its unit in words and in the schema, within limits."""
+    words = f"{description}; unit: {unit}"
+    return Field(description=words, json_schema_extra={"unit": unit}, gt=gt, ge=ge, le=le)
 
 
 COMMAND = Field(description="Shell command that reproduces every figure of this answer.")

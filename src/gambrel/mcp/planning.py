@@ -9,6 +9,7 @@ from pydantic import Field
 from gambrel.mcp import convert
 from gambrel.mcp import inputs as given
 from gambrel.mcp import planning_outputs as out
+from gambrel.mcp.outputs import number
 
 LanguageModel = Annotated[
     str,
@@ -24,12 +25,7 @@ Format = Annotated[
 ]
 Share = Annotated[
     float,
-    Field(
-        gt=0,
-        le=1,
-        description="Share of a device's memory that the engine may use; unit: 1.",
-        json_schema_extra={"unit": "1"},
-    ),
+    number("Share of a device's memory that the engine may use", "1", gt=0, le=1),
 ]
 
 
@@ -42,11 +38,7 @@ def serve_plan(
     output: Tokens,
     max_devices: Annotated[
         int,
-        Field(
-            ge=1,
-            description="All replicas together; unit: devices.",
-            json_schema_extra={"unit": "devices"},
-        ),
+        number("All replicas together", "devices", ge=1),
     ] = 8,
     ttft: Annotated[
         str | None, Field(description="Time to first token, at most, with a unit of time: '1s'.")
@@ -61,11 +53,7 @@ def serve_plan(
     ] = [],  # noqa: B006 pydantic copies it
     concurrency: Annotated[
         int | None,
-        Field(
-            ge=1,
-            description="Requests in flight; null: as many as the promise allows; unit: requests.",
-            json_schema_extra={"unit": "requests"},
-        ),
+        number("Requests in flight; null: as many as the promise allows", "requests", ge=1),
     ] = None,
     rate: Annotated[str | None, Field(description="Requests a second to serve: '20/s'.")] = None,
     cached: Tokens = "0",
@@ -137,21 +125,13 @@ def kv_cache(
     context: Tokens = "8k",
     batch: Annotated[
         int,
-        Field(
-            ge=1,
-            description="Sequences at once; unit: sequences.",
-            json_schema_extra={"unit": "sequences"},
-        ),
+        number("Sequences at once", "sequences", ge=1),
     ] = 1,
     hardware: given.Hardware | None = None,
     precision: Format = None,
     page: Annotated[
         int,
-        Field(
-            ge=1,
-            description="Tokens of a page of the cache; unit: tokens.",
-            json_schema_extra={"unit": "tokens"},
-        ),
+        number("Tokens of a page of the cache", "tokens", ge=1),
     ] = 16,
     windowed: Annotated[
         Literal["full", "window"],

@@ -80,6 +80,7 @@ class Estimator:
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
+        self._direct: dict[str, float | None] = {}
         self._half_peak = _half_peak(roofs.device)
         self._known: dict[tuple[Any, ...], Estimate | None] = {}
         names = {roofs.device.id, roofs.device.name}
@@ -251,14 +252,14 @@ class Estimator:
             found = self._peaks[key] = self._lowest_peak(cost, engine)
         return found
 
-    def _direct_peak(self, view: OpView) -> float:
-        """Of the vector units in the format of a convolution's operands; 0 for other ops."""
+    def _direct_peak(self, view: OpView) -> float | None:
+        """Of the vector units in the format of a convolution's operands; None for other ops."""
         if not view.kind.startswith("convolution"):
-            return 0.0
-        key = (Engine.VECTOR, view.operand_dtype(2))
-        if key not in self._peaks:
-            self._peaks[key] = self._roofs.vector_peak(view.operand_dtype(2))
-        return self._peaks[key]
+            return None
+        dtype = view.operand_dtype(2)
+        if dtype not in self._direct:
+            self._direct[dtype] = self._roofs.vector_peak(dtype)
+        return self._direct[dtype]
 
     def _lowest_peak(self, cost: Cost, engine: Engine) -> float:
         peaks = [

@@ -17,9 +17,11 @@ from gambrel.ops.matmul import touched_share
 
 #: Up to so many query tokens a sequence, the kernels of decoding run.
 DECODE_QUERIES: Final = 16
-#: Share of the vector peak that a direct (depthwise) convolution reaches.
+#: Share of the vector peak that a direct (depthwise) convolution reaches. Assumed: no convolutions
+#: of GPUs are among the measured kernels, so that none is ever certain (`least`).
 _DIRECT: Final = 0.3
-#: Channels a group below which libraries convolve directly: less than the side of a matrix tile.
+#: Channels a group below which libraries convolve directly: less than the 16 rows of a matrix
+#: instruction.
 _NARROW: Final = 16
 #: Share of the matrix peak that small products inside another kernel (scans) reach.
 _INNER: Final = 0.3
@@ -34,7 +36,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         cost: Its work and traffic.
         matrix_peak: FLOP/s of the engine that serves its matrix work; 0 without.
         vector_peak: FLOP/s of the engine that serves its vector work; 0 without.
-        direct_peak: FLOP/s of the vector units in the format of its matrix work; 0 where unknown.
+        direct_peak: FLOP/s of the vector units in the format of its matrix work; None where
+            unknown, or where no kernel would use them.
         pace: ``matrix_peak`` over the device's peak in 16-bit formats, at most 1.
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
         network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
@@ -44,7 +47,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost
     matrix_peak: float
     vector_peak: float
-    direct_peak: float = 0.0
+    direct_peak: float | None = None
     pace: float = 1.0
     link_byte_per_s: float
     network_byte_per_s: float = 0.0
@@ -209,7 +212,7 @@ def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
     )
     passes = task.matrix_flops / (2 * m * n * k * groups)
     seconds = one_pass * maximum(passes, 1.0)
-    if not task.direct_peak:
+    if task.direct_peak is None:
         return seconds
     flops = task.matrix_flops / (task.direct_peak * _DIRECT)
     streamed = task.traffic_bytes / machine.streaming(c["memory"])
