@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from common import report
-from gambrel.analysis.advise.demand import demand_of, held_against
+from gambrel.analysis.advise.demand import Demand, demand_under, evaluated, held_against
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.estimate import Estimator
@@ -48,14 +48,18 @@ def line(name: str, stack: str, device: Device) -> list[object]:
     workload = zoo.load(zoo.find(name)[0].name)
     casts = casts_of(workload, "fp16")
     evaluator = Evaluator(workload, workload.resolve_symbols({}), casts, Conventions())
-    demand = demand_of(workload, evaluator, stack)
+
+    def prepare() -> Demand:
+        return demand_under(workload, evaluated(workload, evaluator), stack)
+
+    demand = prepare()
 
     def answer() -> None:
         roofs = roofs_of(device)
         held_against(demand, roofs, Estimator(roofs))
 
     times = (
-        milliseconds(lambda: demand_of(workload, evaluator, stack)),
+        milliseconds(prepare),
         milliseconds(answer),
         milliseconds(lambda: analyze(workload, device, Settings(precision="fp16", stack=stack))),
     )

@@ -17,7 +17,7 @@ from gambrel.analysis.samples import PROFILED, Known, place
 from gambrel.device.lookup import from_peaks
 from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces.devices import roofs_for
-from gambrel.traces.ncu.numbers import infer
+from gambrel.traces.ncu.numbers import Evidence
 from gambrel.traces.ncu.reader import from_text
 from tests.traces.ncu_files import LAYOUTS, LOCALES, UNITS, Kernel, dram, fp32, time_ns, write
 
@@ -464,6 +464,13 @@ class TestChip:
         assert any("constant moves" in n for n in found.notes)
 
 
+def locale_of(cells):
+    evidence = Evidence("f")
+    for text, whole in cells:
+        evidence.note(text, whole)
+    return evidence.locale()
+
+
 class TestNumbers:
     @pytest.mark.parametrize(
         ("cells", "decimal"),
@@ -480,14 +487,14 @@ class TestNumbers:
         ],
     )
     def test_locale(self, cells, decimal):
-        assert infer(cells, "f").decimal == decimal
+        assert locale_of(cells).decimal == decimal
 
     def test_undecided_is_the_c_locale(self):
-        assert infer([("1.234", False), ("17", True)], "f").sure is False
+        assert locale_of([("1.234", False), ("17", True)]).sure is False
 
     def test_two_locales_are_refused(self):
         with pytest.raises(FileFormatError, match=r"two locales, '1,234.5' and '1.234,5'"):
-            infer([("1,234.5", False), ("1.234,5", False)], "f")
+            locale_of([("1,234.5", False), ("1.234,5", False)])
 
 
 class TestMore:

@@ -158,20 +158,6 @@ def evaluated(workload: Workload, evaluator: Evaluator) -> Evaluated:
     )
 
 
-def demand_of(
-    workload: Workload, evaluator: Evaluator, stack: str, *, bulk: bool = False
-) -> Demand:
-    """What a workload asks for.
-
-    Args:
-        workload: The model.
-        evaluator: Bound to sizes and a precision.
-        stack: How ops become kernels.
-        bulk: Prepare for many devices: ops that share a formula are predicted together.
-    """
-    return demand_under(workload, evaluated(workload, evaluator), stack, bulk=bulk)
-
-
 def demand_under(workload: Workload, found: Evaluated, stack: str, *, bulk: bool = False) -> Demand:
     """What an evaluated workload asks for under one stack.
 

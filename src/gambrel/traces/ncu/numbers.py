@@ -6,7 +6,6 @@ One cell alone can be ambiguous ("1.234" is 1.234 in C and 1234 in German), a fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,22 +112,6 @@ class Evidence:
 
 _DIGITS: Final = str.maketrans("123456780", "999999999")
 _MOST_SHAPES: Final = 100_000
-
-
-def infer(cells: Iterable[tuple[str, bool]], where: str) -> Locale:
-    """Infers the locale of a file.
-
-    Args:
-        cells: Text of each value, and whether it must be a whole number.
-        where: File, for the error.
-
-    Raises:
-        FileFormatError: Some cells prove one locale and some another.
-    """
-    evidence = Evidence(where)
-    for text, whole in cells:
-        evidence.note(text, whole)
-    return evidence.locale()
 
 
 def _proof(text: str) -> str:
