@@ -39,7 +39,7 @@ class About:
         amd: Whether it is reached through ROCm.
         units: Multiprocessors or compute units.
         total_bytes: Of its memory.
-        level2_bytes: Of its L2; 0 where unknown.
+        level2_bytes: Of its L2; None where unknown.
         integrated: Whether it shares the host's memory.
         clock_hz: Highest clock; None where unknown.
         uuid: Of the device; empty where unknown.
@@ -51,7 +51,7 @@ class About:
     amd: bool
     units: int
     total_bytes: int
-    level2_bytes: int
+    level2_bytes: int | None
     integrated: bool
     clock_hz: float | None
     uuid: str
@@ -72,7 +72,7 @@ def about(index: int) -> About:
         amd=amd,
         units=said.multi_processor_count,
         total_bytes=said.total_memory,
-        level2_bytes=int(getattr(said, "L2_cache_size", 0)),
+        level2_bytes=int(getattr(said, "L2_cache_size", 0)) or None,
         integrated=bool(getattr(said, "is_integrated", False)),
         clock_hz=_clock_hz(getattr(said, "clock_rate", 0)),
         uuid=str(getattr(said, "uuid", "")),

@@ -114,7 +114,9 @@ def bench_of(index: int, seen: About, *, rough: bool) -> Bench:
 
 def _sizes(seen: About, free: int, *, rough: bool) -> tuple[int, ...]:
     """Arrays that no cache holds, three of which fit into the free memory."""
-    least = max(_TIMES_L2 * seen.level2_bytes, _LEAST_AMD_BYTES if seen.amd else _LEAST_BYTES)
+    least = max(
+        _TIMES_L2 * (seen.level2_bytes or 0), _LEAST_AMD_BYTES if seen.amd else _LEAST_BYTES
+    )
     most = int(_SHARE * free / 3)
     sizes = [size for factor in (1, 2, 4) if (size := factor * least) <= min(most, _MOST_BYTES)]
     chosen = (sizes[-1:] if rough else sizes) or [min(least, most)]

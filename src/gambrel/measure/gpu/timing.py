@@ -35,7 +35,7 @@ class Bench:
             that says why there is none.
         sides: Of the square products that are tried.
         stream_bytes: Of one array of the streaming copies, the sizes that are tried.
-        level2_bytes: Capacity of the L2; 0 where unknown.
+        level2_bytes: Capacity of the L2; None where unknown.
         free_bytes: That may be used; 0 where unknown.
         fp8: Name of torch's fp8 format of this device.
         host_link: Whether there is a link to the host to be measured.
@@ -55,7 +55,7 @@ class Bench:
     engines: dict[str, tuple[str, str]]
     sides: tuple[int, ...]
     stream_bytes: tuple[int, ...]
-    level2_bytes: int = 0
+    level2_bytes: int | None = None
     free_bytes: int = 0
     fp8: str = "float8_e4m3fn"
     host_link: bool = True

@@ -132,6 +132,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         """What the profiler added to a step."""
         return self.instrumented_s - self.plain_s
 
+    @property
+    def explained(self) -> float:
+        """Sum of the parts / end-to-end time."""
+        return (self.ops_s + self.unmatched_s) / self.plain_s
+
 
 def steady(seconds: Sequence[float]) -> tuple[int, ...]:
     """The positions of the steps in the middle half by their time.
