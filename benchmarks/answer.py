@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from common import report
-from gambrel.analysis.advise.demand import Demand, demand_under, evaluated, held_against
+from gambrel.advise.demand import Demand, demand_under, evaluated, held_against
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.estimate import Estimator

@@ -313,9 +313,9 @@ def by_kind(analyzer: Any) -> list[tuple[str, ...]]:
     """Measured beside expected time for each kind of op, the longest first."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0])
     for p in analyzer.results:
-        if p.time_s and p.expected_time_s and p.bound_time_s:
+        if p.time_s and p.expected_time_s and p.roofline_time_s:
             row = sums[f"{p.type}{'' if p.phase == 'forward' else f' ({p.phase})'}"]
-            for i, value in enumerate((p.time_s, p.expected_time_s, p.bound_time_s, 1)):
+            for i, value in enumerate((p.time_s, p.expected_time_s, p.roofline_time_s, 1)):
                 row[i] += value
     order = sorted(sums.items(), key=lambda item: -item[1][0])
     if order:

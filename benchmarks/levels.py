@@ -72,9 +72,9 @@ def copies_of(device: Device, n: int, k: int) -> int:
 def bounds(device: Device, m: int, n: int, k: int, copies: int) -> tuple[float, float]:
     """The roofline bound of a product, and that with the levels, s."""
     found = analyze(rotated(m, n, k, copies), device, Settings(precision="bf16", warm=True))
-    assert found.bound_time_s is not None
-    assert found.cached_bound_time_s is not None
-    return found.bound_time_s / copies, found.cached_bound_time_s / copies
+    assert found.roofline_time_s is not None
+    assert found.cached_roofline_time_s is not None
+    return found.roofline_time_s / copies, found.cached_roofline_time_s / copies
 
 
 def quick(device: Device, m: int, n: int, k: int) -> float:

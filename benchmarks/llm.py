@@ -76,7 +76,7 @@ def main() -> None:
         path.write_text(json.dumps(LLAMA_405B), encoding="utf-8")
         cold, busy = cold_ms(path)
     assert whole.expected_time_s is not None
-    assert one.bound_time_s == whole.bound_time_s
+    assert one.roofline_time_s == whole.roofline_time_s
     assert one.expected_time_s is not None
     apart = abs(one.expected_time_s / whole.expected_time_s.value - 1)
     rows = [
@@ -98,7 +98,7 @@ def main() -> None:
         rows,
         notes=[
             "Llama 3.1 405B, batch 16, 2,048 positions, H200; bound and expected time. The "
-            f"prepared bound equals the analysis to the last digit ({one.bound_time_s:.6f} s), the "
+            f"prepared roofline equals the analysis ({one.roofline_time_s:.6f} s), the "
             f"expected time differs by {apart:.1e}.",
             f"{os.getloadavg()[0]:.1f} processes ran on {os.cpu_count()} cores; with more than "
             "there are cores, the processor time of the command is what a quiet machine takes.",

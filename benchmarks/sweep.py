@@ -69,8 +69,8 @@ def worst_difference(
             precision=str(found.precision[i]),
             sizes={k: int(v[i]) for k, v in found.sizes.items()},
         )
-        single = analyze(workload, by_id[str(found.device[i])], settings).total.bound_time_s
-        worst = max(worst, abs(found.bound_time_s[i] / single - 1))
+        single = analyze(workload, by_id[str(found.device[i])], settings).total.roofline_time_s
+        worst = max(worst, abs(found.roofline_time_s[i] / single - 1))
     return worst
 
 

@@ -31,7 +31,7 @@ def test_analysis(tmp_path, monkeypatch):
     assert analysis.coverage == 1
     assert analysis.arithmetic_intensity == analysis.flops / analysis.traffic_bytes
     assert analysis.ridge_point == pytest.approx(312e12 / 2.039e12)
-    assert analysis.bound_time_s > analysis.traffic_bytes / 2.039e12
+    assert analysis.roofline_time_s > analysis.traffic_bytes / 2.039e12
     assert len(analysis.to_dataframe()) == len(analysis.ops)
     assert type(analysis.plot()).__name__ == "Figure"
     assert analysis.recommend()[0].gain > 1

@@ -44,7 +44,7 @@ def test_every_source_answers_as_the_zoo_does(answers, source):
     zoo, found = answers["zoo"], answers[source]
     for field in ("matrix_flops", "vector_flops", "special_ops", "read_bytes", "write_bytes"):
         assert getattr(found.total, field) == getattr(zoo.total, field), field
-    assert found.total.bound_time_s == pytest.approx(zoo.total.bound_time_s, rel=1e-12)
+    assert found.total.roofline_time_s == pytest.approx(zoo.total.roofline_time_s, rel=1e-12)
     assert found.model.parameters == zoo.model.parameters == 11_689_512
     assert [op.kind for op in found.ops] == [op.kind for op in zoo.ops]
     assert found.footprint.weights_bytes == zoo.footprint.weights_bytes

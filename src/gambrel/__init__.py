@@ -37,22 +37,22 @@ _HOMES = {
     "HardwarePeaks": "gambrel.measure.records",
     "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
     "RooflinePoint": "gambrel.measure.profile.points",
-    "UnifiedAnalyzer": "gambrel.unified",
-    "analyze": "gambrel.api",
-    "calibrate": "gambrel.api",
-    "check": "gambrel.advising",
+    "UnifiedAnalyzer": "gambrel.api.unified",
+    "analyze": "gambrel.api.analyze",
+    "calibrate": "gambrel.api.analyze",
+    "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
-    "compare": "gambrel.advising",
-    "kv_cache": "gambrel.serving",
-    "load": "gambrel.api",
-    "load_model": "gambrel.api",
+    "compare": "gambrel.api.advise",
+    "kv_cache": "gambrel.api.plans",
+    "load": "gambrel.api.analyze",
+    "load_model": "gambrel.api.analyze",
     "measure_peaks": "gambrel.measure.peaks",
-    "select": "gambrel.advising",
-    "serve_plan": "gambrel.serving",
-    "sweep": "gambrel.api",
-    "train_plan": "gambrel.serving",
+    "select": "gambrel.api.advise",
+    "serve_plan": "gambrel.api.plans",
+    "sweep": "gambrel.api.analyze",
+    "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
-    "what_if": "gambrel.advising",
+    "what_if": "gambrel.api.advise",
 }
 
 __all__ = [
@@ -101,10 +101,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from gambrel.advising import check, compare, select, what_if
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
-    from gambrel.api import analyze, load, load_model, sweep
+    from gambrel.api.advise import check, compare, select, what_if
+    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
         CaptureError,
@@ -120,9 +122,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
-    from gambrel.serving import kv_cache, serve_plan, train_plan
     from gambrel.traces import read
-    from gambrel.unified import UnifiedAnalyzer
     from gambrel.workload import Op, Symbol, Tensor, Workload
 
 

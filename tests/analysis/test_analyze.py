@@ -34,7 +34,7 @@ def test_per_op(found):
     assert (fc1.measures.read_bytes, fc1.measures.write_bytes) == (80, 32)
     assert (relu.measures.read_bytes, relu.measures.write_bytes) == (32, 32)
     assert (fc2.measures.read_bytes, fc2.measures.write_bytes) == (64, 8)
-    assert fc1.measures.bound_time_s == pytest.approx(11.2)
+    assert fc1.measures.roofline_time_s == pytest.approx(11.2)
     assert fc1.measures.arithmetic_intensity == 128 / 112
     assert fc1.measures.ridge_point == 100
     assert fc1.measures.attainable_flop_per_s == pytest.approx(128 / 112 * 10)
@@ -49,7 +49,7 @@ def test_totals(found):
     assert (total.matrix_flops, total.vector_flops) == (192, 16)
     assert total.flops == 192
     assert total.traffic_bytes == 112 + 64 + 72
-    assert total.bound_time_s == pytest.approx(24.8)
+    assert total.roofline_time_s == pytest.approx(24.8)
     assert total.bound is Bound.MEMORY
     assert found.bound_shares == {"memory": pytest.approx(1)}
     assert total.time_share == 1
@@ -67,7 +67,7 @@ def test_engine_times_add_up(found):
 def test_ideal_traffic_is_weights_and_model_io(found):
     # x 8, w1 32, w2 16, y 4 elements of 2 bytes
     assert found.ideal_traffic_bytes == 2 * (8 + 32 + 16 + 4)
-    assert found.ideal_bound_time_s == pytest.approx(12.0)
+    assert found.sol_time_s == pytest.approx(12.0)
 
 
 def test_footprint_by_liveness(found):
@@ -90,7 +90,7 @@ def test_groups_add_up(found):
     kinds = {g.name: g for g in found.by_kind}
     assert kinds["matmul"].count == 2
     assert kinds["matmul"].measures.flops == 192
-    assert sum(g.measures.bound_time_s for g in found.by_module) == pytest.approx(24.8)
+    assert sum(g.measures.roofline_time_s for g in found.by_module) == pytest.approx(24.8)
 
 
 def test_precision_of_an_architecture_is_the_devices(found):
@@ -144,13 +144,13 @@ def test_a_device_without_dram_is_held_against_its_link():
     # half of 96 bytes of weights is streamed in
     assert half.ideal_traffic_bytes == half.total.traffic_bytes
     assert half.total.traffic_bytes == 24 + 48
-    assert half.total.network_utilization == pytest.approx(72 / 5 / half.total.bound_time_s)
+    assert half.total.network_utilization == pytest.approx(72 / 5 / half.total.roofline_time_s)
 
 
 def test_missing_roofs_are_unknown_not_zero():
     bare = device(ceilings=(), memory=())
     found = analyze(perceptron(), bare, Settings(precision="fp16"))
-    assert found.total.bound_time_s is None
+    assert found.total.roofline_time_s is None
     assert found.total.bound is None
     assert found.total.compute_utilization is None
     assert found.total.memory_utilization is None
@@ -240,7 +240,7 @@ def test_expected_time_sums_over_ops_groups_and_total():
         assert sum(p.low for p in groups) == pytest.approx(total.low)
         assert sum(p.high for p in groups) == pytest.approx(total.high)
         assert sum(p.overhead_s for p in groups) == pytest.approx(total.overhead_s)
-    assert total.value >= analysis.bound_time_s
+    assert total.value >= analysis.roofline_time_s
     assert total.confidence == "low"  # nothing is known of the toy but its roofs
     # 10 byte/s: no launch is felt, and the expected time is spent where the bound is.
     assert analysis.expected_bound is Bound.MEMORY

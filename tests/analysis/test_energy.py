@@ -25,7 +25,7 @@ def run(seconds, traffic=0, **work):
     """Measures of a run: work by "class_dtype" in FLOP."""
     return Measures(
         read_bytes=traffic,
-        bound_time_s=seconds,
+        roofline_time_s=seconds,
         work=tuple(
             EngineWork(work_class=name.split("_")[0], dtype=name.split("_")[1], flops=flops)
             for name, flops in work.items()
@@ -76,7 +76,7 @@ def test_integers_add_in_int32():
 
 def test_the_expected_time_comes_first():
     expected = Estimate(value=3.0, low=2.0, high=4.0, confidence="low", reason="a test")
-    total = Measures(bound_time_s=1.0, expected_time_s=expected)
+    total = Measures(roofline_time_s=1.0, expected_time_s=expected)
     found = energy(total, TPU_V4, 1)
     assert (found.time_s, found.time_kind, found.static_j) == (3.0, "expected", 270.0)
 

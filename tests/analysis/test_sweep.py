@@ -20,7 +20,7 @@ def test_every_point_equals_its_own_analysis():
         single = analyze(perceptron(), device(), settings).total
         assert found.flops[i] == single.flops
         assert found.traffic_bytes[i] == single.traffic_bytes
-        assert found.bound_time_s[i] == pytest.approx(single.bound_time_s, rel=1e-12)
+        assert found.roofline_time_s[i] == pytest.approx(single.roofline_time_s, rel=1e-12)
         assert found.bound[i] == single.bound.value
         expected = single.expected_time_s.value
         assert found.expected_time_s[i] == pytest.approx(expected, rel=1e-9)
@@ -48,7 +48,7 @@ def test_columns():
         "batch",
         "flops",
         "traffic_bytes",
-        "bound_time_s",
+        "roofline_time_s",
         "bound",
         "expected_time_s",
     ]
@@ -66,5 +66,5 @@ def test_refusals():
 
 def test_unknown_roofs_are_not_a_number():
     found = sweep(perceptron(), [device(ceilings=(), memory=())], ["fp16"], {})
-    assert found.bound_time_s[0] != found.bound_time_s[0]
+    assert found.roofline_time_s[0] != found.roofline_time_s[0]
     assert found.bound[0] == ""

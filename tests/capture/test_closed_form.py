@@ -98,10 +98,10 @@ def test_a_saved_analysis_keeps_its_precision(path: Path, tmp_path: Path) -> Non
 def test_sizes_stay_open_for_sweeps(path: Path) -> None:
     table = gambrel.sweep(str(path), "h100", phase="decode", precision="bf16", batch=[1, 16])
     times = [
-        gambrel.analyze(str(path), "h100", phase="decode", batch_size=b).total.bound_time_s
+        gambrel.analyze(str(path), "h100", phase="decode", batch_size=b).total.roofline_time_s
         for b in (1, 16)
     ]
-    assert list(table.bound_time_s) == pytest.approx(times)
+    assert list(table.roofline_time_s) == pytest.approx(times)
 
 
 def test_windows_bound_the_cache_of_one_analysis(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_windows_bound_the_cache_of_one_analysis(tmp_path: Path) -> None:
     # 52 layers keep 1,024 positions, 10 keep all; 16 heads of 128, keys and values, 2 bytes.
     assert found.footprint.kv_cache_bytes == (52 * 1024 + 10 * 8192) * 16 * 128 * 2 * 2
     table = gambrel.sweep(str(file), "h100", phase="decode", precision="bf16", context=[1024, 8192])
-    assert table.bound_time_s[1] == pytest.approx(found.total.bound_time_s)
+    assert table.roofline_time_s[1] == pytest.approx(found.total.roofline_time_s)
 
 
 def test_encoders_and_decoders() -> None:
@@ -202,7 +202,7 @@ def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
             batch_size=int(table.sizes["batch"][i]),
             precision=str(table.precision[i]),
         )
-        assert table.bound_time_s[i] == pytest.approx(one.total.bound_time_s)
+        assert table.roofline_time_s[i] == pytest.approx(one.total.roofline_time_s)
         assert table.traffic_bytes[i] == pytest.approx(one.total.traffic_bytes)
     with pytest.raises(InputError, match="at least one device and one precision"):
         gambrel.sweep(str(path), "h100", precision=[])
@@ -220,7 +220,7 @@ def test_every_command_takes_a_precision_part_by_part(path: Path) -> None:
     by_format = {row.precision: row for row in found.rows}
     one = gambrel.analyze(str(path), "h100", phase="decode", precision="w4a16,kv=fp8")
     assert by_format.keys() == {"bf16", "w4a16,kv=fp8"}
-    assert by_format["w4a16,kv=fp8"].bound_time_s == pytest.approx(one.total.bound_time_s)
+    assert by_format["w4a16,kv=fp8"].roofline_time_s == pytest.approx(one.total.roofline_time_s)
     chosen = gambrel.select(
         str(path), ["h100", "l4"], phase="decode", precision="w4a16", latency="1s"
     )

@@ -22,13 +22,13 @@ def test_every_command_has_them_once(gambrel, command):
         assert len(re.findall(rf"│ +--{option} ", text)) == 1, option
 
 
-def bound_s(command, data):
+def roofline_s(command, data):
     if command == "check":
         return data["constraints"][0]["figure"]["best"]
     if command == "what-if":
-        return data["before"]["total"]["bound_time_s"]
+        return data["before"]["total"]["roofline_time_s"]
     rows = data["rows"] if command == "compare" else [c["row"] for g in GROUPS for c in data[g]]
-    return rows[0]["bound_time_s"] if rows else data["failed"]
+    return rows[0]["roofline_time_s"] if rows else data["failed"]
 
 
 GROUPS = ("meets", "unknown", "near")
@@ -39,7 +39,7 @@ def test_sparse_and_engine_reach_the_analysis(gambrel, command):
     def asked(*more):
         found = gambrel(*shlex.split(COMMANDS[command]), *more, "--json")
         assert found.code in (0, 1)
-        return bound_s(command, json.loads(found.out))
+        return roofline_s(command, json.loads(found.out))
 
     plain = asked()
     assert asked("--sparse") < plain

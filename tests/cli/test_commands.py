@@ -72,7 +72,7 @@ def test_json_of_one(gambrel: Gambrel) -> None:
     assert data["total"]["flops"] == pytest.approx(8.178e9, rel=1e-4)
     assert data["total"]["bound"] == "memory"
     promised = {"flops", "traffic_bytes", "arithmetic_intensity", "ridge_point", "bound"}
-    promised |= {"bound_time_s", "expected_time_s", "coverage"}
+    promised |= {"roofline_time_s", "expected_time_s", "coverage"}
     assert promised <= set(data["total"])
     assert all(promised <= set(op) for op in data["ops"])
     assert data["total"]["expected"]["low"] <= data["total"]["expected_time_s"]

@@ -39,7 +39,7 @@ TOTALS = [
     "arithmetic_intensity",
     "ridge_point",
     "attainable_flop_per_s",
-    "bound_time_s",
+    "roofline_time_s",
     "compute_utilization",
     "memory_utilization",
 ]
@@ -91,12 +91,12 @@ def test_every_face_says_the_same(gambrel, tmp_path, model, device, precision, b
     assert json.loads(embedded[1])["total"] == said["total"]
 
     text = gambrel("analyze", *words).out
-    assert printed(text, "Bound time", "s") == close(found.bound_time_s, ROUNDING)
+    assert printed(text, "Bound time", "s") == close(found.roofline_time_s, ROUNDING)
     assert printed(text, "Expected", "s") == close(expected, ROUNDING)
     assert printed(text, "Work matrix", "FLOP") == close(found.total.matrix_flops, ROUNDING)
 
     row = json.loads(gambrel("compare", *words, "--json").out)["rows"][0]
-    assert row["bound_time_s"] == close(found.bound_time_s)
+    assert row["roofline_time_s"] == close(found.roofline_time_s)
     assert row["figures"]["latency"]["value"] == close(expected)
 
     limits = ("--latency", "10ms", "--memory", "1GiB")
@@ -119,9 +119,9 @@ def test_a_sweep_says_the_same(model, device, precision, batch):
         return
     assert swept.flops[0] == close(found.flops)
     assert swept.traffic_bytes[0] == close(found.traffic_bytes)
-    bound, expected = found.bound_time_s, found.expected_time_s
+    bound, expected = found.roofline_time_s, found.expected_time_s
     nothing = float("nan")
-    assert swept.bound_time_s[0] == pytest.approx(bound or nothing, rel=1e-9, nan_ok=True)
+    assert swept.roofline_time_s[0] == pytest.approx(bound or nothing, rel=1e-9, nan_ok=True)
     value = expected.value if expected else nothing
     assert swept.expected_time_s[0] == pytest.approx(value, rel=1e-9, nan_ok=True)
 
@@ -132,5 +132,5 @@ def _adds_up(said: dict[str, object], found: Analysis) -> None:
         rows = said[part]
         assert sum(r["matrix_flops"] for r in rows) == found.total.matrix_flops, part
         assert sum(r["traffic_bytes"] for r in rows) == found.total.traffic_bytes, part
-        times = [r["bound_time_s"] for r in rows if r["bound_time_s"] is not None]
-        assert sum(times) == pytest.approx(found.bound_time_s or 0), part
+        times = [r["roofline_time_s"] for r in rows if r["roofline_time_s"] is not None]
+        assert sum(times) == pytest.approx(found.roofline_time_s or 0), part

@@ -122,7 +122,7 @@ def test_decode_bytes(name: str, batch: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_decode_time(name: str, batch: int) -> None:
     c = CASES[name]
-    found = run(c.config, "decode", batch).total.bound_time_s or 0
+    found = run(c.config, "decode", batch).total.roofline_time_s or 0
     assert found * 1e3 == pytest.approx(c.decode_ms[BATCHES.index(batch)], rel=WITHIN)
 
 
@@ -141,7 +141,7 @@ def test_prefill_time(name: str, batch: int) -> None:
     moved = c.layers * layer + 4 * u + 2 * c.hidden * c.vocab
     work = batch * (2 * S * c.layers * c.matrices + c.layers * 4 * c.heads_by_width * PAIRS)
     by_hand = work / PEAK + moved / BANDWIDTH
-    found = run(c.config, "prefill", batch).total.bound_time_s or 0
+    found = run(c.config, "prefill", batch).total.roofline_time_s or 0
     assert found == pytest.approx(by_hand, rel=0.003)
     assert found * 1e3 == pytest.approx(c.prefill_ms[BATCHES.index(batch)], rel=WITHIN)
 
@@ -202,4 +202,4 @@ def test_attention_of_one_layer() -> None:
     op = next(op for op in found.ops if op.kind == "attention")
     assert op.measures.matrix_flops == 32 * 4 * 32 * 128 * PAIRS
     assert op.measures.traffic_bytes == 32 * 2 * S * 128 * (32 + 8 + 8 + 32)
-    assert (op.measures.bound_time_s or 0) / 32 * 1e6 == pytest.approx(34.8, rel=WITHIN)
+    assert (op.measures.roofline_time_s or 0) / 32 * 1e6 == pytest.approx(34.8, rel=WITHIN)

@@ -54,7 +54,7 @@ def test_every_tool_answers_as_the_api_does(place):
     analysis = gambrel.analyze("resnet50", "a100", batch_size=8)
     assert analyzed["flops"] == analysis.flops
     assert analyzed["bound"] == analysis.bound.value
-    assert analyzed["bound_time_s"] == analysis.bound_time_s
+    assert analyzed["roofline_time_s"] == analysis.roofline_time_s
     assert analyzed["expected"]["value_s"] == analysis.expected_time_s.value
     assert analyzed["sizes"] == {"batch": 8, "image": 224}
     assert len(analyzed["top_ops"]) == 10
@@ -217,7 +217,7 @@ def test_every_number_of_every_schema_has_a_unit(place):
 
 def test_the_walk_over_schemas_finds_numbers(address):
     (analyze,) = (t for t in listed(address) if t.name == "analyze")
-    assert numeric(dict(fields(analyze.output_schema))["bound_time_s"])
+    assert numeric(dict(fields(analyze.output_schema))["roofline_time_s"])
     assert numeric({"anyOf": [{"type": "number"}, {"type": "null"}]})
     assert not numeric({"type": "string"})
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gambrel.analysis.measures import Bound
-from gambrel.api import analyze
+from gambrel.api.analyze import analyze
 from gambrel.device.files import load_file
 from gambrel.device.model import Kind
 from gambrel.errors import DeviceError

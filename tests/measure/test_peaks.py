@@ -7,7 +7,7 @@ import pytest
 
 import gambrel
 from gambrel import HardwarePeaks, clear_peaks_cache, measure_peaks
-from gambrel.api import resolve_hardware
+from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import DeviceError, InputError, MissingExtraError, UnknownNameError
 from gambrel.measure import cpu, peaks, store
 from gambrel.measure.gpu import place

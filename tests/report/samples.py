@@ -184,7 +184,7 @@ def measures(row: Row, whole: float | None) -> Measures:
             if t
         ),
         bound=compute if time else None,
-        bound_time_s=time,
+        roofline_time_s=time,
         peak_flop_per_s=MATRIX if row.matrix else VECTOR,
         peak_byte_per_s=DRAM,
         time_share=time / whole if whole else None,
@@ -215,7 +215,7 @@ def add(parts: list[Measures], whole: float | None) -> Measures:
             work[key] = work.get(key, 0) + w.flops
         for t in part.times:
             busy[(t.resource, t.bound)] = busy.get((t.resource, t.bound), 0.0) + t.time_s
-    time = sum(p.bound_time_s or 0.0 for p in parts)
+    time = sum(p.roofline_time_s or 0.0 for p in parts)
     matrix = sum(p.matrix_flops for p in parts)
     longest = max(busy, key=lambda k: busy[k], default=None)
     return Measures(
@@ -233,7 +233,7 @@ def add(parts: list[Measures], whole: float | None) -> Measures:
             for (r, b), t in busy.items()
         ),
         bound=longest[1] if longest else None,
-        bound_time_s=time,
+        roofline_time_s=time,
         peak_flop_per_s=MATRIX if matrix else VECTOR,
         peak_byte_per_s=DRAM,
         time_share=time / whole if whole else None,
@@ -251,14 +251,14 @@ def groups(ops: tuple[OpResult, ...], key, whole: float) -> tuple[Group, ...]:
         )
         for name in names
     ]
-    return tuple(sorted(found, key=lambda g: -(g.measures.bound_time_s or 0.0)))
+    return tuple(sorted(found, key=lambda g: -(g.measures.roofline_time_s or 0.0)))
 
 
 def build(
     rows: tuple[Row, ...] = ROWS, *, name: str = "tinynet", batch: int = 1, device: Device = DEVICE
 ) -> Analysis:
     """An analysis of ``rows``, each row's figures multiplied by its count already."""
-    whole = sum(measures(row, None).bound_time_s or 0.0 for row in rows)
+    whole = sum(measures(row, None).roofline_time_s or 0.0 for row in rows)
     ops = tuple(
         OpResult(
             name=row.name,
@@ -280,7 +280,7 @@ def build(
     for op in ops:
         if op.measures.bound and whole:
             bound = op.measures.bound.value
-            shares[bound] = shares.get(bound, 0.0) + (op.measures.bound_time_s or 0.0) / whole
+            shares[bound] = shares.get(bound, 0.0) + (op.measures.roofline_time_s or 0.0) / whole
     return Analysis(
         model=ModelInfo(
             name=name,
@@ -302,7 +302,7 @@ def build(
         unmodelled={kind: lost.count(kind) for kind in lost},
         free_ops=3 if ops else 0,
         ideal_traffic_bytes=12_000_000 if ops else 0,
-        ideal_bound_time_s=12.2e-6 if ops else None,
+        sol_time_s=12.2e-6 if ops else None,
         footprint=Footprint(
             weights_bytes=23_400_000,
             activations_bytes=4_800_000,
@@ -357,7 +357,7 @@ def unknown() -> Analysis:
         by_kind=bared(known.by_kind),
         by_module=bared(known.by_module),
         bound_shares={},
-        ideal_bound_time_s=None,
+        sol_time_s=None,
         footprint=Footprint(weights_bytes=1, activations_bytes=1),
     )
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from gambrel.analysis.advise.recommend import Recommendation
+from gambrel.advise.recommend import Recommendation
 from gambrel.analysis.measures import Bound
 from gambrel.report import Options
 from gambrel.report.advice import render_recommendations

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from gambrel.analysis.advise.recommend import advise
+from gambrel.advise.recommend import advise
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.estimate.store import load
 from gambrel.analysis.result import Analysis

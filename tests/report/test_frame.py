@@ -28,7 +28,7 @@ def test_base_units() -> None:
     assert (row["flops"], row["traffic_bytes"]) == (236_000_000, 2_000_000)
     assert row["arithmetic_intensity"] == 118.0
     # 236e6 FLOP / 100e12 FLOP/s = 2.36 µs, above 2e6 byte / 1e12 byte/s = 2 µs
-    assert row["bound_time_s"] == pytest.approx(2.36e-6)
+    assert row["roofline_time_s"] == pytest.approx(2.36e-6)
     assert row["bound"] == "compute"
     assert row["compute_utilization"] == pytest.approx(1.0)
     assert row["memory_utilization"] == pytest.approx(2 / 2.36)
@@ -38,10 +38,10 @@ def test_unknown_is_missing_and_never_zero() -> None:
     frame = to_dataframe(samples.tiny()).set_index("name")
     lost = frame.loc["layer2.0.mystery"]
     assert lost["state"] == "unmodelled"
-    assert pandas.isna(lost[["bound_time_s", "bound", "time_share"]]).all()
+    assert pandas.isna(lost[["roofline_time_s", "bound", "time_share"]]).all()
     assert math.isinf(frame.loc["layer2.0.on_chip", "arithmetic_intensity"])
     bare = to_dataframe(samples.unknown())
-    assert bare["bound_time_s"].isna().all()
+    assert bare["roofline_time_s"].isna().all()
     assert bare["ridge_point"].isna().all()
 
 

@@ -71,7 +71,7 @@ MEASURES = st.builds(
         )
     ),
     bound=st.none() | st.sampled_from(Bound),
-    bound_time_s=st.none() | st.floats(0, 1e9),
+    roofline_time_s=st.none() | st.floats(0, 1e9),
     expected_time_s=st.none()
     | st.builds(
         Estimate, value=FINITE, low=FINITE, high=FINITE, confidence=st.text(), reason=st.text()
@@ -123,7 +123,7 @@ def test_promised_keys() -> None:
     assert {"units", "definitions", "model", "hardware", "total", "ops"} <= data.keys()
     keys = {
         *("flops", "matrix_flops", "vector_flops", "special_ops", "read_bytes", "write_bytes"),
-        *("traffic_bytes", "arithmetic_intensity", "ridge_point", "bound", "bound_time_s"),
+        *("traffic_bytes", "arithmetic_intensity", "ridge_point", "bound", "roofline_time_s"),
         *("expected_time_s", "attainable_flop_per_s", "compute_utilization", "memory_utilization"),
     }
     assert {*keys, "coverage"} <= data["total"].keys()
@@ -141,7 +141,7 @@ def test_figures_by_hand() -> None:
     assert total["ridge_point"] == 100.0  # 100 TFLOP/s over 1 TB/s
     assert total["arithmetic_intensity"] == pytest.approx(47.4219, abs=1e-4)
     # 2.36 + 3.2 + 3.2 + 2 + 9.24 + 3.2 + 1.5 + 2 + 0.4 + 1 + 4.102 µs
-    assert total["bound_time_s"] == pytest.approx(32.202e-6)
+    assert total["roofline_time_s"] == pytest.approx(32.202e-6)
     assert total["attainable_flop_per_s"] == pytest.approx(47.4219e12, rel=1e-5)
     assert total["coverage"] == pytest.approx(14 / 15)  # 12 ops and 3 free ones, one unmodelled
 
@@ -152,7 +152,7 @@ def test_infinite_intensity_is_a_text_and_unknown_is_null() -> None:
     assert ops["layer2.0.cat"]["arithmetic_intensity"] == 0
     assert ops["conv1"]["expected_time_s"] is None
     bare = json.loads(render(samples.unknown(), "json"))["total"]
-    assert bare["bound"] is bare["bound_time_s"] is bare["ridge_point"] is None
+    assert bare["bound"] is bare["roofline_time_s"] is bare["ridge_point"] is None
 
 
 def test_every_number_has_a_unit() -> None:
@@ -189,8 +189,8 @@ def test_several_are_a_list() -> None:
 
 
 def test_not_finite_is_refused_rather_than_written_as_unknown() -> None:
-    broken = msgspec.structs.replace(samples.tiny(), ideal_bound_time_s=math.inf)
-    with pytest.raises(ValueError, match=r"analysis\.ideal_bound_time_s is inf"):
+    broken = msgspec.structs.replace(samples.tiny(), sol_time_s=math.inf)
+    with pytest.raises(ValueError, match=r"analysis\.sol_time_s is inf"):
         render(broken, "json")
 
 

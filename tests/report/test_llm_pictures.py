@@ -90,9 +90,9 @@ def test_time_by_layer_type_is_all_of_the_time(decode: Analysis) -> None:
     assert isinstance(bars, Bars)
     assert bars.series == ("bound", "expected")
     total = decode.total
-    assert total.bound_time_s is not None
+    assert total.roofline_time_s is not None
     assert total.expected_time_s is not None
-    assert sum(r.values[0] for r in bars.rows) == pytest.approx(total.bound_time_s)
+    assert sum(r.values[0] for r in bars.rows) == pytest.approx(total.roofline_time_s)
     assert sum(r.values[1] for r in bars.rows) == pytest.approx(total.expected_time_s.value)
     assert {r.name for r in bars.rows} == {
         "attention over the cache",

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import gambrel
-from gambrel.advising import what_if_sides
+from gambrel.api.advise import what_if_sides
 from gambrel.cli import run
 from gambrel.errors import InputError
 from gambrel.report import plot_advice, plot_compare, plot_whatif
@@ -21,7 +21,7 @@ def test_an_arrow_an_op_and_one_for_the_whole():
     arrows = [a for a in figure.layout.annotations if a.showarrow]
     whole = arrows[-1]
     assert 10**whole.ax == pytest.approx(before.arithmetic_intensity)
-    assert 10**whole.y == pytest.approx(after.flops / after.bound_time_s)
+    assert 10**whole.y == pytest.approx(after.flops / after.roofline_time_s)
     assert all(math.isfinite(v) for a in arrows for v in (a.ax, a.ay, a.x, a.y))
 
 
@@ -107,7 +107,7 @@ def test_static_arrows_start_where_ops_were():
     before, after, _ = sides
     whole = chart.moves[0]
     assert whole.start[0] == pytest.approx(before.arithmetic_intensity)
-    assert whole.end[1] == pytest.approx(after.flops / after.bound_time_s)
+    assert whole.end[1] == pytest.approx(after.flops / after.roofline_time_s)
     used = {roof.peak_flop_per_s for roof in chart.roofs if roof.used}
     assert {312e12, 1979e12} <= {round(v, -12) for v in used}
     assert chart.y_range[0] <= min(m.start[1] for m in chart.moves)

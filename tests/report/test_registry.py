@@ -128,7 +128,7 @@ def test_csv_figures() -> None:
     assert conv["arithmetic_intensity"] == "118.0"
     assert conv["sizes"] == "batch=1;image=224"
     assert on_chip["arithmetic_intensity"] == "inf"
-    assert (lost["state"], lost["flops"], lost["bound_time_s"]) == ("unmodelled", "", "")
+    assert (lost["state"], lost["flops"], lost["roofline_time_s"]) == ("unmodelled", "", "")
     bare = _rows(str(render(samples.unknown(), "csv")))[0]
     assert (bare["bound"], bare["peak_flop_per_s"]) == ("", "")
 

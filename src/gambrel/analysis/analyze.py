@@ -16,7 +16,13 @@ from gambrel.analysis.estimate import Calibration, Estimator
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.footprint import footprint, parameter_count
 from gambrel.analysis.fusion import Stack, describe_kernels, fuse, parse_stack
-from gambrel.analysis.levels import Step, cached_bound, describe_caches, describe_sizes, with_levels
+from gambrel.analysis.levels import (
+    Step,
+    cached_roofline,
+    describe_caches,
+    describe_sizes,
+    with_levels,
+)
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import casts_of, check_precision, describe
@@ -126,11 +132,11 @@ def _result(case: _Case, table: _Table) -> Analysis:
     """Adds up the table."""
     roofs, settings = case.roofs, case.settings
     total = add((row.measures for row in table.rows), roofs)
-    whole = total.bound_time_s or 0.0
+    whole = total.roofline_time_s or 0.0
     rows = tuple(_with_share(row, whole) for row in table.rows)
     total = share_of(total, whole)
     ideal_bytes = table.ideal_bytes(total, roofs)
-    cached_s = cached_bound(row.measures for row in rows)
+    cached_s = cached_roofline(row.measures for row in rows)
     return Analysis(
         model=_model(case),
         hardware=case.device,
@@ -145,7 +151,7 @@ def _result(case: _Case, table: _Table) -> Analysis:
         unmodelled=dict(table.unmodelled),
         free_ops=table.free,
         ideal_traffic_bytes=ideal_bytes,
-        ideal_bound_time_s=fused_bound(total, ideal_bytes, roofs),
+        sol_time_s=fused_bound(total, ideal_bytes, roofs),
         footprint=case.memory,
         conventions=asdict(settings.conventions),
         assumptions=(
@@ -164,7 +170,7 @@ def _result(case: _Case, table: _Table) -> Analysis:
         warm=settings.warm,
         launches=sum(row.launches for row in rows),
         energy=energy(total, case.device, case.values.get("batch", 1)),
-        cached_bound_time_s=cached_s,
+        cached_roofline_time_s=cached_s,
     )
 
 
@@ -285,7 +291,7 @@ def _alone(
 ) -> Measures:
     """The measures of an op that is a kernel of its own."""
     measures = bound_op(off_chip(view, cost) if off_chip else cost, roofs, count)
-    expected = by.estimate(view, cost, measures.bound_time_s, count)
+    expected = by.estimate(view, cost, measures.roofline_time_s, count)
     return msgspec.structs.replace(measures, expected_time_s=expected)
 
 
@@ -340,7 +346,7 @@ def _groups(
         )
         for name, found in members.items()
     ]
-    return tuple(sorted(groups, key=lambda g: -(g.measures.bound_time_s or 0.0)))
+    return tuple(sorted(groups, key=lambda g: -(g.measures.roofline_time_s or 0.0)))
 
 
 def _bound_shares(rows: tuple[OpResult, ...]) -> dict[str, float]:

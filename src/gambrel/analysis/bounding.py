@@ -198,10 +198,10 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
     estimates: list[tuple[Estimate | None, float | None]] = []
     parts = tuple(parts)
     for part in parts:
-        estimates.append((part.expected_time_s, part.bound_time_s))
+        estimates.append((part.expected_time_s, part.roofline_time_s))
         read, write, link = read + part.read_bytes, write + part.write_bytes, link + part.link_bytes
-        if part.bound_time_s is not None:
-            bound_time, known = bound_time + part.bound_time_s, True
+        if part.roofline_time_s is not None:
+            bound_time, known = bound_time + part.roofline_time_s, True
         for t in part.times:
             seconds[(t.resource, t.bound)] += t.time_s
         for w in part.work:
@@ -220,9 +220,9 @@ def add(parts: Iterable[Measures], roofs: Roofs, total_time_s: float | None = No
 
 def share_of(measures: Measures, total_time_s: float) -> Measures:
     """The same measures with their share of the whole's bound time."""
-    if not total_time_s or measures.bound_time_s is None:
+    if not total_time_s or measures.roofline_time_s is None:
         return measures
-    return msgspec.structs.replace(measures, time_share=measures.bound_time_s / total_time_s)
+    return msgspec.structs.replace(measures, time_share=measures.roofline_time_s / total_time_s)
 
 
 def fused_bound(total: Measures, ideal_traffic_bytes: int, roofs: Roofs) -> float | None:
@@ -289,7 +289,7 @@ def _measures(
             for (name, bound), time_s in ranked
         ),
         bound=max(ranked, key=lambda item: item[1])[0][1] if ranked else None,
-        bound_time_s=bound_time,
+        roofline_time_s=bound_time,
         peak_flop_per_s=main.peak_flop_per_s if main else None,
         peak_byte_per_s=roofs.memory_byte_per_s,
     )

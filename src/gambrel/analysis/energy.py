@@ -29,7 +29,7 @@ def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
         inferences: Items at once (the batch).
     """
     expected = total.expected_time_s
-    time_s = expected.value if expected is not None else total.bound_time_s
+    time_s = expected.value if expected is not None else total.roofline_time_s
     parts = _Parts()
     static = parts.static(device, time_s)
     compute = parts.compute(total.work, device)

@@ -34,7 +34,7 @@ def fold(ops: Iterable[OpResult]) -> tuple[OpResult, ...]:
             m.vector_flops,
             m.read_bytes,
             m.write_bytes,
-            m.bound_time_s,
+            m.roofline_time_s,
             op.launches,
         )
         groups[key].append(op)
@@ -74,7 +74,7 @@ def _times(m: Measures, n: int) -> Measures:
         link_bytes=m.link_bytes * n,
         work=tuple(_work_times(w, n) for w in m.work),
         times=tuple(_time_times(t, n) for t in m.times),
-        bound_time_s=None if m.bound_time_s is None else m.bound_time_s * n,
+        roofline_time_s=None if m.roofline_time_s is None else m.roofline_time_s * n,
         expected_time_s=None
         if m.expected_time_s is None
         else _estimate_times(m.expected_time_s, n),

@@ -156,7 +156,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         work: The same work by engine and number format, with the roofs used.
         times: Busy time of each resource.
         bound: The resource class with the largest busy time; None for no work and no traffic.
-        bound_time_s: No run is faster (data that stayed in cache apart); None when nothing that
+        roofline_time_s: No run is faster (data that stayed in cache apart); None when nothing that
             the scope needs has a known roof.
         expected_time_s: What a stopwatch will show, never below the bound; None when nothing is
             known that the device could borrow.
@@ -176,7 +176,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     work: tuple[EngineWork, ...] = ()
     times: tuple[ResourceTime, ...] = ()
     bound: Bound | None = None
-    bound_time_s: float | None = None
+    roofline_time_s: float | None = None
     expected_time_s: Estimate | None = None
     peak_flop_per_s: float | None = None
     peak_byte_per_s: float | None = None
@@ -233,7 +233,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
     def _utilization(self, bound: Bound) -> float | None:
         """None when something that the resource must serve has no known roof."""
-        if self.bound_time_s is None:
+        if self.roofline_time_s is None:
             return None
         busy = [t.utilization for t in self.times if t.bound is bound]
         demanded = {

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gambrel.analysis.estimate.store import load
 from gambrel.analysis.measures import Bound, Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate, Footprint
+from gambrel.analysis.views import view
 from gambrel.device.model import Device
 from gambrel.units import format_si
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
-    from gambrel.analysis.advise.launches import LaunchSaving
-    from gambrel.analysis.advise.recommend import Recommendation
     from gambrel.analysis.timeline import Timeline
 
 SCHEMA_VERSION = 1
@@ -96,7 +96,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         engine: The one engine that matrix work was held against; empty for the device's best.
         expected_bound: What takes most of the expected time: the start of kernels (overhead), or
             ops of one bound; None without an expected time. ``total.bound`` is the roofline's.
-        total: Measures of the whole. ``bound_time_s`` is the sum over ops (they run one after
+        total: Measures of the whole. ``roofline_time_s`` is the sum over ops (they run one after
             another); ``bound`` is the resource with the largest busy time overall.
         ops: One row an op (identical ops of repeated layers share a row).
         by_kind: Sums by neutral kind, largest time first.
@@ -108,9 +108,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         free_ops: How many ops are free (views and the like).
         ideal_traffic_bytes: Traffic if everything but weights and model inputs/outputs stayed on
             chip.
-        ideal_bound_time_s: Bound of the whole as one perfectly fused kernel.
-        cached_bound_time_s: Bound with the traffic of ``total.levels`` in place of the compulsory
-            one; None when no level is known.
+        sol_time_s: Bound of the whole as one perfectly fused kernel.
+        cached_roofline_time_s: Roofline with the traffic of ``total.levels`` in place of the
+            compulsory one; None when no level is known.
         footprint: Memory needed.
         energy: An estimate of the energy of a run, with its sources; None when not asked for.
         conventions: How causal attention etc. were counted.
@@ -139,7 +139,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     unmodelled: dict[str, int]
     free_ops: int
     ideal_traffic_bytes: int
-    ideal_bound_time_s: float | None
+    sol_time_s: float | None
     footprint: Footprint
     conventions: dict[str, str]
     assumptions: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     gambrel_version: str = ""
     engine: str = ""
     expected_bound: Bound | None = None
-    cached_bound_time_s: float | None = None
+    cached_roofline_time_s: float | None = None
     stack: str = "eager"
     framework: str = "any"
     warm: bool = False
@@ -164,14 +164,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         expected = f", expected {self.expected_time_s}" if self.expected_time_s else ""
         return (
             f"<Analysis: {what} on {self.hardware.name}: {bound}, bound "
-            f"{format_si(self.bound_time_s, 's')}{expected}>"
+            f"{format_si(self.roofline_time_s, 's')}{expected}>"
         )
 
     def __str__(self) -> str:
         """The report for a terminal."""
-        from gambrel.report import render
-
-        return str(render(self, "table"))
+        return str(view("render", self, "table"))
 
     def folded(self) -> tuple[OpResult, ...]:
         """The rows with repeated layers merged; see `gambrel.analysis.fold.fold`."""
@@ -215,9 +213,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         return self.total.attainable_flop_per_s
 
     @property
-    def bound_time_s(self) -> float | None:
+    def roofline_time_s(self) -> float | None:
         """Seconds: the sum of the ops' bounds."""
-        return self.total.bound_time_s
+        return self.total.roofline_time_s
 
     @property
     def expected_time_s(self) -> Estimate | None:
@@ -245,20 +243,15 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         """Share of the memory bandwidth in use when running at the bound."""
         return self.total.memory_utilization
 
-    # The methods below are conveniences for notebooks. They look upwards, late: the data layer
-    # itself needs no plotting and no file format.
+    # Conveniences for notebooks: everything above this layer goes through `views`.
 
     def to_dataframe(self) -> Any:
         """The per-op table as a pandas DataFrame, base SI units."""
-        from gambrel.report.frame import to_dataframe
-
-        return to_dataframe(self)
+        return view("frame", self)
 
     def plot(self, title: str | None = None, *, levels: bool = False) -> Any:
         """The roofline chart as a plotly Figure; ``levels`` shows each op at every memory level."""
-        from gambrel.report.plot_interactive import plot
-
-        return plot(self, title, levels=levels)
+        return view("roofline", self, title, levels=levels)
 
     def memory_timeline(self, checkpoint: bool | str = False) -> Timeline:
         """Live memory at every op, and what is alive at the peak; computed on request.
@@ -272,33 +265,21 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def plot_memory(self, checkpoint: bool | str = False) -> Any:
         """The memory over time as a plotly Figure."""
-        from gambrel.report.timeline import plot
+        return view("memory", self, checkpoint)
 
-        return plot(self, checkpoint)
+    def recommend(self) -> Any:
+        """Changes with their predicted gain, best first; `gambrel.advise.recommend` has them."""
+        return view("recommend", self, load())
 
-    def recommend(self) -> tuple[Recommendation, ...]:
-        """Changes with their predicted gain: what makes every run faster first, best first."""
-        from gambrel.analysis.advise.recommend import recommend
-        from gambrel.analysis.estimate.store import load
-
-        return recommend(self, load())
-
-    def launch_saving(self) -> LaunchSaving | None:
-        """What a compiled model and a graph of kernels save; None unless it is overhead-bound."""
-        from gambrel.analysis.advise.launches import launch_saving
-        from gambrel.analysis.estimate.store import load
-
-        return launch_saving(self, load())
+    def launch_saving(self) -> Any:
+        """What a compiled model and a CUDA graph save; None unless launches limit the run."""
+        return view("launch_saving", self, load())
 
     def with_change(self, *changes: str) -> Analysis:
         """The same question with changes: ``"precision=int8"``, ``"fuse"``, ``"batch=8"``, ..."""
-        from gambrel.analysis.advise.whatif import with_change
-        from gambrel.analysis.estimate.store import load
-
-        return with_change(self, changes, load())
+        changed: Analysis = view("change", self, changes, load())
+        return changed
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the analysis; the suffix chooses the format, and ``.json`` can be loaded."""
-        from gambrel.report import write
-
-        write(self, Path(path))
+        view("write", self, Path(path))

@@ -41,7 +41,7 @@ class Sweep:
         sizes: Symbol → its value at each point.
         flops: Work on the main class of engine, FLOP.
         traffic_bytes: Eager traffic, byte.
-        bound_time_s: Bound, s; NaN where no roof is known.
+        roofline_time_s: Bound, s; NaN where no roof is known.
         bound: ``"compute"``, ``"memory"`` or ``"network"``; empty where unknown.
         expected_time_s: Expected time, s; NaN where unknown or not asked for.
     """
@@ -52,7 +52,7 @@ class Sweep:
     sizes: dict[str, NDArray[np.int64]]
     flops: Floats
     traffic_bytes: Floats
-    bound_time_s: Floats
+    roofline_time_s: Floats
     bound: NDArray[np.str_]
     expected_time_s: Floats
 
@@ -67,7 +67,7 @@ class Sweep:
             **self.sizes,
             "flops": self.flops,
             "traffic_bytes": self.traffic_bytes,
-            "bound_time_s": self.bound_time_s,
+            "roofline_time_s": self.roofline_time_s,
             "bound": self.bound,
             "expected_time_s": self.expected_time_s,
         }
@@ -126,7 +126,7 @@ def sweep(
         sizes={k: np.tile(v.astype(np.int64), len(blocks)) for k, v in grid.items()},
         flops=np.concatenate([b[2] for b in blocks]),
         traffic_bytes=np.concatenate([b[3] for b in blocks]),
-        bound_time_s=np.concatenate([b[4] for b in blocks]),
+        roofline_time_s=np.concatenate([b[4] for b in blocks]),
         bound=np.concatenate([b[5] for b in blocks]),
         expected_time_s=np.concatenate([b[6] for b in blocks]),
     )
@@ -139,7 +139,7 @@ def joined(parts: Sequence[Sweep]) -> Sweep:
         parts: At least one.
     """
     first = parts[0]
-    columns = ("device", "precision", "flops", "traffic_bytes", "bound_time_s", "bound")
+    columns = ("device", "precision", "flops", "traffic_bytes", "roofline_time_s", "bound")
     return Sweep(
         model=first.model,
         sizes={k: np.concatenate([p.sizes[k] for p in parts]) for k in first.sizes},

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from gambrel.capture.closed_form import is_closed_form, workload_of_config
 from gambrel.capture.files.archive import check_file, read_head
 from gambrel.capture.files.safetensors_index import has_checkpoint, read_checkpoint_folder
+from gambrel.capture.weights.checkpoint import with_checkpoint
 from gambrel.errors import FileFormatError
 from gambrel.llm.config import read_config
-from gambrel.llm.files.checkpoint import with_checkpoint
 from gambrel.llm.precision import Precisions
 from gambrel.llm.recipe import recipe_of
 from gambrel.workload import Workload

@@ -8,12 +8,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gambrel.capture.weights import GgufHeader, read_gguf
+from gambrel.capture.weights.gguf_config import config_of
+from gambrel.capture.weights.widths import with_widths
 from gambrel.errors import FileFormatError, GambrelError, InputError
 from gambrel.llm.build import build
 from gambrel.llm.config.read import read_config
-from gambrel.llm.files import GgufHeader, read_gguf
-from gambrel.llm.files.gguf_config import config_of
-from gambrel.llm.files.widths import with_widths
 from gambrel.llm.precision import Precisions
 from gambrel.llm.recipe import Recipe
 from gambrel.llm.spec import ModelSpec

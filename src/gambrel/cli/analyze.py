@@ -159,7 +159,7 @@ def analyze(
     ] = None,
 ) -> None:
     """Analyze a model on a device: work, traffic, bounds and what limits, per op and in total."""
-    from gambrel.api import Question, answer
+    from gambrel.api.analyze import Question, answer
 
     question = Question(
         model=model,

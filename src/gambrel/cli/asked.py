@@ -61,7 +61,7 @@ class Asked:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """For the functions of `gambrel.advising`."""
+        """For the functions of `gambrel.api.advise`."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 

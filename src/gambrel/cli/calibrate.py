@@ -43,7 +43,7 @@ def calibrate(
     if file is None:
         _measured(device, name, precision, json_)
         return
-    from gambrel.api import calibrate as calibrate_device
+    from gambrel.api.analyze import calibrate as calibrate_device
 
     sets, path = calibrate_device(file, device, name)
     if json_:
@@ -61,7 +61,7 @@ def _measured(device: str | None, name: str, precision: str, json_: bool) -> Non
     import sys
     import warnings
 
-    from gambrel.api import resolve_hardware
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.measure.calibrate import calibrate_machine
 
     here = resolve_hardware(device)[0] if device else None

@@ -52,7 +52,7 @@ def check(
     json_: choices.Json = False,
 ) -> None:
     """Check limits on latency, throughput, power, energy and memory, and say what would help."""
-    from gambrel.advising import check as check_model
+    from gambrel.api.advise import check as check_model
 
     found = check_model(
         model,

@@ -63,7 +63,7 @@ def compare(
     output: choices.Output = None,
 ) -> None:
     """Compare every model on every device, best first; what is unknown stays unknown."""
-    from gambrel.advising import compare as compare_all
+    from gambrel.api.advise import compare as compare_all
 
     charts = choices.charts_of(html, output)
     found = compare_all(

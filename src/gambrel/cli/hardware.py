@@ -79,7 +79,7 @@ def show(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show every ceiling of a device with its source, and explain sparse figures."""
-    from gambrel.api import resolve_hardware
+    from gambrel.device.resolve import resolve_hardware
 
     device, notes = resolve_hardware(name)
     if json_:

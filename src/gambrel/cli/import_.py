@@ -173,7 +173,7 @@ def _join(
         return None
     from gambrel.analysis.samples import PROFILED
     from gambrel.analysis.samples.join import join
-    from gambrel.api import analyze
+    from gambrel.api.analyze import analyze
     from gambrel.traces.devices import catalog_device
 
     device = standing.device

@@ -48,7 +48,7 @@ def kv_cache(
     json_: choices.Json = False,
 ) -> None:
     """Count the key/value cache: needed and reserved bytes, largest batch and context."""
-    from gambrel.serving import kv_cache as count_cache
+    from gambrel.api.plans import kv_cache as count_cache
 
     found = count_cache(
         model,

@@ -81,7 +81,7 @@ def emit(
 
             write_text(render_levels(analysis, options))
         if recommend:
-            from gambrel.analysis.advise.recommend import advise
+            from gambrel.advise.recommend import advise
             from gambrel.analysis.estimate.store import load
             from gambrel.report.advice import render_advice
 

@@ -49,7 +49,7 @@ def peaks(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Measure the ceilings of this machine: FLOP/s per precision, bytes/s per memory level."""
-    from gambrel.api import resolve_hardware
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.dtypes import parse_dtype
     from gambrel.measure.peaks import measure_peaks
     from gambrel.measure.peaks import quick as quickly

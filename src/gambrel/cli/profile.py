@@ -123,8 +123,8 @@ def _keep(analyzer: Any, html: Path | None, save: Path | None, calibrate: str | 
 def _analyzer(
     model: str, shapes: list[str], hardware: str | None, compiled: bool
 ) -> tuple[Any, tuple[str, ...]]:
-    from gambrel.api import resolve_hardware
     from gambrel.capture.files.python_source import load_target
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
 
     if ":" not in model:

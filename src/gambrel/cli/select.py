@@ -58,7 +58,7 @@ def select(
     output: choices.Output = None,
 ) -> None:
     """Rank the devices that meet all limits; near misses and unknowns stand apart."""
-    from gambrel.advising import select as select_device
+    from gambrel.api.advise import select as select_device
 
     charts = choices.charts_of(html, output)
     found = select_device(

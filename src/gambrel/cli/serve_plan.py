@@ -106,7 +106,7 @@ def serve_plan(
     ] = None,
 ) -> None:
     """Plan the serving of a language model: what fits, how fast, which layout, at what cost."""
-    from gambrel.serving import serve_plan as plan_serving
+    from gambrel.api.plans import serve_plan as plan_serving
 
     choices.check_page(html)
     degrees = {

@@ -52,8 +52,8 @@ def train_plan(
     json_: choices.Json = False,
 ) -> None:
     """Predict a training step: time, MFU, tokens per second of a device, memory."""
+    from gambrel.api.plans import train_plan as plan_training
     from gambrel.report.training import plain, render
-    from gambrel.serving import train_plan as plan_training
 
     found = plan_training(
         model,

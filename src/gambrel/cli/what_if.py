@@ -42,7 +42,7 @@ def what_if(
     output: choices.Output = None,
 ) -> None:
     """Apply changes, analyze again, and show what they change per op and in total."""
-    from gambrel.advising import what_if_sides
+    from gambrel.api.advise import what_if_sides
 
     charts = choices.charts_of(html, output)
     before, after, found = what_if_sides(

@@ -28,13 +28,13 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         flops: Work on the matrix engine, FLOP.
         traffic_bytes: Eager traffic, byte.
-        bound_time_s: Bound, s; None where no roof is known.
+        roofline_time_s: Bound, s; None where no roof is known.
         expected_time_s: Expected time, s; an op without constants counts with its bound.
     """
 
     flops: int
     traffic_bytes: int
-    bound_time_s: float | None
+    roofline_time_s: float | None
     expected_time_s: float | None
 
 
@@ -101,7 +101,7 @@ class Prepared:
         return StepTime(
             flops=flops,
             traffic_bytes=traffic,
-            bound_time_s=bound if known else None,
+            roofline_time_s=bound if known else None,
             expected_time_s=expected if known else None,
         )
 

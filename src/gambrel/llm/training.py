@@ -324,7 +324,7 @@ def _part(analysis: Analysis, kind: str = "") -> Estimate:
     found = [op for op in analysis.ops if not kind or op.kind == kind]
     for op in found:
         m = op.measures
-        if m.bound_time_s is None or any(
+        if m.roofline_time_s is None or any(
             w.flops and w.time_s is None and w.work_class == "matrix" for w in m.work
         ):
             raise DeviceError(
@@ -333,7 +333,7 @@ def _part(analysis: Analysis, kind: str = "") -> Estimate:
             )
     if not found:
         return Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
-    whole = total((op.measures.expected_time_s, op.measures.bound_time_s) for op in found)
+    whole = total((op.measures.expected_time_s, op.measures.roofline_time_s) for op in found)
     if whole is None:
         raise DeviceError(
             f"{analysis.hardware.id}: no constants for expected times; 'gambrel calibrate' fits "
@@ -343,7 +343,7 @@ def _part(analysis: Analysis, kind: str = "") -> Estimate:
 
 
 def _bound(analysis: Analysis) -> float:
-    return sum(op.measures.bound_time_s or 0.0 for op in analysis.ops)  # known: `_part` looked
+    return sum(op.measures.roofline_time_s or 0.0 for op in analysis.ops)  # known: `_part` looked
 
 
 def _scaled(part: Estimate, factor: float) -> Estimate:

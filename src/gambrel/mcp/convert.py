@@ -13,9 +13,9 @@ from gambrel.mcp import outputs as out
 from gambrel.report.text import clean
 
 if TYPE_CHECKING:
-    from gambrel.analysis.advise.compare import Row
-    from gambrel.analysis.advise.select import Candidate
-    from gambrel.analysis.advise.whatif import Difference, Point, Side
+    from gambrel.advise.compare import Row
+    from gambrel.advise.select import Candidate
+    from gambrel.advise.whatif import Difference, Point, Side
     from gambrel.analysis.measures import Estimate
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.device.listing import DeviceRow
@@ -49,7 +49,7 @@ def analysis_out(analysis: Analysis, asked: str, top: int) -> out.AnalysisOut:
     """An analysis with its ``top`` slowest ops."""
     total = analysis.total
     expected = analysis.expected_time_s
-    ranked = sorted(analysis.folded(), key=lambda row: -(row.measures.bound_time_s or 0.0))
+    ranked = sorted(analysis.folded(), key=lambda row: -(row.measures.roofline_time_s or 0.0))
     return out.AnalysisOut(
         command=asked,
         model=clean(analysis.model.name),
@@ -63,7 +63,7 @@ def analysis_out(analysis: Analysis, asked: str, top: int) -> out.AnalysisOut:
         arithmetic_intensity=_finite(total.arithmetic_intensity),
         ridge_point=analysis.ridge_point,
         bound=analysis.bound,
-        bound_time_s=analysis.bound_time_s,
+        roofline_time_s=analysis.roofline_time_s,
         expected=_expected(expected) if expected else None,
         compute_utilization=total.compute_utilization,
         memory_utilization=total.memory_utilization,
@@ -95,7 +95,7 @@ def _op(row: OpResult) -> out.OpOut:
         flops=m.flops,
         traffic_bytes=m.traffic_bytes,
         bound=m.bound,
-        bound_time_s=m.bound_time_s,
+        roofline_time_s=m.roofline_time_s,
         expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
         time_share=m.time_share,
     )
@@ -134,7 +134,7 @@ def side_out(point: Point) -> out.SideOut:
         flops=total.flops,
         traffic_bytes=total.traffic_bytes,
         bound=total.bound,
-        bound_time_s=total.bound_time_s,
+        roofline_time_s=total.roofline_time_s,
         expected_time_s=total.expected_time_s.value if total.expected_time_s else None,
     )
 

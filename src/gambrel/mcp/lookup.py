@@ -28,8 +28,8 @@ def hardware(
     max_tdp: Annotated[str | None, Field(description="At most, with a unit of W: '75W'.")] = None,
 ) -> out.HardwareOut:
     """Lists the catalog of devices; or shows one with its ceilings and their sources."""
-    from gambrel.api import resolve_hardware
     from gambrel.device.listing import Filter, device_row, list_rows
+    from gambrel.device.resolve import resolve_hardware
 
     if name is not None:
         device, notes = resolve_hardware(name)
@@ -90,8 +90,8 @@ def explain(
     ] = None,
 ) -> out.ExplanationOut:
     """What a term of roofline analysis means, and how to read a device's figures."""
-    from gambrel.api import resolve_hardware
     from gambrel.device.explain import explain as explain_device
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.report.terms import DEFINITIONS
 
     terms = dict(DEFINITIONS)

@@ -44,7 +44,7 @@ class OpOut(BaseModel):
     flops: int = number("Work, FMA = 2", "FLOP")
     traffic_bytes: int = number("Compulsory traffic", "byte")
     bound: str | None = Field(description="compute, memory or network; null when unknown.")
-    bound_time_s: float | None = number("No run is faster", "s")
+    roofline_time_s: float | None = number("No run is faster", "s")
     expected_time_s: float | None = number("Expected time", "s")
     time_share: float | None = number("Share of the bound time of the whole", "1")
 
@@ -66,7 +66,7 @@ class AnalysisOut(BaseModel):
     )
     ridge_point: float | None = number("Peak rate / peak bandwidth", "FLOP/byte")
     bound: str | None = Field(description="The resource that limits; null when unknown.")
-    bound_time_s: float | None = number("Roofline bound: no run of this stack is faster", "s")
+    roofline_time_s: float | None = number("Roofline bound: no run of this stack is faster", "s")
     expected: Expected | None = Field(description="Expected time; null when unknown.")
     compute_utilization: float | None = number("Share of the compute peak at the bound", "1")
     memory_utilization: float | None = number("Share of the bandwidth at the bound", "1")
@@ -137,7 +137,7 @@ class RowOut(BaseModel):
     precision: str
     sizes: dict[str, int] = _SIZES
     bound: str | None
-    bound_time_s: float | None = number("Roofline bound of the batch", "s")
+    roofline_time_s: float | None = number("Roofline bound of the batch", "s")
     fits: bool | None
     pareto: bool = Field(description="Whether no other row is better in all metrics.")
     figures: dict[str, FigureOut] = Field(description="Metric → figure.")
@@ -241,7 +241,7 @@ class SideOut(BaseModel):
     flops: int = number("Work", "FLOP")
     traffic_bytes: int = number("Traffic", "byte")
     bound: str | None
-    bound_time_s: float | None = number("Roofline bound", "s")
+    roofline_time_s: float | None = number("Roofline bound", "s")
     expected_time_s: float | None = number("Expected time", "s")
 
 

@@ -68,7 +68,7 @@ def serve_plan(
     top: given.Top = 5,
 ) -> out.ServingPlanOut:
     """How to serve a language model: layout, batch, devices, TTFT, TPOT, tokens/s and cost."""
-    from gambrel.serving import serve_plan as plan_serving
+    from gambrel.api.plans import serve_plan as plan_serving
 
     found = plan_serving(
         model,
@@ -140,7 +140,7 @@ def kv_cache(
     utilization: Share = 0.9,
 ) -> out.CacheOut:
     """The key/value cache: bytes needed and reserved, and the batch and context that fit."""
-    from gambrel.serving import kv_cache as count_cache
+    from gambrel.api.plans import kv_cache as count_cache
 
     found = count_cache(
         model,

@@ -62,7 +62,7 @@ class Tools:
     ) -> out.AnalysisOut:
         """Where a model stands under a device's roofline: work, traffic, bound, expected time."""
         question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
-        from gambrel.api import analyze
+        from gambrel.api.analyze import analyze
 
         found = analyze(model, hardware, **question)
         asked = _command("analyze", model, question, hardware=hardware)
@@ -82,9 +82,9 @@ class Tools:
     ) -> out.AdviceOut:
         """What to change and by how much it would help: each change applied and analyzed again."""
         question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
-        from gambrel.analysis.advise.recommend import advise
+        from gambrel.advise.recommend import advise
         from gambrel.analysis.estimate.store import load
-        from gambrel.api import analyze
+        from gambrel.api.analyze import analyze
 
         found = analyze(model, hardware, **question)
         advice = advise(found, load())
@@ -126,7 +126,7 @@ class Tools:
     ) -> out.WhatIfOut:
         """The same question with changes: both answers, and where they differ."""
         question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
-        from gambrel.advising import what_if
+        from gambrel.api.advise import what_if
 
         found = what_if(model, hardware, changes, **question)
         return out.WhatIfOut(
@@ -163,7 +163,7 @@ class Tools:
         """Whether a model on a device meets limits, and for a FAIL what would make it pass."""
         question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
         limits = _limits(latency, throughput, power, energy, memory)
-        from gambrel.advising import check
+        from gambrel.api.advise import check
 
         found = check(model, hardware, **limits, **question)
         data = convert.plain(found)
@@ -203,7 +203,7 @@ class Tools:
         """Models on devices in precisions and at batches, best first; unknown stays unknown."""
         for model in models:
             self._refuse_code(model)
-        from gambrel.advising import compare
+        from gambrel.api.advise import compare
 
         found = compare(
             list(models),
@@ -276,7 +276,7 @@ class Tools:
         """The devices on which a model meets limits; unknowns and near misses stand apart."""
         self._refuse_code(model)
         limits = _limits(latency, throughput, power, energy, memory)
-        from gambrel.advising import select
+        from gambrel.api.advise import select
 
         found = select(
             model,

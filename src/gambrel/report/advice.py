@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.advise.below import Below
-from gambrel.analysis.advise.recommend import Advice, Recommendation
+from gambrel.advise.below import Below
+from gambrel.advise.recommend import Advice, Recommendation
 from gambrel.report.advice_section import (
     attained_text,
     bound_after,

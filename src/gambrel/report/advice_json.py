@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel._version import __version__
-from gambrel.analysis.advise.limits import METRICS
+from gambrel.advise.limits import METRICS
 
 SCHEMA_VERSION: Final = 1
 

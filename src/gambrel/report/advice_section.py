@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.analysis.advise.below import Below
-from gambrel.analysis.advise.recommend import Advice, Recommendation, advise
+from gambrel.advise.below import Below
+from gambrel.advise.recommend import Advice, Recommendation, advise
 from gambrel.analysis.estimate.store import load
 from gambrel.analysis.result import Analysis
 from gambrel.units import format_capacity, format_percent, format_si
@@ -52,7 +52,7 @@ class Section:
 
 def advice_of(analysis: Analysis) -> Advice | None:
     """Advice with the constants that this machine's user has calibrated; None without a time."""
-    if analysis.workload is None or analysis.total.bound_time_s is None:
+    if analysis.workload is None or analysis.total.roofline_time_s is None:
         return None
     return advise(analysis, load())
 

@@ -352,7 +352,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
 
 
 def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
-    times = [op.measures.bound_time_s or 0.0 for op in analysis.ops]
+    times = [op.measures.roofline_time_s or 0.0 for op in analysis.ops]
     longest = max(times, default=0.0)
     block = _block_finder(blocks)
     order = sorted(range(len(times)), key=lambda i: -times[i])
@@ -428,7 +428,7 @@ def _margin(measures: Measures, state: State) -> tuple[str, str]:
         return "left", "no work: intensity 0"
     if measures.traffic_bytes == 0:
         return "right", "no traffic: infinite intensity"
-    if not measures.bound_time_s:
+    if not measures.roofline_time_s:
         return "bottom", "time unknown: the device lacks a roof that this op needs"
     return "", ""
 

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.advise.check import Check, Fix
-from gambrel.analysis.advise.figures import Figure
-from gambrel.analysis.advise.limits import METRICS, format_metric
-from gambrel.analysis.advise.verdict import Constraint, Verdict
+from gambrel.advise.check import Check, Fix
+from gambrel.advise.figures import Figure
+from gambrel.advise.limits import METRICS, format_metric
+from gambrel.advise.verdict import Constraint, Verdict
 from gambrel.report.advice_json import document
 from gambrel.report.layout import Column, hanging, line, listed, show, table
 from gambrel.report.options import Options

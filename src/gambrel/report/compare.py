@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.advise.compare import Comparison, Row
+from gambrel.advise.compare import Comparison, Row
 from gambrel.report.advice_json import document
 from gambrel.report.check import value_text
 from gambrel.report.layout import Column, line, listed, show, table

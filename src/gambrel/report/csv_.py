@@ -22,7 +22,7 @@ _STORED: Final = (
     "write_bytes",
     "link_bytes",
     "bound",
-    "bound_time_s",
+    "roofline_time_s",
     "time_share",
     "peak_flop_per_s",
     "peak_byte_per_s",

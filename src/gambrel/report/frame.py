@@ -22,7 +22,7 @@ _OF_MEASURES: Final = (
     "ridge_point",
     "attainable_flop_per_s",
     "bound",
-    "bound_time_s",
+    "roofline_time_s",
     "time_share",
     "compute_utilization",
     "memory_utilization",

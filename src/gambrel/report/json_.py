@@ -28,8 +28,8 @@ _OF_TOTAL: Final = (
     "coverage",
     "coverage_traffic",
     "ideal_traffic_bytes",
-    "ideal_bound_time_s",
-    "cached_bound_time_s",
+    "sol_time_s",
+    "cached_roofline_time_s",
     "bound_shares",
 )
 _MEASURES: Final = frozenset(Measures.__struct_fields__)
@@ -151,7 +151,7 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
     expected = measures.expected_time_s
     if estimate is not None and expected is not None:
         stored["expected_time_s"] = estimate.pop("value")
-        bound = measures.bound_time_s
+        bound = measures.roofline_time_s
         estimate["ratio_to_bound"] = expected.value / bound if bound else None
         estimate["overhead_share"] = expected.overhead_share
     return values | stored | {"expected": estimate}

@@ -62,7 +62,7 @@ def level_chart(analysis: Analysis) -> LevelChart | None:
         names=tuple(level.name for level in levels),
         byte_per_s=tuple(level.peak_byte_per_s for level in levels),
         points=tuple(p for p in points if p is not None),
-        total=_point(-1, analysis.total, analysis.cached_bound_time_s),
+        total=_point(-1, analysis.total, analysis.cached_roofline_time_s),
     )
 
 

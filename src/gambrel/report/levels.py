@@ -68,8 +68,8 @@ def _remarks(analysis: Analysis) -> list[str]:
     remarks = [
         f"Every op by itself moves {format_si(total.traffic_bytes, 'B')} through {outer.name}; "
         f"with what the caches keep it is {format_si(outer.traffic_bytes, 'B')}.",
-        f"Bound with each level's own traffic: {format_si(analysis.cached_bound_time_s, 's', 3)}; "
-        f"without caches between ops: {format_si(total.bound_time_s, 's', 3)}.",
+        f"With each level's own traffic: {format_si(analysis.cached_roofline_time_s, 's', 3)}; "
+        f"without caches between ops: {format_si(total.roofline_time_s, 's', 3)}.",
     ]
     if len(total.levels) > 1:
         share = format_percent(USABLE)

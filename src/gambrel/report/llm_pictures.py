@@ -154,7 +154,7 @@ def time_by_layer(analysis: Analysis) -> Bars | None:
     limits: dict[str, dict[str, float]] = {}
     known = True
     for op in analysis.ops:
-        name, time = layer_type(op), op.measures.bound_time_s or 0.0
+        name, time = layer_type(op), op.measures.roofline_time_s or 0.0
         bound[name] = bound.get(name, 0.0) + time
         estimate = op.measures.expected_time_s
         known = known and estimate is not None

@@ -68,7 +68,7 @@ def render_many(analyses: Sequence[Analysis], options: Options | None = None) ->
             ", ".join(sizes(a)) or "fixed",
             a.hardware.name,
             a.model.precision,
-            format_si(a.total.bound_time_s, "s"),
+            format_si(a.total.roofline_time_s, "s"),
             "unknown" if (rate := throughput(a)) is None else format_count(rate),
             format_number(a.total.arithmetic_intensity),
             a.total.bound.value if a.total.bound else "unknown",
@@ -122,7 +122,7 @@ def _figures(measures: Measures, state: State) -> tuple[str, ...]:
         format_si(measures.traffic_bytes, ""),
         format_number(measures.arithmetic_intensity),
         bound_text(measures),
-        format_si(measures.bound_time_s, "s", 3),
+        format_si(measures.roofline_time_s, "s", 3),
         format_percent(measures.time_share),
         *_expected(measures.expected_time_s),
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.advise.compare import Comparison, Row
-from gambrel.analysis.advise.limits import METRICS
-from gambrel.analysis.advise.select import Selection
-from gambrel.analysis.advise.whatif import WhatIf
+from gambrel.advise.compare import Comparison, Row
+from gambrel.advise.limits import METRICS
+from gambrel.advise.select import Selection
+from gambrel.advise.whatif import WhatIf
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.report import plot_compare, plot_whatif

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gambrel.analysis.advise.compare import Comparison, Row, mark_pareto
-from gambrel.analysis.advise.figures import Figure
-from gambrel.analysis.advise.limits import METRICS
+from gambrel.advise.compare import Comparison, Row, mark_pareto
+from gambrel.advise.figures import Figure
+from gambrel.advise.limits import METRICS
 from gambrel.errors import InputError
 from gambrel.report.check import value_text
 from gambrel.report.text import clean

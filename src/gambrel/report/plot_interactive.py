@@ -252,7 +252,8 @@ def _hover(point: Point, analysis: Analysis) -> str:
         f"traffic: {format_si(m.traffic_bytes, 'B')}",
         f"intensity: {format_number(m.arithmetic_intensity)} FLOP/byte "
         f"(ridge {format_number(m.ridge_point)})",
-        f"bound: {point.bound}, {format_si(m.bound_time_s, 's')} ({format_percent(m.time_share)})",
+        f"bound: {point.bound}, {format_si(m.roofline_time_s, 's')} "
+        f"({format_percent(m.time_share)})",
         f"rate at the bound: {format_si(point.flop_per_s, 'FLOP/s')}",
         f"utilization: compute {format_percent(m.compute_utilization)}, "
         f"memory {format_percent(m.memory_utilization)}",

@@ -6,7 +6,7 @@ import html
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.analysis.advise.whatif import Difference, Side, WhatIf
+from gambrel.advise.whatif import Difference, Side, WhatIf
 from gambrel.analysis.result import Analysis
 from gambrel.report.plot_interactive import plot as plot_roofline
 from gambrel.report.text import clean, shorten
@@ -60,9 +60,9 @@ def _roofs(analysis: Analysis) -> tuple[Any, ...]:
 
 def at(side: Side | None) -> tuple[float, float] | None:
     """Intensity and rate; None for what has no place on a logarithmic chart."""
-    if side is None or not side.arithmetic_intensity or not side.bound_time_s:
+    if side is None or not side.arithmetic_intensity or not side.roofline_time_s:
         return None
-    return side.arithmetic_intensity, side.flops / side.bound_time_s
+    return side.arithmetic_intensity, side.flops / side.roofline_time_s
 
 
 def _dots(moved: list[Difference]) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def _hover(name: str, side: Side) -> str:
     lines = [
         f"<b>{html.escape(shorten(clean(name), 80))}</b>",
         f"{format_number(side.arithmetic_intensity)} FLOP/byte",
-        f"bound time {format_si(side.bound_time_s, 's')}",
+        f"bound time {format_si(side.roofline_time_s, 's')}",
     ]
     if side.expected_time_s is not None:
         lines.append(f"expected {format_si(side.expected_time_s.value, 's')}")

@@ -25,7 +25,7 @@ SCHEMA_VERSION: Final = 1
 _UNITS: Final = {
     "flops": "FLOP",
     "measured_time_s": "s",
-    "bound_time_s": "s",
+    "roofline_time_s": "s",
     "traffic_bytes": "byte",
     "others": "byte",
     "byte_per_s": "byte/s",
@@ -155,7 +155,7 @@ def _row(placed: Placed) -> dict[str, Any]:
         "attainable_flop_per_s": rate / efficiency if rate and efficiency else None,
         "bound": placed.bound.value if placed.bound else None,
         "binding": placed.binding or None,
-        "bound_time_s": placed.bound_time_s,
+        "roofline_time_s": placed.roofline_time_s,
         "roofline_efficiency": efficiency,
         "headroom_s": placed.headroom_s,
         "instructions": s.instructions,

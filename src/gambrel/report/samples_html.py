@@ -147,7 +147,7 @@ def _kernel(k: Placed, before: Placed | None) -> dict[str, Any]:
         "instructions": k.instruction_per_s,
         "bound": k.bound.value if k.bound else "unknown",
         "binding": k.binding,
-        "bound_time": k.bound_time_s,
+        "bound_time": k.roofline_time_s,
         "efficiency": k.roofline_efficiency,
         "headroom": k.headroom_s,
         "remarks": [clean(text) for text in (*k.warnings, *k.findings)],

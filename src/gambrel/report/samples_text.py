@@ -101,7 +101,7 @@ def _joined_cells(r: JoinedRow) -> Sequence[str]:
         f"{r.count:,}",
         f"{r.launches:,}",
         format_si(r.flops, ""),
-        format_si(r.bound_time_s, "s"),
+        format_si(r.roofline_time_s, "s"),
         format_si(r.expected_time_s, "s"),
         format_si(r.measured_time_s, "s"),
         f"{format_number(r.ratio)}x" if r.ratio is not None else "unknown",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gambrel.analysis.advise.select import Candidate, Selection, expected_beyond
-from gambrel.analysis.advise.verdict import Constraint, Verdict
+from gambrel.advise.select import Candidate, Selection, expected_beyond
+from gambrel.advise.verdict import Constraint, Verdict
 from gambrel.report.advice_json import document
 from gambrel.report.check import value_text
 from gambrel.report.layout import Column, line, listed, show, table

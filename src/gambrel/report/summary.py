@@ -40,7 +40,7 @@ def summary(analysis: Analysis) -> list[tuple[str, str]]:
 
 def slowest(analysis: Analysis) -> list[OpResult]:
     """The ops by bound time, longest first; identical ops of repeated layers are one row."""
-    return sorted(fold(analysis.ops), key=lambda op: -(op.measures.bound_time_s or 0.0))
+    return sorted(fold(analysis.ops), key=lambda op: -(op.measures.roofline_time_s or 0.0))
 
 
 def verdict(analysis: Analysis) -> str:
@@ -63,7 +63,7 @@ def estimate(time: Estimate | None) -> str:
 
 def _expected(analysis: Analysis) -> str:
     """The estimate, how far above the bound it is, what launches take, and how sure that is."""
-    time, bound = analysis.total.expected_time_s, analysis.total.bound_time_s
+    time, bound = analysis.total.expected_time_s, analysis.total.roofline_time_s
     parts = [estimate(time)]
     if time is None:
         return parts[0]
@@ -181,9 +181,9 @@ def bound_text(measures: Measures) -> str:
 
 
 def _bound_time(analysis: Analysis) -> str:
-    parts = [format_si(analysis.total.bound_time_s, "s")]
-    if analysis.ideal_bound_time_s is not None:
-        parts.append(f"{format_si(analysis.ideal_bound_time_s, 's')} if ideally fused")
+    parts = [format_si(analysis.total.roofline_time_s, "s")]
+    if analysis.sol_time_s is not None:
+        parts.append(f"{format_si(analysis.sol_time_s, 's')} if ideally fused")
     rate = throughput(analysis)
     if rate is not None:
         unit = "samples/s" if "batch" in analysis.model.symbols else "runs/s"
@@ -206,9 +206,9 @@ def _utilization(total: Measures) -> str:
         f"compute {format_percent(total.compute_utilization)}",
         f"memory {format_percent(total.memory_utilization)}",
     ]
-    if total.bound_time_s:
+    if total.roofline_time_s:
         links = [t for t in total.times if t.bound is Bound.NETWORK]
-        parts += [f"{t.resource} {format_percent(t.time_s / total.bound_time_s)}" for t in links]
+        parts += [f"{t.resource} {format_percent(t.time_s / total.roofline_time_s)}" for t in links]
     return f"{DOT.join(parts)} (at the bound)"
 
 

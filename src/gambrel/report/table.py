@@ -173,7 +173,7 @@ def _figures(rows: Sequence[Measures], states: Sequence[State]) -> list[Column]:
         column("FLOP/byte", 2, [format_number(m.arithmetic_intensity) for m in rows]),
         column("bound", 1, [bound_text(m) for m in rows], "left", tuple(bounds)),
         column("FLOP/s max", 7, [_attainable(m) for m in rows]),
-        column("time", 0, [format_si(m.bound_time_s, "s", 3) for m in rows]),
+        column("time", 0, [format_si(m.roofline_time_s, "s", 3) for m in rows]),
         column("share", 0, [format_percent(m.time_share) for m in rows]),
         *(
             [
@@ -236,7 +236,7 @@ def _comparison(analyses: Sequence[Analysis]) -> list[Column]:
             minimum=12,
         ),
         column("precision", 5, [a.model.precision for a in analyses], "left"),
-        column("time", 0, [format_si(t.bound_time_s, "s", 4) for t in totals]),
+        column("time", 0, [format_si(t.roofline_time_s, "s", 4) for t in totals]),
         *(
             [
                 column("expected", 2, expected),

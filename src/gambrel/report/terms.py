@@ -60,7 +60,8 @@ DEFINITIONS: Final[dict[str, str]] = {
     "everything between stayed on chip.",
     "cached_traffic_bytes": "Bytes of the main memory after what the caches keep within an op and "
     "from one op to the next; null where no memory is known.",
-    "cached_bound_time_s": "The bound with the predicted traffic of each memory level in place of "
+    "cached_roofline_time_s": "The roofline with the traffic of each memory level instead "
+    "of "
     "the compulsory traffic of every op.",
     "arithmetic_intensity": "flops / traffic_bytes. 0 without work; infinite (written as the text "
     '"Infinity") for work without traffic.',
@@ -68,7 +69,7 @@ DEFINITIONS: Final[dict[str, str]] = {
     "meets the memory roof.",
     "attainable_flop_per_s": "min(peak_flop_per_s, arithmetic_intensity * peak_byte_per_s).",
     "bound": "The resource with the largest busy time (work / peak); a tie is compute.",
-    "bound_time_s": "Busy time of that resource: no run is faster, data that stayed in cache "
+    "roofline_time_s": "Busy time of that resource: no run is faster, data that stayed in cache "
     "apart. The total is the sum over ops, which run one after another.",
     "expected_time_s": "What a stopwatch will show for kernels back to back. 'expected' has the "
     "range in which 90 % of measured times lie (low, high), the part in which kernels start and "
@@ -96,12 +97,12 @@ DEFINITIONS: Final[dict[str, str]] = {
 
 
 def rate_at_bound(measures: Measures) -> float | None:
-    """FLOP/s when running at the bound: ``flops / bound_time_s``; None when that is unknown.
+    """FLOP/s when running at the bound: ``flops / roofline_time_s``; None when that is unknown.
 
     At most the attainable rate of the roofline, and below it where another resource (vector
     engine, link) sets the bound, or where ops of unlike intensity are summed.
     """
-    return measures.flops / measures.bound_time_s if measures.bound_time_s else None
+    return measures.flops / measures.roofline_time_s if measures.roofline_time_s else None
 
 
 def title(analysis: Analysis) -> str:
@@ -117,5 +118,5 @@ def sizes(analysis: Analysis) -> list[str]:
 
 def throughput(analysis: Analysis) -> float | None:
     """Samples per second at the bound: batch (1 where the model has none) / bound time."""
-    time = analysis.total.bound_time_s
+    time = analysis.total.roofline_time_s
     return analysis.model.symbols.get("batch", 1) / time if time else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.advise.whatif import Difference, Point, Side, WhatIf
+from gambrel.advise.whatif import Difference, Point, Side, WhatIf
 from gambrel.analysis.measures import Estimate
 from gambrel.report.advice_json import document
 from gambrel.report.layout import Column, line, listed, show, table
@@ -61,7 +61,7 @@ def _total(found: WhatIf, width: int) -> RenderableType:
         ("traffic", lambda p: format_si(p.total.traffic_bytes, "B")),
         ("intensity, FLOP/byte", lambda p: _intensity(p.total)),
         ("bound", lambda p: p.total.bound.value if p.total.bound else "unknown"),
-        ("bound time", lambda p: format_si(p.total.bound_time_s, "s")),
+        ("bound time", lambda p: format_si(p.total.roofline_time_s, "s")),
         ("expected time", lambda p: _estimate(p.total.expected_time_s)),
         ("  its range", lambda p: _range(p.total.expected_time_s)),
         ("expected per item", _per_item),

@@ -46,7 +46,7 @@ ops = st.one_of(
 def expect(view, device, count=1, framework="any"):
     roofs = roofs_of(device)
     priced = cost(view)
-    bound = bound_op(priced, roofs, count).bound_time_s
+    bound = bound_op(priced, roofs, count).roofline_time_s
     return bound, Estimator(roofs, framework=framework).estimate(view, priced, bound, count)
 
 

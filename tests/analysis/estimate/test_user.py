@@ -41,7 +41,7 @@ def fit(path, device=DEVICE):
 def expect(view, calibration):
     roofs = roofs_of(DEVICE)
     priced = cost(view)
-    bound = bound_op(priced, roofs).bound_time_s
+    bound = bound_op(priced, roofs).roofline_time_s
     return Estimator(roofs, calibration).estimate(view, priced, bound)
 
 

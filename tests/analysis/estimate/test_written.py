@@ -41,7 +41,7 @@ def seconds(found, view, read=None, write=None):
         read_bytes=own.read_bytes if read is None else read,
         write_bytes=own.write_bytes if write is None else write,
     )
-    bound = bound_op(left, ROOFS).bound_time_s or 0.0
+    bound = bound_op(left, ROOFS).roofline_time_s or 0.0
     return written.measured(found, view, left, bound, ROOFS)
 
 
@@ -140,7 +140,7 @@ def test_the_estimator_takes_loops_for_compiled_models_only():
     device = from_peaks(1e13, BANDWIDTH, name="box")
     calibration = msgspec.structs.replace(packaged(), probed=(ADD, GELU, PLAIN))
     own = cost(GELU_OP)
-    bound = bound_op(own, ROOFS).bound_time_s
+    bound = bound_op(own, ROOFS).roofline_time_s
     eager = Estimator(roofs_of(device), calibration).estimate(GELU_OP, own, bound)
     compiled = Estimator(roofs_of(device), calibration, compiled=True).estimate(GELU_OP, own, bound)
     assert eager.value == pytest.approx(2e-6 + 4 * MIB * 5e-11, rel=0.1)

@@ -148,7 +148,7 @@ def test_recomputation_is_given_up_where_it_moves_more_than_eager_execution():
 def test_the_kernel_of_a_whole_model_reads_every_copy_of_repeated_layers() -> None:
     """32 equal layers written as one: a single kernel still reads 32 sets of weights."""
     from gambrel.analysis.analyze import Settings, analyze
-    from gambrel.api import resolve_hardware
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.llm.build import build
     from gambrel.llm.spec import Attention, Layer, LayerGroup, Mlp, ModelSpec
     from gambrel.llm.step import decode

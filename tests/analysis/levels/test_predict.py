@@ -48,8 +48,8 @@ def test_a_chain_that_fits():
     # What the L2 itself supplies is unknown: the size of what lies inside it is.
     assert [level.name for level in found.total.levels] == ["DRAM"]
     # 8 s and 4 s of DRAM; relu takes its 0.16 s of arithmetic.
-    assert found.cached_bound_time_s == pytest.approx(8 + 0.16 + 4)
-    assert found.total.bound_time_s == pytest.approx(24.8)
+    assert found.cached_roofline_time_s == pytest.approx(8 + 0.16 + 4)
+    assert found.total.roofline_time_s == pytest.approx(24.8)
 
 
 def test_the_difference_is_said():
@@ -83,14 +83,14 @@ def test_without_cache_sizes_it_is_the_eager_traffic():
     assert [nbytes(row.measures) for row in found.ops] == [
         {"DRAM": row.measures.traffic_bytes} for row in found.ops
     ]
-    assert found.cached_bound_time_s == pytest.approx(found.total.bound_time_s)
+    assert found.cached_roofline_time_s == pytest.approx(found.total.roofline_time_s)
 
 
 def test_a_device_that_lives_off_its_link_has_no_levels():
     found = gambrel.analyze("resnet18", "coral-edge-tpu")
     assert found.total.levels == ()
     assert found.cached_traffic_bytes is None
-    assert found.cached_bound_time_s is None
+    assert found.cached_roofline_time_s is None
 
 
 def test_unmodelled_ops_have_no_levels():
@@ -298,7 +298,7 @@ def test_a_small_network_stays_in_the_cache():
     found = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=1, precision="fp16")
     assert found.cached_traffic_bytes == pytest.approx(found.ideal_traffic_bytes, rel=0.001)
     assert found.cached_traffic_bytes < 0.25 * found.traffic_bytes
-    assert found.cached_bound_time_s < 0.6 * found.bound_time_s
+    assert found.cached_roofline_time_s < 0.6 * found.roofline_time_s
     # At batch 64 the activations (51 to 103 MB) do not fit: most of the traffic is there again.
     large = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=64, precision="fp16")
     assert 0.75 * large.traffic_bytes < large.cached_traffic_bytes < large.traffic_bytes
@@ -314,7 +314,7 @@ def test_the_last_cache_of_a_gpu_in_dies_keeps_what_the_l2_does_not():
 
 def test_decoding_is_bound_by_memory_with_caches_as_without():
     found = gambrel.analyze("llama-3-8b-decode", "h100-sxm5-80gb", batch_size=1)
-    assert found.cached_bound_time_s == pytest.approx(found.bound_time_s, rel=0.01)
+    assert found.cached_roofline_time_s == pytest.approx(found.roofline_time_s, rel=0.01)
     assert binding_level(found.total.levels) == "DRAM"
 
 

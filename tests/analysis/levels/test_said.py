@@ -32,6 +32,6 @@ def test_inner_levels_that_limit_are_named():
         engines = [t.time_s for t in op.measures.times if t.resource != "DRAM"]
         if times["L2"] >= max(*engines, *times.values()) and times["DRAM"] < times["L2"]:
             limited += times["L2"]
-    share = f"{limited / found.cached_bound_time_s:.1%}"
+    share = f"{limited / found.cached_roofline_time_s:.1%}"
     (said,) = [text for text in found.assumptions if "caches keep" in text]
     assert said.endswith(f", {share} of it at the roof of L2.")

@@ -13,7 +13,7 @@ import pytest
 import gambrel
 from gambrel.errors import InputError
 from gambrel.report.kv_cache import render
-from tests.llm.files.models import llama_metadata, llama_tensors, write_model
+from tests.capture.weights.models import llama_metadata, llama_tensors, write_model
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

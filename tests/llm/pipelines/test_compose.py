@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.result import Analysis
-from gambrel.api import resolve_hardware
 from gambrel.capture import pipelines, zoo
 from gambrel.capture.resolve import Request, resolve_model
+from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import CaptureError, InputError, WorkloadError
 from gambrel.llm.pipelines import Part, compose, with_fixed
 from gambrel.llm.pipelines.compose import substituted

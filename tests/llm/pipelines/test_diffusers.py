@@ -12,9 +12,9 @@ import pytest
 
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.result import Analysis
-from gambrel.api import resolve_hardware
 from gambrel.capture import pipelines
 from gambrel.capture.resolve import Request, resolve_model
+from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import CaptureError, FileFormatError, MissingExtraError, WorkloadError
 from gambrel.llm.pipelines.known import PIPELINES
 

@@ -22,7 +22,7 @@ SIDES_OF_MODELS = {7, 14, 28, 56, 112, 224}
 def kernel(run, *inputs, bound=1e-6, weights=()):
     pool = Pool(torch.rand(1 << 16))
     case = Case(run=run, inputs=inputs, weights=weights)
-    return Kernel(case=case, sets=pool.sets(case), key="k", features=(1.0,), bound_s=bound)
+    return Kernel(case=case, sets=pool.sets(case), key="k", features=(1.0,), roofline_s=bound)
 
 
 def test_the_grid_holds_no_shape_of_a_published_model():
@@ -72,7 +72,7 @@ def test_layers_are_of_like_size():
     import random
 
     small, large = timing._layers(kernels, random.Random(0))
-    assert max(k.bound_s for k in small) < min(k.bound_s for k in large)
+    assert max(k.roofline_s for k in small) < min(k.roofline_s for k in large)
 
 
 def test_the_mean_of_the_middle_half_counts():
@@ -150,7 +150,7 @@ def test_loops_are_compiled_and_become_classes_of_their_own():
     assert own.points == len(loops._ELEMENTS)
     # A relu reads and writes four bytes an element, and is bound by the roof of memory alone.
     assert own.features[0][0] == pytest.approx(torch.tensor(loops._ELEMENTS[0] * 8.0).log2().item())
-    assert own.bounds_s[0] == loops._ELEMENTS[0] * 8 / roofs_of(DEVICE).memory_byte_per_s
+    assert own.rooflines_s[0] == loops._ELEMENTS[0] * 8 / roofs_of(DEVICE).memory_byte_per_s
 
 
 def _compiles():

@@ -66,7 +66,7 @@ def test_every_op_has_its_work_from_the_capture_and_its_time_from_the_run():
     # 2 * batch 2 * 8 channels out * 3 in * 3x3 kernel * 8x8 places
     assert conv.flops == 2 * 2 * 8 * 3 * 9 * 64
     assert conv.achieved_flop_per_s == pytest.approx(conv.flops / conv.time_s)
-    assert conv.utilization == pytest.approx(conv.bound_time_s / conv.time_s)
+    assert conv.utilization == pytest.approx(conv.roofline_time_s / conv.time_s)
     assert all(p.time_s > 0 for p in ra.results)
     assert ra.unmatched == ()
 
@@ -229,10 +229,10 @@ def test_measured_beside_bound(capsys):
     assert len(lines) == 4  # two ops and the sums
     whole = ra.compare(top=len(ra.results))
     assert str(whole) == capsys.readouterr().out.rstrip("\n")
-    known = [p for p in ra.results if p.expected_time_s and p.bound_time_s]
+    known = [p for p in ra.results if p.expected_time_s and p.roofline_time_s]
     assert compared.measured_s == pytest.approx(sum(p.time_s for p in known))
     assert compared.expected_s == pytest.approx(sum(p.expected_time_s for p in known))
-    assert compared.bound_s == pytest.approx(sum(p.bound_time_s for p in known))
+    assert compared.roofline_s == pytest.approx(sum(p.roofline_time_s for p in known))
 
 
 class Broken(nn.Module):

@@ -19,7 +19,7 @@ def point(module, time_s, bound=1.0, expected=None):
         achieved_flop_per_s=None,
         achieved_byte_per_s=None,
         bound="compute",
-        bound_time_s=bound,
+        roofline_time_s=bound,
         expected_time_s=expected,
         utilization=None,
     )
@@ -44,7 +44,7 @@ def test_what_is_unknown_stays_unknown():
     found = {m.name: m for m in modules([point("a", None), point("b", 2.0, bound=None)])}
     assert found["a"].time_s is None
     assert found["a"].share is None
-    assert found["b"].bound_time_s is None
+    assert found["b"].roofline_time_s is None
     assert found["b"].utilization is None
     assert found["(model)"].time_s == 2.0
     assert found["(model)"].expected_time_s is None

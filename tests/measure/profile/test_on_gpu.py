@@ -291,13 +291,13 @@ def test_expected_times_are_those_of_the_published_device_of_that_name(gpu, monk
     assert made.total.expected_time_s.value == wanted.value
     assert made.ops[0].measures.expected_time_s.value == wanted.value
     assert plain.total.expected_time_s.value > wanted.value
-    assert made.total.bound_time_s == plain.total.bound_time_s
+    assert made.total.roofline_time_s == plain.total.roofline_time_s
     assert "as on h100-sxm5-80gb with its published peaks" in made.total.expected_time_s.reason
     # Never below the bound that was measured.
     slow = msgspec.structs.replace(attained, ceilings=(ceiling("matrix", "bf16", 1e12),))
     computed = analyze(workload, slow, settings)
     made = with_published(computed, workload, settings, slow)
-    assert made.total.expected_time_s.low == computed.total.bound_time_s
+    assert made.total.expected_time_s.low == computed.total.roofline_time_s
     # Nothing is known of this one, or the user knows better.
     unknown = msgspec.structs.replace(attained, name="Some GPU")
     assert with_published(plain, workload, settings, unknown) is plain

@@ -93,29 +93,29 @@ class Estimator:
         )
 
     def estimate(
-        self, view: OpView, cost: Cost, bound_time_s: float | None, count: int = 1
+        self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """The expected time of ``count`` executions of an op; None when nothing is known.
 
         Args:
             view: The op.
             cost: Of one execution.
-            bound_time_s: Of all ``count`` executions.
+            roofline_time_s: Of all ``count`` executions.
             count: Executions.
         """
-        if bound_time_s is None:
+        if roofline_time_s is None:
             return None
         if self._machine is None and not self._probed:
             return None
         own = classes.key_of(view) if self._probed else ""
-        key = (count, bound_time_s, own, *_key(view, cost))
+        key = (count, roofline_time_s, own, *_key(view, cost))
         try:
             return self._known[key]
         except KeyError:
-            found = self._known[key] = self._estimate(view, cost, bound_time_s, count)
+            found = self._known[key] = self._estimate(view, cost, roofline_time_s, count)
             return found
 
-    def seconds(self, view: OpView, cost: Cost, bound_time_s: Size) -> Expected | None:
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Expected | None:
         """The same for one execution, for arrays as well; without range."""
         if self._machine is None:
             return None
@@ -123,20 +123,20 @@ class Estimator:
         chosen = self._constants(rule, view)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
-        return self._expected(rule, chosen, view, cost, bound_time_s)
+        return self._expected(rule, chosen, view, cost, roofline_time_s)
 
     def _estimate(
-        self, view: OpView, cost: Cost, bound_time_s: float, count: int
+        self, view: OpView, cost: Cost, roofline_time_s: float, count: int
     ) -> Estimate | None:
-        own = self._measured_here(view, cost, bound_time_s, count)
+        own = self._measured_here(view, cost, roofline_time_s, count)
         if own is not None or self._machine is None:
             return own
         rule = rule_of(view)
         chosen = self._constants(rule, view)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
-        one = self._expected(rule, chosen, view, cost, bound_time_s / count)
-        return self._ranged(rule, chosen, one, bound_time_s, count)
+        one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
+        return self._ranged(rule, chosen, one, roofline_time_s, count)
 
     def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
         """As `estimate`, for ops that share a formula.
@@ -168,16 +168,16 @@ class Estimator:
         return not self._probed
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Expected, bound_time_s: float, count: int
+        self, rule: Rule, chosen: Chosen, one: Expected, roofline_time_s: float, count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one."""
         low, high = chosen.range_of(one.seconds)
         confidence, reason = chosen.judge(one.seconds)
         wider = _UNMEASURED[rule.least]
-        value = max(bound_time_s, one.seconds * count)  # dividing and multiplying may round down
+        value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
-            low=max(bound_time_s, value * min(1.0, low * wider[0])),
+            low=max(roofline_time_s, value * min(1.0, low * wider[0])),
             high=value * max(1.0, high * wider[1]),
             confidence=max(confidence, rule.least, key=LEVELS.index),
             reason=self._reason(reason),
@@ -185,24 +185,24 @@ class Estimator:
         )
 
     def _measured_here(
-        self, view: OpView, cost: Cost, bound_time_s: float, count: int
+        self, view: OpView, cost: Cost, roofline_time_s: float, count: int
     ) -> Estimate | None:
         """The estimate from measurements of this class of op on this very machine."""
         if not self._probed:
             return None
         found = (
-            written.measured(self._probed, view, cost, bound_time_s / count, self._roofs)
+            written.measured(self._probed, view, cost, roofline_time_s / count, self._roofs)
             if self._compiled
-            else probed.measured(self._probed, view, cost, bound_time_s / count)
+            else probed.measured(self._probed, view, cost, roofline_time_s / count)
         )
         if found is None:
             return None
         used, exact = found.probed, found.exact
-        value = max(bound_time_s, found.seconds * count)
+        value = max(roofline_time_s, found.seconds * count)
         wider = _UNMEASURED["high" if exact else "medium"]
         return Estimate(
             value=value,
-            low=max(bound_time_s, value * used.low * wider[0]),
+            low=max(roofline_time_s, value * used.low * wider[0]),
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,
@@ -210,7 +210,7 @@ class Estimator:
         )
 
     def _expected(
-        self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, bound_time_s: Size
+        self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, roofline_time_s: Size
     ) -> Expected:
         machine = self._machine
         assert machine is not None  # both callers have checked it
@@ -228,7 +228,7 @@ class Estimator:
         )
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
-        seconds = maximum(work + (launch if "launch" in c else 0.0), bound_time_s)
+        seconds = maximum(work + (launch if "launch" in c else 0.0), roofline_time_s)
         return Expected(seconds=seconds, launch=minimum(launch, seconds))
 
     def _constants(self, rule: Rule, view: OpView) -> Chosen | None:

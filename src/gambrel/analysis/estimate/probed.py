@@ -44,7 +44,7 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
         device: Name of the device.
         key: Class and number format, see `key_of`.
         features: Of each measurement, see `features_of`.
-        bounds_s: Bound of each on the device's roofs.
+        rooflines_s: Bound of each on the device's roofs.
         seconds: Measured time of each.
         start_s: Time of the smallest: starting the call.
         low: Lower end of measured / predicted, each measurement predicted from the others.
@@ -55,7 +55,7 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     key: str
     features: tuple[tuple[float, ...], ...]
-    bounds_s: tuple[float, ...]
+    rooflines_s: tuple[float, ...]
     seconds: tuple[float, ...]
     start_s: float
     low: float = 1.0
@@ -99,7 +99,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(
-    classes: Mapping[str, Probed], view: OpView, cost: Cost, bound_s: float, variant: str = ""
+    classes: Mapping[str, Probed], view: OpView, cost: Cost, roofline_s: float, variant: str = ""
 ) -> Found | None:
     """The time of an op that is a library call of its own.
 
@@ -107,7 +107,7 @@ def measured(
         classes: That were measured, by key.
         view: The op.
         cost: Of one execution.
-        bound_s: Likewise.
+        roofline_s: Likewise.
         variant: Of the class.
 
     Returns:
@@ -123,7 +123,7 @@ def measured(
     return Found(
         probed=found,
         exact=found.key == keys[0],
-        seconds=predict(found, features, bound_s) + fresh,
+        seconds=predict(found, features, roofline_s) + fresh,
         start_s=found.start_s,
         fresh_s=fresh,
     )
@@ -137,16 +137,16 @@ def confidence_of(probed: Probed, exact: bool) -> str:
     return "high" if exact and width <= WIDE[0] and probed.points >= MANY else "medium"
 
 
-def predict(probed: Probed, features: Sequence[float], bound_s: float) -> float:
+def predict(probed: Probed, features: Sequence[float], roofline_s: float) -> float:
     """The expected seconds of an op of a class.
 
     Args:
         probed: The class.
         features: Of the op.
-        bound_s: Of the op on the device's roofs.
+        roofline_s: Of the op on the device's roofs.
     """
     return _regress(
-        probed.features, probed.bounds_s, probed.seconds, probed.start_s, features, bound_s
+        probed.features, probed.rooflines_s, probed.seconds, probed.start_s, features, roofline_s
     )
 
 
@@ -216,7 +216,7 @@ def fit(
         device=device,
         key=key,
         features=features,
-        bounds_s=bounds,
+        rooflines_s=bounds,
         seconds=seconds,
         start_s=start,
         low=min(1.0, left_out[cut]),

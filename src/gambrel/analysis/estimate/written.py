@@ -45,7 +45,7 @@ def written_key(name: str, dtype: str) -> str:
 
 
 def measured(
-    classes: Mapping[str, Probed], view: OpView, cost: Cost, bound_s: float, roofs: Roofs
+    classes: Mapping[str, Probed], view: OpView, cost: Cost, roofline_s: float, roofs: Roofs
 ) -> Found | None:
     """The time of an op of a compiled model.
 
@@ -53,7 +53,7 @@ def measured(
         classes: That were measured, by key.
         view: The op.
         cost: Of one execution within its kernel: the traffic that is left to it.
-        bound_s: Likewise.
+        roofline_s: Likewise.
         roofs: Of the device.
 
     Returns:
@@ -61,10 +61,10 @@ def measured(
     """
     if view.kind in _LOOPS:
         found = _within_loop(classes, view, cost, roofs)
-        return found or probed.measured(classes, view, cost, bound_s)
+        return found or probed.measured(classes, view, cost, roofline_s)
     if view.kind != "convolution":
-        return probed.measured(classes, view, cost, bound_s)
-    found = probed.measured(classes, view, cost, bound_s, LAST)
+        return probed.measured(classes, view, cost, roofline_s)
+    found = probed.measured(classes, view, cost, roofline_s, LAST)
     if found is None:
         return None
     relaid = _moved(classes, RELAID, view.inputs[1].dtype, 2.0 * relaid_bytes(view), roofs)

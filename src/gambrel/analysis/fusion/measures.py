@@ -55,9 +55,9 @@ class Fused:
             count: Executions.
         """
         own = self.measures[index]
-        alone = estimate(view, one_of(self.costs[index], count), own.bound_time_s, count)
+        alone = estimate(view, one_of(self.costs[index], count), own.roofline_time_s, count)
         starts = self.launches.get(index, 0) / count
-        expected = with_launches(alone, starts, own.bound_time_s or 0.0)
+        expected = with_launches(alone, starts, own.roofline_time_s or 0.0)
         return msgspec.structs.replace(own, expected_time_s=expected)
 
 
@@ -112,22 +112,24 @@ def describe_kernels(fused: Fused | None, stack: Stack | str) -> tuple[str, ...]
     )
 
 
-def with_launches(estimate: Estimate | None, starts: float, bound_time_s: float) -> Estimate | None:
+def with_launches(
+    estimate: Estimate | None, starts: float, roofline_time_s: float
+) -> Estimate | None:
     """An estimate that includes one start of a kernel, with another number of starts instead.
 
     Args:
         estimate: Of an op as a kernel of its own.
         starts: Kernel starts that an execution of the op pays within its group.
-        bound_time_s: Nothing is faster than this, s.
+        roofline_time_s: Nothing is faster than this, s.
     """
     if estimate is None or starts == 1:
         return estimate
     change = estimate.overhead_s * (starts - 1)
     return msgspec.structs.replace(
         estimate,
-        value=max(bound_time_s, estimate.value + change),
-        low=max(bound_time_s, estimate.low + change),
-        high=max(bound_time_s, estimate.high + change),
+        value=max(roofline_time_s, estimate.value + change),
+        low=max(roofline_time_s, estimate.low + change),
+        high=max(roofline_time_s, estimate.high + change),
         overhead_s=estimate.overhead_s * starts,
     )
 
@@ -153,15 +155,15 @@ def one_of(cost: Cost, count: int) -> Cost:
 
 def _within(own: Measures, whole: Measures) -> Measures:
     """An op's measures with the kernel's bound and its part of the kernel's time."""
-    if whole.bound_time_s is None:
+    if whole.roofline_time_s is None:
         return own
-    limit = next(t for t in whole.times if t.time_s == whole.bound_time_s)
+    limit = next(t for t in whole.times if t.time_s == whole.roofline_time_s)
     used = {(t.resource, t.bound): t.utilization for t in whole.times}
     part = sum(t.time_s for t in own.times if _same(t, limit))
     times = tuple(
         msgspec.structs.replace(t, utilization=used[t.resource, t.bound]) for t in own.times
     )
-    return msgspec.structs.replace(own, times=times, bound=whole.bound, bound_time_s=part)
+    return msgspec.structs.replace(own, times=times, bound=whole.bound, roofline_time_s=part)
 
 
 def _same(a: ResourceTime, b: ResourceTime) -> bool:

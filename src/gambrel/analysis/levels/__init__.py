@@ -7,7 +7,7 @@ from gambrel.analysis.levels.reuse import Access, Reuse
 from gambrel.analysis.levels.total import (
     add_levels,
     binding_level,
-    cached_bound,
+    cached_roofline,
     cached_time,
     describe_caches,
     describe_sizes,
@@ -25,7 +25,7 @@ __all__ = [
     "Traffic",
     "add_levels",
     "binding_level",
-    "cached_bound",
+    "cached_roofline",
     "cached_time",
     "choose_tile",
     "describe_caches",

@@ -70,7 +70,7 @@ def binding_level(levels: Sequence[LevelTraffic]) -> str | None:
     return max(known, key=lambda level: level.time_s or 0.0).name if known else None
 
 
-def cached_bound(rows: Iterable[Measures]) -> float | None:
+def cached_roofline(rows: Iterable[Measures]) -> float | None:
     """The bound when every level carries its own traffic: the sum over ops of the slowest resource.
 
     Engines and links are as in the bound; in place of all compulsory bytes at the main memory, each
@@ -83,7 +83,7 @@ def cached_bound(rows: Iterable[Measures]) -> float | None:
     for m in rows:
         seconds = cached_time(m)
         known = known or seconds is not None
-        whole += (m.bound_time_s if seconds is None else seconds) or 0.0
+        whole += (m.roofline_time_s if seconds is None else seconds) or 0.0
     return whole if known else None
 
 
@@ -155,8 +155,8 @@ def describe_caches(
         warm: Whether the caches start full.
         rows: The ops, to name the inner levels that limit some of them.
     """
-    bound_s = total.bound_time_s
-    if not bound_s or not cached_s or abs(cached_s / bound_s - 1) <= _WORTH_SAYING:
+    roofline_s = total.roofline_time_s
+    if not roofline_s or not cached_s or abs(cached_s / roofline_s - 1) <= _WORTH_SAYING:
         return ()
     outer = total.levels[0]
     start = "with what the run before left in them" if warm else "empty at the start"
@@ -165,7 +165,7 @@ def describe_caches(
         f"{format_si(total.traffic_bytes, 'B')} in all; counting what caches keep ({start}, "
         f"{format_percent(USABLE)} usable by assumption) it is "
         f"{format_si(outer.traffic_bytes, 'B')}, and the bound "
-        f"{format_si(cached_s, 's')} instead of {format_si(bound_s, 's')}"
+        f"{format_si(cached_s, 's')} instead of {format_si(roofline_s, 's')}"
         f"{_inner(rows, cached_s)}.",
     )
 

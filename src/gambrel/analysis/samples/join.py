@@ -50,7 +50,7 @@ class JoinedRow(msgspec.Struct, frozen=True, kw_only=True):
         how: ``work`` (same kind and FLOP) or ``kind`` (what is left of a kind, as a whole).
         flops: Predicted work.
         traffic_bytes: Predicted compulsory traffic.
-        bound_time_s: Predicted bound; None when unknown.
+        roofline_time_s: Predicted bound; None when unknown.
         expected_time_s: Predicted time; None when unknown.
         measured_time_s: Measured time of one run.
         ratio: Measured by expected time, by the bound where none is expected.
@@ -64,7 +64,7 @@ class JoinedRow(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     flops: int
     traffic_bytes: int
-    bound_time_s: float | None
+    roofline_time_s: float | None
     expected_time_s: float | None
     measured_time_s: float
     ratio: float | None
@@ -201,7 +201,7 @@ def _runs(classes: Sequence[_Class]) -> float:
 def _row(c: _Class, runs: float) -> JoinedRow:
     kernels = sorted(c.kernels, key=lambda k: -(k.sample.time_s or 0.0))
     measured = sum(k.sample.time_s or 0.0 for k in kernels) / runs
-    bound = _sum(c.ops, lambda op: op.measures.bound_time_s)
+    bound = _sum(c.ops, lambda op: op.measures.roofline_time_s)
     expected = _sum(c.ops, lambda op: getattr(op.measures.expected_time_s, "value", None))
     against = expected or bound
     more = f" (+{len(c.ops) - 1} alike)" if len(c.ops) > 1 else ""
@@ -213,7 +213,7 @@ def _row(c: _Class, runs: float) -> JoinedRow:
         how=c.how,
         flops=sum(op.measures.flops for op in c.ops),
         traffic_bytes=sum(op.measures.traffic_bytes for op in c.ops),
-        bound_time_s=bound,
+        roofline_time_s=bound,
         expected_time_s=expected,
         measured_time_s=measured,
         ratio=measured / against if against else None,
@@ -236,7 +236,7 @@ def _result(
     whole = sum(k.sample.time_s or 0.0 for k in standing.kernels)
     rows = sorted((_row(c, runs) for c in used), key=lambda r: -r.measured_time_s)
     met = {id(op) for c in used for op in c.ops}
-    bounds = {id(op): op.measures.bound_time_s or 0.0 for op in analysis.ops}
+    bounds = {id(op): op.measures.roofline_time_s or 0.0 for op in analysis.ops}
     total = sum(bounds.values())
     unmet = sorted((op for op in analysis.ops if id(op) not in met), key=lambda op: -bounds[id(op)])
     by_work = sum(r.measured_time_s for r in rows if r.how == "work") * runs

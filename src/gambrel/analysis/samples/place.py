@@ -63,8 +63,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
         peak_flop_per_s: Roof of the main work (harmonic over formats); None when unknown.
         bound: Class of the resource with the longest busy time; None when it cannot be told.
         binding: That resource: an engine and format, or a memory level.
-        bound_time_s: Its busy time at the roof.
-        roofline_efficiency: ``bound_time_s / time_s``: achieved / attainable.
+        roofline_time_s: Its busy time at the roof.
+        roofline_efficiency: ``roofline_time_s / time_s``: achieved / attainable.
         time_share: Share of the time of all samples.
         warnings: What looks wrong, each with its likely causes.
         findings: What to look at: recorded shares, occupancy, latency.
@@ -76,7 +76,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     peak_flop_per_s: float | None
     bound: Bound | None
     binding: str
-    bound_time_s: float | None
+    roofline_time_s: float | None
     roofline_efficiency: float | None
     time_share: float | None
     warnings: tuple[str, ...] = ()
@@ -85,9 +85,9 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def headroom_s(self) -> float | None:
         """Seconds that a run at the roof would save; None where the roof or the time is unknown."""
-        if self.bound_time_s is None or not self.sample.time_s:
+        if self.roofline_time_s is None or not self.sample.time_s:
             return None
-        return max(self.sample.time_s - self.bound_time_s, 0.0)
+        return max(self.sample.time_s - self.roofline_time_s, 0.0)
 
     @property
     def instruction_per_s(self) -> float | None:
@@ -204,7 +204,7 @@ def _place(
         peak_flop_per_s=_peak(sample, device),
         bound=bound,
         binding=binding,
-        bound_time_s=bound_time,
+        roofline_time_s=bound_time,
         roofline_efficiency=efficiency,
         time_share=time / whole_s if time and whole_s else None,
         warnings=warnings,

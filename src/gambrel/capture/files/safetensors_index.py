@@ -9,9 +9,9 @@ from typing import Final
 from gambrel.capture.files.archive import check_file, read_head
 from gambrel.capture.files.records import TensorInfo
 from gambrel.capture.files.safetensors import read_safetensors
+from gambrel.capture.weights.stored import StoredTensor
 from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import FileFormatError
-from gambrel.llm.files.stored import StoredTensor
 
 INDEX: Final = "model.safetensors.index.json"
 SINGLE: Final = "model.safetensors"

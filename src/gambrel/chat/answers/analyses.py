@@ -11,8 +11,8 @@ from gambrel.chat.frame import Frame
 from gambrel.chat.lexicon import lexicon
 
 if TYPE_CHECKING:
-    from gambrel.analysis.advise.fleet import Fleet
-    from gambrel.analysis.advise.recommend import Advice
+    from gambrel.advise.fleet import Fleet
+    from gambrel.advise.recommend import Advice
     from gambrel.analysis.estimate.constants import Calibration
 
 #: Questions whose analyses are kept: "why?" and "what if int8?" ask again about the last one.
@@ -49,7 +49,7 @@ def _analyzed(
     phase: str | None,
     stack: str,
 ) -> tuple[Analysis, ...]:
-    from gambrel.api import Question, answer
+    from gambrel.api.analyze import Question, answer
 
     return answer(
         Question(
@@ -78,7 +78,7 @@ def advice_of(analysis: Analysis) -> Advice:
     Args:
         analysis: With a workload and a bound time.
     """
-    from gambrel.analysis.advise.recommend import advise
+    from gambrel.advise.recommend import advise
     from gambrel.analysis.estimate.store import load
 
     calibration = load()

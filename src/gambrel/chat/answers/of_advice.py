@@ -14,10 +14,10 @@ from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_si
 
 if TYPE_CHECKING:
-    from gambrel.analysis.advise.check import Check
-    from gambrel.analysis.advise.compare import Comparison
-    from gambrel.analysis.advise.select import Candidate, Selection
-    from gambrel.analysis.advise.whatif import WhatIf
+    from gambrel.advise.check import Check
+    from gambrel.advise.compare import Comparison
+    from gambrel.advise.select import Candidate, Selection
+    from gambrel.advise.whatif import WhatIf
 
 
 def answer(frame: Frame, options: Options) -> Answer:
@@ -41,7 +41,7 @@ def _single(frame: Frame) -> dict[str, Any]:
 
 
 def _check(frame: Frame, options: Options) -> Answer:
-    from gambrel.advising import check
+    from gambrel.api.advise import check
     from gambrel.report.check import render, to_json
 
     found = check(
@@ -140,7 +140,7 @@ def _fix_sentence(found: Check) -> str:
 
 
 def _select(frame: Frame, options: Options) -> Answer:
-    from gambrel.advising import select
+    from gambrel.api.advise import select
     from gambrel.report.select import render, to_json
 
     asked = _single(frame) | {"precision": frame.precision or None}
@@ -185,7 +185,7 @@ def _meeting(found: Selection) -> str:
     open_ = len(found.meets) - sure
     if not open_:
         return f"{sure} devices PASS"
-    from gambrel.analysis.advise.select import expected_beyond
+    from gambrel.advise.select import expected_beyond
 
     beyond = sum(map(expected_beyond, found.meets))
     missed = f"; {beyond} of these miss one by the expected value" if beyond else ""
@@ -204,7 +204,7 @@ def _candidate(c: Candidate, found: Selection) -> str:
 
 
 def _compare(frame: Frame, options: Options) -> Answer:
-    from gambrel.advising import compare
+    from gambrel.api.advise import compare
     from gambrel.report.compare import render, to_json
 
     command = command_of(frame)
@@ -249,7 +249,7 @@ def _compare_sentence(found: Comparison) -> str:
 
 
 def _what_if(frame: Frame, options: Options) -> Answer:
-    from gambrel.analysis.advise.whatif import what_if
+    from gambrel.advise.whatif import what_if
     from gambrel.report.whatif import render, to_json
 
     before, changes = analyses_of(frame)[0], list(frame.changes)

@@ -20,7 +20,7 @@ from gambrel.report.terms import title
 from gambrel.units import format_capacity, format_number, format_percent, format_si
 
 if TYPE_CHECKING:
-    from gambrel.analysis.advise.recommend import Advice
+    from gambrel.advise.recommend import Advice
 
 
 def answer(frame: Frame, options: Options) -> Answer:
@@ -88,9 +88,9 @@ def _verdict(a: Analysis) -> str:
 
 def _bound(a: Analysis) -> str:
     parts = [f"{title(a)} is {_verdict(a)}: {_against_ridge(a)}."]
-    if a.bound_time_s is not None:
+    if a.roofline_time_s is not None:
         parts.append(
-            f"At the bound, {format_si(a.bound_time_s, 's')}, compute is used to "
+            f"At the bound, {format_si(a.roofline_time_s, 's')}, compute is used to "
             f"{format_percent(a.compute_utilization)} and memory to "
             f"{format_percent(a.memory_utilization)}."
         )
@@ -169,8 +169,8 @@ def expected_text(time: Estimate | None) -> str:
 
 
 def _latency(a: Analysis) -> str:
-    bound = f"no run is faster than the bound of {format_si(a.bound_time_s, 's')}"
-    if a.bound_time_s is None:
+    bound = f"no run is faster than the bound of {format_si(a.roofline_time_s, 's')}"
+    if a.roofline_time_s is None:
         bound = "no bound is known either"
     if a.expected_time_s is None:
         return f"{title(a)}: no expected time is known for this device; {bound}."
@@ -221,9 +221,9 @@ def _utilization(a: Analysis) -> str:
         f"{title(a)}: at the bound, compute {format_percent(a.compute_utilization)}, memory "
         f"{format_percent(a.memory_utilization)} of peak."
     )
-    if a.expected_time_s is None or not a.bound_time_s:
+    if a.expected_time_s is None or not a.roofline_time_s:
         return text
-    times = format_number(a.expected_time_s.value / a.bound_time_s, 3)
+    times = format_number(a.expected_time_s.value / a.roofline_time_s, 3)
     return f"{text} The expected time is {times}× the bound, so a real run uses that much less."
 
 
@@ -303,7 +303,7 @@ def _advice_sentence(a: Analysis, found: Advice) -> str:
 
 def _improvable(a: Analysis) -> bool:
     """Whether there is a time to improve on."""
-    return a.workload is not None and a.bound_time_s is not None
+    return a.workload is not None and a.roofline_time_s is not None
 
 
 _SENTENCES: Final[dict[str, Callable[[Analysis], str]]] = {

@@ -23,7 +23,7 @@ def answer(frame: Frame, options: Options) -> Answer:
 
 
 def _device(frame: Frame, options: Options) -> Answer:
-    from gambrel.api import resolve_hardware
+    from gambrel.device.resolve import resolve_hardware
     from gambrel.report.hardware import render_device
 
     device, notes = resolve_hardware(frame.hardware[0])

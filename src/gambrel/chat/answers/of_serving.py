@@ -26,8 +26,8 @@ def answer(frame: Frame, options: Options) -> Answer:
 
 
 def _kv_cache(frame: Frame, options: Options) -> Answer:
+    from gambrel.api.plans import kv_cache
     from gambrel.report.kv_cache import render, to_data
-    from gambrel.serving import kv_cache
 
     sizes = dict(frame.sizes)
     found = kv_cache(
@@ -68,7 +68,7 @@ def _cache_sentence(found: CachePlan) -> str:
 
 
 def _plan(frame: Frame) -> Plan:
-    from gambrel.serving import serve_plan
+    from gambrel.api.plans import serve_plan
 
     sizes, limits = dict(frame.sizes), dict(frame.limits)
     return serve_plan(

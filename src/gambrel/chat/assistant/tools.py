@@ -206,7 +206,7 @@ def _result(found: Answer) -> Any:
         keys = (*_WHOLE_KEYS, "ops") if found.frame.intent == "ops" else _WHOLE_KEYS
         data = {"hardware": data["hardware"]["id"]} | {k: data[k] for k in keys if k in data}
         if "ops" in data:
-            data["ops"].sort(key=lambda op: -(op["bound_time_s"] or 0.0))
+            data["ops"].sort(key=lambda op: -(op["roofline_time_s"] or 0.0))
     if isinstance(data, dict):
         data.pop("units", None)
     return data if not found.extra else {"analysis": data, **found.extra}

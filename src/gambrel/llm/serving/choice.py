@@ -37,7 +37,7 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> C
         setup,
         prefill(1, min(requests.new_tokens, setup.engine.step_tokens), requests.cached_tokens),
     )
-    bound = decoding.bound_time_s
+    bound = decoding.roofline_time_s
     energy = decoding.energy
     price = prices.get(point.device)
     return Choice(
@@ -145,7 +145,7 @@ def _shares(analysis: Analysis) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for group in analysis.by_kind:
         m = group.measures
-        value = m.expected_time_s.value if m.expected_time_s else m.bound_time_s or 0.0
+        value = m.expected_time_s.value if m.expected_time_s else m.roofline_time_s or 0.0
         name = _CLASSES.get(group.name, "norms and other small ops")
         seconds[name] = seconds.get(name, 0.0) + value
     whole = sum(seconds.values())

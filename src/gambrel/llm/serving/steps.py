@@ -90,7 +90,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             framework=self.engine.framework,
         )
         expected = found.expected_time_s
-        return np.where(np.isnan(expected), found.bound_time_s, expected)
+        return np.where(np.isnan(expected), found.roofline_time_s, expected)
 
     @property
     def stages(self) -> int:

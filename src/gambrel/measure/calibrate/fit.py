@@ -80,7 +80,7 @@ def measure_kernels(
             pool = Pool(random(POOL_BYTES // dtype.itemsize, dtype=dtype))
             kernels = _kernels(chosen(dtype), pool, roofs)
             time_kernels(kernels, clock, _teller(progress, f"kernels in {name}"))
-            rows += [(k.key, k.features, k.bound_s, k.seconds(fresh_s)) for k in kernels]
+            rows += [(k.key, k.features, k.roofline_s, k.seconds(fresh_s)) for k in kernels]
             rows += _loop_rows(written(dtype), clock, roofs, progress, f"loops in {name}")
     return fit_rows(device, rows, f"torch {torch.__version__}, {torch.get_num_threads()} threads")
 
@@ -164,7 +164,7 @@ def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[Kernel]:
                         sets=sets,
                         key=row[0],
                         features=row[1],
-                        bound_s=row[2],
+                        roofline_s=row[2],
                     )
                 )
         except (RuntimeError, NotImplementedError, CaptureError):
@@ -173,7 +173,7 @@ def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[Kernel]:
 
 
 def _row(view: OpView, cost: Cost, roofs: Roofs, seconds: float, variant: str = "") -> Row | None:
-    bound = bound_op(cost, roofs).bound_time_s
+    bound = bound_op(cost, roofs).roofline_time_s
     features = classes.features_of(view, cost)
     if bound is None or features is None:
         return None

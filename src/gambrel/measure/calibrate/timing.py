@@ -84,7 +84,7 @@ class Kernel:
         sets: Arguments in turn.
         key: Of its class.
         features: Of its size.
-        bound_s: On the device's roofs.
+        roofline_s: On the device's roofs.
         seen: Seconds of each run.
         fresh: Bytes that each touched for the first time.
     """
@@ -93,7 +93,7 @@ class Kernel:
     sets: list[tuple[Any, ...]]
     key: str
     features: tuple[float, ...]
-    bound_s: float
+    roofline_s: float
     seen: list[float] = field(default_factory=list)
     fresh: list[float] = field(default_factory=list)
 
@@ -142,7 +142,7 @@ def time_kernels(
 def _layers(kernels: Sequence[Kernel], drawn: random.Random) -> list[list[Kernel]]:
     """Kernels of like size, in a random order."""
     width = math.log(_LIKE)
-    order = sorted(kernels, key=lambda k: math.log(k.bound_s or 1e-9) + drawn.gauss(0, width))
+    order = sorted(kernels, key=lambda k: math.log(k.roofline_s or 1e-9) + drawn.gauss(0, width))
     layers = [order[i : i + _LAYER] for i in range(0, len(order), _LAYER)]
     for layer in layers:
         drawn.shuffle(layer)

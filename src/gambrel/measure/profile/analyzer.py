@@ -363,7 +363,7 @@ class RooflineAnalyzer:
         if isinstance(self._peaks, Device):
             return self._peaks
         if isinstance(self._peaks, str):
-            from gambrel.api import resolve_hardware
+            from gambrel.device.resolve import resolve_hardware
 
             return resolve_hardware(self._peaks)[0]
         if self._peaks is None:

@@ -87,7 +87,8 @@ def _hover(p: RooflinePoint) -> str:
         html.escape(p.type),
         f"work {format_si(p.flops, 'FLOP')}, traffic {format_si(p.traffic_bytes, 'B')}",
         f"intensity {format_number(p.arithmetic_intensity)} FLOP/byte",
-        f"measured {format_si(p.time_s, 's')}, bound {format_si(p.bound_time_s, 's')} ({p.bound})",
+        f"measured {format_si(p.time_s, 's')}, "
+        f"roofline {format_si(p.roofline_time_s, 's')} ({p.bound})",
         f"{format_si(p.achieved_flop_per_s, 'FLOP/s')}, "
         f"{format_percent(p.utilization)} of the roof",
         html.escape(p.reason),

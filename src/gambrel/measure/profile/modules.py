@@ -25,9 +25,9 @@ class ModulePoint(msgspec.Struct, frozen=True, kw_only=True):
         traffic_bytes: Their bytes.
         time_s: Sum of their measured times; None where none was measured.
         share: Of the model's time.
-        bound_time_s: Sum of their bounds; None where one is unknown.
+        roofline_time_s: Sum of their bounds; None where one is unknown.
         expected_time_s: Sum of their expected times; None where one is unknown.
-        utilization: ``bound_time_s / time_s``.
+        utilization: ``roofline_time_s / time_s``.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ModulePoint(msgspec.Struct, frozen=True, kw_only=True):
     traffic_bytes: int
     time_s: float | None
     share: float | None
-    bound_time_s: float | None
+    roofline_time_s: float | None
     expected_time_s: float | None
     utilization: float | None
 
@@ -72,7 +72,7 @@ def _ordered(
 def _module(path: str, found: Sequence[RooflinePoint], whole: float | None) -> ModulePoint:
     time_s = _sum(p.time_s for p in found)
     measured = [p for p in found if p.time_s is not None]
-    bound = _all(p.bound_time_s for p in measured)
+    bound = _all(p.roofline_time_s for p in measured)
     return ModulePoint(
         name=path or WHOLE,
         depth=len(path.split(".")) if path else 0,
@@ -81,7 +81,7 @@ def _module(path: str, found: Sequence[RooflinePoint], whole: float | None) -> M
         traffic_bytes=sum(p.traffic_bytes for p in found),
         time_s=time_s,
         share=time_s / whole if time_s is not None and whole else None,
-        bound_time_s=bound,
+        roofline_time_s=bound,
         expected_time_s=_all(p.expected_time_s for p in measured),
         utilization=bound / time_s if bound is not None and time_s else None,
     )

@@ -105,6 +105,6 @@ def _module(m: ModulePoint) -> tuple[str, ...]:
         format_si(m.time_s, "s"),
         format_percent(m.share),
         format_si(m.expected_time_s, "s"),
-        format_si(m.bound_time_s, "s"),
+        format_si(m.roofline_time_s, "s"),
         format_percent(m.utilization),
     )

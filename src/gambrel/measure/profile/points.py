@@ -47,9 +47,9 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
         achieved_flop_per_s: ``flops / time_s``.
         achieved_byte_per_s: ``traffic_bytes / time_s``.
         bound: ``"compute"``, ``"memory"``, ``"network"``, or ``"unknown"``.
-        bound_time_s: No run is faster, data that stayed in cache apart.
+        roofline_time_s: No run is faster, data that stayed in cache apart.
         expected_time_s: Calibrated estimate; None without one.
-        utilization: ``bound_time_s / time_s``: the share of the roofline that was reached.
+        utilization: ``roofline_time_s / time_s``: the share of the roofline that was reached.
         reason: Why it is above the roof or far below it; empty otherwise.
         phase: ``forward``, ``backward`` or ``optimizer``.
         count: Ops that the row stands for: more than one in a fused kernel.
@@ -67,7 +67,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     achieved_flop_per_s: float | None
     achieved_byte_per_s: float | None
     bound: str
-    bound_time_s: float | None
+    roofline_time_s: float | None
     expected_time_s: float | None
     utilization: float | None
     reason: str = ""
@@ -220,7 +220,7 @@ def _point(
     m = op.measures
     time_s = mean(times) if times else None
     ran = time_s is not None and time_s > 0
-    utilization = m.bound_time_s / time_s if ran and time_s and m.bound_time_s else None
+    utilization = m.roofline_time_s / time_s if ran and time_s and m.roofline_time_s else None
     return RooflinePoint(
         name=op.name,
         type=op.kind,
@@ -233,7 +233,7 @@ def _point(
         achieved_flop_per_s=m.flops / time_s if ran and time_s else None,
         achieved_byte_per_s=m.traffic_bytes / time_s if ran and time_s else None,
         bound=m.bound.value if m.bound else "unknown",
-        bound_time_s=m.bound_time_s,
+        roofline_time_s=m.roofline_time_s,
         expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
         utilization=utilization,
         reason=_reason(op, time_s, utilization, device, tf32),
@@ -287,7 +287,7 @@ def _above(op: OpResult, device: Device, tf32: Set[str]) -> str:
 def _below(op: OpResult, time_s: float, device: Device) -> str:
     if device.category != "cpu" and (said := on_gpu.below(time_s)):
         return said
-    if time_s < _SHORT_S or (op.measures.bound_time_s or 0.0) * _TINY < time_s < _CALL_S:
+    if time_s < _SHORT_S or (op.measures.roofline_time_s or 0.0) * _TINY < time_s < _CALL_S:
         return "small problem: the call itself takes most of the time"
     if device.category == "cpu" and op.measures.write_bytes >= _FRESH_BYTES:
         return (

@@ -61,7 +61,7 @@ def _expected(ours: Measures, theirs: Measures, known: Device) -> Measures:
     found = theirs.expected_time_s
     if found is None:
         return ours
-    least = ours.bound_time_s or 0.0
+    least = ours.roofline_time_s or 0.0
     return msgspec.structs.replace(
         ours,
         expected_time_s=msgspec.structs.replace(

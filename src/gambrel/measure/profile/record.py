@@ -74,9 +74,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return sum(p.expected_time_s or 0.0 for p in self._known())
 
     @property
-    def bound_s(self) -> float:
+    def roofline_s(self) -> float:
         """The same ops at their bounds."""
-        return sum(p.bound_time_s or 0.0 for p in self._known())
+        return sum(p.roofline_time_s or 0.0 for p in self._known())
 
     def text(self, top: int = 10) -> str:
         """As a table; ``top`` rows, 0 for all."""
@@ -88,7 +88,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return self.text()
 
     def _known(self) -> list[RooflinePoint]:
-        return [p for p in self.points if p.time_s and p.expected_time_s and p.bound_time_s]
+        return [p for p in self.points if p.time_s and p.expected_time_s and p.roofline_time_s]
 
 
 def to_json(profile: Profile) -> str:

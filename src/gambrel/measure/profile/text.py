@@ -81,14 +81,14 @@ def comparison(compared: Comparison, top: int = 10, options: Options | None = No
         ("name", "measured", "expected", "bound", "measured/expected", "measured/bound")
     ]
     for p in order[:top] if top else order:
-        rows.append(_compared(shorten(p.name), p.time_s, p.expected_time_s, p.bound_time_s))
+        rows.append(_compared(shorten(p.name), p.time_s, p.expected_time_s, p.roofline_time_s))
     if compared.measured_s:
         rows.append(
             _compared(
                 "ops with all three",
                 compared.measured_s,
                 compared.expected_s,
-                compared.bound_s,
+                compared.roofline_s,
             )
         )
     if options is not None:
@@ -144,7 +144,7 @@ def _module(m: ModulePoint) -> tuple[str, ...]:
         format_si(m.traffic_bytes, "", 4),
         format_si(m.time_s, "s", 3),
         format_percent(m.share),
-        format_si(m.bound_time_s, "s", 3),
+        format_si(m.roofline_time_s, "s", 3),
         format_si(m.expected_time_s, "s", 3),
         format_percent(m.utilization),
     )
@@ -296,7 +296,7 @@ def doubts(totals: Totals) -> tuple[str, ...]:
 def no_bound_share(points: Sequence[RooflinePoint]) -> float:
     """Share of the ops' measured time in ops whose bound is unknown."""
     whole = sum(p.time_s or 0.0 for p in points)
-    without = sum(p.time_s or 0.0 for p in points if not p.bound_time_s)
+    without = sum(p.time_s or 0.0 for p in points if not p.roofline_time_s)
     return without / whole if whole else 0.0
 
 

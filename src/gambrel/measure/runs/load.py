@@ -131,7 +131,7 @@ def of_analysis(analysis: Analysis, label: str) -> Run:
         times="expected" if expected and whole else "bound",
         model=analysis.model,
         hardware=analysis.hardware,
-        total_s=whole.value if expected and whole else analysis.bound_time_s,
+        total_s=whole.value if expected and whole else analysis.roofline_time_s,
         points=tuple(
             RunPoint(
                 name=op.name,
@@ -140,7 +140,7 @@ def of_analysis(analysis: Analysis, label: str) -> Run:
                 traffic_bytes=op.measures.traffic_bytes,
                 time_s=float(op.measures.expected_time_s)
                 if expected and op.measures.expected_time_s
-                else op.measures.bound_time_s,
+                else op.measures.roofline_time_s,
                 bound=op.measures.bound.value if op.measures.bound else "unknown",
                 matrix=bool(op.measures.matrix_flops),
             )

@@ -46,7 +46,7 @@ function applyFilters() {
   if (chart.selected !== null && !shown[chart.selected]) select(null, false);
   chart.restyle();
   const { count, share } = table.filter((i) => shown[i]);
-  byId("found").textContent = `${count} of ${shown.length} rows, ${percent(table.measured || analyses[state.number].total.bound_time_s ? share : null)} of the ${table.measured ? "measured" : "bound"} time`;
+  byId("found").textContent = `${count} of ${shown.length} rows, ${percent(table.measured || analyses[state.number].total.roofline_time_s ? share : null)} of the ${table.measured ? "measured" : "bound"} time`;
 }
 
 function drawHead(analysis, view) {
@@ -61,7 +61,7 @@ function drawCompare() {
     const t = analyses[i].total;
     return h("tr", { class: i === state.number ? "on" : null },
       h("td", {}, h("button", { type: "button", "aria-pressed": String(i === state.number), onclick: () => openAnalysis(i) }, v.label)),
-      h("td", { class: "n" }, si(t.bound_time_s, "s")), h("td", { class: "n" }, expectedText(t)), h("td", { class: "n" }, v.throughput),
+      h("td", { class: "n" }, si(t.roofline_time_s, "s")), h("td", { class: "n" }, expectedText(t)), h("td", { class: "n" }, v.throughput),
       h("td", { class: "n" }, number(t.arithmetic_intensity)), h("td", { class: boundOf(t) }, boundOf(t)),
       h("td", { class: "n" }, percent(t.compute_utilization)), h("td", { class: "n" }, percent(t.memory_utilization)));
   };
@@ -126,7 +126,7 @@ function describeOp(index, point) {
     if (op.special_ops) rows.push(["special functions", si(op.special_ops, "")]);
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
-      ["bound", `${boundText(op)}, ${si(op.bound_time_s, "s")} (${percent(op.time_share)})`],
+      ["bound", `${boundText(op)}, ${si(op.roofline_time_s, "s")} (${percent(op.time_share)})`],
       ["expected", expectedText(op)], ["", op.expected ? `${op.expected.confidence} confidence: ${op.expected.reason}` : null],
       ["", op.measured && op.measured.reason],
       [op.measured ? "measured rate" : "rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],

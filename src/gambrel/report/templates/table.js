@@ -14,7 +14,7 @@ const COLUMNS = [
   { title: "measured", key: (o) => order(o.measured.time_s), cell: (o) => si(o.measured.time_s, "s", 3), css: "n", measured: true },
   { title: "spread", key: (o) => order(o.measured.spread), cell: (o) => percent(o.measured.spread), css: "n", measured: true },
   { title: "of roof", key: (o) => order(o.measured.utilization), cell: (o) => percent(o.measured.utilization), css: "n", measured: true, about: (o) => o.measured.reason || null },
-  { title: "bound time", key: (o) => order(o.bound_time_s), cell: (o) => known(o, si(o.bound_time_s, "s", 3)), css: "n" },
+  { title: "bound time", key: (o) => order(o.roofline_time_s), cell: (o) => known(o, si(o.roofline_time_s, "s", 3)), css: "n" },
   { title: "share of time", key: (o) => order(shareOf(o)), cell: (o) => shareCell(o), css: "n" },
   { title: "expected", key: (o) => order(o.expected_time_s), cell: (o) => known(o, si(o.expected_time_s, "s", 3)), css: "n", about: expectedAbout },
   { title: "of bound", key: (o) => order(o.expected && o.expected.ratio_to_bound), cell: (o) => known(o, o.expected && o.expected.ratio_to_bound ? `${number(o.expected.ratio_to_bound, 3)}×` : "unknown"), css: "n" },

@@ -1,0 +1,133 @@
+"""Does a model on a device meet what is required of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gambrel.advise.figures import items_of
+from gambrel.advise.fleet import Point, point_of
+from gambrel.advise.limits import Limit
+from gambrel.advise.verdict import Constraint, Verdict, judge, worst
+from gambrel.analysis.result import Analysis
+from gambrel.units import format_capacity, format_number, format_si
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes that were applied and analyzed again.
+
+    Attributes:
+        changes: As `gambrel what-if --change` takes them.
+        about: What they are and what they cost.
+        verdict: Overall, with them.
+        constraints: Every requirement, with them.
+    """
+
+    changes: tuple[str, ...]
+    about: str
+    verdict: Verdict
+    constraints: tuple[Constraint, ...]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to "will it do?".
+
+    Attributes:
+        model: Name of the model.
+        hardware: Id of the device.
+        precision: Number format.
+        stack: How ops become kernels.
+        sizes: Symbol → value.
+        verdict: The worst of all requirements.
+        confidence: Of that verdict.
+        reason: Of that verdict.
+        constraints: One a requirement.
+        fixes: For a verdict that is not met: changes that would meet it, best first.
+        notes: What the user must know: choices made for them, contradictions, assumptions.
+        sparsity: Whether products with weights were held against sparse peaks.
+        engine: The engine that matrix work was held against alone; empty for the rules.
+    """
+
+    model: str
+    hardware: str
+    precision: str
+    stack: str
+    sizes: dict[str, int]
+    verdict: Verdict
+    confidence: str
+    reason: str
+    constraints: tuple[Constraint, ...]
+    fixes: tuple[Fix, ...] = ()
+    notes: tuple[str, ...] = ()
+    sparsity: bool = False
+    engine: str = ""
+
+
+def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
+    """Judges an analysis against limits.
+
+    Args:
+        analysis: The model on the device.
+        limits: At least one; see `gambrel.advise.limits.parse_limits`.
+    """
+    constraints = judge_point(point_of(analysis), limits)
+    verdict = worst(c.verdict for c in constraints)
+    decisive = next(c for c in constraints if c.verdict is verdict)
+    return Check(
+        model=analysis.model.name,
+        hardware=analysis.hardware.id,
+        precision=analysis.model.precision,
+        stack=analysis.stack,
+        sizes=dict(analysis.model.symbols),
+        verdict=verdict,
+        confidence=decisive.confidence,
+        reason=f"{decisive.metric}: {decisive.reason}",
+        constraints=constraints,
+        notes=(
+            *contradictions(limits, items_of(analysis)),
+            *_precision_note(analysis),
+            *analysis.assumptions,
+        ),
+        sparsity=analysis.sparsity,
+        engine=analysis.engine,
+    )
+
+
+def judge_point(point: Point, limits: Sequence[Limit]) -> tuple[Constraint, ...]:
+    """Every limit; and the memory of the device where the model does not fit into it."""
+    found = tuple(judge(point.facts, limit) for limit in limits)
+    if point.fits is not False or point.capacity_bytes is None:
+        return found
+    beyond = judge(point.facts, Limit(metric="memory", value=float(point.capacity_bytes)))
+    why = f"does not fit into the {format_capacity(point.capacity_bytes)} of the device"
+    return (*found, msgspec.structs.replace(beyond, metric="capacity", reason=why))
+
+
+def missed_by(constraints: Sequence[Constraint]) -> float:
+    """By which share of a limit the worst missed one is exceeded; 0 when none is missed."""
+    missed = [c for c in constraints if c.verdict is Verdict.FAIL]
+    return max((-(c.headroom if c.headroom is not None else -1.0) for c in missed), default=0.0)
+
+
+def contradictions(limits: Sequence[Limit], items: int) -> tuple[str, ...]:
+    """Limits that ask for less than another one implies, in sentences.
+
+    Args:
+        limits: What is required.
+        items: Of a batch.
+    """
+    wanted = {limit.metric: limit.value for limit in limits}
+    latency, rate = wanted.get("latency"), wanted.get("throughput")
+    if latency is None or rate is None or rate * latency <= items:
+        return ()
+    return (
+        f"{format_number(rate)} items/s at batch {items} need a batch every "
+        f"{format_si(items / rate, 's')}, less than the {format_si(latency, 's')} of the "
+        "latency limit: raise the batch or the throughput limit decides.",
+    )
+
+
+def _precision_note(analysis: Analysis) -> tuple[str, ...]:
+    reason = analysis.model.precision_reason
+    return () if reason == "as asked" else (f"{reason.rstrip('.')}.",)

@@ -1,0 +1,175 @@
+"""Models on devices in precisions and batches, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gambrel.advise.figures import Facts, Figure, figure
+from gambrel.advise.fleet import Fleet, Point
+from gambrel.advise.limits import METRICS
+from gambrel.analysis.measures import Bound
+from gambrel.device.model import Device
+from gambrel.errors import InputError, UnknownNameError
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One model on one device in one precision at one batch.
+
+    Attributes:
+        model: Name of the model.
+        hardware: Id of the device.
+        precision: Number format.
+        precision_reason: Why that one.
+        sizes: Symbol → value.
+        bound: The resource that limits; None when unknown.
+        roofline_time_s: Roofline bound of the batch; None when unknown.
+        fits: Whether it fits into the device; None when unknown.
+        pareto: Whether no other row is better in one of the metrics and as good in all others.
+        figures: Metric → figure.
+    """
+
+    model: str
+    hardware: str
+    precision: str
+    precision_reason: str
+    sizes: dict[str, int]
+    bound: Bound | None
+    roofline_time_s: float | None
+    fits: bool | None
+    pareto: bool
+    figures: dict[str, Figure]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows, best first.
+
+    Attributes:
+        metrics: What was compared, the first decides the order.
+        rows: Best first; unknown figures after known ones, what does not fit last.
+        notes: Choices made for the user.
+    """
+
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """What to compare.
+
+    Attributes:
+        fleets: Models at sizes.
+        devices: At least one.
+        precisions: None stands for each device's own.
+        prices: Device id → price.
+    """
+
+    fleets: Sequence[Fleet]
+    devices: Sequence[Device]
+    precisions: Sequence[str | None] = (None,)
+    prices: Mapping[str, float] = field(default_factory=dict)
+
+
+def compare(over: Field, metrics: Sequence[str], notes: Sequence[str] = ()) -> Comparison:
+    """Every model on every device, best first by the first metric.
+
+    Args:
+        over: What to compare.
+        metrics: Keys of `METRICS`.
+        notes: To carry along.
+
+    Raises:
+        InputError: Nothing to compare.
+        UnknownNameError: No such metric.
+    """
+    check_metrics(metrics)
+    if not over.fleets or not over.devices:
+        raise InputError("name at least one model and one device to compare.")
+    rows = [
+        row_of(fleet, device, fleet.on(device, precision, over.prices.get(device.id)))
+        for fleet in over.fleets
+        for device in over.devices
+        for precision in over.precisions
+    ]
+    marked = mark_pareto(rows, metrics)
+    ordered = sorted(marked, key=lambda row: rank(row, metrics[0]))
+    return Comparison(metrics=tuple(metrics), rows=tuple(ordered), notes=tuple(notes))
+
+
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raises UnknownNameError for a metric that does not exist, InputError for none."""
+    if not metrics:
+        raise InputError(f"name at least one metric: {', '.join(METRICS)}.")
+    for name in metrics:
+        if name not in METRICS:
+            raise UnknownNameError("metric", name, METRICS)
+
+
+def row_of(fleet: Fleet, device: Device, point: Point) -> Row:
+    """A point with all its figures."""
+    return Row(
+        model=fleet.name,
+        hardware=device.id,
+        precision=point.precision,
+        precision_reason=point.precision_reason,
+        sizes=fleet.sizes,
+        bound=point.bound,
+        roofline_time_s=point.facts.roofline_s,
+        fits=point.fits,
+        pareto=False,
+        figures=all_figures(point.facts),
+    )
+
+
+def all_figures(facts: Facts) -> dict[str, Figure]:
+    """Every metric."""
+    return {name: figure(facts, name) for name in METRICS}
+
+
+def rank(row: Row, metric: str) -> tuple[bool, int, float, str, str, tuple[int, ...]]:
+    """Sorts best first: what fits, what is known, what is only bounded, what is unknown."""
+    known, value = standing(row.figures[metric])
+    tail = (row.model, row.hardware, tuple(row.sizes.values()))
+    return (row.fits is False, known, value, *tail)
+
+
+def standing(found: Figure) -> tuple[int, float]:
+    """How well a figure is known (0 expected, 1 a limit on it, 2 not), and a cost to sort by."""
+    known, value = (0, found.value) if found.value is not None else (1, found.worst)
+    if value is None:
+        return 2, 0.0
+    return known, -value if METRICS[found.metric].more_is_better else value
+
+
+def mark_pareto(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
+    """Marks the rows that no other row beats; a row with an unknown figure is never marked."""
+    costs = [_costs(row, metrics) for row in rows]
+    front = _front({own for own in costs if own is not None})
+    return [
+        msgspec.structs.replace(row, pareto=True) if own in front else row
+        for row, own in zip(rows, costs, strict=True)
+    ]
+
+
+def _costs(row: Row, metrics: Sequence[str]) -> tuple[float, ...] | None:
+    found = [standing(row.figures[m]) for m in metrics]
+    if row.fits is False or any(known == 2 for known, _ in found):
+        return None
+    return tuple(cost for _, cost in found)
+
+
+def _front(costs: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Those that no other is at most equal to in all metrics.
+
+    In lexicographic order whatever beats a tuple comes before it, and if that was beaten itself,
+    then by one of the front that beats both: each is compared with the front so far.
+    """
+    front: list[tuple[float, ...]] = []
+    for own in sorted(costs):
+        if not any(all(b <= a for a, b in zip(own, other, strict=True)) for other in front):
+            front.append(own)
+    return set(front)

@@ -1,0 +1,90 @@
+"""Tries changes: each is applied and the result analyzed, once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gambrel.advise.changes import CATALOGUE, Case, apply_changes, parse_change
+from gambrel.advise.demand import Demand, Evaluated
+from gambrel.advise.fleet import Fleet, Point
+from gambrel.analysis.alike import classes_of
+from gambrel.errors import GambrelError
+from gambrel.workload import Workload
+
+Changes = tuple[str, ...]
+
+
+class Explorer:
+    """Remembers what was tried on one case.
+
+    Args:
+        case: The question as it stands.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._cases: dict[Changes, Case | None] = {(): case}
+        self._points: dict[Changes, Point | None] = {}
+        self._fleets: dict[tuple[int, str], Fleet] = {}
+        self._demands: dict[tuple[int, str], dict[str, Demand]] = defaultdict(dict)
+        self._known: dict[tuple[int, str], dict[str, Evaluated]] = defaultdict(dict)
+        self._alike: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def start(self) -> Point:
+        """The case as it stands."""
+        return self._point(self.case)
+
+    def tried(self, changes: Changes) -> Point | None:
+        """The case with changes; None where model or device do not take them."""
+        if changes not in self._points:
+            self._points[changes] = self._try(changes)
+        return self._points[changes]
+
+    def proposals(self, name: str) -> Iterator[str]:
+        """The changes of one kind that are worth trying, as texts."""
+        kind = CATALOGUE[name]
+        for value in kind.propose(self.case):
+            yield f"{name}={value}" if kind.takes_value else name
+
+    def _try(self, changes: Changes) -> Point | None:
+        try:
+            case = self._changed(changes)
+            return None if case is None else self._point(case)
+        except GambrelError:
+            return None
+
+    def _point(self, case: Case) -> Point:
+        """The case held against its device; what it asks for is evaluated once for all devices."""
+        shared = replace(case.settings, precision=None)
+        key = (id(case.workload), repr(replace(shared, calibration=None)))
+        if key not in self._fleets:  # cases are kept, so that no id comes again
+            roofless = repr(replace(shared, calibration=None, sparsity=False, engine=None))
+            self._fleets[key] = Fleet(
+                case.workload,
+                shared,
+                alike=self._classes(case.workload),
+                demands=self._demands[id(case.workload), roofless],
+                known=self._known[id(case.workload), repr((shared.sizes, shared.conventions))],
+            )
+        return self._fleets[key].on(case.device, case.settings.precision)
+
+    def _classes(self, workload: Workload) -> tuple[int, ...]:
+        if id(workload) not in self._alike:
+            self._alike[id(workload)] = classes_of(workload)
+        return self._alike[id(workload)]
+
+    def _changed(self, changes: Changes) -> Case | None:
+        if changes not in self._cases:
+            before = self._changed(changes[:-1])
+            self._cases[changes] = None if before is None else apply_changes(before, changes[-1:])
+        return self._cases[changes]
+
+
+def kinds_of(changes: Changes) -> frozenset[str]:
+    """Names of the kinds of change: two of one kind exclude each other."""
+    names = {parse_change(text)[0] for text in changes}
+    # Both choose the format of the weights.
+    return frozenset({*names, "weights"} if "precision" in names else names)

@@ -1,0 +1,255 @@
+"""The figures that decisions rest on, each with what is expected and what is certain.
+
+They come from a few facts about a model on a device, so that one device and a whole catalog are
+judged by the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gambrel.advise.limits import METRICS, format_metric
+from gambrel.analysis.measures import Estimate
+from gambrel.analysis.needs import EnergyEstimate
+from gambrel.analysis.result import Analysis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one run of a model on a device.
+
+    Attributes:
+        items: Items of the batch.
+        expected: Expected time of the batch; None when unknown.
+        roofline_s: Roofline bound of the batch; None when no roof is known.
+        floor_s: Bound with perfect fusion and overlap: no software beats it.
+        memory_bytes: Footprint.
+        power_cap_w: Thermal design power; None when not published.
+        unmodelled: Ops without a formula, which every time leaves out.
+        energy: Estimate of the energy of the run.
+        price: As the user gave it.
+    """
+
+    items: int
+    expected: Estimate | None
+    roofline_s: float | None
+    floor_s: float | None
+    memory_bytes: int
+    power_cap_w: float | None
+    unmodelled: int = 0
+    energy: EnergyEstimate | None = None
+    price: float | None = None
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure.
+
+    Attributes:
+        metric: A key of `METRICS`.
+        unit: Of all numbers.
+        value: Expected; None when unknown.
+        low: Lower end of the range; for an unknown value, what it exceeds as the stack is.
+        high: Upper end of the range.
+        best: No run is better; proves that a limit cannot be met. None when nothing proves it.
+        worst: No run is worse; proves that a limit is met. None when nothing proves it.
+        confidence: ``high``, ``medium`` or ``low``; empty when unknown.
+        reason: Where the figure and its confidence come from, or why it is unknown.
+    """
+
+    metric: str
+    unit: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+    worst: float | None = None
+    confidence: str = ""
+    reason: str = ""
+
+
+def facts_of(analysis: Analysis) -> Facts:
+    """The facts of an analysis."""
+    return Facts(
+        items=items_of(analysis),
+        expected=analysis.expected_time_s,
+        roofline_s=analysis.roofline_time_s,
+        floor_s=analysis.sol_time_s,
+        memory_bytes=analysis.footprint.total_bytes,
+        power_cap_w=analysis.hardware.tdp_w,
+        unmodelled=sum(analysis.unmodelled.values()),
+        energy=analysis.energy,
+    )
+
+
+def items_of(analysis: Analysis) -> int:
+    """Items of the batch."""
+    return analysis.model.symbols.get("batch", 1)
+
+
+def figure(facts: Facts, metric: str) -> Figure:
+    """One figure.
+
+    Raises:
+        KeyError: No such metric; callers have checked the name.
+    """
+    return _FIGURES[metric](facts)
+
+
+def _latency(facts: Facts) -> Figure:
+    best = min((t for t in (facts.roofline_s, facts.floor_s) if t is not None), default=None)
+    expected = facts.expected
+    if expected is None:
+        why = "no constants to expect a time from on this device"
+        return _made("latency", low=facts.roofline_s, best=best, reason=why)
+    if facts.unmodelled:
+        why = f"{facts.unmodelled} ops have no formula, so the time is not known"
+        return _made("latency", low=expected.low, best=best, reason=why)
+    return _made(
+        "latency",
+        value=expected.value,
+        low=expected.low,
+        high=expected.high,
+        best=best,
+        confidence=expected.confidence,
+        reason=expected.reason,
+    )
+
+
+def _throughput(facts: Facts) -> Figure:
+    time = _latency(facts)
+
+    def rate(seconds: float | None) -> float | None:
+        return facts.items / seconds if seconds else None
+
+    return _made(
+        "throughput",
+        value=rate(time.value),
+        low=rate(time.high),
+        high=rate(time.low),
+        best=rate(time.best),
+        confidence=time.confidence,
+        reason=time.reason,
+    )
+
+
+def _power(facts: Facts) -> Figure:
+    """Between the estimate, which leaves parts out, and the design power; no value in between."""
+    cap, spent = facts.power_cap_w, _spent(facts)
+    if spent is None:
+        why = _why_unspent(facts)
+        if cap is None:
+            return _made("power", reason=f"no thermal design power is published; {why}")
+        most = f"at most the thermal design power of {format_metric('power', cap)}"
+        return _made("power", worst=cap, reason=f"{most}, host not included; {why}")
+    return _made(
+        "power",
+        low=spent.average_power_w,
+        worst=cap,
+        confidence=spent.confidence,
+        reason=spent.reason,
+    )
+
+
+def _energy(facts: Facts) -> Figure:
+    """Per item, from the estimate at the fast end of the time to design power at the slow end."""
+    time, cap, spent = _latency(facts), facts.power_cap_w, _spent(facts)
+    most = None if cap is None or time.high is None else cap * time.high / facts.items
+    if spent is None:
+        return _made("energy", worst=most, reason=_why_unspent(facts))
+    joules, static, seconds = spent.energy_j, spent.static_j, spent.time_s
+    least = None
+    if joules is not None and static is not None and seconds and time.low is not None:
+        least = (joules - static * (1 - time.low / seconds)) / facts.items
+    return _made(
+        "energy",
+        low=least,
+        worst=most,
+        confidence=spent.confidence,
+        reason=spent.reason,
+    )
+
+
+def _spent(facts: Facts) -> EnergyEstimate | None:
+    """The energy of the run at the time it is expected to take; None when any part is unknown."""
+    found = facts.energy
+    known = found is not None and found.energy_j is not None and found.time_kind == "expected"
+    return found if known and not facts.unmodelled else None
+
+
+def _why_unspent(facts: Facts) -> str:
+    found = facts.energy
+    if facts.expected is None or facts.unmodelled or found is None:
+        return "its energy cannot be estimated without an expected time"
+    return f"no energy estimate: {found.reason}"
+
+
+def _efficiency(facts: Facts) -> Figure:
+    joules = _energy(facts)
+
+    def per_joule(value: float | None) -> float | None:
+        return 1 / value if value else None
+
+    return _made(
+        "efficiency",
+        value=per_joule(joules.value),
+        low=per_joule(joules.high),
+        high=per_joule(joules.low),
+        best=per_joule(joules.best),
+        worst=per_joule(joules.worst),
+        confidence=joules.confidence,
+        reason=joules.reason,
+    )
+
+
+def _memory(facts: Facts) -> Figure:
+    need = float(facts.memory_bytes)
+    why = "tensors alive at once; allocator rounding and library workspace not included"
+    return _made(
+        "memory", value=need, low=need, high=need, best=need, confidence="high", reason=why
+    )
+
+
+def _price(facts: Facts) -> Figure:
+    if facts.price is None:
+        return _made("price", reason="no price was given")
+    p = facts.price
+    return _made("price", value=p, low=p, high=p, best=p, confidence="high", reason="as given")
+
+
+_FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
+    "latency": _latency,
+    "throughput": _throughput,
+    "power": _power,
+    "energy": _energy,
+    "efficiency": _efficiency,
+    "memory": _memory,
+    "price": _price,
+}
+
+
+def _made(
+    metric: str,
+    *,
+    value: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    best: float | None = None,
+    worst: float | None = None,
+    confidence: str = "",
+    reason: str = "",
+) -> Figure:
+    return Figure(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        value=value,
+        low=low,
+        high=high,
+        best=best,
+        worst=worst,
+        confidence=confidence,
+        reason=reason,
+    )

@@ -1,0 +1,146 @@
+"""Changes of number formats and of how many numbers there are: precision, weights, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from gambrel.advise.case import Case, Effort, Kind, with_settings
+from gambrel.advise.prune import prunable, pruned
+from gambrel.advise.transforms import narrow_cache, narrow_weights
+from gambrel.device.roofs import resolve
+from gambrel.dtypes import PRECISIONS, parse_dtype, width_bytes
+from gambrel.errors import InputError
+from gambrel.ops import is_prunable
+from gambrel.workload import Role
+
+#: Share of channels that is proposed; more has to be asked for.
+_PRUNED: Final = "30%"
+
+
+def _precision(case: Case, text: str) -> Case:
+    return with_settings(case, precision=parse_dtype(text))
+
+
+def _precisions(case: Case) -> Iterable[str]:
+    """Formats that the device has an engine for and that are no wider than the present one.
+
+    Below 8 bits no one runs activations as well as weights; that is another change.
+    """
+    now = case.precision
+    for precision in PRECISIONS:
+        roof = resolve(case.device, "matrix", precision, engine=case.settings.engine)
+        native = roof is not None and roof.dtype == precision
+        if precision != now and native and 1 <= width_bytes(precision) <= width_bytes(now):
+            yield precision
+
+
+def _weights(case: Case, text: str) -> Case:
+    return replace(case, workload=narrow_weights(case.workload, parse_dtype(text)))
+
+
+def _weight_formats(case: Case) -> Iterable[str]:
+    """Where weights are most of what an op reads: few rows meet each of them."""
+    narrower = [d for d in ("int8", "int4") if width_bytes(d) < width_bytes(case.precision)]
+    products = any(op.kind in {"matmul", "grouped_matmul"} for op in case.workload.ops)
+    return narrower if products and not case.workload.training else []
+
+
+def _kv(case: Case, text: str) -> Case:
+    return replace(case, workload=narrow_cache(case.workload, parse_dtype(text)))
+
+
+def _kv_formats(case: Case) -> Iterable[str]:
+    cached = any(t.role is Role.KV_CACHE for t in case.workload.tensors)
+    return ["fp8"] if cached and width_bytes(case.precision) > 1 else []
+
+
+def _sparse(case: Case, _: str) -> Case:
+    if not case.settings.sparsity:
+        if not _has_sparse_peak(case):
+            raise InputError(f"{case.device.id} has no peak with sparsity in {case.precision}.")
+        if not _has_prunable(case):
+            raise InputError(f"{case.workload.name} has no products with weights to prune.")
+    return with_settings(case, sparsity=True)
+
+
+def _sparsifiable(case: Case) -> Iterable[str]:
+    useful = not case.settings.sparsity and _has_sparse_peak(case) and _has_prunable(case)
+    return [""] if useful else []
+
+
+def _has_sparse_peak(case: Case) -> bool:
+    roof = resolve(case.device, "matrix", case.precision, engine=case.settings.engine)
+    return roof is not None and roof.ceiling.sparse_flop_per_s is not None
+
+
+def _has_prunable(case: Case) -> bool:
+    tensors = case.workload.tensors
+    return any(
+        is_prunable(op.kind, op.phase, [tensors[i].role for i in op.inputs[:2]])
+        for op in case.workload.ops
+    )
+
+
+def _prune(case: Case, text: str) -> Case:
+    return replace(case, workload=pruned(case.workload, _share(text)))
+
+
+def _prunable(case: Case) -> Iterable[str]:
+    return [_PRUNED] if prunable(case.workload) else []
+
+
+def _share(text: str) -> float:
+    """``"30%"`` and ``"0.3"`` → 0.3."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise InputError(f"prune={text}: write a share, e.g. prune=30%.") from None
+    return value / 100 if text.endswith("%") else value
+
+
+PRECISION: Final = Kind(
+    name="precision",
+    about="Run the whole model in this format; below 16 bits check the accuracy on your data.",
+    example="precision=int8",
+    apply=_precision,
+    propose=_precisions,
+)
+
+NUMBERS: Final = (
+    Kind(
+        name="kv",
+        about="Store the key/value cache in this format; check the accuracy on your data.",
+        example="kv=fp8",
+        apply=_kv,
+        propose=_kv_formats,
+    ),
+    Kind(
+        name="weights",
+        about="Store the weights of matrix products in this format and multiply as before; "
+        "check the accuracy on your data.",
+        example="weights=int4",
+        apply=_weights,
+        propose=_weight_formats,
+    ),
+    Kind(
+        name="sparsity",
+        about="Prune weights to the device's structured pattern; needs retraining, and weight "
+        "traffic is counted as before.",
+        example="sparsity",
+        apply=_sparse,
+        propose=_sparsifiable,
+        takes_value=False,
+        effort=Effort.RETRAIN,
+    ),
+    Kind(
+        name="prune",
+        about="Take out this share of the inner channels that no other part of the model sees; "
+        "needs retraining, and costs accuracy.",
+        example="prune=30%",
+        apply=_prune,
+        propose=_prunable,
+        effort=Effort.RETRAIN,
+    ),
+)

@@ -1,0 +1,208 @@
+"""Which device: ranks what meets the limits; near misses and unknowns stand apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gambrel.advise.check import contradictions, judge_point, missed_by
+from gambrel.advise.compare import Field, Row, check_metrics, rank, row_of
+from gambrel.advise.fleet import Fleet, Point
+from gambrel.advise.limits import METRICS, Limit
+from gambrel.advise.verdict import Constraint, Verdict, worst
+from gambrel.analysis.bounding import roofs_of
+from gambrel.device.model import Device
+from gambrel.device.roofs import resolve
+from gambrel.dtypes import BITS
+
+#: A device that misses limits by no more than this share of each is called a near miss.
+NEAR: Final = 0.25
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A device with its verdict.
+
+    Attributes:
+        row: Its figures.
+        verdict: The worst of all limits.
+        constraints: One a limit.
+        reason: Why it is not met or not known; empty for PASS.
+        strain: Of an unknown: how much would have to come true, from 0 (little) to 1 (everything,
+            or nothing bounds it).
+        met_if: The same in words, e.g. ``"latency at 1% of roofline"``: that much is enough; empty
+            where nothing bounds it.
+    """
+
+    row: Row
+    verdict: Verdict
+    constraints: tuple[Constraint, ...]
+    reason: str
+    strain: float = 0.0
+    met_if: str = ""
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices by how they meet the limits; each group best first.
+
+    Attributes:
+        model: Name of the model.
+        limits: What was required.
+        sort: The metric that ranks within a group.
+        meets: The answer: PASS, then MARGINAL, of these last the ones that miss a limit by their
+            expected value (`expected_beyond`).
+        unknown: A needed figure is unknown, none is missed; first where least would have to come
+            true.
+        near: Every missed limit is missed by 25 % or less.
+        failed: Ids of the devices that miss more.
+        notes: Choices made for the user.
+    """
+
+    model: str
+    limits: tuple[Limit, ...]
+    sort: str
+    meets: tuple[Candidate, ...]
+    unknown: tuple[Candidate, ...]
+    near: tuple[Candidate, ...]
+    failed: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Selection: {self.model}: {len(self.meets)} devices meet all limits, "
+            f"{len(self.unknown)} may, {len(self.near)} nearly do, {len(self.failed)} do not>"
+        )
+
+
+def select(
+    field: Field, limits: Sequence[Limit], sort: str = "latency", notes: Sequence[str] = ()
+) -> Selection:
+    """Devices for one model; of several precisions each device takes its best.
+
+    Args:
+        field: One model, the devices, the precisions to choose from, the prices.
+        limits: At least one.
+        sort: Metric that ranks within a group.
+        notes: To carry along.
+
+    Raises:
+        UnknownNameError: No such metric.
+    """
+    check_metrics([sort])
+    fleet = field.fleets[0]
+    found = [_best(fleet, device, field, limits, sort) for device in field.devices]
+    found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
+    failed = [c for c in found if c.verdict is Verdict.FAIL]
+    unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
+    near = [c for c in failed if _nearly(c)]
+    near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
+    return Selection(
+        model=fleet.name,
+        limits=tuple(limits),
+        sort=sort,
+        meets=tuple(c for c in found if c.verdict.meets),
+        unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
+        near=tuple(near),
+        failed=tuple(c.row.hardware for c in failed if not _nearly(c)),
+        notes=(*contradictions(limits, fleet.sizes.get("batch", 1)), *notes),
+    )
+
+
+def expected_beyond(candidate: Candidate) -> bool:
+    """Whether a MARGINAL candidate misses a limit by its expected value, not by its whole range."""
+    return candidate.verdict is Verdict.MARGINAL and any(
+        c.headroom is not None and c.headroom < 0 for c in candidate.constraints
+    )
+
+
+_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
+
+
+def _best(
+    fleet: Fleet, device: Device, field: Field, limits: Sequence[Limit], sort: str
+) -> Candidate:
+    several = len(field.precisions) > 1
+    native = [p for p in field.precisions if not several or p is None or _native(device, p)]
+    found = [
+        judged(fleet, device, fleet.on(device, p, field.prices.get(device.id)), limits)
+        for p in native or field.precisions[:1]
+    ]
+    return min(found, key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
+
+
+def _native(device: Device, precision: str) -> bool:
+    if precision not in BITS:
+        return True  # part by part: it may be made of several formats
+    roof = resolve(device, "matrix", precision)
+    return roof is not None and roof.dtype == precision
+
+
+def judged(fleet: Fleet, device: Device, point: Point, limits: Sequence[Limit]) -> Candidate:
+    """A point against limits, and against the memory of the device."""
+    constraints = judge_point(point, limits)
+    verdict = worst(c.verdict for c in constraints)
+    whole = roofs_of(device).memory_byte_per_s is not None
+    strain, met_if = _strain(constraints, whole) if verdict is Verdict.UNKNOWN else (0.0, "")
+    reasons = [f"{c.metric}: {c.reason}" for c in constraints if c.verdict is verdict]
+    return Candidate(
+        row=row_of(fleet, device, point),
+        verdict=verdict,
+        constraints=constraints,
+        reason="" if verdict is Verdict.PASS else "; ".join(reasons),
+        strain=strain,
+        met_if=met_if,
+    )
+
+
+def _strain(constraints: Sequence[Constraint], whole: bool) -> tuple[float, str]:
+    """What would have to come true for an unknown candidate to meet its limits.
+
+    An open limit lies between the best and the worst that is possible. Where only the best is
+    known, the run has to attain a share of it (limit 33 ms, bound 3.3 ms: 10 % of the roofline);
+    where only the worst is, it has to stay below a share of it (limit 10 W, design power 40 W: a
+    quarter). Where no memory roof is published (not ``whole``), a demand on the roofline counts as
+    a half at least. The largest of these demands counts, from 0 (certain) to 1 (everything, or
+    nothing is known), and is said in words.
+    """
+    demands = [
+        demand
+        for c in constraints
+        if c.verdict is Verdict.UNKNOWN
+        for demand in (_to_attain(c, whole), _to_save(c))
+        if demand is not None
+    ]
+    bounded = {text.split(" ", 1)[0] for _, text in demands}
+    open_ = [c.metric for c in constraints if c.verdict is Verdict.UNKNOWN]
+    if not open_:
+        return 0.0, ""
+    if any(metric not in bounded for metric in open_):
+        return 1.0, ""
+    largest = max(demands)
+    return largest[0], "; ".join(dict.fromkeys(text for _, text in sorted(demands, reverse=True)))
+
+
+def _to_attain(constraint: Constraint, whole: bool) -> tuple[float, str] | None:
+    """The share of the best possible that is enough."""
+    found, metric = constraint.figure, METRICS[constraint.metric]
+    if metric.name not in {"latency", "throughput"} or found.best is None:
+        return None
+    used = constraint.limit / found.best if metric.more_is_better else found.best / constraint.limit
+    share = f"{metric.name} at {used:.0%}"
+    return (used, f"{share} of roofline") if whole else (max(used, 0.5), f"{share} of peak")
+
+
+def _to_save(constraint: Constraint) -> tuple[float, str] | None:
+    """The share of the worst possible that must not be used."""
+    found, name = constraint.figure, constraint.metric
+    if found.worst is None:
+        return None
+    more = METRICS[name].more_is_better
+    share = found.worst / constraint.limit if more else constraint.limit / found.worst
+    if share >= 1:
+        return None
+    return 1 - share, f"{name} at {share:.0%} of {'TDP' if name == 'power' else 'most'}"
+
+
+def _nearly(candidate: Candidate) -> bool:
+    return candidate.verdict is Verdict.FAIL and missed_by(candidate.constraints) <= NEAR

@@ -1,0 +1,34 @@
+"""The one door from a result up to what shows it or builds on it.
+
+Results are data and import nothing above their layer. Their notebook methods (plot, save,
+recommend, ...) are looked up here by name, on call.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+#: Name of a view → module and function.
+_VIEWS: Final = {
+    "render": ("gambrel.report", "render"),
+    "write": ("gambrel.report", "write"),
+    "frame": ("gambrel.report.frame", "to_dataframe"),
+    "roofline": ("gambrel.report.plot_interactive", "plot"),
+    "memory": ("gambrel.report.timeline", "plot"),
+    "recommend": ("gambrel.advise.recommend", "recommend"),
+    "launch_saving": ("gambrel.advise.launches", "launch_saving"),
+    "change": ("gambrel.advise.whatif", "with_change"),
+}
+
+
+def view(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Calls a view of a result.
+
+    Args:
+        name: Of the view.
+        *args: For its function; the result comes first.
+        **kwargs: For its function.
+    """
+    module, function = _VIEWS[name]
+    return getattr(import_module(module), function)(*args, **kwargs)

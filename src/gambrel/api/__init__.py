@@ -1,0 +1,1 @@
+"""The public functions: each parses a question, calls one function and returns its result."""

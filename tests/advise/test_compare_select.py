@@ -1,0 +1,254 @@
+"""Order, unknowns, near misses: on hand-made devices and over the catalog."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gambrel.advise.compare import Field, _front, compare
+from gambrel.advise.fleet import Fleet
+from gambrel.advise.limits import parse_limits
+from gambrel.advise.select import select
+from gambrel.analysis.analyze import Settings
+from gambrel.api import advise as advising
+from gambrel.capture import zoo
+from gambrel.device.catalog import list_devices
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.report import Options
+from gambrel.report.compare import render as render_comparison
+from gambrel.report.select import render as render_selection
+from gambrel.report.select import to_json
+from tests.analysis.small import device, perceptron
+
+CATALOG = list_devices()
+YOLO = Fleet(zoo.load("yolov8n"), Settings())
+
+
+def named(*names):
+    return [next(d for d in CATALOG if d.id == name) for name in names]
+
+
+def over(*names, prices=None, precisions=(None,)):
+    devices = named(*names) if names else CATALOG
+    return Field(fleets=[YOLO], devices=devices, precisions=precisions, prices=prices or {})
+
+
+def hardware(candidates):
+    return [c.row.hardware for c in candidates]
+
+
+def test_best_first_and_unknown_last():
+    found = compare(over("jetson-orin-nano-8gb", "hailo-8", "h100-sxm5-80gb"), ["latency"])
+    assert [r.hardware for r in found.rows] == [
+        "h100-sxm5-80gb",
+        "jetson-orin-nano-8gb",
+        "hailo-8",
+    ]
+    assert found.rows[-1].figures["latency"].value is None
+
+
+def test_more_is_better_for_throughput():
+    found = compare(over("l4", "h100-sxm5-80gb"), ["throughput"])
+    assert [r.hardware for r in found.rows] == ["h100-sxm5-80gb", "l4"]
+
+
+def test_what_does_not_fit_comes_last():
+    big = Fleet(zoo.load("llama-3-70b-prefill"), Settings())
+    found = compare(Field(fleets=[big], devices=named("l4", "mi300x")), ["memory"])
+    assert [(r.hardware, r.fits) for r in found.rows] == [("mi300x", True), ("l4", False)]
+
+
+def test_pareto_marks_what_no_other_row_beats():
+    # the L4 is faster and draws more than the Orin Nano; the A10 is slower than L4 and draws more
+    found = compare(over("l4", "jetson-orin-nano-8gb", "a10"), ["latency", "power"])
+    marks = {r.hardware: r.pareto for r in found.rows}
+    assert marks["l4"] is marks["jetson-orin-nano-8gb"] is True
+    times = {r.hardware: r.figures["latency"].value for r in found.rows}
+    assert marks["a10"] == (times["a10"] < times["l4"])
+
+
+def test_nothing_to_compare():
+    with pytest.raises(UnknownNameError, match="unknown metric 'speed'"):
+        compare(over("l4"), ["speed"])
+    with pytest.raises(InputError, match="at least one model and one device"):
+        compare(Field(fleets=[YOLO], devices=[]), ["latency"])
+    with pytest.raises(InputError, match="at least one metric"):
+        compare(over("l4"), [])
+
+
+def test_prices_order_and_limit():
+    prices = {"l4": 2500.0, "jetson-orin-nano-8gb": 249.0}
+    field = over("l4", "jetson-orin-nano-8gb", "t4", prices=prices)
+    found = select(field, parse_limits({"latency": "33ms", "price": 300}), "price")
+    assert hardware(found.meets) == ["jetson-orin-nano-8gb"]
+    assert hardware(found.unknown) == ["t4"]  # no price was given
+    assert found.failed == ("l4",)
+
+
+def test_near_misses_stand_apart_with_the_reason():
+    latency = YOLO.on(named("l4")[0]).facts.expected.low
+    found = select(over("l4"), parse_limits({"latency": latency * 0.99}))
+    assert not found.meets
+    assert found.near == () or found.near[0].reason.startswith("latency: ")
+    # 17 MB against 15 MB: 13 % too much
+    near = select(over("l4"), parse_limits({"memory": "15MB"}))
+    assert hardware(near.near) == ["l4"]
+    assert near.near[0].reason.startswith("memory: the best possible is 16.99 MB")
+    assert select(over("l4"), parse_limits({"memory": "1MB"})).failed == ("l4",)
+
+
+def test_each_device_takes_its_best_precision_and_only_what_it_has():
+    field = over("l4", "v100-pcie-32gb", precisions=("fp16", "int8"))
+    found = select(field, parse_limits({"latency": "33ms"}))
+    formats = {c.row.hardware: c.row.precision for c in found.meets}
+    assert formats["v100-pcie-32gb"] == "fp16"
+    assert set(formats.values()) <= {"fp16", "int8"}
+
+
+limits = st.fixed_dictionaries(
+    {},
+    optional={
+        "latency": st.floats(1e-4, 1.0),
+        "throughput": st.floats(1.0, 1e4),
+        "power": st.floats(0.5, 1e3),
+        "energy": st.floats(1e-4, 10.0),
+        "memory": st.floats(1e6, 1e9),
+    },
+).filter(bool)
+
+
+@settings(max_examples=8, deadline=None)
+@given(limits, st.sampled_from(["latency", "power", "efficiency", "memory"]))
+def test_over_the_catalog_nothing_that_violates_stands_above(wanted, sort):
+    found = select(over(), parse_limits(wanted), sort)
+    listed = hardware(found.meets) + hardware(found.unknown)
+    missed = hardware(c for c in found.near) + list(found.failed)
+    assert sorted(listed + missed) == sorted(d.id for d in CATALOG)
+    for candidate in found.meets:
+        assert all(c.verdict.meets for c in candidate.constraints)
+        for c in candidate.constraints:
+            known = c.figure.value is not None or c.figure.worst is not None
+            assert known, "an unknown never passes"
+    for candidate in found.unknown:
+        assert {"UNKNOWN"} <= {c.verdict for c in candidate.constraints}
+        assert "FAIL" not in {c.verdict for c in candidate.constraints}
+    for candidate in found.near:
+        assert "FAIL" in {c.verdict for c in candidate.constraints}
+
+
+def test_what_is_expected_beyond_a_limit_stands_last_and_is_said():
+    # Just below what one device is expected to need, which only the good end of its range meets.
+    (orin,) = named("jetson-orin-nano-8gb")
+    limit = 0.99 * YOLO.on(orin).facts.expected.value
+    found = select(over(), parse_limits({"latency": limit}))
+    times = [(c.verdict.value, c.row.figures["latency"].value) for c in found.meets]
+    late = [i for i, (_, time) in enumerate(times) if time is not None and time > limit]
+    assert late
+    assert late == list(range(len(times) - len(late), len(times)))
+    assert {times[i][0] for i in late} == {"MARGINAL"}
+    assert f"of these {len(late)} only at the good end" in " ".join(render_selection(found).split())
+
+
+def test_reports_show_the_groups():
+    found = select(over(), parse_limits({"latency": "33ms", "power": "75W"}))
+    text = render_selection(found)
+    assert text.startswith("yolov8n: latency ≤ 33 ms, power ≤ 75 W\n")
+    assert text.index("Meets all limits:") < text.index("Not known:") < text.index("Near misses")
+    data = msgspec.json.decode(to_json(found))
+    assert [c["row"]["hardware"] for c in data["meets"]] == hardware(found.meets)
+    assert data["type"] == "gambrel/selection"
+
+
+def test_a_comparison_in_text_says_what_is_unknown():
+    found = compare(over("l4", "hailo-8"), ["efficiency", "latency", "price"])
+    text = render_comparison(found)
+    assert "Best efficiency first" in text
+    assert "unknown" in text
+
+
+def test_a_toy_without_roofs_is_unknown_everywhere():
+    bare = device(ceilings=(), memory=())
+    field = Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare])
+    found = select(field, parse_limits({"latency": "1s"}))
+    assert hardware(found.unknown) == ["toy"]
+
+
+def strained(found):
+    return {c.row.hardware: (round(c.strain, 3), c.met_if) for c in found.unknown}
+
+
+def test_unknowns_say_what_would_have_to_come_true():
+    field = over("coral-edge-tpu", "jetson-orin-nano-8gb", "hailo-8", "a100-sxm4-80gb")
+    found = select(field, parse_limits({"latency": "33ms", "power": "10W"}))
+    said = strained(found)
+    # 10 W of 15 W of design power: a third has to be saved.
+    assert said["jetson-orin-nano-8gb"] == (0.333, "power at 67% of TDP")
+    # Nothing is known but the bound, of which the limit allows a multiple.
+    (coral,) = (c for c in found.unknown if c.row.hardware == "coral-edge-tpu")
+    least = coral.row.figures["latency"].best
+    assert said["coral-edge-tpu"] == (round(least / 0.033, 3), "latency at 23% of roofline")
+    # Half of its roofline is not published.
+    assert said["hailo-8"] == (0.5, "latency at 1% of peak")
+    assert hardware(found.unknown) == sorted(said, key=lambda name: said[name][0])
+
+
+def test_where_nothing_bounds_a_figure_everything_would_have_to_come_true():
+    bare = device(ceilings=(), memory=())
+    found = select(
+        Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare]),
+        parse_limits({"latency": "1s"}),
+    )
+    assert strained(found) == {"toy": (1.0, "")}
+
+
+small = st.tuples(*[st.integers(0, 4).map(float)] * 3)
+
+
+@given(st.sets(small, max_size=20))
+def test_the_front_is_what_no_other_beats(costs):
+    def beats(b, a):
+        return b != a and all(x <= y for x, y in zip(b, a, strict=True))
+
+    assert _front(costs) == {a for a in costs if not any(beats(b, a) for b in costs)}
+
+
+def test_a_long_comparison_says_how_much_is_left_out():
+    found = compare(over("l4", "t4", "a10"), ["latency"])
+    short = render_comparison(found, Options(top=2))
+    assert "and 1 more; --top 0 shows all." in short
+    assert "more;" not in render_comparison(found, Options(top=0))
+
+
+@pytest.mark.parametrize(("model", "phase"), [("yolov8n", None), ("llama-3-8b", "decode")])
+def test_what_is_prepared_for_many_devices_changes_no_bit(model, phase):
+    # Over the catalog ops that share a formula are predicted together; over a few one by one.
+    asked = {"latency": "20ms", "power": "300W", "phase": phase}
+    kept: dict = {}
+    whole = advising.select(model, fleets=kept, **asked)
+    (fleet, _), *rest = kept.values()
+    assert not rest
+    alone = Fleet(fleet._workload, fleet._settings)
+    assert [fleet.on(d) for d in CATALOG] == [alone.on(d) for d in CATALOG]
+    # A second question with other limits uses the same fleet, and says what a fresh one does.
+    assert advising.select(model, fleets=kept, **asked) == whole
+    other = asked | {"power": "75W"}
+    again = advising.select(model, fleets=kept, prices={"l4": 2500}, **other)
+    assert again == advising.select(model, prices={"l4": 2500}, **other) != whole
+    assert len(kept) == 1
+    assert advising.select(model, fleets=kept, batch_size=4, **asked) != whole
+    assert len(kept) == 2
+
+
+def test_a_price_is_no_part_of_what_is_kept():
+    (l4,) = named("l4")
+    assert [YOLO.on(l4, price=p).facts.price for p in (None, 2.0, None, 3.0)] == [None, 2, None, 3]
+
+
+def test_stacks_share_what_is_evaluated_and_say_the_same():
+    (l4,) = named("l4")
+    known: dict = {}
+    for stack in ("eager", "compiled", "epilogue", "ideal"):
+        chosen = Settings(stack=stack)
+        shared = Fleet(zoo.load("yolov8n"), chosen, known=known)
+        assert shared.on(l4) == Fleet(zoo.load("yolov8n"), chosen).on(l4)
+    assert list(known) == [shared.on(l4).precision]

@@ -1,0 +1,114 @@
+"""A catalog at once gives what one analysis after another gives."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gambrel.advise.figures import facts_of
+from gambrel.advise.fleet import Fleet
+from gambrel.analysis.analyze import Settings, analyze
+from gambrel.capture import zoo
+from gambrel.device.catalog import list_devices
+from tests.analysis.small import device, host_fed, perceptron
+
+MODELS = ("yolov8n", "resnet18", "bert-base", "llama-3-8b-decode", "mixtral-8x7b-decode")
+
+
+def near(found, expected):
+    return (found is None) == (expected is None) and (found or 0.0) == pytest.approx(
+        expected or 0.0, rel=1e-6
+    )
+
+
+def same(found, expected):
+    assert found.items == expected.items
+    assert found.memory_bytes == expected.memory_bytes
+    assert found.unmodelled == expected.unmodelled
+    assert found.power_cap_w == expected.power_cap_w
+    assert near(found.roofline_s, expected.roofline_s)
+    assert near(found.floor_s, expected.floor_s)
+    assert (found.expected is None) == (expected.expected is None)
+    if found.expected is not None:
+        for part in ("value", "low", "high", "overhead_s"):
+            want = pytest.approx(getattr(expected.expected, part), rel=1e-9)
+            assert getattr(found.expected, part) == want
+        assert found.expected.confidence == expected.expected.confidence
+    assert (found.energy.energy_j is None) == (expected.energy.energy_j is None)
+    if found.energy.energy_j is not None:
+        assert found.energy.energy_j == pytest.approx(expected.energy.energy_j, rel=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from([d.id for d in list_devices()]),
+    st.sampled_from([1, 3, 16]),
+    st.sampled_from([None, "int8", "fp32"]),
+    st.sampled_from(["eager", "compiled", "epilogue", "ideal"]),
+)
+def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, stack):
+    workload = zoo.load(model)
+    on = next(d for d in list_devices() if d.id == device_id)
+    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
+    point = Fleet(workload, chosen).on(on)
+    found = analyze(workload, on, chosen)
+    same(point.facts, facts_of(found))
+    assert point.bound == found.bound
+    assert (point.precision, point.precision_reason) == (
+        found.model.precision,
+        found.model.precision_reason,
+    )
+
+
+@pytest.mark.parametrize("on", [device(), host_fed(50), device(ceilings=(), memory=())])
+@pytest.mark.parametrize("stack", ["eager", "compiled"])
+def test_toy_devices(on, stack):
+    chosen = Settings(precision="fp16", stack=stack)
+    same(Fleet(perceptron(), chosen).on(on).facts, facts_of(analyze(perceptron(), on, chosen)))
+
+
+def test_the_precision_of_a_point_wins_and_a_price_is_carried():
+    fleet = Fleet(perceptron(), Settings(precision="fp16"))
+    point = fleet.on(device(), "fp32", 99.0)
+    assert (point.precision, point.facts.price) == ("fp32", 99.0)
+    assert point.fits is True
+    assert replace(point.facts, price=None) == fleet.on(device(), "fp32").facts
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(("yolov8n", "bert-base", "swin-t", "mixtral-8x7b-decode", "mamba-130m")),
+    st.sampled_from([1, 16]),
+    st.sampled_from([None, "int8", "fp32"]),
+    st.sampled_from(["eager", "compiled"]),
+)
+def test_many_at_once_are_the_same_ones(model, batch, precision, stack):
+    workload = zoo.load(model)
+    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
+    alone, bulk = Fleet(workload, chosen), Fleet(workload, chosen, bulk=True)
+    for on in list_devices()[::7]:
+        one, other = alone.on(on), bulk.on(on)
+        assert one.bound == other.bound
+        same(one.facts, other.facts)
+        if one.facts.expected is not None:
+            assert one.facts.expected.reason == other.facts.expected.reason
+
+
+def test_bulk_puts_ops_of_one_formula_together():
+    from gambrel.analysis.estimate.batches import batches_of
+    from gambrel.analysis.evaluate import Evaluator
+    from gambrel.ops import Conventions
+
+    workload = zoo.load("vgg16")
+    evaluator = Evaluator(workload, workload.resolve_symbols({}), {}, Conventions())
+    ops = [(view, cost, op.repeat) for op, view, cost in evaluator.costs() if cost is not None]
+    found = batches_of(ops)
+    members = [i for batch in found for i in batch.members]
+    assert len(members) == len(set(members))
+    (convolutions,) = (b for b in found if b.view.kind == "convolution")
+    assert len(convolutions.members) == 13
+    assert list(convolutions.cost.read_bytes) == [
+        ops[i][1].read_bytes for i in convolutions.members
+    ]

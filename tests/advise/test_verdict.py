@@ -1,0 +1,134 @@
+"""PASS, MARGINAL, FAIL, UNKNOWN: hand-made facts, and laws."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gambrel.advise.figures import Facts, figure
+from gambrel.advise.limits import Limit
+from gambrel.advise.verdict import Verdict, judge, worst
+from gambrel.analysis.measures import Estimate
+
+
+def estimate(value, low, high):
+    return Estimate(value=value, low=low, high=high, confidence="medium", reason="because")
+
+
+def facts(**changes):
+    """Batch of 2: 4 s at the bound, 8 s expected (6 to 12), 100 bytes, 50 W."""
+    fields = {
+        "items": 2,
+        "expected": estimate(8.0, 6.0, 12.0),
+        "roofline_s": 4.0,
+        "floor_s": 3.0,
+        "memory_bytes": 100,
+        "power_cap_w": 50.0,
+    }
+    return Facts(**{**fields, **changes})
+
+
+def verdict(metric, limit, **changes):
+    return judge(facts(**changes), Limit(metric=metric, value=limit)).verdict
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (2.9, "FAIL"),  # no software beats 3 s
+        (5.9, "FAIL"),  # below the whole range
+        (6.0, "MARGINAL"),  # the lower end reaches it
+        (8.0, "MARGINAL"),
+        (11.9, "MARGINAL"),  # the upper end misses it
+        (12.0, "PASS"),  # 8 of 12: a third stays free
+    ],
+)
+def test_latency(limit, expected):
+    assert verdict("latency", limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    # 2 items in 12, 8, 6, 3 s
+    [(2 / 12, "PASS"), (2 / 8, "MARGINAL"), (2 / 6, "MARGINAL"), (0.34, "FAIL"), (0.67, "FAIL")],
+)
+def test_throughput_counts_items(limit, expected):
+    assert verdict("throughput", limit) == expected
+
+
+def test_under_ten_percent_of_headroom_is_marginal():
+    exact = estimate(8.0, 8.0, 8.0)
+    assert verdict("latency", 8.8, expected=exact) == "MARGINAL"
+    assert verdict("latency", 8.9, expected=exact) == "PASS"
+    assert verdict("memory", 110.0) == "MARGINAL"
+    assert verdict("memory", 112.0) == "PASS"
+    assert verdict("memory", 99.0) == "FAIL"
+
+
+def test_only_what_no_run_can_beat_is_certain():
+    certain = judge(facts(), Limit(metric="latency", value=2.0))
+    assert (certain.confidence, certain.reason) == ("certain", "the best possible is 3 s")
+    likely = judge(facts(), Limit(metric="latency", value=5.0))
+    assert (likely.verdict, likely.confidence) == (Verdict.FAIL, "medium")
+    assert likely.headroom == pytest.approx(-0.6)  # 8 s against 5 s
+
+
+def test_without_an_expected_time_nothing_passes():
+    assert verdict("latency", 1e9, expected=None) == "UNKNOWN"
+    assert verdict("latency", 3.9, expected=None) == "FAIL"  # the bound is 4 s
+    assert verdict("throughput", 0.6, expected=None) == "FAIL"  # 2 items in 4 s are 0.5/s
+    assert verdict("latency", 1.0, expected=None, roofline_s=None, floor_s=None) == "UNKNOWN"
+
+
+def test_ops_without_a_formula_leave_the_time_open():
+    assert verdict("latency", 1e9, unmodelled=1) == "UNKNOWN"
+    assert verdict("latency", 5.9, unmodelled=1) == "FAIL"
+
+
+def test_power_is_at_most_the_design_power():
+    assert verdict("power", 50.0) == "PASS"
+    assert verdict("power", 49.0) == "UNKNOWN"
+    assert verdict("power", 1e9, power_cap_w=None) == "UNKNOWN"
+
+
+def test_energy_is_at_most_design_power_times_the_upper_end():
+    assert figure(facts(), "energy").worst == 50.0 * 12.0 / 2
+    assert verdict("energy", 300.0) == "PASS"
+    assert verdict("energy", 299.0) == "UNKNOWN"
+    assert figure(facts(), "efficiency").worst == pytest.approx(1 / 300)
+
+
+def test_price_is_what_was_given():
+    assert verdict("price", 300.0, price=249.0) == "PASS"
+    assert verdict("price", 300.0) == "UNKNOWN"
+
+
+def test_the_worst_counts():
+    assert worst([Verdict.PASS, Verdict.MARGINAL]) is Verdict.MARGINAL
+    assert worst([Verdict.UNKNOWN, Verdict.MARGINAL]) is Verdict.UNKNOWN
+    assert worst([Verdict.FAIL, Verdict.UNKNOWN]) is Verdict.FAIL
+    assert [v.exit_code for v in Verdict] == [0, 0, 3, 1]
+
+
+times = st.floats(1e-6, 1e6)
+
+
+@given(
+    st.lists(times, min_size=5, max_size=5).map(sorted),
+    st.booleans(),
+    st.booleans(),
+    times,
+    st.floats(1.0, 100.0),
+    st.sampled_from(["latency", "throughput", "power", "energy", "memory"]),
+)
+def test_a_tighter_limit_is_never_better(points, known, capped, limit, factor, metric):
+    floor, bound, low, value, high = points
+    about = facts(
+        expected=estimate(value, low, high) if known else None,
+        roofline_s=bound,
+        floor_s=floor,
+        power_cap_w=floor if capped else None,
+    )
+    more = metric == "throughput"
+    loose = judge(about, Limit(metric=metric, value=limit)).verdict
+    tight = judge(about, Limit(metric=metric, value=limit * factor if more else limit / factor))
+    assert worst([loose, tight.verdict]) is tight.verdict
