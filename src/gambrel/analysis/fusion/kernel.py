@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
-
-from gambrel.errors import InputError
-
-
-class Stack(StrEnum):
-    """How a software stack turns ops into kernels, from the most traffic to the least."""
-
-    EAGER = "eager"  # one kernel an op
-    COMPILED = "compiled"  # pointwise chains and reductions fuse; matmul, convolution ... apart
-    EPILOGUE = "epilogue"  # and what follows a matmul or convolution runs inside it
-    IDEAL = "ideal"  # nothing but weights, inputs and outputs leaves the chip
 
 
 #: Kinds of kernels that no library provides.
@@ -67,16 +55,3 @@ class Kernel:
     def traffic_bytes(self) -> int:
         """Bytes read and written, all executions together."""
         return self.read_bytes + self.write_bytes
-
-
-def parse_stack(text: str) -> Stack:
-    """A stack by name.
-
-    Raises:
-        InputError: No such stack.
-    """
-    try:
-        return Stack(text.strip().lower())
-    except ValueError:
-        known = ", ".join(Stack)
-        raise InputError(f"unknown stack {text!r}; choose one of {known}.") from None

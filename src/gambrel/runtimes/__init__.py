@@ -1,0 +1,19 @@
+"""Runtimes: how a workload is executed. One TOML file each; see docs/runtimes.md."""
+
+from gambrel.runtimes.catalog import Chosen, check_runs, choose, on_device, runtime, runtimes, takes
+from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, matches
+
+__all__ = [
+    "Chosen",
+    "Host",
+    "Kernels",
+    "Residency",
+    "Runtime",
+    "check_runs",
+    "choose",
+    "matches",
+    "on_device",
+    "runtime",
+    "runtimes",
+    "takes",
+]

@@ -1,0 +1,164 @@
+"""The runtimes that gambrel knows, and which of them a question gets."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from gambrel.device.model import Device
+from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.runtimes.model import Default, Runtime, matches
+
+#: What runs where nothing more specific is known.
+FALLBACK = "pytorch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A runtime and why.
+
+    Attributes:
+        runtime: The runtime.
+        reason: Why that one; one clause.
+    """
+
+    runtime: Runtime
+    reason: str
+
+
+@lru_cache(maxsize=1)
+def runtimes() -> dict[str, Runtime]:
+    """All runtimes by id, in alphabetical order."""
+    found = (_read(path) for path in sorted(Path(__file__).parent.glob("*.toml")))
+    return {runtime.id: runtime for runtime in found}
+
+
+def runtime(name: str) -> Runtime:
+    """A runtime by name or alias.
+
+    Raises:
+        UnknownNameError: No such runtime; the closest names are given.
+    """
+    key = name.strip().lower().replace("_", "-").replace(" ", "-")
+    known = runtimes()
+    if key in known:
+        return known[key]
+    for one in known.values():
+        if key in one.aliases:
+            return one
+    raise UnknownNameError("runtime", name, known, hint="Run 'gambrel runtimes list'.")
+
+
+def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
+    """The runtimes that run on a device.
+
+    Args:
+        device: The machine.
+        language: Whether a phase of a language model is to run.
+    """
+    return tuple(
+        r
+        for r in runtimes().values()
+        if matches(r.runs_on, device) and (language or not r.language_only)
+    )
+
+
+def choose(
+    device: Device,
+    requested: str | None = None,
+    *,
+    precision: str | None = None,
+    language: bool = False,
+) -> Chosen:
+    """The runtime that a user names, else what people use on that device.
+
+    Args:
+        device: The machine.
+        requested: Name of a runtime; None chooses.
+        precision: Number format that was asked for; None: any.
+        language: Whether a phase of a language model is to run.
+
+    Raises:
+        UnknownNameError: No such runtime.
+        InputError: The runtime does not run on the device, or not in that format.
+    """
+    if requested is not None:
+        found = runtime(requested)
+        check_runs(found, device, precision, language=language)
+        return Chosen(runtime=found, reason="as asked")
+    ranked = sorted(_defaults(device, precision, language), key=lambda pair: pair[0].rank)
+    if ranked:
+        found = ranked[0][1]
+        what = " for language models" if ranked[0][0].language else ""
+        return Chosen(runtime=found, reason=f"the default on {device.id}{what}")
+    return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
+
+
+def check_runs(
+    found: Runtime, device: Device, precision: str | None = None, *, language: bool = False
+) -> None:
+    """Refuses what a runtime cannot do.
+
+    Raises:
+        InputError: The runtime does not run on the device, or not in that format.
+    """
+    if not matches(found.runs_on, device):
+        others = ", ".join(r.id for r in on_device(device, language=language))
+        raise InputError(f"{found.name} does not run on {device.id}; choose from {others}.")
+    if found.language_only and not language:
+        raise InputError(
+            f"{found.name} runs language models only; choose another runtime, "
+            "e.g. --runtime pytorch."
+        )
+    if precision is not None and not takes(found, precision):
+        raise InputError(
+            f"{found.name} does not run {precision}; it takes {', '.join(found.formats)}."
+        )
+
+
+def takes(found: Runtime, precision: str) -> bool:
+    """Whether a runtime computes in a format; formats part by part are the engine's business."""
+    return not found.formats or precision in found.formats or "," in precision or "=" in precision
+
+
+def _defaults(
+    device: Device, precision: str | None, language: bool
+) -> Iterator[tuple[Default, Runtime]]:
+    for found in runtimes().values():
+        if found.language_only and not language:
+            continue
+        for default in found.default_for:
+            if (
+                matches(default.devices, device)
+                and matches(found.runs_on, device)
+                and default.language in (None, language)
+                and (not default.formats or precision in default.formats)
+                and (precision is None or takes(found, precision))
+            ):
+                yield default, found
+
+
+def _read(path: Path) -> Runtime:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        sources = content.pop("sources", {})
+        return msgspec.convert(_with_sources(content, sources), Runtime)
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError, KeyError) as error:
+        raise FileFormatError(f"cannot read the runtime {path}: {error}.") from None
+
+
+def _with_sources(value: object, sources: dict[str, object]) -> object:
+    """The same tables with the names of sources replaced by what they stand for."""
+    if isinstance(value, list):
+        return [_with_sources(item, sources) for item in value]
+    if isinstance(value, dict):
+        return {
+            k: sources[v] if k == "source" and isinstance(v, str) else _with_sources(v, sources)
+            for k, v in value.items()
+        }
+    return value

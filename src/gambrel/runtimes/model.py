@@ -1,0 +1,143 @@
+"""How a workload is executed: kernels, on-chip memory, host, formats. Data only."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from gambrel.device.model import Device, Source
+
+
+class Kernels(StrEnum):
+    """Which ops become one kernel, from the most traffic to the least."""
+
+    OP = "op"  # one kernel per op
+    POINTWISE = "pointwise"  # element-wise chains and reductions fuse; matmuls, convolutions apart
+    EPILOGUE = "epilogue"  # and what follows a matmul or convolution runs inside it
+    TILED = "tiled"  # and intermediates pass through on-chip memory tile by tile
+    WHOLE = "whole"  # nothing but weights, inputs and outputs leaves the chip
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time that the host spends while it feeds the device.
+
+    Attributes:
+        per_launch_s: Host time for each launch of a kernel.
+        low_s: Lower end of its range.
+        high_s: Upper end.
+        source: Where the figures come from.
+        per_run_s: Host time for each run that no queue hides.
+        runs_on: Patterns of the devices it was measured with, as in `Runtime.runs_on`.
+    """
+
+    per_launch_s: float
+    low_s: float
+    high_s: float
+    source: Source
+    per_run_s: float = 0.0
+    runs_on: tuple[str, ...] = ()
+
+
+class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On-chip memory that keeps intermediates of a kernel or between kernels.
+
+    Attributes:
+        group_bytes: Activations of a kernel that pass on chip; None: the device's on-chip capacity.
+        prefetch: Weights of later kernels are loaded while earlier ones compute.
+        free_scores: Attention scores never leave the chip.
+        source: Where the figures come from.
+    """
+
+    group_bytes: int | None = None
+    prefetch: bool = False
+    free_scores: bool = False
+    source: Source
+
+
+class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a runtime is what people use.
+
+    Attributes:
+        devices: Patterns, as in `Runtime.runs_on`.
+        formats: Number formats; empty for all.
+        language: Only for the phases of language models (True), only elsewhere (False), or both.
+        rank: Of several runtimes that match, the lowest wins.
+    """
+
+    devices: tuple[str, ...]
+    formats: tuple[str, ...] = ()
+    language: bool | None = None
+    rank: int = 10
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What expected times under this runtime were compared with.
+
+    Attributes:
+        what: Devices, models or kernels.
+        rows: Number of measurements.
+        error: Mean absolute error on rows that were not fitted, 1; None where only the form was.
+        source: Of the measurements.
+        note: What else a reader should know.
+    """
+
+    what: str
+    rows: int
+    source: Source
+    error: float | None = None
+    note: str = ""
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way of executing a workload.
+
+    Attributes:
+        id: Short unique name, e.g. ``"tensorrt"``.
+        name: As its makers write it.
+        about: One sentence.
+        kernels: Which ops become one kernel.
+        runs_on: Patterns, one of which must occur in a device's id, architecture, vendor or
+            category; empty for every device.
+        formats: Number formats that it computes in, preferred first; empty for all of the device's.
+        served: Language models are stored as serving engines store them (q, k, v as one matrix).
+        language_only: Runs language models and nothing else.
+        graph: Launches are recorded and replayed; the host does not pay for each.
+        persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
+        constants: Names under which fitted constants of its kernels are stored, best first; empty
+            where nothing was measured.
+        host: Host time by class of device; empty where unknown.
+        residency: On-chip memory between kernels; None keeps nothing.
+        default_for: Where it is what people use.
+        evidence: What expected times were compared with.
+        aliases: Other names.
+    """
+
+    id: str
+    name: str
+    about: str
+    kernels: Kernels
+    runs_on: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    served: bool = False
+    language_only: bool = False
+    graph: bool = False
+    persistent_recurrence: bool = False
+    constants: tuple[str, ...] = ()
+    host: tuple[Host, ...] = ()
+    residency: Residency | None = None
+    default_for: tuple[Default, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+    def host_on(self, device: Device) -> Host | None:
+        """The host time with a device; None where it is not known or the launches are replayed."""
+        if self.graph:
+            return None
+        return next((h for h in self.host if matches(h.runs_on, device)), None)
+
+
+def matches(patterns: tuple[str, ...], device: Device) -> bool:
+    """Whether one of the patterns occurs in what the device is called; no pattern matches all."""
+    text = "|".join((device.id, device.architecture, device.vendor, device.category)).lower()
+    return not patterns or any(pattern.lower() in text for pattern in patterns)
