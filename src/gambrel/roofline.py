@@ -1,101 +1,91 @@
-"""The roofline model on arrays, over any number of resources.
+"""The roofline model: the one place that divides work by rates, for scalars and arrays alike.
 
 A *resource* is anything that serves work at a limited rate: an engine (FLOP/s), a memory level or a
-link (byte/s). Work is an array whose last axis runs over resources, rates have the same last axis.
-With perfect overlap the resources serve at the same time, so the slowest one sets the bound
-(Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009).
+link (byte/s). Resources that serve at the same time overlap, so the slowest one sets the time of a
+kernel (Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009); kernels that run one after
+another add. A value is a number, or a numpy array of one number per point.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-Floats: TypeAlias = NDArray[np.float64]
-
-
-def arithmetic_intensity(flops: ArrayLike, traffic_bytes: ArrayLike) -> Floats:
-    """FLOP per byte of traffic.
-
-    No work is intensity zero; work without traffic is infinite. Both are legal.
-
-    Args:
-        flops: FLOP, any shape.
-        traffic_bytes: Bytes, broadcast against ``flops``.
-
-    Returns:
-        FLOP/byte, broadcast shape.
-    """
-    work, traffic = np.broadcast_arrays(_nonnegative(flops), _nonnegative(traffic_bytes))
-    result = np.full(work.shape, np.inf)
-    np.divide(work, traffic, out=result, where=traffic > 0)
-    return np.where(work == 0, 0.0, result)
+#: A number, or an array of them: ``int | float | NDArray[np.float64]``.
+Size = Any
+Resource = TypeVar("Resource", bound=Hashable)
 
 
-def ridge_point(peak_flop_per_s: ArrayLike, peak_byte_per_s: ArrayLike) -> Floats:
-    """The intensity at which the compute roof meets the memory roof, FLOP/byte."""
-    return _positive(peak_flop_per_s) / _positive(peak_byte_per_s)
-
-
-def attainable_flop_per_s(
-    intensity: ArrayLike, peak_flop_per_s: ArrayLike, peak_byte_per_s: ArrayLike
-) -> Floats:
-    """``min(peak, intensity * bandwidth)``, FLOP/s.
+def seconds(work: Size, rate: float) -> Size:
+    """Time that a resource needs for its work, s.
 
     Args:
-        intensity: FLOP/byte, any shape; infinite is legal.
-        peak_flop_per_s: The compute roof, broadcast.
-        peak_byte_per_s: The memory roof, broadcast.
+        work: FLOP or bytes; not negative.
+        rate: FLOP/s or byte/s; positive, infinite means "never limits".
+
+    Raises:
+        ValueError: The rate is not positive.
     """
-    slope = _nonnegative(intensity) * _positive(peak_byte_per_s)
-    return np.minimum(slope, _positive(peak_flop_per_s))
-
-
-def resource_times(work: ArrayLike, rates: ArrayLike) -> Floats:
-    """Seconds that each resource needs alone: ``work / rate``.
-
-    Args:
-        work: FLOP or bytes, shape ``(..., R)``.
-        rates: FLOP/s or byte/s, shape ``(..., R)``; infinite means "never limits".
-
-    Returns:
-        Seconds, shape ``(..., R)``.
-    """
-    return _nonnegative(work) / _positive(rates)
-
-
-def bound_time(times: ArrayLike) -> Floats:
-    """The roofline bound: the time of the slowest resource, shape ``(...)``."""
-    return np.asarray(np.max(_nonnegative(times), axis=-1))
-
-
-def binding_resource(times: ArrayLike) -> NDArray[np.intp]:
-    """Index of the resource that sets the bound, shape ``(...)``.
-
-    A tie goes to the resource listed first; list compute first, and a tie at the ridge is
-    compute-bound.
-    """
-    return np.asarray(np.argmax(_nonnegative(times), axis=-1))
-
-
-def utilizations(times: ArrayLike) -> Floats:
-    """Share of each resource's rate in use when the op runs at its bound, shape ``(..., R)``."""
-    seconds = _nonnegative(times)
-    total = bound_time(seconds)[..., np.newaxis]
-    return np.divide(seconds, total, out=np.zeros_like(seconds), where=total > 0)
-
-
-def _nonnegative(values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if np.isnan(array).any() or (array < 0).any():
-        raise ValueError("work, traffic and time must be numbers that are not negative")
-    return array
-
-
-def _positive(values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if np.isnan(array).any() or (array <= 0).any():
+    if not rate > 0:
         raise ValueError("a rate must be a positive number")
-    return array
+    return work / rate
+
+
+def rate(work: Size, time_s: float) -> Size:
+    """Achieved rate: FLOP/s or byte/s.
+
+    Raises:
+        ValueError: The time is not positive.
+    """
+    if not time_s > 0:
+        raise ValueError("a time must be a positive number")
+    return work / time_s
+
+
+def ratio(rate_a: float, rate_b: float) -> float:
+    """One rate over another; FLOP/s over byte/s is a ridge point, FLOP/byte."""
+    return rate_a / rate_b
+
+
+def slowest(times: Mapping[Resource, Size]) -> Size | None:
+    """The time of resources that overlap: that of the slowest; None without any."""
+    found = None
+    for value in times.values():
+        found = value if found is None else maximum(found, value)
+    return found
+
+
+def binding(times: Mapping[Resource, float], first: Sequence[Resource] = ()) -> Resource | None:
+    """The resource with the largest time; of equals the one that ``first`` lists first.
+
+    List compute first, and a tie at the ridge is compute-bound.
+    """
+    order = [r for r in first if r in times] + [r for r in times if r not in first]
+    return max(order, key=lambda r: times[r], default=None)
+
+
+def intensity(flops: float, traffic_bytes: float) -> float:
+    """FLOP per byte: 0 without work, infinite for work without traffic; both are legal."""
+    if not flops:
+        return 0.0
+    return flops / traffic_bytes if traffic_bytes else math.inf
+
+
+def attainable(intensity: float, peak_flop_per_s: float, peak_byte_per_s: float) -> float:
+    """``min(peak, intensity * bandwidth)``, FLOP/s; an infinite intensity reaches the peak."""
+    return min(peak_flop_per_s, intensity * peak_byte_per_s)
+
+
+def utilization(busy_s: float, time_s: float) -> float:
+    """Share of a resource's rate in use: its busy time over the time of the run."""
+    return busy_s / time_s if time_s else 0.0
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """The larger one, of numbers or of each pair in arrays."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return max(a, b)
+    import numpy as np
+
+    return np.maximum(a, b)

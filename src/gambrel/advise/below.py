@@ -64,7 +64,7 @@ def _cause(measures: Measures, device: Device) -> tuple[str, str]:
     if measures.bound is Bound.NETWORK:
         return "network", "devices wait for each other: fewer devices a group, or a faster link"
     expected = measures.expected_time_s
-    if expected is not None and expected.overhead_share >= _FAR:
+    if expected is not None and expected.launches_share >= _FAR:
         return "launches", "starting kernels takes most of it: fuse, a larger batch, or graphs"
     slow = [w for w in measures.work if w.work_class == "matrix" and w.engine]
     if any(c.engine == "matrix" for c in device.ceilings) and any(

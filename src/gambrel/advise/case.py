@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from gambrel.analysis.analyze import Settings, analyze, choose_precision
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings, resolved
 from gambrel.device.model import Device
 from gambrel.dtypes import FLOATING, PRECISIONS
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
+from gambrel.runtimes import Runtime
 from gambrel.workload import Workload
 
 
@@ -23,7 +25,7 @@ class Case:
     Attributes:
         workload: The model.
         device: The machine.
-        settings: Sizes, precision (None chooses one), stack and the rest.
+        settings: Sizes, precision and runtime (None chooses one) and the rest.
     """
 
     workload: Workload
@@ -33,7 +35,12 @@ class Case:
     @property
     def precision(self) -> str:
         """The number format that it runs in."""
-        return choose_precision(self.workload, self.device, self.settings.precision)[0]
+        return resolved(self.workload, self.device, self.settings).precision
+
+    @property
+    def runtime(self) -> Runtime:
+        """How it is executed."""
+        return resolved(self.workload, self.device, self.settings).runtime.runtime
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -105,8 +112,7 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
         sparsity=analysis.sparsity,
         engine=analysis.engine or None,
         conventions=Conventions(**analysis.conventions),
-        stack=analysis.stack,
-        framework=analysis.framework,
+        runtime=analysis.runtime,
         warm=analysis.warm,
         calibration=calibration,
     )

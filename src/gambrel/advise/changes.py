@@ -12,7 +12,7 @@ from typing import Final
 from gambrel.advise.case import Case, Effort, Kind, case_of
 from gambrel.advise.kinds_numbers import NUMBERS, PRECISION
 from gambrel.advise.kinds_other import KEEPING, REPLACING
-from gambrel.advise.kinds_software import BATCH, FUSION, SIZES, STACK, sized
+from gambrel.advise.kinds_software import BATCH, FUSION, RUNTIME, SIZES, sized
 from gambrel.errors import InputError, UnknownNameError
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 #: By name, what costs a user least first.
 CATALOGUE: Final[dict[str, Kind]] = {
     kind.name: kind
-    for kind in (*FUSION, BATCH, PRECISION, *NUMBERS, *KEEPING, *REPLACING, STACK, *SIZES)
+    for kind in (*FUSION, BATCH, PRECISION, *NUMBERS, *KEEPING, *REPLACING, RUNTIME, *SIZES)
 }
 
 _ALIASES: Final = {

@@ -37,7 +37,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         model: Name of the model.
         hardware: Id of the device.
         precision: Number format.
-        stack: How ops become kernels.
+        runtime: Id of the runtime.
         sizes: Symbol → value.
         verdict: The worst of all requirements.
         confidence: Of that verdict.
@@ -52,7 +52,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     hardware: str
     precision: str
-    stack: str
+    runtime: str
     sizes: dict[str, int]
     verdict: Verdict
     confidence: str
@@ -78,7 +78,7 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
         model=analysis.model.name,
         hardware=analysis.hardware.id,
         precision=analysis.model.precision,
-        stack=analysis.stack,
+        runtime=analysis.runtime,
         sizes=dict(analysis.model.symbols),
         verdict=verdict,
         confidence=decisive.confidence,

@@ -1,39 +1,34 @@
-"""One workload on many devices: each number format is evaluated once, then held against all.
-
-The facts are those of `gambrel.analysis.analyze` at the same point, without the table of ops.
-"""
+"""One workload on many devices: the facts that decisions rest on, without the table of ops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
 
-from gambrel.advise.demand import Demand, Evaluated, demand_under, evaluated, held_against
 from gambrel.advise.figures import Facts, facts_of
-from gambrel.analysis.analyze import Settings, analyze, choose_precision
-from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.energy import energy
-from gambrel.analysis.estimate import Estimator
-from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.fusion import Stack, parse_stack
+from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.measures import Bound
-from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.scopes import totals
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.model import Device
-from gambrel.device.roofs import main_memory
 from gambrel.workload import Workload
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """A model on a device in a precision, judged but not listed op by op.
+    """A model on a device in a precision under a runtime, judged but not listed op by op.
 
     Attributes:
         facts: What decisions rest on.
         precision: Number format.
         precision_reason: Why.
-        bound: The resource with the largest busy time; None when unknown.
+        runtime: Id of the runtime.
+        runtime_reason: Why.
+        bound: The roofline's verdict; None when unknown.
         capacity_bytes: Memory of the device that the model must fit into; None when unknown or
             when it need not.
     """
@@ -41,6 +36,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts
     precision: str
     precision_reason: str
+    runtime: str
+    runtime_reason: str
     bound: Bound | None
     capacity_bytes: int | None
 
@@ -58,8 +55,10 @@ def point_of(analysis: Analysis) -> Point:
         facts=facts_of(analysis),
         precision=analysis.model.precision,
         precision_reason=analysis.model.precision_reason,
+        runtime=analysis.runtime,
+        runtime_reason=analysis.runtime_reason,
         bound=analysis.bound,
-        capacity_bytes=_capacity(analysis.hardware),
+        capacity_bytes=analysis.footprint.capacity_bytes,
     )
 
 
@@ -68,13 +67,10 @@ class Fleet:
 
     Args:
         workload: The model.
-        settings: Sizes, precision (None chooses one for each device) and the rest.
+        settings: Sizes, precision and runtime (None chooses one for each device) and the rest.
         bulk: Whether many devices will follow; worth its preparation from about a hundred on.
         built: Precision → the same model built with it part by part (language models).
-        alike: Of the ops of ``workload``; see `Evaluator`.
-        demands: Precision → what the workload asks for, shared by fleets whose settings differ
-            only in the roofs (sparsity, engine).
-        known: Precision → the ops evaluated, shared by fleets that differ in the stack as well.
+        bench: The workload at the same sizes, shared by fleets whose settings differ elsewhere.
     """
 
     def __init__(
@@ -84,102 +80,74 @@ class Fleet:
         *,
         bulk: bool = False,
         built: Mapping[str, Workload] | None = None,
-        alike: Sequence[int] | None = None,
-        demands: dict[str, Demand] | None = None,
-        known: dict[str, Evaluated] | None = None,
+        bench: Workbench | None = None,
     ) -> None:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
-        self._bulk = bulk
-        self._alike = alike
-        self._workload = workload
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
-        self._demands: dict[str, Demand] = {} if demands is None else demands
-        self._known = known
-        self._machines: dict[int, tuple[Device, Roofs, Estimator]] = {}
-        self._points: dict[tuple[int, str | None], Point] = {}
+        self.bench = bench or Workbench(workload, self.sizes, settings.conventions, bulk=bulk)
+        self._machines: dict[int, Machine] = {}
+        self._points: dict[tuple[int, str | None, str | None], Point] = {}
 
     @property
     def name(self) -> str:
         """Of the model."""
-        return self._workload.name
+        return self.bench.workload.name
 
-    def on(self, device: Device, precision: str | None = None, price: float | None = None) -> Point:
+    def on(
+        self,
+        device: Device,
+        precision: str | None = None,
+        price: float | None = None,
+        runtime: str | None = None,
+    ) -> Point:
         """The model on one device.
 
         Args:
             device: The device.
             precision: Number format; None takes that of the settings.
             price: What the device costs, where the user knows.
+            runtime: How the model is executed; None takes that of the settings.
         """
         if precision in self._built:
-            return self._built[precision].on(device, None, price)
-        key = (id(device), precision)  # `_machines` keeps the device, and so its id
+            return self._built[precision].on(device, None, price, runtime)
+        key = (id(device), precision, runtime)  # `_machines` keeps the device, and so its id
         if key not in self._points:
-            self._points[key] = self._point(device, precision)
+            self._points[key] = self._point(device, precision, runtime)
         point = self._points[key]
         if point.facts.price == price:
             return point
         return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
 
-    def _point(self, device: Device, precision: str | None) -> Point:
-        settings = replace(self._settings, precision=precision or self._settings.precision)
-        roofs, estimator = self._machine(device)
-        if roofs.off_chip_only:
-            return point_of(analyze(self._workload, device, settings))
-        chosen, reason = choose_precision(self._workload, device, settings.precision)
-        demand = self._demand(chosen)
-        held = held_against(demand, roofs, estimator)
-        items = self.sizes.get("batch", 1)
-        facts = Facts(
-            items=items,
-            expected=held.total.expected_time_s,
-            roofline_s=held.total.roofline_time_s,
-            floor_s=held.floor_s(demand.ideal_bytes, roofs),
-            memory_bytes=demand.memory_bytes,
-            power_cap_w=device.tdp_w,
-            unmodelled=demand.unmodelled,
-            energy=energy(held.total, device, items),
+    def _point(self, device: Device, precision: str | None, runtime: str | None) -> Point:
+        settings = replace(
+            self._settings,
+            precision=precision or self._settings.precision,
+            runtime=runtime or self._settings.runtime,
         )
+        if id(device) not in self._machines:
+            self._machines[id(device)] = Machine(device, self._settings)
+        machine = self._machines[id(device)]
+        found = answered(self.bench, machine, settings)
+        total = totals(found.table, found.held, found.expected, machine.roofs)
+        limit = binding_of(found.held.total_busy)
+        facts = Facts(
+            items=self.sizes.get("batch", 1),
+            expected=found.expected.total,
+            roofline_s=found.held.time_s,
+            floor_s=found.sol_time_s,
+            memory_bytes=self.bench.memory_bytes(found.chosen.precision),
+            power_cap_w=device.tdp_w,
+            unmodelled=sum(op.repeat for op in found.table.unmodelled),
+            energy=energy(total, device, self.sizes.get("batch", 1)),
+        )
+        chosen = found.chosen
         return Point(
             facts=facts,
-            precision=chosen,
-            precision_reason=reason,
-            bound=held.bound,
-            capacity_bytes=_capacity(device),
+            precision=chosen.precision,
+            precision_reason=chosen.precision_reason,
+            runtime=chosen.runtime.runtime.id,
+            runtime_reason=chosen.runtime.reason,
+            bound=total.bound if limit else None,
+            capacity_bytes=machine.roofs.capacity_bytes,
         )
-
-    def _machine(self, device: Device) -> tuple[Roofs, Estimator]:
-        """The roofs of a device and what predicts times on it, the same for every precision."""
-        if id(device) not in self._machines:
-            settings = self._settings
-            roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
-            compiled = parse_stack(settings.stack) is not Stack.EAGER
-            estimator = Estimator(
-                roofs, settings.calibration, settings.framework, compiled=compiled
-            )
-            self._machines[id(device)] = device, roofs, estimator  # the device keeps its id
-        return self._machines[id(device)][1:]
-
-    def _demand(self, precision: str) -> Demand:
-        if precision not in self._demands:
-            self._demands[precision] = self._evaluate(precision)
-        return self._demands[precision]
-
-    def _evaluate(self, precision: str) -> Demand:
-        workload, settings = self._workload, self._settings
-        found = None if self._known is None else self._known.get(precision)
-        if found is None:
-            casts = casts_of(workload, precision)
-            found = evaluated(
-                workload,
-                Evaluator(workload, self.sizes, casts, settings.conventions, self._alike),
-            )
-            if self._known is not None:
-                self._known[precision] = found
-        return demand_under(workload, found, settings.stack, bulk=self._bulk)
-
-
-def _capacity(device: Device) -> int | None:
-    memory = main_memory(device)
-    return memory.capacity_bytes if memory else None

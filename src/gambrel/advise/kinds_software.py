@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 from gambrel.advise.attention import fused_attention, spells_out_attention
 from gambrel.advise.case import Case, Effort, Kind, none_proposed, with_settings
 from gambrel.advise.layout import channels_last, has_layout_copies
+from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
+from gambrel.runtimes import check_runs, matches, runtime
 
 _LARGEST_BATCH: Final = 1024
 
@@ -30,25 +32,45 @@ def sized(case: Case, name: str, text: str) -> Case:
 
 
 def _fuse(case: Case, _: str) -> Case:
-    return with_settings(case, stack="compiled")
+    after = _FUSED.get(case.runtime.id)
+    if after is None:
+        raise InputError(f"{case.runtime.name} fuses already what it can; fuse changes nothing.")
+    return _under(case, after)
+
+
+#: Runtime → the one that fuses more, on the same software stack.
+_FUSED: Final = {"pytorch": "torch-compile", "pytorch-graph": "torch-compile-graph"}
+#: Runtime → the same kernels, recorded and replayed.
+_RECORDED: Final = {"pytorch": "pytorch-graph", "torch-compile": "torch-compile-graph"}
 
 
 def _fusable(case: Case) -> Iterable[str]:
-    return [""] if case.settings.stack == "eager" else []
+    after = _FUSED.get(case.runtime.id)
+    return [""] if after and matches(runtime(after).runs_on, case.device) else []
 
 
-def _stack(case: Case, text: str) -> Case:
-    from gambrel.analysis.fusion import parse_stack
+def _under(case: Case, name: str) -> Case:
+    """The case under another runtime.
 
-    return with_settings(case, stack=parse_stack(text).value)
+    Raises:
+        UnknownNameError: No such runtime.
+        InputError: It does not run there.
+    """
+    found = runtime(name)
+    check_runs(found, case.device, language=is_language_model(case.workload))
+    return with_settings(case, runtime=found.id)
 
 
-def _graphs(case: Case, _: str) -> NoReturn:
-    raise InputError(
-        f"graphs changes no figure of {case.workload.name}: expected times are of kernels back to "
-        "back, as in a CUDA graph. Without one the host adds its own time for each launch, which "
-        "is not known here; 'fuse' has fewer launches."
-    )
+def _graphs(case: Case, _: str) -> Case:
+    after = _RECORDED.get(case.runtime.id)
+    if after is None:
+        raise InputError(f"{case.runtime.name} has no host launches to record.")
+    return _under(case, after)
+
+
+def _recordable(case: Case) -> Iterable[str]:
+    after = _RECORDED.get(case.runtime.id)
+    return [""] if after and matches(runtime(after).runs_on, case.device) else []
 
 
 def _attention(case: Case, _: str) -> Case:
@@ -115,10 +137,11 @@ FUSION: Final = (
     ),
     Kind(
         name="graphs",
-        about="Record the run as a CUDA graph.",
+        about="Record the kernels once and replay them as a CUDA graph, so that the host does not "
+        "launch each; shapes must not change.",
         example="graphs",
         apply=_graphs,
-        propose=none_proposed,
+        propose=_recordable,
         takes_value=False,
     ),
 )
@@ -133,11 +156,11 @@ BATCH: Final = Kind(
     effort=Effort.BATCH,
 )
 
-STACK: Final = Kind(
-    name="stack",
-    about="Another way of making kernels of ops.",
-    example="stack=epilogue",
-    apply=_stack,
+RUNTIME: Final = Kind(
+    name="runtime",
+    about="Another runtime: other kernels, other host overhead.",
+    example="runtime=tensorrt",
+    apply=_under,
     propose=none_proposed,
 )
 

@@ -1,4 +1,4 @@
-"""What fewer kernel starts would save where they dominate the expected time."""
+"""What fewer kernel launches would save where launches or the host limit the run."""
 
 from __future__ import annotations
 
@@ -8,93 +8,82 @@ import msgspec
 
 from gambrel.advise.whatif import with_change
 from gambrel.analysis.estimate import Calibration
-from gambrel.analysis.measures import Bound, Estimate
+from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.errors import GambrelError
+from gambrel.runtimes import runtime
 
-#: What a recorded list of kernels is called, by vendor.
-GRAPHS: Final = {"nvidia": "CUDA graph", "amd": "HIP graph"}
-
-#: The next stack, which starts fewer kernels.
-_NEXT: Final = {"eager": "compiled", "compiled": "epilogue"}
+#: Changes that leave the host fewer launches, the one that saves most usually first.
+_CHANGES: Final = (("fuse", "graphs"), ("graphs",), ("fuse",))
 
 
 class LaunchSaving(msgspec.Struct, frozen=True, kw_only=True):
-    """An overhead-bound run: what fusing saves, and from when on the host adds to it.
+    """A run limited by launches or by the host, and what another runtime saves.
 
     Attributes:
-        launches: Kernel starts of a run.
-        overhead_s: Expected time that they take, s.
-        stack: The stack that it was compared with; empty where there is none.
-        stack_launches: Kernel starts under that stack; None where there is none.
-        stack_time_s: Expected time under it, s.
-        stack_gain: Expected time as it is / under that stack.
-        graph: What the vendor calls a recorded list of kernels; empty where it has none.
-        host_limit_s: Expected time / kernel starts, s. The expected time is that of kernels back
-            to back, as a graph replays them. A host that starts them one by one and needs longer
-            for each than this adds the difference, and that is what a graph saves.
+        launches: Kernel launches of a run.
+        lost_s: Expected time that launches take or that the device waits for the host, s.
+        runtime: The runtime that it was compared with; empty where there is none.
+        runtime_launches: Kernel launches under it; None where there is none.
+        runtime_time_s: Expected time under it.
+        runtime_gain: Expected time as it is / under that runtime.
     """
 
     launches: int
-    overhead_s: float
-    host_limit_s: float
-    stack: str = ""
-    stack_launches: int | None = None
-    stack_time_s: Estimate | None = None
-    stack_gain: float | None = None
-    graph: str = ""
+    lost_s: float
+    runtime: str = ""
+    runtime_launches: int | None = None
+    runtime_time_s: Estimate | None = None
+    runtime_gain: float | None = None
 
 
 def launch_saving(
     analysis: Analysis, calibration: Calibration | None = None
 ) -> LaunchSaving | None:
-    """What a compiled model and a graph of kernels save; None unless the run is overhead-bound.
+    """What a compiled model or a CUDA graph saves; None unless launches or the host limit the run.
 
     Args:
         analysis: As it is.
         calibration: Constants of the expected time; None for those that come with gambrel.
     """
     expected = analysis.expected_time_s
-    if expected is None or analysis.expected_bound is not Bound.OVERHEAD or not analysis.launches:
+    limited = analysis.limited_by in (Limiter.LAUNCHES, Limiter.HOST)
+    if expected is None or not limited or not analysis.launches:
         return None
-    found = LaunchSaving(
-        launches=analysis.launches,
-        overhead_s=expected.overhead_s,
-        host_limit_s=expected.value / analysis.launches,
-        graph=GRAPHS.get(analysis.hardware.vendor.lower(), ""),
-    )
-    fused = _kept(analysis, calibration)
-    if fused is None or fused.expected_time_s is None or not fused.expected_time_s.value:
+    found = LaunchSaving(launches=analysis.launches, lost_s=expected.launches_s + expected.host_s)
+    after = _kept(analysis, calibration)
+    if after is None or after.expected_time_s is None or not after.expected_time_s.value:
         return found
     return msgspec.structs.replace(
         found,
-        stack=fused.stack,
-        stack_launches=fused.launches,
-        stack_time_s=fused.expected_time_s,
-        stack_gain=expected.value / fused.expected_time_s.value,
+        runtime=runtime(after.runtime).name,
+        runtime_launches=after.launches,
+        runtime_time_s=after.expected_time_s,
+        runtime_gain=expected.value / after.expected_time_s.value,
     )
 
 
-#: The analysis asked about last, the constants, and the same under the next stack: a report asks
+#: The analysis asked about last, the constants, and the same under the next runtime: a report asks
 #: for its sentences, its table and its JSON.
 _last: list[tuple[Analysis, Calibration | None, Analysis | None]] = []
 
 
 def _kept(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:
-    for known, constants, fused in _last:
+    for known, constants, after in _last:
         if known is analysis and constants == calibration:
-            return fused
-    found = _fused(analysis, calibration)
+            return after
+    found = _changed(analysis, calibration)
     _last[:] = [(analysis, calibration, found)]
     return found
 
 
-def _fused(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:
-    """Under the next stack; None where there is none, or the analysis holds no workload."""
-    stack = _NEXT.get(analysis.stack)
-    if stack is None or analysis.workload is None:
+def _changed(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:
+    """Under the first of the changes that applies; None where there is none."""
+    if analysis.workload is None:
         return None
-    try:
-        return with_change(analysis, (f"stack={stack}",), calibration)
-    except GambrelError:
-        return None
+    for changes in _CHANGES:
+        try:
+            return with_change(analysis, changes, calibration)
+        except GambrelError:
+            continue
+    return None

@@ -183,7 +183,7 @@ def _hints(analysis: Analysis) -> tuple[str, ...]:
     expected = analysis.expected_time_s
     if expected is None or not expected.value or not analysis.launches:
         return ()
-    share = expected.overhead_s / expected.value
+    share = expected.launches_s / expected.value
     if share < LAUNCH_SHARE:
         return ()
     graph = GRAPHS.get(analysis.hardware.vendor.lower())

@@ -12,7 +12,7 @@ from gambrel.advise.compare import Field, Row, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
 from gambrel.advise.verdict import Constraint, Verdict, worst
-from gambrel.analysis.bounding import roofs_of
+from gambrel.analysis.roofs import roofs_of
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
 from gambrel.dtypes import BITS

@@ -65,7 +65,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         hardware: Id of the device.
         precision: Number format.
-        stack: How ops become kernels.
+        runtime: Id of the runtime.
         sizes: Symbol → value.
         items: Items of a batch.
         memory_bytes: Footprint.
@@ -75,7 +75,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     hardware: str
     precision: str
-    stack: str
+    runtime: str
     sizes: dict[str, int]
     items: int
     memory_bytes: int
@@ -175,7 +175,7 @@ def _point(analysis: Analysis) -> Point:
     return Point(
         hardware=analysis.hardware.id,
         precision=analysis.model.precision,
-        stack=analysis.stack,
+        runtime=analysis.runtime,
         sizes=dict(analysis.model.symbols),
         items=items_of(analysis),
         memory_bytes=analysis.footprint.total_bytes,

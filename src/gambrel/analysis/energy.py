@@ -47,7 +47,7 @@ def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
         energy_upper_bound_j=limit,
         capped=known is not None and value != known,
         time_s=time_s,
-        time_kind="expected" if expected is not None else "bound",
+        time_kind="expected" if expected is not None else "roofline",
         inferences=inferences,
         confidence="low" if value is not None else "unknown",
         reason=_reason(value, parts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gambrel.analysis.equal import classes_of
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Conventions, Cost, OpView, TensorView, cost
 from gambrel.ops.base import product
@@ -19,8 +20,8 @@ class Evaluator:
         values: A value for each symbol: ints give exact ints, float arrays give float arrays.
         casts: Number formats to replace, from `gambrel.analysis.precision.cast_map`.
         conventions: How to count where the field disagrees.
-        alike: Of each op a number that ops of equal cost share, from
-            `gambrel.analysis.alike.classes_of`; worth it where a workload is evaluated many times.
+        alike: Of each op a number that ops of equal cost share, where it is known already; see
+            `gambrel.analysis.equal.classes_of`.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Evaluator:
         self._values = values
         self._casts = casts
         self._conventions = conventions
-        self._alike = alike
+        self.alike = classes_of(workload) if alike is None else alike
         self._dims: dict[str, Any] = {}
         self._shapes: dict[tuple[tuple[Dim, ...], Dim | None], tuple[tuple[Any, ...], Any]] = {}
         self._views: list[TensorView | None] = [None] * len(workload.tensors)
@@ -93,18 +94,12 @@ class Evaluator:
         )
 
     def costs(self) -> Iterator[tuple[Op, OpView, Cost | None]]:
-        """Every op with its view and its cost (None: unmodelled), in order."""
-        if self._alike is not None:
-            yield from self._shared_costs(self._alike)
-            return
-        for op in self._workload.ops:
-            view = self.op(op)
-            yield op, view, cost(view)
+        """Every op with its view and its cost (None: unmodelled), in order.
 
-    def _shared_costs(self, alike: Sequence[int]) -> Iterator[tuple[Op, OpView, Cost | None]]:
-        """The same with each formula asked once for all ops that are alike."""
+        Each formula is asked once for all ops that are alike.
+        """
         first: dict[int, tuple[OpView, Cost | None]] = {}
-        for op, number in zip(self._workload.ops, alike, strict=True):
+        for op, number in zip(self._workload.ops, self.alike, strict=True):
             if number not in first:
                 view = self.op(op)
                 first[number] = view, cost(view)

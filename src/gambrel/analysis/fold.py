@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gambrel.analysis.measures import EngineWork, Estimate, LevelTraffic, Measures, ResourceTime
+from gambrel.analysis.measures import EngineWork, LevelTraffic, Measures, ResourceTime
 from gambrel.analysis.result import OpResult
 
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -75,17 +75,11 @@ def _times(m: Measures, n: int) -> Measures:
         work=tuple(_work_times(w, n) for w in m.work),
         times=tuple(_time_times(t, n) for t in m.times),
         roofline_time_s=None if m.roofline_time_s is None else m.roofline_time_s * n,
-        expected_time_s=None
-        if m.expected_time_s is None
-        else _estimate_times(m.expected_time_s, n),
+        sol_time_s=None if m.sol_time_s is None else m.sol_time_s * n,
+        sol_traffic_bytes=m.sol_traffic_bytes * n,
+        expected_time_s=None if m.expected_time_s is None else m.expected_time_s.times(n),
         time_share=None if m.time_share is None else m.time_share * n,
         levels=tuple(_level_times(level, n) for level in m.levels),
-    )
-
-
-def _estimate_times(e: Estimate, n: int) -> Estimate:
-    return msgspec.structs.replace(
-        e, value=e.value * n, low=e.low * n, high=e.high * n, overhead_s=e.overhead_s * n
     )
 
 

@@ -8,16 +8,27 @@ from typing import SupportsFloat
 
 import msgspec
 
+from gambrel import roofline
+from gambrel.roofline import intensity
 from gambrel.units import format_si
 
 
 class Bound(StrEnum):
-    """The resource that limits, by work/peak; a tie at the ridge is COMPUTE."""
+    """The roofline's verdict: the resource with the largest work/peak; a tie is COMPUTE."""
 
     COMPUTE = "compute"
     MEMORY = "memory"
     NETWORK = "network"
-    OVERHEAD = "overhead"
+
+
+class Limiter(StrEnum):
+    """What takes the largest share of the expected time."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    NETWORK = "network"
+    LAUNCHES = "launches"
+    HOST = "host"
 
 
 class State(StrEnum):
@@ -37,7 +48,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end, s.
         confidence: ``high``, ``medium`` or ``low``.
         reason: Why that confidence.
-        overhead_s: Part of the value in which kernels start and end, s.
+        launches_s: Part of the value that is kernel-launch overhead on the device, s.
+        host_s: Part of the value in which the device waits for the host, s.
     """
 
     value: float
@@ -45,7 +57,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str
     reason: str
-    overhead_s: float = 0.0
+    launches_s: float = 0.0
+    host_s: float = 0.0
 
     def __float__(self) -> float:
         return self.value
@@ -70,9 +83,27 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return self.value >= float(other)
 
     @property
-    def overhead_share(self) -> float:
-        """Share of the value in which kernels start and end."""
-        return self.overhead_s / self.value if self.value else 0.0
+    def launches_share(self) -> float:
+        """Share of the value that is kernel-launch overhead."""
+        return self.launches_s / self.value if self.value else 0.0
+
+    @property
+    def host_share(self) -> float:
+        """Share of the value in which the device waits for the host."""
+        return self.host_s / self.value if self.value else 0.0
+
+    def times(self, count: float) -> Estimate:
+        """The estimate of ``count`` such executions, one after another."""
+        if count == 1:
+            return self
+        return msgspec.structs.replace(
+            self,
+            value=self.value * count,
+            low=self.low * count,
+            high=self.high * count,
+            launches_s=self.launches_s * count,
+            host_s=self.host_s * count,
+        )
 
 
 class EngineWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +135,7 @@ class ResourceTime(msgspec.Struct, frozen=True, kw_only=True):
         resource: An engine (``matrix``, ``vector``, ...), a memory level (``DRAM``) or a link.
         bound: The class of bound that it stands for.
         time_s: Work / peak.
-        utilization: Share of the resource in use at the bound time.
+        utilization: Share of the resource in use at the roofline time.
     """
 
     resource: str
@@ -133,9 +164,7 @@ class LevelTraffic(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def arithmetic_intensity(self) -> float:
         """FLOP/byte at this level; 0 without work, infinite without traffic."""
-        if self.flops == 0:
-            return 0.0
-        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+        return intensity(self.flops, self.traffic_bytes)
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,20 +178,23 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         matrix_flops: Multiply-accumulate work, FLOP (FMA = 2).
         vector_flops: Element-wise and reduction arithmetic, FLOP.
         special_ops: Transcendental function evaluations.
-        read_bytes: Compulsory bytes read from the memory level of the roof, eager execution.
-        write_bytes: Compulsory bytes written.
+        read_bytes: Bytes that the runtime's kernels read from the memory level of the roof.
+        write_bytes: Bytes that they write.
         link_bytes: Bytes over links to other devices, within a node and between nodes, or to the
             host.
         work: The same work by engine and number format, with the roofs used.
         times: Busy time of each resource.
         bound: The resource class with the largest busy time; None for no work and no traffic.
-        roofline_time_s: No run is faster (data that stayed in cache apart); None when nothing that
-            the scope needs has a known roof.
-        expected_time_s: What a stopwatch will show, never below the bound; None when nothing is
-            known that the device could borrow.
+        sol_time_s: Speed of light: no run of this work is faster; None when no roof is known.
+        sol_bound: The resource that sets it.
+        sol_traffic_bytes: Bytes that must cross the memory whatever the runtime.
+        roofline_time_s: Under the runtime: of each kernel the slowest resource; None when nothing
+            that the scope needs has a known roof.
+        expected_time_s: What a stopwatch will show under the runtime; None when nothing is known.
+        limited_by: What takes the largest share of the expected time; None without one.
         peak_flop_per_s: Roof of the main engine; None when unknown.
         peak_byte_per_s: Roof of the memory; None when unknown.
-        time_share: Share of the whole's bound time.
+        time_share: Share of the whole's roofline time.
         levels: Predicted traffic of each memory level, outermost first: reuse inside an op and
             between ops counted; empty when the scope is unmodelled or has no known memory.
     """
@@ -176,8 +208,12 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     work: tuple[EngineWork, ...] = ()
     times: tuple[ResourceTime, ...] = ()
     bound: Bound | None = None
+    sol_time_s: float | None = None
+    sol_bound: Bound | None = None
+    sol_traffic_bytes: int = 0
     roofline_time_s: float | None = None
     expected_time_s: Estimate | None = None
+    limited_by: Limiter | None = None
     peak_flop_per_s: float | None = None
     peak_byte_per_s: float | None = None
     time_share: float | None = None
@@ -195,17 +231,20 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def arithmetic_intensity(self) -> float:
-        """FLOP/byte; 0 without work, infinite without traffic."""
-        if self.flops == 0:
-            return 0.0
-        return self.flops / self.traffic_bytes if self.traffic_bytes else math.inf
+        """FLOP/byte under the runtime; 0 without work, infinite without traffic."""
+        return intensity(self.flops, self.traffic_bytes)
+
+    @property
+    def sol_arithmetic_intensity(self) -> float:
+        """FLOP per byte of compulsory traffic; 0 without work, infinite without traffic."""
+        return intensity(self.flops, self.sol_traffic_bytes)
 
     @property
     def ridge_point(self) -> float | None:
         """FLOP/byte at which the main engine's roof meets the memory's; None when unknown."""
         if self.peak_flop_per_s is None or self.peak_byte_per_s is None:
             return None
-        return self.peak_flop_per_s / self.peak_byte_per_s
+        return roofline.ratio(self.peak_flop_per_s, self.peak_byte_per_s)
 
     @property
     def attainable_flop_per_s(self) -> float | None:
@@ -218,18 +257,43 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compute_utilization(self) -> float | None:
-        """Share of the busiest engine's peak in use when running at the bound."""
+        """Share of the busiest engine's peak in use when running at the roofline."""
         return self._utilization(Bound.COMPUTE)
 
     @property
     def memory_utilization(self) -> float | None:
-        """Share of the memory bandwidth in use when running at the bound."""
+        """Share of the memory bandwidth in use when running at the roofline."""
         return self._utilization(Bound.MEMORY)
 
     @property
     def network_utilization(self) -> float | None:
-        """Share of the link's bandwidth in use when running at the bound."""
+        """Share of the link's bandwidth in use when running at the roofline."""
         return self._utilization(Bound.NETWORK)
+
+    def with_times(
+        self,
+        *,
+        sol: tuple[float | None, Bound | None],
+        sol_traffic_bytes: int,
+        expected: Estimate | None,
+        limited_by: Limiter | None,
+    ) -> Measures:
+        """The same measures with the times beside the roofline's.
+
+        Args:
+            sol: Speed of light, s, and what sets it.
+            sol_traffic_bytes: Compulsory bytes.
+            expected: Under the runtime.
+            limited_by: What takes the largest share of that.
+        """
+        return msgspec.structs.replace(
+            self,
+            sol_time_s=sol[0],
+            sol_bound=sol[1],
+            sol_traffic_bytes=sol_traffic_bytes,
+            expected_time_s=expected,
+            limited_by=limited_by,
+        )
 
     def _utilization(self, bound: Bound) -> float | None:
         """None when something that the resource must serve has no known roof."""

@@ -53,7 +53,7 @@ class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
         energy_upper_bound_j: Thermal design power for ``time_s``; None when either is unknown.
         capped: Whether the sum of the parts was above that bound.
         time_s: Seconds that the estimate is for.
-        time_kind: ``expected`` or ``bound``.
+        time_kind: ``expected`` or ``roofline``.
         inferences: Items that the run handles.
         confidence: ``low``, or ``unknown`` without an estimate.
         reason: Why.

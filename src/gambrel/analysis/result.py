@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gambrel.analysis.estimate.store import load
-from gambrel.analysis.measures import Bound, Estimate, Measures, State
+from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import EnergyEstimate, Footprint
+from gambrel.analysis.sol import Sol
 from gambrel.analysis.views import view
 from gambrel.device.model import Device
 from gambrel.units import format_si
@@ -22,7 +23,7 @@ from gambrel.workload.model import Workload
 if TYPE_CHECKING:
     from gambrel.analysis.timeline import Timeline
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class OpResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,37 +93,36 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         model: What was analyzed.
         hardware: The device, every ceiling with its source.
+        runtime: Id of the runtime; kernels, traffic, roofline and expected times are its.
+        runtime_name: As its makers write it.
+        runtime_reason: Why that one.
         sparsity: Whether the structured-sparsity peaks were used.
         engine: The one engine that matrix work was held against; empty for the device's best.
-        expected_bound: What takes most of the expected time: the start of kernels (overhead), or
-            ops of one bound; None without an expected time. ``total.bound`` is the roofline's.
-        total: Measures of the whole. ``roofline_time_s`` is the sum over ops (they run one after
-            another); ``bound`` is the resource with the largest busy time overall.
+        total: Measures of the whole. ``roofline_time_s`` is the sum over kernels (they run one
+            after another); ``bound`` is the resource with the largest busy time overall.
+        sol: The speed of light and what it rests on.
         ops: One row an op (identical ops of repeated layers share a row).
         by_kind: Sums by neutral kind, largest time first.
         by_module: Sums by top module levels, largest time first.
-        bound_shares: Share of the bound time spent in ops of each bound.
+        bound_shares: Share of the roofline time spent in ops of each bound.
         coverage: Share of ops with a formula, by count, free ops included.
-        coverage_traffic: Share of all compulsory bytes that belongs to ops with a formula.
+        coverage_traffic: Share of the bytes of all operands that belongs to ops with a formula.
+        coverage_time: Share of the time that belongs to ops with a formula, where those without
+            take at least the traffic of their operands.
         unmodelled: Kinds without a formula and how often they occur.
         free_ops: How many ops are free (views and the like).
-        ideal_traffic_bytes: Traffic if everything but weights and model inputs/outputs stayed on
-            chip.
-        sol_time_s: Bound of the whole as one perfectly fused kernel.
         cached_roofline_time_s: Roofline with the traffic of ``total.levels`` in place of the
-            compulsory one; None when no level is known.
+            kernels' own; None when no level is known.
         footprint: Memory needed.
         energy: An estimate of the energy of a run, with its sources; None when not asked for.
         conventions: How causal attention etc. were counted.
         assumptions: What was assumed: about the model, the precision, the device.
+        cache_notes: What caches keep, where that matters.
         warnings: What the user should not overlook.
         workload: What was analyzed, so that a saved result can be analyzed again with changes.
         gambrel_version: Version that computed it.
-        stack: How ops became kernels: ``eager``, ``compiled``, ``epilogue`` or ``ideal``; traffic
-            and bounds are those of its kernels.
-        framework: Whose kernels the expected time describes.
         warm: Whether the caches were taken to hold what an earlier run left.
-        launches: Kernel starts of one run.
+        launches: Kernel launches of one run.
         schema_version: Of this record.
     """
 
@@ -130,27 +130,28 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Device
     sparsity: bool
     total: Measures
+    sol: Sol
     ops: tuple[OpResult, ...]
     by_kind: tuple[Group, ...]
     by_module: tuple[Group, ...]
     bound_shares: dict[str, float]
     coverage: float
     coverage_traffic: float
+    coverage_time: float
     unmodelled: dict[str, int]
     free_ops: int
-    ideal_traffic_bytes: int
-    sol_time_s: float | None
     footprint: Footprint
     conventions: dict[str, str]
+    runtime: str
+    runtime_name: str = ""
+    runtime_reason: str = ""
     assumptions: tuple[str, ...] = ()
+    cache_notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     workload: Workload | None = None
     gambrel_version: str = ""
     engine: str = ""
-    expected_bound: Bound | None = None
     cached_roofline_time_s: float | None = None
-    stack: str = "eager"
-    framework: str = "any"
     warm: bool = False
     launches: int = 0
     energy: EnergyEstimate | None = None
@@ -163,7 +164,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         bound = f"{self.bound.value}-bound" if self.bound else "bound unknown"
         expected = f", expected {self.expected_time_s}" if self.expected_time_s else ""
         return (
-            f"<Analysis: {what} on {self.hardware.name}: {bound}, bound "
+            f"<Analysis: {what} on {self.hardware.name}, {self.runtime}: {bound}, roofline "
             f"{format_si(self.roofline_time_s, 's')}{expected}>"
         )
 
@@ -179,8 +180,28 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bound(self) -> Bound | None:
-        """The resource with the largest busy time overall."""
+        """The roofline's verdict: the resource with the largest busy time overall."""
         return self.total.bound
+
+    @property
+    def limited_by(self) -> Limiter | None:
+        """What takes the largest share of the expected time; None without one."""
+        return self.total.limited_by
+
+    @property
+    def sol_time_s(self) -> float | None:
+        """Speed of light, s: no run of the same work is faster."""
+        return self.total.sol_time_s
+
+    @property
+    def sol_bound(self) -> Bound | None:
+        """The resource that sets the speed of light."""
+        return self.total.sol_bound
+
+    @property
+    def sol_arithmetic_intensity(self) -> float:
+        """FLOP per byte of compulsory traffic."""
+        return self.total.sol_arithmetic_intensity
 
     @property
     def flops(self) -> int:
@@ -189,7 +210,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def traffic_bytes(self) -> int:
-        """Compulsory bytes of eager execution."""
+        """Bytes that the runtime's kernels move."""
         return self.total.traffic_bytes
 
     @property
@@ -214,7 +235,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def roofline_time_s(self) -> float | None:
-        """Seconds: the sum of the ops' bounds."""
+        """Seconds under the runtime: the sum over kernels of the slowest resource of each."""
         return self.total.roofline_time_s
 
     @property
@@ -235,12 +256,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compute_utilization(self) -> float | None:
-        """Share of the busiest engine's peak in use when running at the bound."""
+        """Share of the busiest engine's peak in use when running at the roofline."""
         return self.total.compute_utilization
 
     @property
     def memory_utilization(self) -> float | None:
-        """Share of the memory bandwidth in use when running at the bound."""
+        """Share of the memory bandwidth in use when running at the roofline."""
         return self.total.memory_utilization
 
     # Conveniences for notebooks: everything above this layer goes through `views`.

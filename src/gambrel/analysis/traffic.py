@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from gambrel.ops import Cost, OpView, TensorView
-from gambrel.ops.base import Size, as_read, distinct_bytes, maximum, minimum, total
+from gambrel.ops.base import Size, as_read, distinct_bytes, maximum, minimum
 from gambrel.workload import Role, Workload
 
 #: What lives in memory between runs: it must be read once and, where changed, written once.
@@ -39,38 +39,37 @@ class IdealTraffic:
         self._read: dict[int, Size] = defaultdict(int)
         self._written: dict[int, Size] = defaultdict(int)
 
-    def see(self, view: OpView, cost: Cost) -> None:
+    def see(self, view: OpView, cost: Cost) -> Size:
         """Takes in one op.
+
+        Returns:
+            The bytes that it is the first to touch, all copies of repeated layers.
 
         An op that touches only a part of its inputs (``cost.read_bytes`` below their sum) is taken
         to touch the same share of each of them, unless the cost says which part of which.
         """
-        self._mark(as_read(view.inputs, cost), cost.read_bytes, self._read_once, self._read)
-        self._mark(view.outputs, cost.write_bytes, self._written_once, self._written)
+        read = cost.read_bytes if cost.least_read_bytes is None else cost.least_read_bytes
+        return self._mark(
+            as_read(view.inputs, cost), read, self._read_once, self._read
+        ) + self._mark(view.outputs, cost.write_bytes, self._written_once, self._written)
 
-    def total_bytes(self) -> Size:
-        """The sum over all storages."""
-        return total(map(self._all_copies, (*self._read.items(), *self._written.items())))
-
-    def _all_copies(self, part: tuple[int, Size]) -> Size:
-        """Repeated layers touch one copy each; the bytes are those of one execution."""
-        storage, nbytes = part
-        return nbytes * self._copies.get(storage, 1)
-
-    @staticmethod
     def _mark(
-        tensors: tuple[TensorView, ...], touched: Size, kept: set[int], into: dict[int, Size]
-    ) -> None:
+        self, tensors: tuple[TensorView, ...], touched: Size, kept: set[int], into: dict[int, Size]
+    ) -> Size:
         by_storage: dict[int, list[TensorView]] = defaultdict(list)
         for t in tensors:
             if t.storage in kept:
                 by_storage[t.storage].append(t)
         if not by_storage:
-            return
+            return 0
+        new: Size = 0
         everything = distinct_bytes(tensors)
         share = _share(touched, everything)
         for storage, views in by_storage.items():
-            into[storage] = maximum(into[storage], distinct_bytes(tuple(views)) * share)
+            before = into[storage]
+            into[storage] = maximum(before, distinct_bytes(tuple(views)) * share)
+            new = new + (into[storage] - before) * self._copies.get(storage, 1)
+        return new
 
 
 class OffChip:

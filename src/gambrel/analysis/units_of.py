@@ -23,7 +23,7 @@ UNITS: dict[str, str] = {
     "cached_traffic_bytes": "byte",
     "cached_roofline_time_s": "s",
     "expected_time_s": "s",
-    "overhead_s": "s",
+    "launches_s": "s",
     "time_share": "1",
     "compute_utilization": "1",
     "memory_utilization": "1",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gambrel.advise.fleet import Fleet
     from gambrel.advise.select import Selection
     from gambrel.advise.whatif import WhatIf
-    from gambrel.analysis.analyze import Settings
+    from gambrel.analysis.settings import Settings
     from gambrel.workload import Workload
 
 
@@ -102,7 +102,7 @@ def compare(
     prices: Mapping[str, str | float] | None = None,
     sizes: Mapping[str, int | None] | None = None,
     phase: str | None = None,
-    stack: str = "eager",
+    runtime: str | None = None,
     sparsity: bool = False,
     engine: str | None = None,
     train: bool = False,
@@ -119,7 +119,7 @@ def compare(
         prices: Device → price, in any one currency.
         sizes: Other sizes by symbol name.
         phase: For language models.
-        stack: As for `analyze`, and so are sparsity, engine, train and trust.
+        runtime: As for `analyze`, and so are sparsity, engine, train and trust.
         sparsity: Products with weights meet the sparse peaks.
         engine: Hold matrix work against this one only.
         train: Include backward and optimizer.
@@ -133,7 +133,7 @@ def compare(
 
     devices, notes = _several(hardware)
     request = {"phase": phase, "train": train, "trust": trust}
-    settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
+    settings = {"runtime": runtime, "sparsity": sparsity, "engine": engine}
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
     fleets = []
     for one in model if isinstance(model, (list, tuple)) else [model]:
@@ -166,7 +166,7 @@ def select(
     batch_size: int | None = None,
     sizes: Mapping[str, int | None] | None = None,
     phase: str | None = None,
-    stack: str = "eager",
+    runtime: str | None = None,
     sparsity: bool = False,
     engine: str | None = None,
     train: bool = False,
@@ -191,7 +191,7 @@ def select(
         batch_size: Items at once.
         sizes: Other sizes by symbol name.
         phase: For language models.
-        stack: As for `analyze`, and so are sparsity, engine, train and trust.
+        runtime: As for `analyze`, and so are sparsity, engine, train and trust.
         sparsity: Products with weights meet the sparse peaks.
         engine: Hold matrix work against this one only.
         train: Include backward and optimizer.
@@ -219,7 +219,7 @@ def select(
     devices, notes = _several(hardware)
     asked = {"batch": batch_size, **(sizes or {})}
     request = {"phase": phase, "train": train, "trust": trust}
-    settings = {"stack": stack, "sparsity": sparsity, "engine": engine}
+    settings = {"runtime": runtime, "sparsity": sparsity, "engine": engine}
     several = [precision] if isinstance(precision, str) or precision is None else list(precision)
     bulk = len(devices) >= _MANY
     kept = {} if fleets is None else fleets
@@ -257,7 +257,6 @@ def _fleet(
     bulk: bool = False,
 ) -> tuple[Fleet, Sequence[str]]:
     from gambrel.advise.fleet import Fleet
-    from gambrel.analysis.alike import classes_of
     from gambrel.capture.resolve import Request, resolve_model
 
     asked = checked_sizes(sizes)
@@ -269,14 +268,13 @@ def _fleet(
             workload = resolve_model(model, own).workload
             built |= {precision: workload} if workload.precisions else {}
     chosen = _settings(sizes=asked, **settings)
-    alike = classes_of(found.workload) if bulk else None
-    return Fleet(found.workload, chosen, bulk=bulk, built=built, alike=alike), found.notes
+    return Fleet(found.workload, chosen, bulk=bulk, built=built), found.notes
 
 
 def _settings(**chosen: Any) -> Settings:
     """Settings with the constants that this machine's user has calibrated."""
-    from gambrel.analysis.analyze import Settings
     from gambrel.analysis.estimate.store import load as load_calibration
+    from gambrel.analysis.settings import Settings
 
     return Settings(calibration=load_calibration(), **chosen)
 

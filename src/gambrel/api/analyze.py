@@ -38,8 +38,7 @@ def analyze(
     causal: str = "half",
     trust: bool = False,
     sizes: Mapping[str, int] | None = None,
-    stack: str = "eager",
-    framework: str = "any",
+    runtime: str | None = None,
     warm: bool = False,
 ) -> Analysis:
     """Analyzes a model on a device.
@@ -64,11 +63,8 @@ def analyze(
         causal: ``"half"`` counts S(S+1)/2 pairs of causal attention, ``"full"`` all S².
         trust: Allow a file to run code (TorchScript, pickled modules).
         sizes: Further sizes by symbol name.
-        stack: How ops become kernels: ``"eager"`` (one each), ``"compiled"`` (element-wise chains
-            and reductions fuse), ``"epilogue"`` (and run inside matmuls and convolutions) or
-            ``"ideal"`` (one kernel for all).
-        framework: Whose kernels the expected time describes: ``"any"`` (not known), ``"vllm"``,
-            ``"sglang"`` or ``"trtllm"``.
+        runtime: How the model is executed (``"pytorch"``, ``"tensorrt"``, ``"vllm"``, ...; see
+            ``gambrel runtimes list``); None takes what people use on the device.
         warm: For the traffic of memory levels: the caches hold what an earlier run of the same
             model left; otherwise they are empty at the start.
 
@@ -92,8 +88,7 @@ def analyze(
         engine=engine,
         causal=causal,
         trust=trust,
-        stack=stack,
-        framework=framework,
+        runtime=runtime,
         warm=warm,
     )
     return answer(question)[0]
@@ -125,18 +120,18 @@ class Question:
     engine: str | None = None
     causal: str = "half"
     trust: bool = False
-    stack: str = "eager"
-    framework: str = "any"
+    runtime: str | None = None
     warm: bool = False
 
 
 def answer(question: Question) -> tuple[Analysis, ...]:
     """One analysis for each batch; the model is captured once where its sizes are symbolic."""
-    from gambrel.analysis.analyze import Settings
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.analysis.estimate.store import load as load_calibration
+    from gambrel.analysis.settings import Settings, is_language_model
     from gambrel.capture.resolve import Request, resolve_model
     from gambrel.ops import Conventions
+    from gambrel.runtimes import choose, runtime
 
     q = question
     if q.causal not in {"half", "full"}:
@@ -152,9 +147,13 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         trust=q.trust,
         sizes=sizes[0],
         precision=q.precision,
-        served=q.framework != "any",
+        served=q.runtime is not None and runtime(q.runtime).served,
     )
     found = [resolve_model(q.model, request)]
+    language = is_language_model(found[0].workload)
+    if q.runtime is None and choose(device, language=language).runtime.served:
+        request = replace(request, served=True)
+        found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:
         known = _fits(found[0].workload, wanted)
         found.append(found[0] if known else resolve_model(q.model, replace(request, sizes=wanted)))
@@ -163,8 +162,7 @@ def answer(question: Question) -> tuple[Analysis, ...]:
         sparsity=q.sparsity,
         engine=q.engine,
         conventions=Conventions(causal=q.causal),
-        stack=q.stack,
-        framework=q.framework,
+        runtime=q.runtime,
         warm=q.warm,
         calibration=load_calibration(),
     )
@@ -200,6 +198,7 @@ def sweep(
     *,
     precision: str | Sequence[str] = "fp16",
     phase: str | None = None,
+    runtime: str | None = None,
     **sizes: int | Sequence[int],
 ) -> Sweep:
     """Analyzes every combination of devices, precisions and sizes as array arithmetic.
@@ -210,11 +209,14 @@ def sweep(
         precision: One number format or several; of a language model's ``config.json`` part by part
             as well, e.g. ``"w4a16,kv=fp8"``.
         phase: For language models.
+        runtime: As for `analyze`.
         **sizes: Values by symbol, e.g. ``batch=range(1, 257)``, ``seq=[128, 2048]``.
 
     Returns:
         One row per combination.
     """
+    from gambrel.analysis.estimate.store import load as load_calibration
+    from gambrel.analysis.settings import Settings
     from gambrel.analysis.sweep import joined
     from gambrel.analysis.sweep import sweep as sweep_workload
     from gambrel.capture.resolve import Request, resolve_model
@@ -222,15 +224,16 @@ def sweep(
     devices = [resolve_hardware(h)[0] for h in listed_hardware(hardware)]
     values = {k: [v] if isinstance(v, int) else list(v) for k, v in sizes.items()}
     asked = [precision] if isinstance(precision, str) else list(precision)
+    settings = Settings(runtime=runtime, calibration=load_calibration())
     if not str(model).endswith(".json"):
         workload = resolve_model(model, Request(phase=phase, keep_open=True)).workload
-        return sweep_workload(workload, devices, asked, values)
+        return sweep_workload(workload, devices, asked, values, settings)
     # The formats of a configuration's parts are built into its workload: one for each.
     built = [
         (p, resolve_model(model, Request(phase=phase, keep_open=True, precision=p)).workload)
         for p in asked
     ]
-    parts = [sweep_workload(w, devices, [w.precisions or p], values) for p, w in built]
+    parts = [sweep_workload(w, devices, [w.precisions or p], values, settings) for p, w in built]
     return (
         joined(parts) if parts else sweep_workload(resolve_model(model).workload, devices, [], {})
     )

@@ -38,7 +38,7 @@ def serve_plan(
     price: str | float | Mapping[str, str | float] | None = None,
     sharding: Sharding | Sequence[Sharding] | None = None,
     topology: str | PathLike[str] | Topology | None = None,
-    framework: str = "any",
+    runtime: str | None = None,
     utilization: float = 0.9,
     page: int = 16,
     step_tokens: int = 8192,
@@ -70,7 +70,7 @@ def serve_plan(
             million tokens and are ranked by it.
         sharding: Layouts of one replica to compare; None: all that the model allows.
         topology: A TOML file or a named node; None: the usual node of the device.
-        framework: Whose kernels run: ``"any"``, ``"vllm"``, ``"sglang"`` or ``"trtllm"``.
+        runtime: The serving engine, e.g. ``"vllm"``; None takes the device's default.
         utilization: Share of a device's memory that the engine may use.
         page: Tokens of a page of the cache.
         step_tokens: Most prompt tokens of one step.
@@ -102,7 +102,7 @@ def serve_plan(
         per_s=_value(rate, "throughput", "rate"),
     )
     engine = Engine(
-        framework=framework,
+        runtime=runtime,
         utilization=utilization,
         policy=Policy(page=page),
         step_tokens=step_tokens,
@@ -143,7 +143,7 @@ def train_plan(
     overlap: float = 0.0,
     precision: str | None = None,
     topology: str | PathLike[str] | Topology | None = None,
-    framework: str = "any",
+    runtime: str | None = None,
 ) -> TrainingStep:
     """Predicts a training step of a language model: time, MFU, tokens per second, memory.
 
@@ -163,7 +163,7 @@ def train_plan(
         overlap: Share of the exchange of gradients hidden behind backward; an assumption.
         precision: Number formats of weights and activations; None is bf16.
         topology: A TOML file or a named node; None: the usual node of the device.
-        framework: Whose kernels run.
+        runtime: How it is executed.
 
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
@@ -189,7 +189,7 @@ def train_plan(
         plan,
         precisions=None if precision is None else Precisions.parse(precision),
         topology=_topology(topology),
-        framework=framework,
+        runtime=runtime,
     )
 
 
@@ -275,7 +275,7 @@ def _spec(model: Any, precision: object, example: str) -> ModelSpec:
 
 
 def _capacity(device: Device | None) -> int | None:
-    from gambrel.analysis.bounding import roofs_of
+    from gambrel.analysis.roofs import roofs_of
 
     return None if device is None else roofs_of(device).capacity_bytes
 

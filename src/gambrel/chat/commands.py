@@ -100,8 +100,8 @@ def _settings(frame: Frame) -> Iterator[str]:
             yield from (f"--{name}", str(value))
         else:
             yield from ("--size", f"{name}={value}")
-    if frame.stack:
-        yield from ("--stack", frame.stack)
+    if frame.runtime:
+        yield from ("--runtime", frame.runtime)
 
 
 def _limits(frame: Frame) -> Iterator[str]:

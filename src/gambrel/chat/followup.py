@@ -33,7 +33,7 @@ def merged(own: Frame, previous: Frame, text: str) -> Frame:
         precision=own.precision or base.precision,
         batch=own.batch or base.batch,
         phase=_phase(own, base, models),
-        stack=own.stack or base.stack,
+        runtime=own.runtime or base.runtime,
         limits=_limits(own, base, intent),
         changes=own.changes,
         metrics=own.metrics or (base.metrics if base.intent == intent else ()),
@@ -61,7 +61,7 @@ def _settled(previous: Frame) -> Frame:
         precision=(given["precision"],) if "precision" in given else previous.precision,
         batch=(int(given["batch"]),) if "batch" in given else previous.batch,
         hardware=(given["hardware"],) if "hardware" in given else previous.hardware,
-        stack="compiled" if "fuse" in given else given.get("stack", previous.stack),
+        runtime="torch-compile" if "fuse" in given else given.get("runtime", previous.runtime),
         changes=(),
     )
 
@@ -104,7 +104,7 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     changes = list(own.changes)
     if not own.intent:  # "and fp8 on h100?": no words said what-if, so nothing was sorted yet
         changes = [f"precision={p}" for p in own.precision[-1:]] + changes
-        changes += ["fuse"] if own.stack == "compiled" else []
+        changes += ["fuse"] if own.runtime == "torch-compile" else []
         changes += [f"batch={b}" for b in own.batch[-1:]]
     elif not again and own.hardware and not own.models and "DEVICE" in text:
         changes += [f"hardware={own.hardware[-1]}"]
@@ -121,6 +121,6 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
         else frame.hardware,
         precision=previous.precision,
         batch=own.batch if own.intent and own.batch else previous.batch,
-        stack=previous.stack,
+        runtime=previous.runtime,
         changes=tuple(dict.fromkeys((*kept, *changes))),
     )

@@ -19,7 +19,7 @@ class Frame:
         batch: Batch sizes.
         sizes: Symbol → value, other than the batch.
         phase: ``"prefill"``, ``"decode"`` or empty.
-        stack: How ops become kernels, or empty.
+        runtime: How the model is executed, or empty.
         limits: Metric → text with a unit, for checks and selections.
         changes: As ``gambrel what-if --change`` takes them.
         metrics: What to compare, the first one sorts.
@@ -34,7 +34,7 @@ class Frame:
     batch: tuple[int, ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
     phase: str = ""
-    stack: str = ""
+    runtime: str = ""
     limits: Pairs = ()
     changes: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()

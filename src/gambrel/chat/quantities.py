@@ -47,7 +47,7 @@ class Found:
         tokens: A count of tokens of which the text does not say whether prompt or context.
         precision: Number formats of the whole model.
         changes: Changes that only a what-if can make.
-        stack: Stack of kernels.
+        runtime: How the model is executed.
         phase: Phase of a language model.
         notes: How something was read.
         clashes: Limits and sizes that are given twice, with both values.
@@ -59,7 +59,7 @@ class Found:
     tokens: int | None = None
     precision: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
-    stack: str = ""
+    runtime: str = ""
     phase: str = ""
     notes: list[str] = field(default_factory=list)
     clashes: list[str] = field(default_factory=list)
@@ -297,9 +297,9 @@ _RAW: Final[tuple[tuple[str, Take], ...]] = (
     (r"\b(?:with |using |use )?(?:2:4 (?:structured )?sparsity|structured(?:[ -]sparsity)?|sparsity|"
      r"sparse|2:4)\b", _change("sparsity")),
     (r"\b(?:torch\.?compiled?|(?:is |when |if )?compiled|compil(?:e|ing|ation)|inductor|"
-     r"(?:op(?:erator)? |kernel )?fus(?:ion|ed|ing|e))\b", _set(stack="compiled")),
+     r"(?:op(?:erator)? |kernel )?fus(?:ion|ed|ing|e))\b", _set(runtime="torch-compile")),
     (r"\bcuda[ -]?graphs?\b", _change("graphs")),
-    (r"\beager(?: mode)?\b", _set(stack="eager")),
+    (r"\beager(?: mode)?\b", _set(runtime="pytorch")),
     (rf"\b(\d+|{'|'.join(_NUMBER_WORDS)})\s*(?:[x×]\s*)?(?:concurrent |parallel )?"
      r"(DEVICE|users?\b)", _counted),
     (r"\b(?:ttft|time to first token|prefill(?:ing)?|prompt processing)\b", _set(phase="prefill")),

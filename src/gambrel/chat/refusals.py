@@ -55,7 +55,7 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:tensorrt|trt|onnx ?runtime|openvino|vllm|sglang|llama\.cpp|ollama|tf ?lite|pytorch|tensorflow|"
     r"jax|xla|rocm|driver|ubuntu|windows|maxn)\b":
         "Runtimes are not told apart by name, only what they run as: eager, compiled (fused) and CUDA graphs. "
-        "'gambrel serve-plan' has --framework.",
+        "'gambrel serve-plan' has --runtime.",
     r"\b(?:double[ds]?|twice|half|halved?|triple)\b(?! precision)":
         "Name the value, e.g. batch 32.",
     r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":

@@ -41,7 +41,7 @@ def frame_of(reading: Reading, intent: str) -> Frame | Unclear:
         precision=tuple(found.precision),
         batch=tuple(found.batch),
         phase=_phase(reading, models),
-        stack=found.stack,
+        runtime=found.runtime,
         limits=tuple(found.limits.items()),
         changes=tuple(found.changes),
     )
@@ -154,8 +154,8 @@ def _what_if(frame: Frame, reading: Reading) -> Frame | Unclear:
     if _BACKWARDS.search(reading.text):
         precision, hardware = precision[::-1], hardware[::-1]
     changes = [f"precision={p}" for p in precision[-1:]] + list(frame.changes)
-    if frame.stack:
-        changes += ["fuse"] if frame.stack == "compiled" else [f"stack={frame.stack}"]
+    if frame.runtime:
+        changes += ["fuse"] if frame.runtime == "torch-compile" else [f"runtime={frame.runtime}"]
     if len(hardware) > 1:
         changes.append(f"hardware={hardware[-1]}")
     with_batch = re.search(r"\b(?:and|plus|\+) (?:with |at )?(?:an? )?BATCH", reading.text)
@@ -171,7 +171,7 @@ def _what_if(frame: Frame, reading: Reading) -> Frame | Unclear:
         hardware=hardware[:1],
         batch=batch,
         sizes=sizes,
-        stack="",
+        runtime="",
         changes=tuple(changes),
     )
 
@@ -197,7 +197,7 @@ def _kv_cache(frame: Frame, _: Reading) -> Frame | Unclear:
         return Unclear(reason=f"A cache has a batch and a context; {named} say nothing of it.")
     changes = tuple(c for c in frame.changes if c.startswith("kv="))
     formats = tuple(c for c in frame.changes if not c.startswith("kv="))
-    if formats or frame.stack:
+    if formats or frame.runtime:
         return _no_changes(frame, _)
     precision = frame.precision
     if changes:
@@ -228,7 +228,7 @@ def _serve(frame: Frame, reading: Reading) -> Frame | Unclear:
         )
     if frame.batch:
         sizes["users"] = frame.batch[0]
-    if frame.changes or frame.stack:
+    if frame.changes or frame.runtime:
         return Unclear(
             reason="Serving takes number formats, not changes: e.g. 'in fp8'. For others see "
             "'gambrel serve-plan --help'."

@@ -225,6 +225,6 @@ def _several(reading: Reading) -> bool:
 
 def _changes(reading: Reading, previous: Frame | None) -> bool:
     found = reading.found
-    settings = (found.changes, found.precision, found.batch, found.sizes, found.stack)
+    settings = (found.changes, found.precision, found.batch, found.sizes, found.runtime)
     # A device alone is what is asked about; beside another, or in a follow-up, it is a change.
     return any(settings) or len(reading.devices) > (0 if previous else 1)

@@ -12,6 +12,7 @@ import typer
 from gambrel.cli.memory import MemoryView
 from gambrel.cli.output import check_outputs, emit, print_json
 from gambrel.cli.parse import parse_batches, parse_shape, parse_sizes
+from gambrel.cli.choices import Runtime
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,13 +88,7 @@ def analyze(
     causal: Annotated[
         str, typer.Option(help="Causal attention: half counts S(S+1)/2 pairs, full S^2.")
     ] = "half",
-    stack: Annotated[
-        str, typer.Option(help="How ops become kernels: eager, compiled, epilogue or ideal.")
-    ] = "eager",
-    framework: Annotated[
-        str,
-        typer.Option(help="Whose kernels the expected time describes: any, vllm, sglang, trtllm."),
-    ] = "any",
+    runtime: Runtime = None,
     shape: Annotated[
         list[str] | None,
         typer.Option("--input", help="Shape of an example input, e.g. 1x3x224x224; repeatable."),
@@ -174,8 +169,7 @@ def analyze(
         engine=engine,
         causal=causal,
         trust=trust,
-        stack=stack,
-        framework=framework,
+        runtime=runtime,
         warm=warm,
     )
     memory_view = MemoryView(shown=memory, checkpoint=checkpoint, path=memory_plot)

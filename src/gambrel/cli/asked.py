@@ -29,7 +29,7 @@ _OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "image": (choices.Image, None),
     "phase": (choices.Phase, None),
     "size": (choices.Size, None),
-    "stack": (choices.Stack, "eager"),
+    "runtime": (choices.Runtime, None),
     "sparse": (_Sparse, False),
     "engine": (_Engine, None),
     "train": (_Train, False),
@@ -44,7 +44,7 @@ class Asked:
     Attributes:
         sizes: Size → value; None is the model's own.
         phase: For language models.
-        stack: How ops become kernels.
+        runtime: How the model is executed.
         sparsity: Whether products with weights meet the sparse peaks.
         engine: Hold matrix work against this one only.
         train: Include backward and optimizer.
@@ -53,7 +53,7 @@ class Asked:
 
     sizes: dict[str, int | None]
     phase: str | None
-    stack: str
+    runtime: str | None
     sparsity: bool
     engine: str | None
     train: bool

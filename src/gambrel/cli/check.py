@@ -18,7 +18,7 @@ gambrel check resnet18 --hardware h100 --latency 10ms
 
 gambrel check yolov8n --hardware jetson-orin-nano --latency 33ms --power 15W --memory 4096MB
 
-gambrel check llama-3-8b --hardware l4 --phase decode --latency 50ms --stack compiled
+gambrel check llama-3-8b --hardware l4 --phase decode --latency 50ms --runtime torch-compile
 
 gambrel check --spec limits.toml --json
 

@@ -32,8 +32,8 @@ Phase = Annotated[str | None, typer.Option(help="prefill or decode, for language
 Size = Annotated[
     list[str] | None, typer.Option("--size", help="Any other size, NAME=NUMBER; repeatable.")
 ]
-Stack = Annotated[
-    str, typer.Option(help="How ops become kernels: eager, compiled, epilogue or ideal.")
+Runtime = Annotated[
+    str | None, typer.Option(help="How it is executed: pytorch, tensorrt, vllm ...")
 ]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Allow the file to run code. Only for files you trust.")

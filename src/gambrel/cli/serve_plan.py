@@ -74,7 +74,7 @@ def serve_plan(
     topology: Annotated[
         str | None, typer.Option(help="A node TOML, or dgx-h100, hgx, nvl72 ...")
     ] = None,
-    framework: Annotated[str, typer.Option(help="any, vllm, sglang or trtllm.")] = "any",
+    runtime: Annotated[str | None, typer.Option(help="vllm, sglang, tensorrt-llm ...")] = None,
     utilization: Annotated[float, typer.Option(help="Share of memory the engine may use.")] = 0.9,
     page: Annotated[int, typer.Option(help="Tokens of a page of the cache.")] = 16,
     step_tokens: Annotated[int, typer.Option(help="Most prompt tokens a step.")] = 8192,
@@ -131,7 +131,7 @@ def serve_plan(
         price=_prices(price),
         sharding=_sharding(degrees),
         topology=topology if topology is None or not Path(topology).is_file() else Path(topology),
-        framework=framework,
+        runtime=runtime,
         utilization=utilization,
         page=page,
         step_tokens=step_tokens,

@@ -48,7 +48,7 @@ def train_plan(
     ] = 0.0,
     precision: choices.Precision = None,
     topology: Annotated[str | None, typer.Option(help="A node TOML, or dgx-h100 ...")] = None,
-    framework: Annotated[str, typer.Option(help="any, vllm, sglang or trtllm.")] = "any",
+    runtime: Annotated[str | None, typer.Option(help="vllm, sglang, tensorrt-llm ...")] = None,
     json_: choices.Json = False,
 ) -> None:
     """Predict a training step: time, MFU, tokens per second of a device, memory."""
@@ -71,7 +71,7 @@ def train_plan(
         overlap=overlap,
         precision=precision,
         topology=topology,
-        framework=framework,
+        runtime=runtime,
     )
     if json_:
         write_text(json_text(plain(found)))

@@ -20,7 +20,7 @@ gambrel what-if llama-3-8b --hardware a100 --phase decode --change weights=int4 
 gambrel what-if yolov8n --hardware l4 --change batch=8 --change hardware=h200 --html moved.html
 
 Changes: fuse, attention, channels-last, batch=, precision=, weights=, kv=, sparsity, prune=,
-checkpoint, model=, hardware=, stack=, seq=, context=, image= and any other size of the model.
+checkpoint, model=, hardware=, runtime=, seq=, context=, image= and any other size of the model.
 """
 
 

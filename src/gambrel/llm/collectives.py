@@ -17,13 +17,13 @@ from gambrel.llm.topology import Topology
 from gambrel.workload import Op, Workload
 
 #: Frameworks that reduce small messages with kernels of their own instead of the vendor's library.
-_CUSTOM: Final = frozenset({"any", "vllm", "sglang", "trtllm"})
+_CUSTOM: Final = frozenset({"vllm", "sglang", "tensorrt-llm"})
 #: Most devices for which these kernels exist.
 _CUSTOM_DEVICES: Final = 8
 
 
 def place(
-    workload: Workload, sharding: Sharding, topology: Topology, framework: str = "any"
+    workload: Workload, sharding: Sharding, topology: Topology, runtime: str = ""
 ) -> Workload:
     """The workload with every collective laid on the nodes.
 
@@ -34,10 +34,10 @@ def place(
         workload: Of one device, as `gambrel.llm.build` makes it.
         sharding: The layout it was built for.
         topology: Nodes and links.
-        framework: Whose kernels reduce: those of a serving framework, or ``"nccl"``.
+        runtime: Whose kernels reduce; serving engines have their own for short messages.
     """
     ops = tuple(
-        _placed(op, sharding, topology, framework) if op.kind == "collective" else op
+        _placed(op, sharding, topology, runtime) if op.kind == "collective" else op
         for op in workload.ops
     )
     return msgspec.structs.replace(workload, ops=ops)
@@ -84,7 +84,7 @@ def nodes_of(axis: str, sharding: Sharding, topology: Topology) -> int:
     return topology.nodes(stride, size)
 
 
-def _placed(op: Op, sharding: Sharding, topology: Topology, framework: str) -> Op:
+def _placed(op: Op, sharding: Sharding, topology: Topology, runtime: str) -> Op:
     axis = str(op.attrs.get("axis", "tensor"))
     nodes = nodes_of(axis, sharding, topology)
     attrs = dict(op.attrs)
@@ -92,7 +92,7 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, framework: str) -> O
         own = "in_switch" if topology.in_switch else "ring"
         attrs["algorithm"] = topology.all_reduce or own
         _, size = group_of(axis, sharding)
-        if framework in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
+        if runtime in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
             attrs["kernel"] = "custom"
     if nodes > 1 and topology.network_latency_s:
         attrs["network_latency_s"] = topology.network_latency_s

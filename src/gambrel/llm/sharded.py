@@ -46,7 +46,7 @@ def build_rank(
     sharding: Sharding | None = None,
     *,
     topology: Topology | None = None,
-    framework: str = "any",
+    runtime: str = "",
     fused: bool = True,
     routing_skew: float = 0.0,
     absorbed: bool | None = None,
@@ -61,8 +61,8 @@ def build_rank(
         precisions: Number formats; None for the checkpoint's.
         sharding: The layout; None is one device.
         topology: Nodes and links; None puts all devices into one.
-        framework: Whose kernels reduce short messages.
-        fused: Store q, k, v and gate, up as one matrix each, as every serving framework does.
+        runtime: Whose kernels run: id of a serving engine, or empty.
+        fused: Store q, k, v and gate, up as one matrix each, as every serving engine does.
         routing_skew: Exponent of a Zipf distribution of tokens over experts.
         absorbed: How latent attention runs; None: absorbed in decode only.
 
@@ -84,13 +84,13 @@ def build_rank(
         absorbed=absorbed,
         exchange=exchange,
     )
-    workload = _as_kernels(workload, chosen, framework)
+    workload = _as_kernels(workload, chosen, runtime)
     scheme = "" if chosen.name == workload.dtype else chosen.name
     workload = _replace(workload, precisions=scheme, chosen_dtype=True)
     if sharding.devices == 1:
         return workload
     workload = with_ends(workload, sharding)
-    return place(workload, sharding, topology or Topology(), framework)
+    return place(workload, sharding, topology or Topology(), runtime)
 
 
 def _formats(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions:
@@ -100,7 +100,7 @@ def _formats(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions
     return Precisions.parse(precisions or own, spec.dtype)
 
 
-def _as_kernels(workload: Workload, precisions: Precisions, framework: str) -> Workload:
+def _as_kernels(workload: Workload, precisions: Precisions, runtime: str) -> Workload:
     """Says which kernels of narrow formats run, for the expected time.
 
     Checkpoints in nvfp4, and those in fp8 that TensorRT-LLM runs, carry the scales of activations.
@@ -109,14 +109,14 @@ def _as_kernels(workload: Workload, precisions: Precisions, framework: str) -> W
     nothing on the way; its kernels for experts with one fp8 scale a tensor are no example for them.
     """
     blocks = bool(precisions.block)
-    static = {"nvfp4"} | ({"fp8"} if framework == "trtllm" and not blocks else set())
+    static = {"nvfp4"} | ({"fp8"} if runtime == "tensorrt-llm" and not blocks else set())
     ops = []
     for op in workload.ops:
         scales = ""
         dtype = op.attrs.get("compute_dtype")
         if op.kind == "matmul" and dtype in static:
             scales = "static_scales"
-        elif op.kind == "grouped_matmul" and dtype == "fp8" and framework == "vllm":
+        elif op.kind == "grouped_matmul" and dtype == "fp8" and runtime == "vllm":
             stored = workload.tensors[op.inputs[1]].dtype
             scales = "static_scales" if stored == "mxfp4" else "block_scales"
         elif dtype == "fp8" and blocks:
@@ -140,7 +140,7 @@ def rank_of(spec: ModelSpec, sharding: Sharding) -> ModelSpec:
         for group, count in zip(spec.layers, _stage(spec.layers, sharding.pipeline), strict=True)
         if count
     )
-    # Every framework pads the vocabulary to a multiple of the devices that share it.
+    # Every engine pads the vocabulary to a multiple of the devices that share it.
     return _replace(spec, layers=groups, vocab=-(-spec.vocab // split))
 
 

@@ -12,11 +12,13 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
+from gambrel.analysis.estimate.store import load
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
 from gambrel.dtypes import width_bytes
@@ -160,7 +162,7 @@ def train(
     *,
     precisions: Precisions | None = None,
     topology: str | Topology | None = None,
-    framework: str = "any",
+    runtime: str | None = None,
 ) -> TrainingStep:
     """Predicts a training step.
 
@@ -170,7 +172,7 @@ def train(
         plan: Layout, batch, what is kept.
         precisions: Number formats of weights and activations; None is bf16.
         topology: Node and network; None is the usual node of the device.
-        framework: Whose kernels run.
+        runtime: How the step is executed; None takes the device's default.
 
     Raises:
         InputError: A layout that the model cannot have, or a kind of layer whose gradients are not
@@ -188,15 +190,15 @@ def train(
     placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
     step = prefill(plan.sequences, plan.seq)
     step = _replace(step, outputs=plan.sequences * plan.seq, label="training")
-    forward = build_rank(spec, step, formats, plan.sharding, topology=node, framework="nccl")
+    forward = build_rank(spec, step, formats, plan.sharding, topology=node)
     missing = unknown(forward)
     if missing:
         raise InputError(f"{spec.name}: gradients of {', '.join(missing)} are not known here.")
     both = with_backward(forward, recompute=plan.recompute == "full")
-    settings = Settings(framework=framework)
+    settings = Settings(runtime=runtime, calibration=load())
     passes = analyze(both, placed, settings)
     elements = _parameters(forward)
-    last = place(_end(spec, elements, plan), plan.sharding, node, "nccl")
+    last = place(_end(spec, elements, plan), plan.sharding, node)
     end = analyze(last, placed, settings)
     return _summary(plan, device, forward, passes, end, elements, assumptions(plan.sharding, node))
 
@@ -352,7 +354,7 @@ def _scaled(part: Estimate, factor: float) -> Estimate:
         value=part.value * factor,
         low=part.low * factor,
         high=part.high * factor,
-        overhead_s=part.overhead_s * factor,
+        launches_s=part.launches_s * factor,
     )
 
 

@@ -57,7 +57,7 @@ def analysis_out(analysis: Analysis, asked: str, top: int) -> out.AnalysisOut:
         precision=analysis.model.precision,
         precision_reason=analysis.model.precision_reason,
         sizes=dict(analysis.model.symbols),
-        stack=analysis.stack,
+        runtime=analysis.runtime,
         flops=total.flops,
         traffic_bytes=total.traffic_bytes,
         arithmetic_intensity=_finite(total.arithmetic_intensity),
@@ -127,7 +127,7 @@ def side_out(point: Point) -> out.SideOut:
     return out.SideOut(
         hardware=point.hardware,
         precision=point.precision,
-        stack=point.stack,
+        runtime=point.runtime,
         sizes=point.sizes,
         memory_bytes=point.memory_bytes,
         fits=point.fits,

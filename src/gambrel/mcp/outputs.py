@@ -58,7 +58,7 @@ class AnalysisOut(BaseModel):
     precision: str
     precision_reason: str
     sizes: dict[str, int] = _SIZES
-    stack: str
+    runtime: str | None
     flops: int = number("Work of the main class of engine, FMA = 2", "FLOP")
     traffic_bytes: int = number("Traffic of the main memory", "byte")
     arithmetic_intensity: float | None = number(
@@ -234,7 +234,7 @@ class SideOut(BaseModel):
 
     hardware: str
     precision: str
-    stack: str
+    runtime: str | None
     sizes: dict[str, int] = _SIZES
     memory_bytes: int = number("Memory", "byte")
     fits: bool | None

@@ -61,9 +61,7 @@ def serve_plan(
     topology: Annotated[
         str | None, Field(description="A named node, e.g. dgx-h100, or the path of its TOML.")
     ] = None,
-    framework: Annotated[
-        Literal["any", "vllm", "sglang", "trtllm"], Field(description="Whose kernels run.")
-    ] = "any",
+    runtime: given.Runtime = None,
     utilization: Share = 0.9,
     top: given.Top = 5,
 ) -> out.ServingPlanOut:
@@ -84,7 +82,7 @@ def serve_plan(
         cached=cached,
         price=dict(prices) if prices else None,
         topology=topology,
-        framework=framework,
+        runtime=runtime,
         utilization=utilization,
         top=top,
     )
@@ -107,7 +105,7 @@ def serve_plan(
                 cached=None if cached == "0" else cached,
                 price=prices,
                 topology=topology,
-                framework=None if framework == "any" else framework,
+                runtime=runtime,
                 utilization=utilization,
                 top=top,
             ),

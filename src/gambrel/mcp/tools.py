@@ -55,13 +55,13 @@ class Tools:
         precision: given.Precision = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
         top: given.Top = 10,
     ) -> out.AnalysisOut:
         """Where a model stands under a device's roofline: work, traffic, bound, expected time."""
-        question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
+        question = self._question(model, batch, precision, sizes, phase, runtime, sparse, engine)
         from gambrel.api.analyze import analyze
 
         found = analyze(model, hardware, **question)
@@ -76,12 +76,12 @@ class Tools:
         precision: given.Precision = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
     ) -> out.AdviceOut:
         """What to change and by how much it would help: each change applied and analyzed again."""
-        question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
+        question = self._question(model, batch, precision, sizes, phase, runtime, sparse, engine)
         from gambrel.advise.recommend import advise
         from gambrel.analysis.estimate.store import load
         from gambrel.api.analyze import analyze
@@ -119,13 +119,13 @@ class Tools:
         precision: given.Precision = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
         top: given.Top = 10,
     ) -> out.WhatIfOut:
         """The same question with changes: both answers, and where they differ."""
-        question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
+        question = self._question(model, batch, precision, sizes, phase, runtime, sparse, engine)
         from gambrel.api.advise import what_if
 
         found = what_if(model, hardware, changes, **question)
@@ -156,12 +156,12 @@ class Tools:
         precision: given.Precision = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
     ) -> out.CheckOut:
         """Whether a model on a device meets limits, and for a FAIL what would make it pass."""
-        question = self._question(model, batch, precision, sizes, phase, stack, sparse, engine)
+        question = self._question(model, batch, precision, sizes, phase, runtime, sparse, engine)
         limits = _limits(latency, throughput, power, energy, memory)
         from gambrel.api.advise import check
 
@@ -195,7 +195,7 @@ class Tools:
         prices: given.Prices = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
         top: given.Top = 20,
@@ -214,7 +214,7 @@ class Tools:
             prices=prices,
             sizes=sizes,
             phase=phase,
-            stack=stack,
+            runtime=runtime,
             sparsity=sparse,
             engine=engine,
             trust=self._trust,
@@ -230,7 +230,7 @@ class Tools:
                 price=prices,
                 size=sizes,
                 phase=phase,
-                stack=None if stack == "eager" else stack,
+                runtime=runtime,
                 sparse=sparse,
                 engine=engine,
             ),
@@ -268,7 +268,7 @@ class Tools:
         batch: given.Batch = None,
         sizes: given.Sizes = None,
         phase: given.Phase = None,
-        stack: given.Stack = "eager",
+        runtime: given.Runtime = None,
         sparse: given.Sparse = False,
         engine: given.Engine = None,
         top: given.Top = 10,
@@ -289,7 +289,7 @@ class Tools:
             batch_size=batch,
             sizes=sizes,
             phase=phase,
-            stack=stack,
+            runtime=runtime,
             sparsity=sparse,
             engine=engine,
             trust=self._trust,
@@ -312,7 +312,7 @@ class Tools:
                 batch=batch,
                 size=sizes,
                 phase=phase,
-                stack=None if stack == "eager" else stack,
+                runtime=runtime,
                 sparse=sparse,
                 engine=engine,
             ),
@@ -332,7 +332,7 @@ class Tools:
         precision: str | None,
         sizes: dict[str, int] | None,
         phase: str | None,
-        stack: str,
+        runtime: str | None,
         sparse: bool,
         engine: str | None,
     ) -> dict[str, Any]:
@@ -343,7 +343,7 @@ class Tools:
             "precision": precision,
             "sizes": sizes or {},
             "phase": phase,
-            "stack": stack,
+            "runtime": runtime,
             "sparsity": sparse,
             "engine": engine,
             "trust": self._trust,
@@ -387,7 +387,7 @@ def _limits(
 
 
 def _command(name: str, model: str, question: dict[str, Any], **more: Any) -> str:
-    stack, engine = question["stack"], question["engine"]
+    runtime, engine = question["runtime"], question["engine"]
     return convert.command(
         name,
         model,
@@ -396,7 +396,7 @@ def _command(name: str, model: str, question: dict[str, Any], **more: Any) -> st
         precision=question["precision"],
         size=question["sizes"],
         phase=question["phase"],
-        stack=None if stack == "eager" else stack,
+        runtime=runtime,
         sparse=question["sparsity"],
         engine=engine,
     )

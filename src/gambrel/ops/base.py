@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
+from gambrel.roofline import maximum
 
 #: An exact int at one point, a float64 array over the points of a sweep. Formulas use only
 #: arithmetic that works on both (``+ - * / //``, and `minimum`, `maximum`, `where` from here).
@@ -131,6 +132,8 @@ class Cost:
         touched: Elements that it reads, at most, by position of the input, where it skips some;
             empty where it reads its inputs whole, or where only the sum is known.
         write_bytes: Compulsory bytes written; None means "every output once".
+        least_read_bytes: Bytes read where routing sends all tokens to the same experts, which no
+            run can go below; None: as ``read_bytes``.
         link_bytes: Bytes that each device sends over its link to the devices of its node.
         network_bytes: Bytes that each device sends over the network between nodes.
         prunable: Whether its matrix work multiplies by a weight, in which a structure of zeros can
@@ -141,6 +144,7 @@ class Cost:
     read_bytes: Size = None
     touched: Mapping[int, Size] = field(default_factory=dict)
     write_bytes: Size = None
+    least_read_bytes: Size = None
     link_bytes: Size = 0
     network_bytes: Size = 0
     prunable: bool = False
@@ -207,6 +211,7 @@ def cost(op: OpView) -> Cost | None:
         read_bytes=distinct_bytes(as_read(op.inputs, found)) if read is None else read,
         touched=found.touched,
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
+        least_read_bytes=found.least_read_bytes,
         link_bytes=found.link_bytes,
         network_bytes=found.network_bytes,
         prunable=is_prunable(op.kind, op.phase, [t.role for t in op.inputs[:2]]),
@@ -298,15 +303,6 @@ def minimum(a: Size, b: Size) -> Size:
     import numpy as np
 
     return np.minimum(a, b)
-
-
-def maximum(a: Size, b: Size) -> Size:
-    """The larger, element by element over arrays."""
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return max(a, b)
-    import numpy as np
-
-    return np.maximum(a, b)
 
 
 def where(condition: Any, a: Size, b: Size) -> Size:

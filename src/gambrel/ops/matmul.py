@@ -65,9 +65,14 @@ def grouped_matmul(op: OpView) -> Cost:
         special=rows * n * special // per_result[1] if special else 0,
     )
     held = 1 + int(op.attrs.get("expert_inputs", 1))
-    of_experts = rounded(distinct_bytes(op.inputs[1:held]) * share)
-    rest = (op.inputs[0], *op.inputs[held:])
-    return Cost(work=done, read_bytes=distinct_bytes(rest) + of_experts)
+    of_experts = distinct_bytes(op.inputs[1:held])
+    rest = distinct_bytes((op.inputs[0], *op.inputs[held:]))
+    least = of_experts * op.size("top_k") / op.size("experts")
+    return Cost(
+        work=done,
+        read_bytes=rest + rounded(of_experts * share),
+        least_read_bytes=rest + rounded(least),
+    )
 
 
 def _epilogue(op: OpView) -> tuple[tuple[int, int], int]:

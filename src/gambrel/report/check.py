@@ -170,8 +170,8 @@ def _command(found: Check) -> str:
     """The what-if that shows the first fix, at the same precision, stack and sizes."""
     words = ["gambrel", "what-if", clean(found.model), "--hardware", found.hardware]
     words += ["--precision", found.precision]
-    if found.stack != "eager":
-        words += ["--stack", found.stack]
+    if found.runtime:
+        words += ["--runtime", found.runtime]
     words += _chosen(found)
     words += _sizes(found)
     for change in found.fixes[0].changes:

@@ -32,7 +32,7 @@ _EXPECTED: Final = {
     "expected_time_s": "value",
     "expected_low_s": "low",
     "expected_high_s": "high",
-    "expected_overhead_s": "overhead_s",
+    "expected_launches_s": "launches_s",
     "confidence": "confidence",
 }
 #: Columns of the file.

@@ -27,7 +27,6 @@ MAX_BYTES: Final = 1 << 29
 _OF_TOTAL: Final = (
     "coverage",
     "coverage_traffic",
-    "ideal_traffic_bytes",
     "sol_time_s",
     "cached_roofline_time_s",
     "bound_shares",
@@ -153,7 +152,7 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
         stored["expected_time_s"] = estimate.pop("value")
         bound = measures.roofline_time_s
         estimate["ratio_to_bound"] = expected.value / bound if bound else None
-        estimate["overhead_share"] = expected.overhead_share
+        estimate["launches_share"] = expected.launches_share
     return values | stored | {"expected": estimate}
 
 

@@ -135,7 +135,7 @@ def _expected(time: Estimate | None) -> tuple[str, str, str, str]:
     return (
         format_si(time.value, "s", 3),
         range_text(time),
-        format_percent(time.overhead_share),
+        format_percent(time.launches_share),
         time.confidence,
     )
 

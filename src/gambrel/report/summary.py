@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gambrel.analysis.fold import fold
-from gambrel.analysis.measures import Bound, Estimate, Measures
+from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.energy import energy_lines
 from gambrel.report.terms import rate_at_bound, sizes, throughput
@@ -48,8 +48,8 @@ def verdict(analysis: Analysis) -> str:
     bound = analysis.total.bound
     if bound is None:
         return "bound unknown"
-    expected = analysis.expected_bound
-    also = ", expected overhead-bound" if expected is Bound.OVERHEAD else ""
+    expected = analysis.limited_by
+    also = ", expected overhead-bound" if expected is Limiter.LAUNCHES else ""
     return f"{bound.value}-bound{also}"
 
 
@@ -69,7 +69,7 @@ def _expected(analysis: Analysis) -> str:
         return parts[0]
     if bound:
         parts.append(f"{format_number(time.value / bound, 3)}× the bound")
-    parts.append(f"{format_percent(time.overhead_share)} of it starting kernels")
+    parts.append(f"{format_percent(time.launches_share)} of it starting kernels")
     parts.append(f"{time.confidence} confidence: {time.reason}{_kinds_of(analysis, time)}")
     shares = analysis.confidence_shares
     if len(shares) > 1:
@@ -96,12 +96,12 @@ def _overhead(analysis: Analysis) -> list[tuple[str, str]]:
     found = analysis.launch_saving()
     if found is None:
         return []
-    taken = format_si(found.overhead_s, "s", 3)
+    taken = format_si(found.lost_s, "s", 3)
     parts = ["overhead-bound", f"starting {found.launches:,} kernels takes {taken}"]
-    if found.stack_time_s is not None and found.stack_gain is not None:
+    if found.runtime_time_s is not None and found.runtime_gain is not None:
         parts.append(
-            f"{found.stack} {format_si(found.stack_time_s.value, 's')}, "
-            f"{format_number(found.stack_gain, 3)}× as fast ({found.stack_launches:,} kernels)"
+            f"{found.runtime} {format_si(found.runtime_time_s.value, 's')}, "
+            f"{format_number(found.runtime_gain, 3)}× as fast ({found.runtime_launches:,} kernels)"
         )
     limit = format_si(found.host_limit_s, "s", 3)
     if found.graph:
@@ -130,9 +130,9 @@ def _work(total: Measures) -> str:
 def _traffic(analysis: Analysis) -> str:
     total = analysis.total
     parts = [
-        f"{format_si(total.traffic_bytes, 'B')} {analysis.stack} "
+        f"{format_si(total.traffic_bytes, 'B')} {analysis.runtime} "
         f"({format_si(total.read_bytes, 'B')} read, {format_si(total.write_bytes, 'B')} written)",
-        f"{format_si(analysis.ideal_traffic_bytes, 'B')} ideal",
+        f"{format_si(analysis.total.sol_traffic_bytes, 'B')} ideal",
     ]
     if total.link_bytes:
         parts.append(f"{format_si(total.link_bytes, 'B')} over links")

@@ -194,7 +194,7 @@ def _value(time: Estimate | None) -> str:
 
 
 def _starting(time: Estimate | None) -> str:
-    return format_percent(time.overhead_share if time else None)
+    return format_percent(time.launches_share if time else None)
 
 
 def _confidence(time: Estimate | None) -> str:

@@ -35,7 +35,7 @@ ALL_UNITS: Final[dict[str, str]] = {
     "bound_shares": "1",
     "confidence_shares": "1",
     "ratio_to_bound": "1",
-    "overhead_share": "1",
+    "launches_share": "1",
     "host_limit_s": "s",
     "stack_time_s": "s",
     "stack_gain": "1",
@@ -56,8 +56,6 @@ DEFINITIONS: Final[dict[str, str]] = {
     "special_ops": "Evaluations of transcendental functions (exp, tanh, ...).",
     "traffic_bytes": "Compulsory bytes of the kernels that the stack makes of the ops (eager: one "
     "an op): every distinct input read once and every output needed elsewhere written once.",
-    "ideal_traffic_bytes": "Bytes if only weights and the model's inputs and outputs moved and "
-    "everything between stayed on chip.",
     "cached_traffic_bytes": "Bytes of the main memory after what the caches keep within an op and "
     "from one op to the next; null where no memory is known.",
     "cached_roofline_time_s": "The roofline with the traffic of each memory level instead "
@@ -73,7 +71,7 @@ DEFINITIONS: Final[dict[str, str]] = {
     "apart. The total is the sum over ops, which run one after another.",
     "expected_time_s": "What a stopwatch will show for kernels back to back. 'expected' has the "
     "range in which 90 % of measured times lie (low, high), the part in which kernels start and "
-    "end (overhead_s, overhead_share) and its ratio to the bound. Never below the bound; null "
+    "end (launches_s, launches_share) and its ratio to the bound. Never below the bound; null "
     "(unknown) where no constants serve the device. The ends of a total are the sums of the ends, "
     "as if all errors were correlated.",
     "confidence_shares": "Share of the expected time in ops of each confidence.",
@@ -82,7 +80,7 @@ DEFINITIONS: Final[dict[str, str]] = {
     "one by one adds to the expected time; null otherwise.",
     "confidence": "high: calibrated on this device; medium: constants of its kin or of another "
     "class of op; low: of other devices.",
-    "expected_bound": "What takes most of the expected time: starting kernels (overhead), or ops "
+    "limited_by": "What takes most of the expected time: starting kernels (overhead), or ops "
     "of one bound.",
     "compute_utilization": "Share of the main engine's peak in use when running at the bound.",
     "memory_utilization": "Share of the memory bandwidth in use when running at the bound.",

@@ -55,7 +55,7 @@ def _total(found: WhatIf, width: int) -> RenderableType:
     rows: list[tuple[str, Callable[[Point], str]]] = [
         ("device", lambda p: p.hardware),
         ("precision", lambda p: p.precision),
-        ("stack", lambda p: p.stack),
+        ("runtime", lambda p: p.runtime),
         ("sizes", lambda p: ", ".join(f"{k} {v}" for k, v in p.sizes.items()) or "fixed"),
         ("work", lambda p: format_si(p.total.flops, "FLOP")),
         ("traffic", lambda p: format_si(p.total.traffic_bytes, "B")),

@@ -21,8 +21,8 @@ from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, maximum, minimum
 
 if TYPE_CHECKING:
-    from gambrel.analysis.bounding import Roofs
     from gambrel.analysis.estimate.batches import Batch
+    from gambrel.analysis.roofs import Roofs
 
 _ON_MATRIX: Final = frozenset({"matmul", "grouped_matmul", "attention", "decode_attention"})
 #: A total is called as certain as the part of its time that is at least this large.
@@ -181,7 +181,7 @@ class Estimator:
             high=value * max(1.0, high * wider[1]),
             confidence=max(confidence, rule.least, key=LEVELS.index),
             reason=self._reason(reason),
-            overhead_s=one.launch * count,
+            launches_s=one.launch * count,
         )
 
     def _measured_here(
@@ -206,7 +206,7 @@ class Estimator:
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,
-            overhead_s=min(min(found.start_s, self._call_s) * count, value),
+            launches_s=min(min(found.start_s, self._call_s) * count, value),
         )
 
     def _expected(
@@ -307,7 +307,7 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         high=sum(p.high for p in found),
         confidence=confidence,
         reason=reason,
-        overhead_s=sum(p.overhead_s for p in found),
+        launches_s=sum(p.launches_s for p in found),
     )
 
 

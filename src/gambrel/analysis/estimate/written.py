@@ -26,7 +26,7 @@ from gambrel.ops import Cost, OpView, base
 from gambrel.ops.base import product
 
 if TYPE_CHECKING:
-    from gambrel.analysis.bounding import Roofs
+    from gambrel.analysis.roofs import Roofs
 
 #: The class of copying a convolution's weights to channels last.
 RELAID: Final = "copy.relaid"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-
 #: Kinds of kernels that no library provides.
 POINTWISE: Final = "fused pointwise"
 REDUCTION: Final = "fused reduction"

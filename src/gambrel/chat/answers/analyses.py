@@ -36,7 +36,7 @@ def analyses_of(frame: Frame) -> tuple[Analysis, ...]:
         frame.precision[0] if frame.precision else None,
         frame.sizes,
         frame.phase or None,
-        frame.stack or "eager",
+        frame.runtime or None,
     )
 
 
@@ -47,7 +47,7 @@ def _analyzed(
     precision: str | None,
     sizes: tuple[tuple[str, int], ...],
     phase: str | None,
-    stack: str,
+    runtime: str,
 ) -> tuple[Analysis, ...]:
     from gambrel.api.analyze import Question, answer
 
@@ -59,7 +59,7 @@ def _analyzed(
             precision=precision,
             sizes=dict(sizes),
             phase=phase,
-            stack=stack,
+            runtime=runtime,
         )
     )
 

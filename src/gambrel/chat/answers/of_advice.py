@@ -29,7 +29,7 @@ def _several(frame: Frame) -> dict[str, Any]:
     return {
         "sizes": dict(frame.sizes),
         "phase": frame.phase or None,
-        "stack": frame.stack or "eager",
+        "runtime": frame.runtime or None,
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.analysis.measures import Bound, Estimate
+from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.chat.answers.analyses import advice_of, analyses_of
 from gambrel.chat.answers.base import Answer, More
@@ -95,8 +95,8 @@ def _bound(a: Analysis) -> str:
             f"{format_percent(a.memory_utilization)}."
         )
     parts += _op_by_op(a)
-    if a.expected_bound is Bound.OVERHEAD and a.expected_time_s is not None:
-        share = format_percent(a.expected_time_s.overhead_share)
+    if a.limited_by is Limiter.LAUNCHES and a.expected_time_s is not None:
+        share = format_percent(a.expected_time_s.launches_share)
         expected = format_si(a.expected_time_s.value, "s")
         parts.append(
             f"In practice starting kernels takes {share} of the {expected} expected: it runs "
@@ -106,13 +106,13 @@ def _bound(a: Analysis) -> str:
 
 
 def _saved(a: Analysis) -> str:
-    """What the next stack would take instead."""
+    """What the next runtime would take instead."""
     found = a.launch_saving()
-    if found is None or found.stack_time_s is None or found.stack_gain is None:
+    if found is None or found.runtime_time_s is None or found.runtime_gain is None:
         return ""
     return (
-        f" As {found.stack} it is expected to take {format_si(found.stack_time_s.value, 's')}, "
-        f"{format_number(found.stack_gain, 3)}× as fast, with {found.stack_launches:,} kernels."
+        f" As {found.runtime} it is expected to take {format_si(found.runtime_time_s.value, 's')}, "
+        f"{format_number(found.runtime_gain, 3)}× as fast, with {found.runtime_launches:,} kernels."
     )
 
 
@@ -148,7 +148,7 @@ def _op_by_op(a: Analysis) -> list[str]:
 def _intensity(a: Analysis) -> str:
     return (
         f"{title(a)}: {format_number(a.arithmetic_intensity)} FLOP/byte "
-        f"({format_si(a.flops, 'FLOP')} for {format_si(a.traffic_bytes, 'B')} of {a.stack} "
+        f"({format_si(a.flops, 'FLOP')} for {format_si(a.traffic_bytes, 'B')} of {a.runtime} "
         f"traffic). {_ridge_sentence(a)}"
     )
 
@@ -174,7 +174,7 @@ def _latency(a: Analysis) -> str:
         bound = "no bound is known either"
     if a.expected_time_s is None:
         return f"{title(a)}: no expected time is known for this device; {bound}."
-    share = format_percent(a.expected_time_s.overhead_share)
+    share = format_percent(a.expected_time_s.launches_share)
     return (
         f"{title(a)}: expected {expected_text(a.expected_time_s)}; {bound}. "
         f"Starting kernels takes {share} of the expected time."
@@ -236,8 +236,8 @@ def _why(a: Analysis) -> str:
         for g in a.by_kind[:3]
     )
     overhead = ""
-    if a.expected_bound is Bound.OVERHEAD and a.expected_time_s is not None:
-        share = format_percent(a.expected_time_s.overhead_share)
+    if a.limited_by is Limiter.LAUNCHES and a.expected_time_s is not None:
+        share = format_percent(a.expected_time_s.launches_share)
         overhead = (
             f" Of the expected time {share} goes into starting kernels ({a.launches} of them)."
             f"{_saved(a)}"
@@ -253,7 +253,7 @@ def _premise(a: Analysis, frame: Frame) -> str:
     """That a question why takes for granted what is not so."""
     if frame.intent != "why" or not frame.term or a.bound is None:
         return ""
-    in_practice = f"{a.expected_bound.value}-bound" if a.expected_bound else ""
+    in_practice = f"{a.limited_by.value}-bound" if a.limited_by else ""
     if frame.term in {_verdict(a), in_practice}:
         return ""
     return f"It is not {frame.term} here: "

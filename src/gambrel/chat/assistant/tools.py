@@ -22,7 +22,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "batch": _WHOLE | {"description": "Items at once."},
     "precision": _TEXT | {"description": "fp32, tf32, bf16, fp16, fp8, int8, int4."},
     "phase": _TEXT | {"enum": ["prefill", "decode"], "description": "For language models."},
-    "stack": _TEXT | {"enum": ["eager", "compiled", "epilogue", "ideal"]},
+    "runtime": _TEXT | {"enum": ["pytorch", "torch-compile", "epilogue", "ideal"]},
     "seq": _WHOLE | {"description": "Tokens of a sequence."},
     "context": _WHOLE | {"description": "Cached tokens, for decode."},
     "image": _WHOLE | {"description": "Image side in pixels."},
@@ -41,7 +41,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "term": _TEXT | {"description": "A term of roofline analysis, e.g. ridge point."},
     "text": _TEXT | {"description": "Part of a name."},
 }
-_SETTINGS: Final = ("batch", "precision", "phase", "stack", "seq", "context", "image")
+_SETTINGS: Final = ("batch", "precision", "phase", "runtime", "seq", "context", "image")
 _LIMITS: Final = ("latency", "throughput", "power", "energy", "memory")
 
 #: Tool → (intent, what it does, required parameters, optional ones).
@@ -168,7 +168,7 @@ def _frame(intent: str, given: Mapping[str, Any]) -> Frame:
         batch=tuple(_whole(name, given[name]) for name in ("batch",) if given.get(name)),
         sizes=tuple((n, _whole(n, given[n])) for n in ("seq", "context", "image") if given.get(n)),
         phase=str(given.get("phase") or ""),
-        stack=str(given.get("stack") or ""),
+        runtime=str(given.get("runtime") or ""),
         limits=tuple((n, str(given[n])) for n in _LIMITS if given.get(n)),
         changes=texts("changes"),
         metrics=texts("metric"),
@@ -196,7 +196,7 @@ def _term(text: Any) -> str:
 
 
 #: Of an analysis, what an answer about the whole needs; ops only where they are asked for.
-_WHOLE_KEYS: Final = ("model", "total", "by_kind", "footprint", "energy", "stack", "launches",
+_WHOLE_KEYS: Final = ("model", "total", "by_kind", "footprint", "energy", "runtime", "launches",
                       "assumptions", "warnings")  # fmt: skip
 
 

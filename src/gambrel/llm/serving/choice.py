@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.estimate.store import load
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings
 from gambrel.llm.kv import room
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
@@ -132,11 +134,13 @@ def _gain(setup: Setup) -> float:
 
 
 def _analyze(setup: Setup, step: Step) -> Analysis:
-    return analyze(setup.workload(step), setup.placed, Settings(framework=setup.engine.framework))
+    return analyze(
+        setup.workload(step), setup.placed, Settings(runtime=setup.runtime, calibration=load())
+    )
 
 
 def _bound(analysis: Analysis) -> str:
-    found = analysis.expected_bound or analysis.bound
+    found = analysis.limited_by or analysis.bound
     return "" if found is None else found.value
 
 
@@ -166,21 +170,15 @@ def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Est
         value=point.tpot_s,
         low=point.tpot_s * low,
         high=point.tpot_s * high,
-        overhead_s=point.tpot_s * (1 - waiting) * step.overhead_share,
+        launches_s=point.tpot_s * (1 - waiting) * step.launches_share,
+        host_s=point.tpot_s * (1 - waiting) * step.host_share,
     )
 
 
 def _range(estimate: Estimate | None, value: float) -> Estimate | None:
     if estimate is None or not estimate.value:
         return None
-    scale = value / estimate.value
-    return msgspec.structs.replace(
-        estimate,
-        value=value,
-        low=estimate.low * scale,
-        high=estimate.high * scale,
-        overhead_s=estimate.overhead_s * scale,
-    )
+    return estimate.times(value / estimate.value)
 
 
 def _energy(decoding: Analysis, prompt: Analysis, point: Point, requests: Requests) -> float | None:

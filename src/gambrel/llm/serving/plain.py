@@ -42,7 +42,7 @@ def plain(plan: Plan) -> dict[str, Any]:
             "model": plan.model,
             "requests": msgspec.to_builtins(plan.requests),
             "promise": msgspec.to_builtins(plan.promise),
-            "framework": plan.engine.framework,
+            "runtime": plan.engine.runtime,
             "max_devices": plan.max_devices,
             "prices": plan.prices,
             "best": [_choice(choice) for choice in plan.best],

@@ -12,8 +12,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from gambrel.analysis.estimate.store import load
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
+from gambrel.analysis.settings import Settings
 from gambrel.analysis.sweep import Floats, sweep
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
@@ -27,6 +29,7 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import Step, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
+from gambrel.runtimes import choose
 from gambrel.workload import Symbol, Workload
 
 
@@ -64,7 +67,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 formats,
                 self.sharding,
                 topology=self.topology,
-                framework=self.engine.framework,
+                runtime=self.runtime,
                 routing_skew=self.engine.routing_skew,
             )
         return self.built[key]
@@ -72,6 +75,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def seconds(self, step: Step, sizes: dict[str, Sequence[int]]) -> Floats:
         """Expected seconds of all stages one after another, at every size."""
         return self.stages * self._one_stage(self.workload(step), sizes)
+
+    @property
+    def runtime(self) -> str:
+        """Id of the runtime: the engine's, else what the device runs language models with."""
+        return choose(self.device, self.engine.runtime, language=True).runtime.id
 
     def _one_stage(self, workload: Workload, sizes: dict[str, Sequence[int]]) -> Floats:
         seconds = self._swept(workload, sizes)
@@ -87,7 +95,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             [self.placed],
             [workload.dtype],
             sizes,
-            framework=self.engine.framework,
+            Settings(runtime=self.runtime, calibration=load()),
         )
         expected = found.expected_time_s
         return np.where(np.isnan(expected), found.roofline_time_s, expected)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gambrel.analysis.bounding import Roofs, bound_op, roofs_of
 from gambrel.analysis.estimate import classes, probed, store
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.written import RELAID, written_key
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.roofs import Roofs, roofs_of
+from gambrel.analysis.scopes import bound_op
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device
 from gambrel.errors import CaptureError, InputError, MissingExtraError

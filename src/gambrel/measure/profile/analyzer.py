@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.bounding import roofs_of
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate.store import load as load_calibration
 from gambrel.analysis.result import Analysis, OpResult
+from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.settings import Settings
 from gambrel.capture.torch import capture
 from gambrel.device.model import Device, Kind
 from gambrel.errors import DeviceError, InputError, MissingExtraError
@@ -153,8 +154,8 @@ class RooflineAnalyzer:
         source, compiler = compiling.split(self._model)
         workload = _captured(source, self._sample, self._kwargs, training)
         roofs = self._roofs(name)
-        stack = "eager" if compiler is None else "compiled"
-        settings = Settings(warm=True, stack=stack, calibration=load_calibration())
+        runtime = "pytorch" if compiler is None else "torch-compile"
+        settings = Settings(warm=True, runtime=runtime, calibration=load_calibration())
         computed = analyze(workload, roofs, settings)
         if _is_measured(roofs):
             computed = with_published(computed, workload, settings, roofs)
@@ -233,7 +234,7 @@ class RooflineAnalyzer:
         from gambrel.measure.calibrate import fit_rows, rows_of_profile
 
         analysis = self._done()[0]
-        if analysis.workload is None or analysis.model.training or analysis.stack != "eager":
+        if analysis.workload is None or analysis.model.training or analysis.runtime != "pytorch":
             raise InputError("only the profile of an eager forward pass can calibrate.")
         rows = rows_of_profile(analysis.workload, self.results, analysis.hardware)
         return save_probed(name, fit_rows(analysis.hardware, rows, "a profile"))
@@ -273,7 +274,7 @@ class RooflineAnalyzer:
             ops=tuple(self.results),
             modules=self.modules,
             unmatched=self.unmatched,
-            stack=analysis.stack,
+            runtime=analysis.runtime,
         )
 
     def to_json(self) -> str:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from gambrel.analysis.bounding import Roofs
 from gambrel.analysis.result import OpResult
+from gambrel.analysis.roofs import Roofs
 from gambrel.measure.profile.join import Call, Joined, matches
 from gambrel.measure.profile.rows import join_name, merged
 

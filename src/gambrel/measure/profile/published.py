@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Measures
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings
 from gambrel.device.lookup import find
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError

@@ -40,7 +40,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         ops: One entry an op, or a kernel of a compiled model, in execution order.
         modules: Sums by module.
         unmatched: Calls that are no op of the capture, with their seconds.
-        stack: ``eager`` or ``compiled``.
+        runtime: ``pytorch`` or ``torch-compile``.
     """
 
     model: ModelInfo
@@ -49,7 +49,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[RooflinePoint, ...]
     modules: tuple[ModulePoint, ...] = ()
     unmatched: tuple[tuple[str, float], ...] = ()
-    stack: str = "eager"
+    runtime: str = "pytorch"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ def to_json(profile: Profile) -> str:
         "units": _UNITS,
         "model": profile.model,
         "hardware": profile.hardware,
-        "stack": profile.stack,
+        "runtime": profile.runtime,
         "totals": msgspec.to_builtins(whole)
         | {"gap_s": whole.gap_s, "instrumentation_s": whole.instrumentation_s},
         "no_bound_share": text.no_bound_share(profile.ops),

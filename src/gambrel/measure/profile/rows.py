@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.bounding import Roofs, add
 from gambrel.analysis.result import OpResult
+from gambrel.analysis.roofs import Roofs
+from gambrel.analysis.scopes import add
 from gambrel.measure.profile.join import Call, short_name, wholes
 
 #: Under this name a row is joined with the call of the whole optimizer.

@@ -18,7 +18,7 @@ const COLUMNS = [
   { title: "share of time", key: (o) => order(shareOf(o)), cell: (o) => shareCell(o), css: "n" },
   { title: "expected", key: (o) => order(o.expected_time_s), cell: (o) => known(o, si(o.expected_time_s, "s", 3)), css: "n", about: expectedAbout },
   { title: "of bound", key: (o) => order(o.expected && o.expected.ratio_to_bound), cell: (o) => known(o, o.expected && o.expected.ratio_to_bound ? `${number(o.expected.ratio_to_bound, 3)}×` : "unknown"), css: "n" },
-  { title: "starting", key: (o) => order(o.expected && o.expected.overhead_share), cell: (o) => known(o, percent(o.expected && o.expected.overhead_share)), css: "n" },
+  { title: "starting", key: (o) => order(o.expected && o.expected.launches_share), cell: (o) => known(o, percent(o.expected && o.expected.launches_share)), css: "n" },
   { title: "confidence", key: (o) => CONFIDENCE.indexOf(confidenceOf(o)), cell: (o) => known(o, confidenceOf(o)), about: expectedAbout },
   { title: "shapes", key: (o) => o.shapes, cell: (o) => o.shapes, css: "shapes" },
 ];

@@ -1,0 +1,388 @@
+"""The cost table: what a workload asks for, op by op, under a runtime's kernels.
+
+Equal ops share an *item*, so that a formula, a roof and a constant are asked once for all of them.
+A table is made at given sizes in a given precision; sizes may be arrays of one value per point
+where every op is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.fusion import Allowance, Kernel, fused_costs, group, launches
+from gambrel.analysis.fusion.program import Priced
+from gambrel.analysis.traffic import IdealTraffic, OffChip
+from gambrel.device.model import Device
+from gambrel.ops import Cost, OpView, is_free
+from gambrel.ops.base import Engine, Size, distinct_bytes
+from gambrel.runtimes import Kernels, Runtime
+from gambrel.workload import Op, Role, Workload
+
+#: Ops that run their steps one after another: without a persistent kernel each step is a launch.
+_STEPPED = frozenset({"recurrent", "recurrent_backward"})
+#: Vector work that compilers fold into weights, or that no longer exists after folding.
+_FOLDED = "batch_norm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One op, or equal ops, as the runtime's kernels run it.
+
+    Attributes:
+        view: Its sizes.
+        cost: Of one execution, with the traffic that the kernels leave.
+        count: Executions in all.
+        launches: Kernel launches for one execution; within a fused kernel the first op pays them.
+        prefetched_bytes: Of the bytes read, those that the runtime loads ahead of the kernel.
+    """
+
+    view: OpView
+    cost: Cost
+    count: int
+    launches: float = 1
+    prefetched_bytes: Size = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolPart:
+    """Work and traffic that no runtime can avoid.
+
+    Attributes:
+        name: Of the part of a pipeline; empty for a model that is one part.
+        passes: How often the part runs, each pass after the one before (denoising steps).
+        work: (class of work, number format, prunable) and FLOP of all passes, without what
+            compilers fold away.
+        traffic_bytes: Bytes of one pass: weights once, inputs, outputs, caches, states.
+        link_bytes: Bytes that a device sends to others, all passes.
+        network_bytes: Bytes between nodes, all passes.
+    """
+
+    name: str
+    passes: int
+    work: Mapping[tuple[str, str, bool], Size]
+    traffic_bytes: Size
+    link_bytes: Size = 0
+    network_bytes: Size = 0
+
+
+@dataclass(slots=True)
+class _SolSums:
+    passes: int = 0
+    work: dict[tuple[str, str, bool], Size] = field(default_factory=dict)
+    traffic_bytes: Size = 0
+    link_bytes: Size = 0
+    network_bytes: Size = 0
+
+    def part(self, name: str) -> SolPart:
+        """What was summed up."""
+        return SolPart(
+            name=name,
+            passes=max(1, self.passes),
+            work=self.work,
+            traffic_bytes=self.traffic_bytes,
+            link_bytes=self.link_bytes,
+            network_bytes=self.network_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an op of the workload stands in the table.
+
+    Attributes:
+        op: Of the workload.
+        view: Its sizes.
+        item: Index of its item; None for an op without a formula.
+        sol_bytes: Compulsory bytes that this op is the first to touch, all executions.
+    """
+
+    op: Op
+    view: OpView
+    item: int | None
+    sol_bytes: Size = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTable:
+    """What the model asks for.
+
+    Attributes:
+        places: Every op that is not free, in order.
+        items: Distinct ops.
+        kernels: Items that share a kernel, by index.
+        sol_parts: What no runtime can avoid, for each part whose passes depend on each other.
+        free: Number of free ops.
+        kernel_count: Launches of a run.
+        known_bytes: Bytes of the ops with a formula, each as a kernel of its own.
+        unknown_bytes: Bytes of the operands of those without.
+        batches: Items that share a formula, for many devices.
+    """
+
+    places: tuple[Place, ...]
+    items: tuple[Item, ...]
+    kernels: tuple[tuple[int, ...], ...]
+    sol_parts: tuple[SolPart, ...]
+    free: int
+    kernel_count: int
+    known_bytes: Size
+    unknown_bytes: Size
+    batches: tuple[Batch, ...] = ()
+
+    @property
+    def unmodelled(self) -> list[Op]:
+        """Ops without a formula."""
+        return [place.op for place in self.places if place.item is None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What of a runtime and a device decides the table.
+
+    Attributes:
+        kernels: Which ops become one kernel.
+        allowance: On-chip memory between kernels; None keeps nothing there.
+        prefetch: Weights of later kernels are loaded while earlier ones compute.
+        persistent: Recurrent layers are one kernel over all steps.
+        resident_bytes: On-chip memory of a device that lives off its host link, which keeps
+            weights between runs; None for every other device.
+    """
+
+    kernels: Kernels
+    allowance: Allowance | None = None
+    prefetch: bool = False
+    persistent: bool = False
+    resident_bytes: int | None = None
+
+
+def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
+    """What decides the cost table of a runtime on a device.
+
+    Args:
+        runtime: The runtime.
+        device: The machine.
+        off_chip_only: Whether it lives off its host link.
+        on_chip_bytes: Its on-chip memory; 0 where unknown.
+    """
+    residency = runtime.residency
+    allowance = None
+    if residency is not None:
+        nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
+        allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
+    sram = device.level("SRAM")
+    held = (sram.capacity_bytes or 0) if sram else 0
+    return Plan(
+        kernels=runtime.kernels,
+        allowance=allowance,
+        prefetch=residency is not None and residency.prefetch,
+        persistent=runtime.persistent_recurrence,
+        resident_bytes=held if off_chip_only else None,
+    )
+
+
+def cost_table(
+    workload: Workload, evaluator: Evaluator, plan: Plan, *, bulk: bool = False
+) -> CostTable:
+    """Makes the table.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to sizes and a precision.
+        plan: What the runtime makes of it.
+        bulk: Prepare for many devices.
+    """
+    priced = tuple(evaluator.costs())
+    builder = _Builder(workload, evaluator, plan, priced)
+    if plan.kernels is Kernels.OP:
+        builder.alone()
+    else:
+        builder.fused(group(workload, priced, plan.kernels, plan.allowance))
+    return builder.table(bulk=bulk)
+
+
+class _Builder:
+    """Collects items and places in one pass."""
+
+    def __init__(
+        self, workload: Workload, evaluator: Evaluator, plan: Plan, priced: Sequence[Priced]
+    ) -> None:
+        self._plan = plan
+        self._alike = evaluator.alike
+        self._priced = priced
+        self._tensors = workload.tensors
+        self._ideal = IdealTraffic(workload)
+        self._off_chip = None
+        if plan.resident_bytes is not None:
+            weights = _weights_bytes(workload, evaluator)
+            self._off_chip = OffChip(workload, weights, plan.resident_bytes)
+        self._index: dict[Any, int] = {}
+        self._items: list[list[Any]] = []  # [Item, count]
+        self._kernels: list[tuple[int, ...]] = []
+        self._item_of: dict[int, int] = {}
+
+    def alone(self) -> None:
+        """Every op is a kernel of its own."""
+        for index, (op, view, found) in enumerate(self._priced):
+            if found is None or is_free(op.kind):
+                continue
+            used = found if self._off_chip is None else self._off_chip(view, found)
+            launched = _steps(view) if op.kind in _STEPPED and not self._plan.persistent else 1
+            key = self._alike[index]
+            known = self._index.setdefault(key, len(self._items))
+            if known == len(self._items):
+                self._items.append([Item(view=view, cost=used, count=0, launches=launched), 0])
+            self._items[known][1] += op.repeat
+            self._item_of[index] = known
+
+    def fused(self, kernels: Sequence[Kernel]) -> None:
+        """Ops share kernels; equal kernels share their items."""
+        costs = fused_costs(kernels, self._priced)
+        starts = launches(kernels)
+        ran = set()
+        for kernel in kernels:
+            members = [i for i in kernel.ops if i in costs and not is_free(self._priced[i][0].kind)]
+            ran.update(members)
+            self._add_kernel(members, costs, starts)
+        for i in costs.keys() - ran:  # dead code costs nothing
+            if not is_free(self._priced[i][0].kind):
+                self._add_kernel([i], costs, starts)
+
+    def _add_kernel(
+        self, members: list[int], costs: Mapping[int, Cost], starts: Mapping[int, int]
+    ) -> None:
+        found = []
+        for i in members:
+            op, view, plain = self._priced[i]
+            used = _one_of(costs[i], op.repeat)
+            if self._off_chip is not None and plain is not None:
+                crossed = self._off_chip(view, plain)
+                used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
+            launched = starts.get(i, 0) / op.repeat
+            if launched and op.kind in _STEPPED and not self._plan.persistent:
+                launched *= _steps(view)
+            ahead = _prefetched(view, used) if self._plan.prefetch else 0
+            found.append((op, view, used, launched, ahead))
+        together = tuple(
+            (self._alike[i], c.read_bytes, c.write_bytes, n, op.repeat)
+            for i, (op, _, c, n, _) in zip(members, found, strict=True)
+        )
+        known = self._index.get(together)
+        if known is None:
+            known = len(self._items)
+            self._index[together] = known
+            for _, view, used, launched, ahead in found:
+                item = Item(
+                    view=view, cost=used, count=0, launches=launched, prefetched_bytes=ahead
+                )
+                self._items.append([item, 0])
+            if len(found) > 1:
+                self._kernels.append(tuple(range(known, known + len(found))))
+        for offset, (i, (op, *_)) in enumerate(zip(members, found, strict=True)):
+            self._items[known + offset][1] += op.repeat
+            self._item_of[i] = known + offset
+
+    def table(self, *, bulk: bool) -> CostTable:
+        """The finished table."""
+        items = tuple(replace(item, count=count) for item, count in self._items)
+        places, free, known, unknown = [], 0, 0, 0
+        parts: dict[str, _SolSums] = {}
+        for index, (op, view, cost) in enumerate(self._priced):
+            if is_free(op.kind):
+                free += 1
+                continue
+            own: Size = 0
+            if cost is None:
+                unknown = unknown + distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
+            else:
+                known = known + cost.read_bytes + cost.write_bytes
+                own = self._compulsory(op, view, cost)
+                self._sum_up(parts, op, cost, own)
+            place = Place(op=op, view=view, item=self._item_of.get(index), sol_bytes=own)
+            places.append(place)
+        shared = bulk and not self._kernels
+        return CostTable(
+            places=tuple(places),
+            items=items,
+            kernels=tuple(self._kernels),
+            sol_parts=tuple(sums.part(name) for name, sums in parts.items()),
+            free=free,
+            kernel_count=round(sum(item.launches * item.count for item in items)),
+            known_bytes=known,
+            unknown_bytes=unknown,
+            batches=batches_of([(i.view, i.cost, i.count) for i in items]) if shared else (),
+        )
+
+    def _sum_up(self, parts: dict[str, _SolSums], op: Op, cost: Cost, own: Size) -> None:
+        name, separator, _ = op.module.partition(":")
+        sums = parts.setdefault(name if separator else "", _SolSums())
+        sums.traffic_bytes = sums.traffic_bytes + own
+        sums.link_bytes = sums.link_bytes + cost.link_bytes * op.repeat
+        sums.network_bytes = sums.network_bytes + cost.network_bytes * op.repeat
+        if separator:
+            sums.passes = _fewest(sums.passes, self._passes(op))
+        if not _folds_away(op):
+            _add_work(sums.work, cost, op.repeat)
+
+    def _passes(self, op: Op) -> int:
+        """How often an op with weights of its own reads them; 0 for other ops."""
+        tensors = (self._tensors[i] for i in op.inputs)
+        copies = [t.copies for t in tensors if t.role is Role.WEIGHT]
+        return op.repeat // max(copies) if copies else 0
+
+    def _compulsory(self, op: Op, view: OpView, cost: Cost) -> Size:
+        if self._off_chip is not None:
+            crossed = self._off_chip(view, cost)
+            return (crossed.read_bytes + crossed.write_bytes) * op.repeat
+        return self._ideal.see(view, cost)
+
+
+def _fewest(a: int, b: int) -> int:
+    """The smaller one of those that are not zero."""
+    return min(a, b) if a and b else a or b
+
+
+def _folds_away(op: Op) -> bool:
+    """Batch norm with given statistics: compilers fold it into the weights before it."""
+    return op.attrs.get("function") == _FOLDED and not op.attrs.get("statistics", True)
+
+
+def _add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+    for (engine, dtype), flops in cost.work.items():
+        if engine is not Engine.SPECIAL:
+            key = engine.value, dtype, cost.prunable
+            into[key] = into.get(key, 0) + flops * repeat
+
+
+def _weights_bytes(workload: Workload, evaluator: Evaluator) -> int:
+    """Bytes of all weights and buffers, each storage once."""
+    largest = evaluator.storage_bytes()
+    kept = {t.storage: t.copies for t in workload.tensors if t.role in (Role.WEIGHT, Role.BUFFER)}
+    return int(sum(largest[storage] * copies for storage, copies in kept.items()))
+
+
+def _prefetched(view: OpView, cost: Cost) -> int:
+    """Bytes of weights among what an op reads."""
+    weights = tuple(t for t in view.inputs if t.role in (Role.WEIGHT, Role.BUFFER))
+    return int(min(distinct_bytes(weights), cost.read_bytes))
+
+
+def _steps(view: OpView) -> Size:
+    """Dependent steps of a recurrent op: time steps of every layer (directions run together)."""
+    return view.size("seq", 1) * view.size("layers", 1)
+
+
+def _one_of(cost: Cost, count: int) -> Cost:
+    """The cost of one of so many equal executions."""
+    if count == 1:
+        return cost
+    return replace(
+        cost,
+        work={key: n // count for key, n in cost.work.items()},
+        read_bytes=cost.read_bytes // count,
+        write_bytes=cost.write_bytes // count,
+        link_bytes=cost.link_bytes // count,
+        network_bytes=cost.network_bytes // count,
+    )

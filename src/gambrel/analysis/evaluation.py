@@ -1,0 +1,159 @@
+"""The evaluator: a cost table held against the roofs of a device.
+
+Everything that shows a time under a runtime is a view of this: the analysis with its table of ops,
+sweeps (every value an array of one number per point), comparisons over a catalog, serving steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gambrel import roofline
+from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.measures import Bound
+from gambrel.analysis.roofs import Roofs
+from gambrel.device.roofs import NETWORK
+from gambrel.ops import Cost
+from gambrel.ops.base import Size
+
+#: Name and class of a resource.
+Resource: TypeAlias = tuple[str, Bound]
+#: Resource → seconds that it is busy.
+Busy: TypeAlias = dict[Resource, Size]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A cost table under the roofs of a device, before expected times.
+
+    Attributes:
+        busy: Of each item, one execution.
+        times: Roofline time of each item, one execution, s: in a kernel its part of what keeps the
+            kernel's slowest resource busy; None where no roof is known.
+        limits: Of each item the resource that its time is counted against; None over arrays, where
+            it differs from point to point.
+        total_busy: Of each resource, the whole run.
+        time_s: Roofline time of the whole; None where no roof is known.
+    """
+
+    busy: tuple[Busy, ...]
+    times: tuple[Size | None, ...]
+    limits: tuple[Resource | None, ...]
+    total_busy: Busy
+    time_s: Size | None
+
+
+def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
+    """Holds a cost table against the roofs of a device.
+
+    Args:
+        table: Of the workload under the runtime.
+        roofs: Of the device.
+    """
+    busy = tuple(busy_of(item.cost, roofs) for item in table.items)
+    pooled = any(item.prefetched_bytes for item in table.items)
+    own = busy
+    if pooled:
+        pairs = zip(busy, table.items, strict=True)
+        own = tuple(_without_prefetched(found, item, roofs) for found, item in pairs)
+    times = [roofline.slowest(found) for found in own]
+    limits = [_limit(found) for found in own]
+    for members in table.kernels:
+        _share_kernel(members, own, times, limits)
+    total_busy: Busy = {}
+    for found, item in zip(busy, table.items, strict=True):
+        for resource, seconds in found.items():
+            total_busy[resource] = total_busy.get(resource, 0.0) + seconds * item.count
+    if pooled:
+        _wait_for_weights(times, table, total_busy, roofs)
+    known = [t * item.count for t, item in zip(times, table.items, strict=True) if t is not None]
+    return Evaluation(
+        busy=busy,
+        times=tuple(times),
+        limits=tuple(limits),
+        total_busy=total_busy,
+        time_s=sum(known) if known else None,
+    )
+
+
+def busy_of(cost: Cost, roofs: Roofs) -> Busy:
+    """Seconds that one execution keeps each resource busy."""
+    found: Busy = {}
+    for (engine, dtype), flops in cost.work.items():
+        roof = roofs.engine_roof(engine.value, dtype, cost.prunable)
+        if roof is not None and not _is_zero(flops):
+            key = roof.engine, Bound.COMPUTE
+            found[key] = found.get(key, 0.0) + roofline.seconds(flops, roof.flop_per_s)
+    moved = cost.read_bytes + cost.write_bytes
+    places = (
+        ((roofs.memory, roofs.memory_bound), moved, roofs.memory_byte_per_s),
+        ((roofs.link, Bound.NETWORK), cost.link_bytes, roofs.link_byte_per_s),
+        ((NETWORK, Bound.NETWORK), cost.network_bytes, roofs.network_byte_per_s),
+    )
+    for key, nbytes, rate in places:
+        if rate is not None and not _is_zero(nbytes):
+            found[key] = found.get(key, 0.0) + roofline.seconds(nbytes, rate)
+    return found
+
+
+def binding_of(busy: Mapping[Resource, float]) -> Resource | None:
+    """The busiest resource; compute wins a tie."""
+    return roofline.binding(busy, [key for key in busy if key[1] is Bound.COMPUTE])
+
+
+def _limit(busy: Busy) -> Resource | None:
+    if any(not isinstance(seconds, (int, float)) for seconds in busy.values()):
+        return None
+    return binding_of(busy)
+
+
+def _is_zero(value: Size) -> bool:
+    return isinstance(value, (int, float)) and not value
+
+
+def _share_kernel(
+    members: tuple[int, ...],
+    busy: tuple[Busy, ...],
+    times: list[Size | None],
+    limits: list[Resource | None],
+) -> None:
+    """Items of one kernel overlap: each counts with its part of the kernel's slowest resource."""
+    whole = _sum(busy[i] for i in members)
+    limit = binding_of(whole)
+    if limit is None:
+        return
+    for i in members:
+        times[i] = busy[i].get(limit, 0.0)
+        limits[i] = limit
+
+
+def _sum(parts: Iterable[Busy]) -> Busy:
+    whole: Busy = {}
+    for part in parts:
+        for resource, seconds in part.items():
+            whole[resource] = whole.get(resource, 0.0) + seconds
+    return whole
+
+
+def _without_prefetched(busy: Busy, item: Item, roofs: Roofs) -> Busy:
+    """The busy times of a kernel whose weights were loaded before it starts."""
+    key = roofs.memory, roofs.memory_bound
+    if not item.prefetched_bytes or key not in busy or roofs.memory_byte_per_s is None:
+        return busy
+    ahead = roofline.seconds(item.prefetched_bytes, roofs.memory_byte_per_s)
+    return {**busy, key: max(0.0, busy[key] - ahead)}
+
+
+def _wait_for_weights(
+    times: list[Size | None], table: CostTable, total_busy: Busy, roofs: Roofs
+) -> None:
+    """Where loading all bytes takes longer than the kernels, those with weights wait for them."""
+    loading = total_busy.get((roofs.memory, roofs.memory_bound), 0.0)
+    running = sum(t * item.count for t, item in zip(times, table.items, strict=True) if t)
+    whole = sum(item.prefetched_bytes * item.count for item in table.items)
+    if loading <= running or not whole:
+        return
+    for i, item in enumerate(table.items):
+        times[i] = (times[i] or 0.0) + (loading - running) * item.prefetched_bytes / whole

@@ -1,0 +1,275 @@
+"""Expected times under a runtime: kernels, kernel-launch overhead, and the host that launches them.
+
+The device runs its queue of kernels while the host fills it. Where the host is slower the device
+waits: the run ends when both are through.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.estimate.estimator import Estimator, total
+from gambrel.analysis.evaluation import Evaluation, Resource
+from gambrel.analysis.measures import Bound, Estimate, Limiter
+from gambrel.analysis.roofs import Roofs
+from gambrel.analysis.settings import Settings
+from gambrel.device.model import Device
+from gambrel.ops.base import Size, maximum
+from gambrel.runtimes import Host, Kernels, Runtime
+
+#: From this share of the time on, a host that was not measured is worth a lower confidence.
+_HOST_MATTERS: Final = 0.2
+_LEVELS: Final = ("high", "medium", "low")
+_LIMITERS: Final = {
+    Bound.COMPUTE: Limiter.COMPUTE,
+    Bound.MEMORY: Limiter.MEMORY,
+    Bound.NETWORK: Limiter.NETWORK,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Expected times of a cost table.
+
+    Attributes:
+        items: Of one execution of each item; None where nothing is known of it.
+        total: Of the run; None where nothing is known of any.
+        limited_by: What takes the largest share of the run; None without an expected time.
+    """
+
+    items: tuple[Estimate | None, ...]
+    total: Estimate | None
+    limited_by: Limiter | None
+
+
+def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
+    """What predicts kernels of a runtime on a device; None where nothing of it was measured."""
+    if not runtime.constants:
+        return None
+    return Estimator(
+        roofs,
+        settings.calibration,
+        runtime.constants[0],
+        compiled=runtime.kernels is not Kernels.OP,
+    )
+
+
+def expected_times(
+    table: CostTable,
+    evaluation: Evaluation,
+    estimator: Estimator | None,
+    runtime: Runtime,
+    device: Device,
+) -> Expected:
+    """The expected time of every item and of the run.
+
+    Args:
+        table: Of the workload under the runtime.
+        evaluation: Of the table on the device.
+        estimator: Of kernels; None where nothing is known.
+        runtime: That runs it.
+        device: The machine.
+    """
+    if estimator is None:
+        return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    items = _items(table, evaluation, estimator)
+    whole = total(
+        (_times(one, item.count), None if t is None else t * item.count)
+        for one, t, item in zip(items, evaluation.times, table.items, strict=True)
+    )
+    if whole is None:
+        return Expected(items=items, total=None, limited_by=None)
+    whole = _with_host(whole, table, items, evaluation, runtime, device)
+    return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, items, whole))
+
+
+def expected_seconds(
+    table: CostTable,
+    evaluation: Evaluation,
+    estimator: Estimator | None,
+    runtime: Runtime,
+    device: Device,
+) -> Size | None:
+    """The expected time of the run at every point of a sweep, without its range."""
+    if estimator is None:
+        return None
+    found = [
+        None if t is None else estimator.seconds(item.view, item.cost, t)
+        for t, item in zip(evaluation.times, table.items, strict=True)
+    ]
+    if all(one is None for one in found):
+        return None
+    seconds: list[Size] = []
+    for one, t, item in zip(found, evaluation.times, table.items, strict=True):
+        alone = (t or 0.0) if one is None else one.seconds + one.launch * (item.launches - 1)
+        seconds.append(alone)
+    host = runtime.host_on(device)
+    if host is None:
+        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
+    queue = (
+        (seconds[p.item] * p.op.repeat, table.items[p.item].launches * p.op.repeat)
+        for p in table.places
+        if p.item is not None
+    )
+    return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
+
+
+def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | None:
+    """What takes the largest share of the expected time of one op."""
+    if estimate is None or limit is None:
+        return None
+    shares = {
+        _LIMITERS[limit[1]]: estimate.value - estimate.launches_s - estimate.host_s,
+        Limiter.LAUNCHES: estimate.launches_s,
+        Limiter.HOST: estimate.host_s,
+    }
+    return max(shares, key=lambda name: shares[name])
+
+
+def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tuple[Size, Size]:
+    """When the device is through with a queue that the host fills one launch after another.
+
+    A kernel starts when the one before has ended and the host has launched it. Of n equal kernels
+    of time k in a row, the last ends no earlier than n kernels after the first could start, nor
+    than k after the host has launched the last.
+
+    Args:
+        kernels: (time of all executions, launches), in order.
+        per_launch_s: Host time for each launch, s.
+
+    Returns:
+        The end, and the time of the kernels alone, s.
+    """
+    host = 0.0
+    end: Size = 0.0
+    busy: Size = 0.0
+    for seconds, launched in kernels:
+        busy = busy + seconds
+        if not launched:
+            end = end + seconds
+            continue
+        first = host + per_launch_s
+        host = host + launched * per_launch_s
+        end = maximum(maximum(end, first) + seconds, host + seconds / launched)
+    return end, busy
+
+
+def _items(
+    table: CostTable, evaluation: Evaluation, estimator: Estimator
+) -> tuple[Estimate | None, ...]:
+    found: list[Estimate | None] = [None] * len(table.items)
+    done: set[int] = set()
+    for batch in table.batches if estimator.batched else ():
+        own = [evaluation.times[i] for i in batch.members]
+        if None not in own:
+            together = [t * n for t, n in zip(own, batch.counts, strict=True)]
+            estimates = estimator.estimate_batch(batch, together)
+            for i, n, one in zip(batch.members, batch.counts, estimates, strict=True):
+                found[i] = None if one is None else one.times(1 / n)
+            done.update(batch.members)
+    for i, item in enumerate(table.items):
+        if i not in done:
+            found[i] = _item(item, evaluation.times[i], estimator)
+    return tuple(found)
+
+
+def _item(item: Item, time_s: float | None, estimator: Estimator) -> Estimate | None:
+    alone = estimator.estimate(item.view, item.cost, time_s)
+    if alone is None or item.launches == 1:
+        return alone
+    floor = time_s or 0.0
+    change = alone.launches_s * (item.launches - 1)
+    return msgspec.structs.replace(
+        alone,
+        value=max(floor, alone.value + change),
+        low=max(floor, alone.low + change),
+        high=max(floor, alone.high + change),
+        launches_s=alone.launches_s * item.launches,
+    )
+
+
+def _times(one: Estimate | None, count: int) -> Estimate | None:
+    return None if one is None else one.times(count)
+
+
+def _with_host(
+    whole: Estimate,
+    table: CostTable,
+    items: Sequence[Estimate | None],
+    evaluation: Evaluation,
+    runtime: Runtime,
+    device: Device,
+) -> Estimate:
+    """The estimate with the time that the device waits for the host."""
+    host = runtime.host_on(device)
+    if host is None:
+        unknown = not runtime.graph and bool(runtime.host) and device.category != "cpu"
+        if not unknown:
+            return whole
+        reason = f"{whole.reason}; host time with this class of device is not known"
+        return msgspec.structs.replace(whole, confidence="low", reason=reason)
+    value = _waits(table, items, evaluation, host.per_launch_s, "value") + host.per_run_s
+    low = _waits(table, items, evaluation, host.low_s, "low")
+    high = _waits(table, items, evaluation, host.high_s, "high") + host.per_run_s
+    found = msgspec.structs.replace(
+        whole,
+        value=whole.value + value,
+        low=whole.low + low,
+        high=whole.high + high,
+        host_s=value,
+    )
+    return _host_confidence(found, host) if found.host_share > _HOST_MATTERS else found
+
+
+def _host_confidence(found: Estimate, host: Host) -> Estimate:
+    level = max(found.confidence, "medium", key=_LEVELS.index)
+    reason = (
+        f"the host needs {host.low_s * 1e6:.0f} to {host.high_s * 1e6:.0f} µs for each launch on "
+        f"the machines that were measured; {found.reason}"
+    )
+    return msgspec.structs.replace(found, confidence=level, reason=reason)
+
+
+def _waits(
+    table: CostTable,
+    items: Sequence[Estimate | None],
+    evaluation: Evaluation,
+    per_launch_s: float,
+    end: str,
+) -> float:
+    """Seconds that the device waits for the host."""
+
+    def queue() -> Iterable[tuple[float, float]]:
+        for place in table.places:
+            if place.item is None:
+                continue
+            one, repeat = items[place.item], place.op.repeat
+            seconds = getattr(one, end) if one is not None else evaluation.times[place.item]
+            yield (seconds or 0.0) * repeat, table.items[place.item].launches * repeat
+
+    ended, busy = queue_end(queue(), per_launch_s)
+    return float(max(0.0, ended - busy))
+
+
+def _limiter(
+    table: CostTable,
+    evaluation: Evaluation,
+    items: Sequence[Estimate | None],
+    whole: Estimate,
+) -> Limiter | None:
+    shares: dict[Limiter, float] = defaultdict(float)
+    shares[Limiter.HOST] = whole.host_s
+    shares[Limiter.LAUNCHES] = whole.launches_s
+    for one, time_s, limit, item in zip(
+        items, evaluation.times, evaluation.limits, table.items, strict=True
+    ):
+        if limit is not None:
+            spent = time_s or 0.0 if one is None else one.value - one.launches_s
+            shares[_LIMITERS[limit[1]]] += spent * item.count
+    return max(shares, key=lambda name: shares[name])

@@ -1,0 +1,126 @@
+"""The roofs of one device as an analysis uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gambrel.analysis.measures import Bound
+from gambrel.device.model import Device
+from gambrel.device.roofs import (
+    Roof,
+    host_link,
+    main_memory,
+    network_link,
+    peer_link,
+    resolve,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofs:
+    """The roofs of one device as an analysis uses them.
+
+    Attributes:
+        memory: Name of the memory resource; empty when no bandwidth is known.
+        memory_byte_per_s: Its bandwidth; None when unknown.
+        memory_bound: What a limit by it is called (a device that lives off its host link is
+            network-bound).
+        link: Name of the link to peers or host; empty when none is known.
+        link_byte_per_s: Its bandwidth one way.
+        network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
+            None where the device is not placed in a network.
+        notes: What the user must know about these roofs.
+        engines: (class of work, number format, sparse) → roof, filled as they are asked for.
+    """
+
+    device: Device
+    sparsity: bool
+    engine: str | None
+    memory: str
+    memory_byte_per_s: float | None
+    memory_bound: Bound
+    capacity_bytes: int | None
+    link: str
+    link_byte_per_s: float | None
+    off_chip_only: bool
+    notes: tuple[str, ...]
+    network_byte_per_s: float | None = None
+    engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
+
+    def engine_roof(self, work_class: str, dtype: str, prunable: bool = False) -> Roof | None:
+        """The roof that serves a class of work in a number format; None when unknown.
+
+        Args:
+            work_class: ``matrix``, ``vector`` or ``special``.
+            dtype: Number format.
+            prunable: Whether the work multiplies by weights: only that reaches a sparse peak.
+        """
+        key = (work_class, dtype, prunable and self.sparsity)
+        if key not in self.engines:
+            self.engines[key] = resolve(
+                self.device, work_class, dtype, sparsity=key[2], engine=self.engine
+            )
+        return self.engines[key]
+
+    def vector_peak(self, dtype: str) -> float | None:
+        """FLOP/s of the vector units, for kernels that could run there; None when unknown.
+
+        Asking does not make the roof one that the analysis stands on.
+        """
+        roof = resolve(self.device, "vector", dtype)
+        return roof.flop_per_s if roof else None
+
+    def engine_notes(self) -> tuple[str, ...]:
+        """Notes of the roofs that were used: fallbacks, sparse figures, whole-module peaks."""
+        notes = [roof.note for roof in self.engines.values() if roof is not None and roof.note]
+        return tuple(dict.fromkeys(notes))
+
+    def unknown_engines(self) -> tuple[str, ...]:
+        """Classes of work for which the device publishes no roof (special functions apart)."""
+        missing = [
+            f"{work_class} {dtype}"
+            for (work_class, dtype, _), roof in self.engines.items()
+            if roof is None and work_class != "special"
+        ]
+        return tuple(dict.fromkeys(missing))
+
+
+def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = None) -> Roofs:
+    """Chooses the memory roof and the link of a device.
+
+    DRAM where there is one; on-chip SRAM where that is all there is and its bandwidth is
+    published; else the host link, over which weights that do not fit and all inputs and outputs
+    must pass.
+    """
+    memory, link = main_memory(device), host_link(device)
+    rate = link.byte_per_s_per_direction if link else None
+    off_chip_only = (memory is None or memory.byte_per_s is None) and rate is not None
+    peer = None if off_chip_only else peer_link(device)
+    network = network_link(device)
+    if off_chip_only and link is not None:
+        name, byte_per_s, bound = link.name, rate, Bound.NETWORK
+        capacity = None  # what does not fit in its on-chip memory is streamed from the host
+        notes: tuple[str, ...] = (
+            f"{device.id} publishes no memory bandwidth: traffic is what crosses its {link.name} "
+            "link (inputs, outputs, and weights beyond its on-chip memory).",
+        )
+    else:
+        name = memory.name if memory else ""
+        byte_per_s = memory.byte_per_s if memory else None
+        capacity = memory.capacity_bytes if memory else None
+        bound = Bound.MEMORY
+        notes = () if byte_per_s else (f"{device.id}: memory bandwidth unknown.",)
+    return Roofs(
+        device=device,
+        sparsity=sparsity,
+        engine=engine,
+        memory=name,
+        memory_byte_per_s=byte_per_s,
+        memory_bound=bound,
+        capacity_bytes=capacity,
+        link=peer.name if peer else "",
+        link_byte_per_s=peer.byte_per_s_per_direction if peer else None,
+        off_chip_only=off_chip_only,
+        notes=notes,
+        network_byte_per_s=network.byte_per_s_per_direction if network else None,
+    )

@@ -1,0 +1,121 @@
+"""What a user may choose besides model and device, and a question with everything resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.precision import check_precision
+from gambrel.device.model import Device
+from gambrel.device.roofs import default_precision, resolve
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import InputError
+from gambrel.ops import Conventions
+from gambrel.runtimes import Chosen, Runtime, choose, takes
+from gambrel.workload import Role, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a user may choose besides model and device.
+
+    Attributes:
+        precision: Number format to run in; None chooses one and says why.
+        sizes: Values for the model's symbols.
+        sparsity: Use the structured-sparsity peaks.
+        engine: Hold matrix work against this engine of the device only.
+        conventions: How to count where the field disagrees.
+        runtime: How the workload is executed; None takes the device's default.
+        calibration: Constants of the expected time; None for those that come with gambrel.
+        warm: The caches hold what an earlier run of the same model left; else they are empty.
+    """
+
+    precision: str | None = None
+    sizes: Mapping[str, int | None] | None = None
+    sparsity: bool = False
+    engine: str | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+    runtime: str | None = None
+    calibration: Calibration | None = None
+    warm: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """Settings with what they leave open decided for one workload and device.
+
+    Attributes:
+        precision: Number format.
+        precision_reason: Why that one.
+        runtime: How the workload is executed, and why so.
+    """
+
+    precision: str
+    precision_reason: str
+    runtime: Chosen
+
+
+def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved:
+    """Decides runtime and precision.
+
+    Raises:
+        UnknownNameError: No such precision or runtime.
+        InputError: The device or the runtime lacks what was asked for.
+    """
+    _check_engine(device, settings.engine)
+    asked = settings.precision
+    known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
+    single = None if workload.precisions else known
+    runtime = choose(
+        device, settings.runtime, precision=single, language=is_language_model(workload)
+    )
+    precision, reason = choose_precision(workload, device, settings.precision, runtime.runtime)
+    return Resolved(precision=precision, precision_reason=reason, runtime=runtime)
+
+
+def with_chosen(settings: Settings, found: Resolved) -> Settings:
+    """The settings with the runtime named that was chosen."""
+    return replace(settings, runtime=found.runtime.runtime.id)
+
+
+def is_language_model(workload: Workload) -> bool:
+    """Whether the workload is a phase of an autoregressive language model."""
+    if workload.training:
+        return False
+    if any(t.role is Role.KV_CACHE for t in workload.tensors):
+        return True
+    return any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
+
+
+def choose_precision(
+    workload: Workload, device: Device, requested: str | None, runtime: Runtime
+) -> tuple[str, str]:
+    """The number format to run in, and why.
+
+    What the model was built with part by part; what the user asks for; the dtype that the user's
+    own module or file has; else, for an architecture from the zoo, the format that the device's
+    engine is made for. A runtime that lacks the format takes its own first one instead, unless the
+    user asked.
+    """
+    if workload.precisions and requested in (None, workload.precisions):
+        return workload.precisions, "the checkpoint's own, part by part"
+    if requested is not None:
+        precision = parse_dtype(requested)
+        check_precision(workload.dtype, precision)
+        return precision, "as asked"
+    if workload.chosen_dtype:
+        precision, reason = workload.dtype, "the model's own"
+    else:
+        precision, reason = default_precision(device)
+        reason = f"{reason.rstrip('.')}; choose with --precision"
+    if takes(runtime, precision):
+        return precision, reason
+    own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])
+    return own, f"{runtime.name} does not run {precision}; choose with --precision"
+
+
+def _check_engine(device: Device, engine: str | None) -> None:
+    have = list(dict.fromkeys(c.engine for c in device.ceilings))
+    if engine is not None and have and engine not in (*have, "any") and "any" not in have:
+        raise InputError(f"{device.id} has no engine {engine!r}; it has {', '.join(have)}.")

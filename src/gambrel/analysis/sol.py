@@ -1,0 +1,230 @@
+"""The speed of light: what no run of the same work on a device can beat, whatever the runtime.
+
+Of every resource, the total work over the fastest ceiling that any runtime may use for that number
+format; all resources overlap, so the slowest one sets the time. Traffic is compulsory: weights once
+per pass, inputs, outputs, caches and states, never intermediates; what fits on chip may stay there
+between runs. Passes that depend on each other (denoising steps) add.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gambrel import roofline
+from gambrel.analysis.costs import CostTable, Place, SolPart
+from gambrel.analysis.evaluation import Busy, binding_of
+from gambrel.analysis.measures import Bound
+from gambrel.analysis.roofs import Roofs
+from gambrel.device.fastest import fastest, fastest_memory
+from gambrel.device.onchip import OnChip, on_chip
+from gambrel.device.roofs import NETWORK
+from gambrel.ops import OpView
+from gambrel.ops.base import Engine, Size
+from gambrel.units import format_capacity
+
+
+class Sol(msgspec.Struct, frozen=True, kw_only=True):
+    """The speed of light of a workload in a precision on a device.
+
+    Attributes:
+        time_s: No run of the same work is faster; None when no roof is known.
+        bound: The resource that sets it.
+        traffic_bytes: Bytes that must cross the memory, before what stays on chip between runs.
+        resources: Name → seconds that each resource needs at the least.
+        unknown: Resources without a known ceiling, which are left out.
+        notes: Ceilings and assumptions worth knowing.
+        caveats: Why fewer operations than counted may do (Winograd, padding, masks): a target
+            below the speed of light is then not proved impossible.
+        proves: Whether a target below it is impossible: the ceilings are published ones.
+    """
+
+    time_s: float | None
+    bound: Bound | None
+    traffic_bytes: int
+    resources: dict[str, float]
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    proves: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolRoofs:
+    """The ceilings of the speed of light of one device; looked up once for each number format."""
+
+    roofs: Roofs
+    kept: OnChip
+    memory_byte_per_s: float | None
+    rates: dict[tuple[str, str, bool], Any]
+
+    def rate(self, work_class: str, dtype: str, prunable: bool) -> float | None:
+        """FLOP/s that any runtime may reach; None when unknown."""
+        key = work_class, dtype, prunable and self.roofs.sparsity
+        if key not in self.rates:
+            self.rates[key] = fastest(self.roofs.device, work_class, dtype, sparsity=key[2])
+        found = self.rates[key]
+        return None if found is None else found.flop_per_s
+
+    @property
+    def proves(self) -> bool:
+        """Whether all ceilings that were used are published ones."""
+        return all(found is None or found.proves for found in self.rates.values())
+
+
+def sol_roofs(roofs: Roofs) -> SolRoofs:
+    """The ceilings of the speed of light.
+
+    Args:
+        roofs: Of the device, for its links and choices.
+    """
+    memory = fastest_memory(roofs.device)
+    rate = roofs.memory_byte_per_s if roofs.off_chip_only else memory and memory.byte_per_s
+    return SolRoofs(roofs=roofs, kept=on_chip(roofs.device), memory_byte_per_s=rate, rates={})
+
+
+def sol_time(table: CostTable, limits: SolRoofs) -> Size | None:
+    """The time alone, for one point or an array of them."""
+    times = [_time(part, limits) for part in table.sol_parts]
+    known = [t for t in times if t is not None]
+    return sum(known) if known else None
+
+
+def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
+    """The speed of light with what it rests on, at one point.
+
+    Args:
+        table: What the workload asks for.
+        limits: Of the device.
+    """
+    resources: Busy = {}
+    for part in table.sol_parts:
+        for key, seconds in _busy(part, limits).items():
+            resources[key] = resources.get(key, 0.0) + seconds * part.passes
+    limit = binding_of(resources)
+    bound = limit[1] if limit else None
+    return Sol(
+        time_s=sol_time(table, limits),
+        bound=bound,
+        traffic_bytes=round(sum(p.traffic_bytes * p.passes for p in table.sol_parts)),
+        resources={name: seconds for (name, _), seconds in resources.items()},
+        unknown=_unknown(table, limits),
+        notes=_notes(table, limits),
+        caveats=_caveats(table) if bound is Bound.COMPUTE else (),
+        proves=limits.proves,
+    )
+
+
+def sol_of_op(place: Place, cost: Any, limits: SolRoofs) -> tuple[float | None, Bound | None]:
+    """An op's own part: its work at the fastest rates against the bytes that it first touches.
+
+    Args:
+        place: The op with its compulsory bytes.
+        cost: Of one execution.
+        limits: Of the device.
+    """
+    busy: Busy = {}
+    repeat = place.op.repeat
+    for (engine, dtype), flops in cost.work.items():
+        rate = (
+            limits.rate(engine.value, dtype, cost.prunable) if engine.value != "special" else None
+        )
+        if rate is not None and flops:
+            key = engine.value, Bound.COMPUTE
+            busy[key] = busy.get(key, 0.0) + roofline.seconds(flops * repeat, rate)
+    if limits.memory_byte_per_s is not None and place.sol_bytes:
+        key = limits.roofs.memory, limits.roofs.memory_bound
+        busy[key] = roofline.seconds(place.sol_bytes, limits.memory_byte_per_s)
+    limit = binding_of(busy)
+    return roofline.slowest(busy), limit[1] if limit else None
+
+
+def _time(part: SolPart, limits: SolRoofs) -> Size | None:
+    slowest = roofline.slowest(_busy(part, limits))
+    return None if slowest is None else slowest * part.passes
+
+
+def _busy(part: SolPart, limits: SolRoofs) -> Busy:
+    """Seconds that each resource needs for one pass."""
+    roofs = limits.roofs
+    found: Busy = {}
+    for (work_class, dtype, prunable), flops in part.work.items():
+        rate = limits.rate(work_class, dtype, prunable)
+        if rate is not None:
+            key = work_class, Bound.COMPUTE
+            found[key] = found.get(key, 0.0) + roofline.seconds(flops / part.passes, rate)
+    if limits.memory_byte_per_s is not None:
+        left = part.traffic_bytes
+        if not roofs.off_chip_only:
+            left = roofline.maximum(left - limits.kept.capacity_bytes, 0.0)
+        seconds = roofline.seconds(left, limits.memory_byte_per_s)
+        found[roofs.memory, roofs.memory_bound] = seconds
+    for name, nbytes, rate in (
+        (roofs.link, part.link_bytes, roofs.link_byte_per_s),
+        (NETWORK, part.network_bytes, roofs.network_byte_per_s),
+    ):
+        if rate is not None and not (isinstance(nbytes, (int, float)) and not nbytes):
+            found[name, Bound.NETWORK] = roofline.seconds(nbytes / part.passes, rate)
+    return found
+
+
+def _unknown(table: CostTable, limits: SolRoofs) -> tuple[str, ...]:
+    missing = [
+        f"{work_class} {dtype}"
+        for part in table.sol_parts
+        for (work_class, dtype, prunable), flops in part.work.items()
+        if flops and limits.rate(work_class, dtype, prunable) is None
+    ]
+    if limits.memory_byte_per_s is None:
+        missing.append("memory")
+    return tuple(dict.fromkeys(missing))
+
+
+def _notes(table: CostTable, limits: SolRoofs) -> tuple[str, ...]:
+    said = [found.note for found in limits.rates.values() if found is not None and found.note]
+    if not limits.roofs.off_chip_only and table.sol_parts and limits.kept.capacity_bytes:
+        kept = format_capacity(limits.kept.capacity_bytes)
+        said.append(f"up to {kept} may stay on chip between runs. {limits.kept.note}".strip())
+    return tuple(dict.fromkeys(said))
+
+
+#: Share of the matrix work from which on a way around it withholds a proof.
+_DECIDING = 0.05
+
+
+def _caveats(table: CostTable) -> tuple[str, ...]:
+    """Ways in which fewer operations than counted give the same result."""
+    sums: Counter[str] = Counter()
+    whole, attends = 0, False
+    for place in table.places:
+        if place.item is None:
+            continue
+        work = table.items[place.item].cost.work
+        flops = sum(n for (e, _), n in work.items() if e is Engine.MATRIX) * place.op.repeat
+        whole += flops
+        attends = attends or place.view.kind == "attention"
+        for cause in _avoidable(place.view):
+            sums[cause] += flops
+    found = [cause for cause, n in sums.items() if n > _DECIDING * whole]
+    return (*found, *([_LENGTHS] if attends else []))
+
+
+_WINOGRAD = (
+    "3x3 convolutions at stride 1 need up to 4 times fewer multiplications by Winograd's algorithm"
+)
+_PADDING = "positions of zero padding need not be multiplied"
+_LENGTHS = "masked or padded tokens need not be computed"
+
+
+def _avoidable(view: OpView) -> list[str]:
+    """Ways around the arithmetic of a convolution as it is counted."""
+    if view.kind != "convolution" or not view.inputs or not view.outputs:
+        return []
+    kernel = tuple(view.sizes.get("kernel", ()))
+    same = view.inputs[0].shape[2:] == view.outputs[0].shape[2:]
+    plain = not view.attrs.get("transposed") and view.size("groups", 1) == 1
+    winograd = [_WINOGRAD] if kernel == (3, 3) and same and plain else []
+    return [*winograd, *([_PADDING] if any(k > 1 for k in kernel) else [])]

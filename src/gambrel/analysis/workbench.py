@@ -1,0 +1,160 @@
+"""One workload at given sizes, and the machines that it is held against.
+
+Tables are made once for each number format and way of fusing, roofs once for each device; every
+question about a time is answered here, so that no two faces can differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gambrel.analysis.costs import CostTable, Plan, cost_table, plan_of
+from gambrel.analysis.estimate.estimator import Estimator
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.evaluation import Evaluation, evaluate_table
+from gambrel.analysis.expected import Expected, estimator_of, expected_times
+from gambrel.analysis.footprint import footprint
+from gambrel.analysis.precision import casts_of
+from gambrel.analysis.roofs import Roofs, roofs_of
+from gambrel.analysis.settings import Resolved, Settings, resolved
+from gambrel.analysis.sol import SolRoofs, sol_roofs, sol_time
+from gambrel.device.model import Device
+from gambrel.ops import Conventions
+from gambrel.ops.base import Size
+from gambrel.runtimes import Runtime
+from gambrel.workload import Workload
+
+
+class Workbench:
+    """A workload at given sizes.
+
+    Args:
+        workload: The model.
+        sizes: A value for every symbol: a number, or an array of one per point.
+        conventions: How to count where the field disagrees.
+        bulk: Whether many devices will follow.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        sizes: Mapping[str, Size],
+        conventions: Conventions,
+        *,
+        bulk: bool = False,
+    ) -> None:
+        self.workload = workload
+        self.sizes = sizes
+        self._conventions = conventions
+        self._bulk = bulk
+        self._alike: Any = None
+        self._evaluators: dict[str, Evaluator] = {}
+        self._tables: dict[tuple[str, Plan], CostTable] = {}
+        self._memory: dict[str, int] = {}
+
+    def evaluator(self, precision: str) -> Evaluator:
+        """The workload with sizes and formats filled in."""
+        if precision not in self._evaluators:
+            casts = casts_of(self.workload, precision)
+            made = Evaluator(self.workload, self.sizes, casts, self._conventions, self._alike)
+            self._alike = made.alike
+            self._evaluators[precision] = made
+        return self._evaluators[precision]
+
+    def table(self, precision: str, plan: Plan) -> CostTable:
+        """What the workload asks for in a number format under a way of fusing."""
+        key = precision, plan
+        if key not in self._tables:
+            evaluator = self.evaluator(precision)
+            self._tables[key] = cost_table(self.workload, evaluator, plan, bulk=self._bulk)
+        return self._tables[key]
+
+    def memory_bytes(self, precision: str) -> int:
+        """Bytes that a run needs at once."""
+        if precision not in self._memory:
+            found = footprint(self.workload, self.evaluator(precision), None)
+            self._memory[precision] = found.total_bytes
+        return self._memory[precision]
+
+
+class Machine:
+    """A device under settings: its roofs, its speed-of-light ceilings, what predicts its kernels.
+
+    Args:
+        device: The device.
+        settings: Sparsity, engine and calibration count.
+    """
+
+    def __init__(self, device: Device, settings: Settings) -> None:
+        self.device = device
+        self.settings = settings
+        self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
+        self.limits: SolRoofs = sol_roofs(self.roofs)
+        self._estimators: dict[str, Estimator | None] = {}
+
+    def estimator(self, runtime: Runtime) -> Estimator | None:
+        """What predicts a runtime's kernels; None where nothing of them was measured."""
+        if runtime.id not in self._estimators:
+            self._estimators[runtime.id] = estimator_of(self.roofs, runtime, self.settings)
+        return self._estimators[runtime.id]
+
+    def plan(self, runtime: Runtime) -> Plan:
+        """What the runtime makes of a workload here."""
+        kept = self.limits.kept
+        return plan_of(
+            runtime,
+            self.device,
+            off_chip_only=self.roofs.off_chip_only,
+            on_chip_bytes=0 if kept.assumed else kept.capacity_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A workload held against a machine.
+
+    Attributes:
+        chosen: Precision and runtime, and why.
+        table: What the workload asks for.
+        held: The roofline.
+        expected: The expected time.
+        sol_time_s: The speed of light, s; None when no roof is known.
+    """
+
+    chosen: Resolved
+    table: CostTable
+    held: Evaluation
+    expected: Expected
+    sol_time_s: Size | None
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime."""
+        return self.chosen.runtime.runtime
+
+
+def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
+    """The times of a workload on a machine.
+
+    Args:
+        bench: The workload at sizes.
+        machine: The device under the settings.
+        settings: Precision and runtime.
+
+    Raises:
+        UnknownNameError: No such precision or runtime.
+        InputError: The device or the runtime lacks what was asked for.
+    """
+    chosen = resolved(bench.workload, machine.device, settings)
+    runtime = chosen.runtime.runtime
+    table = bench.table(chosen.precision, machine.plan(runtime))
+    held = evaluate_table(table, machine.roofs)
+    return Answer(
+        chosen=chosen,
+        table=table,
+        held=held,
+        expected=expected_times(table, held, machine.estimator(runtime), runtime, machine.device),
+        sol_time_s=sol_time(table, machine.limits),
+    )
