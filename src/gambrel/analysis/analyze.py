@@ -20,7 +20,6 @@ from gambrel.analysis.levels import (
     Step,
     cached_roofline,
     describe_caches,
-    describe_sizes,
     with_levels,
 )
 from gambrel.analysis.measures import Bound, Measures, State
@@ -158,7 +157,6 @@ def _result(case: _Case, table: _Table) -> Analysis:
             *_assumptions(case.workload, case.precision, roofs, settings),
             *table.notes,
             *describe_caches(total, cached_s, settings.warm, rows),
-            *describe_sizes(total.levels, case.device),
         ),
         warnings=_warnings(table, case.memory, case.device),
         workload=case.workload,
