@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from gambrel.device.files import CONFIDENCES
@@ -185,8 +186,12 @@ def _check_module(device: Device) -> Iterator[Finding]:
 
 
 def _check_levels(device: Device) -> Iterator[Finding]:
-    """A level nearer to the engines is faster as a whole, and one of its memories is smaller."""
-    for outer, inner in zip(device.memory, device.memory[1:], strict=False):
+    """A level nearer to the engines is faster as a whole, and one of its memories is smaller.
+
+    Registers and operand memories are beside the first-level cache rather than inside it.
+    """
+    caches = [m for m in device.memory if m.name not in {"registers", "TMEM"}]
+    for outer, inner in pairwise(caches):
         sizes = (_instance_bytes(outer), _instance_bytes(inner))
         rates = (byte_per_s(device, outer), byte_per_s(device, inner))
         for what, (a, b), grows in (("capacity", sizes, False), ("bandwidth", rates, True)):

@@ -74,13 +74,13 @@ _CEILING: Final[dict[str, tuple[str, ...]]] = {
     "engine": ENGINES,
     "dtype": (*BITS, "any"),
     "accumulate": ("", *BITS),
-    "kind": tuple(Kind),
+    "kind": tuple(kind for kind in Kind if kind is not Kind.DEMONSTRATED),
 }
 #: Values that a field may take, by table.
 _CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ceilings": _CEILING,
     "demonstrated": _CEILING | {"kind": (Kind.DEMONSTRATED,)},
-    "memory": {"name": LEVELS, "kind": tuple(Kind)},
+    "memory": {"name": LEVELS, "kind": _CEILING["kind"]},
     "links": {"direction": DIRECTIONS},
 }
 #: What makes two rows of a table the same figure.
@@ -203,6 +203,8 @@ def _row(
         if field in row:
             _choice(row[field], allowed, f"{where}: {field}")
     _quantities(row, where)
+    if "per_unit" in row:
+        _require(row, ("instance_bytes",), where)
     for field, numbers in _SOURCE_FIELDS[table].items():
         if any(number in row for number in numbers):
             row[field] = _source(row.get(field), sources, default, f"{where}: {field}")

@@ -75,7 +75,7 @@ def largest_on_chip(devices: Iterable[Device]) -> dict[str, tuple[str, int]]:
     Only devices count that publish all of theirs, and wafers do not.
     """
     largest: dict[str, tuple[str, int]] = {}
-    for device in devices:
+    for device in sorted(devices, key=lambda d: d.id):
         if not publishes_on_chip(device) or device.category.startswith(_WAFER):
             continue
         size = sum(on_chip_levels(device).values())

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Estimate
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.device.listing import DeviceRow
-    from gambrel.device.model import Device
+    from gambrel.device.levels import byte_per_s, capacity_bytes
+from gambrel.device.model import Device
 
 
 def command(name: str, *words: str, **options: Any) -> str:
@@ -182,8 +183,8 @@ def detail_out(device: Device) -> out.DeviceDetailOut:
         memory=[
             out.LevelOut(
                 name=m.name,
-                capacity_bytes=m.capacity_bytes,
-                byte_per_s=m.byte_per_s,
+                capacity_bytes=capacity_bytes(device, m),
+                byte_per_s=byte_per_s(device, m),
                 technology=m.technology,
             )
             for m in device.memory
