@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Estimate
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.device.listing import DeviceRow
-    from gambrel.device.levels import byte_per_s, capacity_bytes
-from gambrel.device.model import Device
+    from gambrel.device.model import Device
 
 
 def command(name: str, *words: str, **options: Any) -> str:
@@ -164,6 +163,7 @@ def device_out(row: DeviceRow) -> out.DeviceOut:
 def detail_out(device: Device) -> out.DeviceDetailOut:
     """Everything published about a device."""
     from gambrel.device.explain import explain
+    from gambrel.device.levels import byte_per_s, capacity_bytes
 
     return out.DeviceDetailOut(
         architecture=device.architecture,
