@@ -4,7 +4,8 @@
     python scripts/build_catalog.py --index         # after editing a file by hand
 
 The TOML files are what is committed and what counts. From the table come numbers and their
-sources; id, aliases and notes of a device are kept from its TOML file, found by its full name.
+sources. What the table does not have is kept from the device's TOML file, found by its full name:
+id, category, aliases, notes, demonstrated rates, memory levels and their parts.
 
 Columns: device, quantity, value, unit, dense_or_sparse, source_title, source_url, confidence, note.
 One row is one figure; a row without a value says that the figure is not published.
@@ -120,7 +121,7 @@ def convert(rows: dict[str, Row], kept: dict[str, Any]) -> dict[str, Any]:
         "id": kept["id"],
         "name": kept["name"],
         "vendor": filled["vendor"]["value"],
-        "category": filled["class"]["value"],
+        "category": kept.get("category", filled["class"]["value"]),
         "architecture": filled["architecture"]["value"],
         "year": int(filled["year"]["value"]),
         "aliases": kept.get("aliases", []),
@@ -131,11 +132,32 @@ def convert(rows: dict[str, Row], kept: dict[str, Any]) -> dict[str, Any]:
         device["tdp_w"] = number(filled["tdp"])
         device["tdp_source"] = sources.key(filled["tdp"])
     device["ceilings"] = ceilings(filled, sources, device["architecture"])
-    device["memory"] = memory(filled, sources)
+    device["demonstrated"] = kept.get("demonstrated", [])
+    device["memory"] = with_kept_levels(memory(filled, sources), kept.get("memory", []))
     device["links"] = links(filled, sources)
     device["facts"] = facts(filled, sources)
-    device["sources"] = sources.table
+    device["sources"] = {**kept_sources(device, kept.get("sources", {})), **sources.table}
     return device
+
+
+def with_kept_levels(
+    found: list[dict[str, Any]], kept: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The levels of the table, divided into parts as before, then those that only the file has."""
+    parts = {level["name"]: level.get("instance_bytes") for level in kept}
+    divided = [
+        level | {"instance_bytes": part} if (part := parts.get(level["name"])) else level
+        for level in found
+    ]
+    names = {level["name"] for level in found}
+    return divided + [level for level in kept if level["name"] not in names]
+
+
+def kept_sources(device: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+    """The sources of the file that what was kept of it refers to."""
+    rows = [*device["demonstrated"], *device["memory"]]
+    used = {row.get(f) for row in rows for f in ("source", "capacity_source", "bandwidth_source")}
+    return {key: source for key, source in kept.items() if key in used}
 
 
 def unknown(rows: dict[str, Row], filled: dict[str, Row]) -> list[str]:

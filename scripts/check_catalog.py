@@ -3,8 +3,9 @@
     python scripts/check_catalog.py
 
 Per device: how many peaks were recomputed from units x clock x rate and the largest deviation, the
-range of ridge points, how many sparse peaks, how many numbers by confidence. Then every finding:
-violations, and exceptions with their reason.
+range of ridge points, how many sparse peaks and demonstrated rates, the on-chip memory (~ where it
+is assumed), how many numbers by confidence. Then every finding: violations, and exceptions with
+their reason.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from collections import Counter
 from gambrel.device import catalog
 from gambrel.device.checks import Finding, check_device, formulas, numbers
 from gambrel.device.model import Device
+from gambrel.device.onchip import on_chip
+from gambrel.units import format_capacity
 
-HEADER = ("device", "formulas", "worst", "ridge points", "sparse", "P", "Q", "S", "D")
+HEADER = (
+    *("device", "formulas", "worst", "ridge points", "sparse", "reached", "on chip"),
+    *("P", "Q", "S", "D"),
+)
 LABELS = ("primary", "primary-quoted", "secondary", "derived")
 
 
@@ -26,6 +32,7 @@ def row(device: Device) -> tuple[str, ...]:
     dram = device.level("DRAM")
     rate = dram.byte_per_s if dram else None
     ridges = [c.flop_per_s / rate for c in device.ceilings] if rate else []
+    chip = on_chip(device)
     labels = Counter(source.confidence for _, source in numbers(device) if source)
     return (
         device.id,
@@ -33,6 +40,8 @@ def row(device: Device) -> tuple[str, ...]:
         f"{max(deviations):.1%}" if deviations else "-",
         f"{min(ridges):.3g} .. {max(ridges):.4g}" if ridges else "-",
         str(sum(c.sparse_flop_per_s is not None for c in device.ceilings)),
+        str(len(device.demonstrated)),
+        ("~" if chip.assumed else "") + format_capacity(chip.capacity_bytes),
         *(str(labels[label]) for label in LABELS),
     )
 

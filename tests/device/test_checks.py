@@ -71,6 +71,22 @@ def test_an_inner_level_must_be_smaller_and_faster():
     assert ("levels", False) in found(replace(mi300x, memory=mi300x.memory[::-1]))
 
 
+def test_parts_of_a_level_must_add_up_to_it():
+    mi300x = load("mi300x")
+    odd = tuple(
+        replace(m, instance_bytes=3 * 2**20) if m.name == "L2" else m for m in mi300x.memory
+    )
+    assert ("levels", False) in found(replace(mi300x, memory=odd))
+
+
+def test_a_demonstrated_rate_below_the_roof_says_nothing():
+    hailo = load("hailo-10h")
+    low = replace(hailo.demonstrated[0], flop_per_s=19e12)
+    assert ("demonstrated", False) in found(replace(hailo, demonstrated=(low,)))
+    unsourced = replace(hailo.demonstrated[0], source=Source(title="x"))
+    assert ("source", False) in found(replace(hailo, demonstrated=(unsourced,)))
+
+
 def test_a_number_without_a_vendor_or_press_source():
     ceiling = Ceiling(engine="vector", dtype="fp16", flop_per_s=1e13, source=Source(title="x"))
     t4 = load("t4")

@@ -46,3 +46,16 @@ def test_notes_are_sentences():
 
 def test_every_confidence_has_a_meaning():
     assert set(CONFIDENCE) == set(CONFIDENCES)
+
+
+def test_rates_that_were_reached_are_set_beside_the_datasheet():
+    assert any(
+        text.startswith(
+            "npu int8: a published run reached 47.5 TFLOP/s, no roof is published (EasyOCR"
+        )
+        for text in explain(load("snapdragon-8-gen-3"))
+    )
+    assert any(
+        "reached 20.01 TFLOP/s, the datasheet says 20 TFLOP/s" in text
+        for text in explain(load("hailo-10h"))
+    )

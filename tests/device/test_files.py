@@ -80,6 +80,20 @@ confidence = "derived"
     assert device.fact("boost_clock").source.confidence == "user"
 
 
+def test_a_level_of_several_memories_and_a_demonstrated_rate(tmp_path):
+    device = read(
+        tmp_path,
+        MINIMAL + '[[memory]]\nname = "L1"\ninstance_bytes = "128KiB"\nper_unit = 2\n'
+        "byte_per_clock = 64\n"
+        '[[demonstrated]]\nengine = "matrix"\ndtype = "int8"\nflop_per_s = "1T"\n',
+    )
+    shared = device.level("L1")
+    assert (shared.instance_bytes, shared.per_unit, shared.byte_per_clock) == (131072, 2, 64)
+    assert shared.capacity_source.title == shared.bandwidth_source.title == "given in board.toml"
+    assert [c.kind for c in device.demonstrated] == [Kind.DEMONSTRATED]
+    assert device.ceiling("matrix", "int8") is None  # no roof
+
+
 def ceiling(**fields):
     fields = {"engine": '"matrix"', "dtype": '"fp16"', "flop_per_s": "1e12"} | fields
     rows = "\n".join(f"{key} = {value}" for key, value in fields.items() if value is not None)
@@ -133,6 +147,22 @@ BROKEN = {
         "Expected `str`, got `array`",
     ),
     "level": (HEAD + '[[memory]]\nname = "HBM"', r"memory\[0\]: name: unknown 'HBM'; use one of D"),
+    "part of a unit": (
+        HEAD + '[[memory]]\nname = "L1"\ninstance_bytes = 5\nper_unit = 0.5',
+        r"memory\[0\]: per_unit: 0.5 is not a whole number of at least 1",
+    ),
+    "parts of no size": (
+        HEAD + '[[memory]]\nname = "L1"\nper_unit = 2',
+        r"memory\[0\] lacks 'instance_bytes'",
+    ),
+    "demonstrated among ceilings": (
+        ceiling(kind='"demonstrated"'),
+        r"ceilings\[0\]: kind: unknown 'demonstrated'",
+    ),
+    "ceiling among demonstrated": (
+        ceiling(kind='"datasheet"').replace("ceilings", "demonstrated"),
+        r"demonstrated\[0\]: kind: unknown 'datasheet'; use one of demonstrated",
+    ),
     "direction": (
         HEAD + '[[links]]\nname = "x"\nbyte_per_s = 1\ndirection = "up"',
         "direction: unknown 'up'",

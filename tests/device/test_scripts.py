@@ -73,6 +73,20 @@ def test_peaks_become_ceilings_by_engine_and_sparse_peaks_stay_apart(build):
     assert len(device.ceilings) == 3
 
 
+def test_what_the_table_lacks_is_kept_from_the_file(build):
+    table = {r["quantity"]: r for r in (*LABELS, row("l2_capacity", "2048"))}
+    kept = tomllib.loads((catalog.CATALOG / "mi250x.toml").read_text(encoding="utf-8"))
+    demonstrated = [{"engine": "vector", "dtype": "fp32", "flop_per_s": 9e12, "source": "x"}]
+    kept |= {"demonstrated": demonstrated, "category": "edge gpu"}
+    kept["sources"] |= {"x": {"title": "X", "date": "2025"}}
+    device = device_from_table(tomllib.loads(build.dump(build.convert(table, kept))), origin="test")
+    assert device.category == "edge gpu"
+    assert device.level("L2").capacity_bytes == 2048
+    assert device.level("L2").instance_bytes == 8 * 2**20
+    assert device.level("registers").capacity_source.title.startswith("AMD ROCm")
+    assert device.demonstrated[0].source.title == "X"
+
+
 def test_blanks_are_unknown_unless_the_thing_does_not_exist(build):
     device = convert(
         build,

@@ -17,7 +17,7 @@ from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import Expected, limiter_of
 from gambrel.analysis.footprint import footprint, parameter_count
-from gambrel.analysis.levels import cached_roofline, describe_caches, describe_sizes, with_levels
+from gambrel.analysis.levels import cached_roofline, describe_caches, with_levels
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import describe
@@ -138,7 +138,6 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         assumptions=(
             *_assumptions(case.workload, case.chosen.precision, roofs, settings),
             *_kernel_note(case),
-            *describe_sizes(total.levels, case.device),
         ),
         cache_notes=describe_caches(total, cached_s, settings.warm, rows),
         warnings=_warnings(table, case.memory, case.device),

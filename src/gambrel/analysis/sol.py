@@ -59,6 +59,7 @@ class SolRoofs:
     roofs: Roofs
     kept: OnChip
     memory_byte_per_s: float | None
+    memory_proves: bool
     rates: dict[tuple[str, str, bool], Any]
 
     def rate(self, work_class: str, dtype: str, prunable: bool) -> float | None:
@@ -72,7 +73,8 @@ class SolRoofs:
     @property
     def proves(self) -> bool:
         """Whether all ceilings that were used are published ones."""
-        return all(found is None or found.proves for found in self.rates.values())
+        used = (found for found in self.rates.values() if found is not None)
+        return self.memory_proves and all(found.proves for found in used)
 
 
 def sol_roofs(roofs: Roofs) -> SolRoofs:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from gambrel.device.files import load_file
+from gambrel.device.levels import largest_on_chip
 from gambrel.device.model import Device
 from gambrel.device.names import name_key
 from gambrel.errors import FileFormatError, InputError
@@ -26,11 +27,14 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
         vendors: Maker by device id; its keys are all ids.
         names: Device id by name key.
         ambiguous: Ids by name key for names that several devices share, the default first.
+        on_chip: By class of device the one with the most on-chip memory, and its byte; see
+            `gambrel.device.levels.largest_on_chip`.
     """
 
     vendors: dict[str, str]
     names: dict[str, str]
     ambiguous: dict[str, tuple[str, ...]]
+    on_chip: dict[str, tuple[str, int]]
 
 
 @lru_cache(maxsize=1)
@@ -69,6 +73,7 @@ def build_index(devices: Iterable[Device], ambiguous: Mapping[str, Iterable[str]
     Raises:
         InputError: Two devices share an id or a name, or an ambiguous name has an unknown id.
     """
+    devices = tuple(devices)
     vendors: dict[str, str] = {}
     shared = {key: tuple(ids) for name, ids in ambiguous.items() for key in name_key(name).keys}
     names: dict[str, str] = {}
@@ -90,4 +95,5 @@ def build_index(devices: Iterable[Device], ambiguous: Mapping[str, Iterable[str]
         vendors=dict(sorted(vendors.items())),
         names=dict(sorted(names.items())),
         ambiguous=dict(sorted(shared.items())),
+        on_chip=largest_on_chip(devices),
     )

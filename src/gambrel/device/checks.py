@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from gambrel.device.files import CONFIDENCES
-from gambrel.device.model import Ceiling, Device, Fact, Source
+from gambrel.device.levels import byte_per_s
+from gambrel.device.model import Ceiling, Device, Fact, MemoryLevel, Source
 
 #: A printed peak and units x clock x rate may differ by rounding of all four.
 FORMULA_TOLERANCE: Final = 0.03
@@ -184,16 +186,46 @@ def _check_module(device: Device) -> Iterator[Finding]:
 
 
 def _check_levels(device: Device) -> Iterator[Finding]:
-    """A level nearer to the engines is smaller and faster."""
-    for outer, inner in zip(device.memory, device.memory[1:], strict=False):
-        for field, grows in (("capacity_bytes", False), ("byte_per_s", True)):
-            a, b = getattr(outer, field), getattr(inner, field)
+    """A level nearer to the engines is faster as a whole, and one of its memories is smaller.
+
+    Registers and operand memories are beside the first-level cache rather than inside it.
+    """
+    caches = [m for m in device.memory if m.name not in {"registers", "TMEM"}]
+    for outer, inner in pairwise(caches):
+        sizes = (_instance_bytes(outer), _instance_bytes(inner))
+        rates = (byte_per_s(device, outer), byte_per_s(device, inner))
+        for what, (a, b), grows in (("capacity", sizes, False), ("bandwidth", rates, True)):
             if a is not None and b is not None and (b > a) is not grows:
                 yield Finding(
                     device=device.id,
                     check="levels",
-                    message=f"{field} of {inner.name} ({b:.4g}) against {outer.name} ({a:.4g})",
+                    message=f"{what} of {inner.name} ({b:.4g}) against {outer.name} ({a:.4g})",
                 )
+    for level in device.memory:
+        whole, part = level.capacity_bytes, level.instance_bytes
+        if whole is not None and part is not None and whole % part:
+            yield Finding(
+                device=device.id,
+                check="levels",
+                message=f"{level.name}: {whole} byte are not a multiple of {part}",
+            )
+
+
+def _instance_bytes(level: MemoryLevel) -> int | None:
+    return level.capacity_bytes if level.instance_bytes is None else level.instance_bytes
+
+
+def _check_demonstrated(device: Device) -> Iterator[Finding]:
+    """A demonstrated rate is worth its place where no roof is published, or above the roof."""
+    for reached in device.demonstrated:
+        roof = device.ceiling(reached.engine, reached.dtype, reached.accumulate)
+        if roof is not None and reached.flop_per_s <= roof.flop_per_s:
+            yield Finding(
+                device=device.id,
+                check="demonstrated",
+                message=f"{reached.engine} {reached.dtype}: {reached.flop_per_s:.4g} is not above "
+                f"the published {roof.flop_per_s:.4g}",
+            )
 
 
 def _check_sources(device: Device) -> Iterator[Finding]:
@@ -204,14 +236,14 @@ def _check_sources(device: Device) -> Iterator[Finding]:
 
 def numbers(device: Device) -> Iterator[tuple[str, Source | None]]:
     """Every number of a device with its source."""
-    for c in device.ceilings:
+    for c in (*device.ceilings, *device.demonstrated):
         yield f"{c.engine} {c.dtype}", c.source
         if c.sparse_flop_per_s is not None:
             yield f"{c.engine} {c.dtype} sparse", c.sparse_source
     for m in device.memory:
-        if m.capacity_bytes is not None:
+        if _instance_bytes(m) is not None:
             yield f"{m.name} capacity", m.capacity_source
-        if m.byte_per_s is not None:
+        if m.byte_per_s is not None or m.byte_per_clock is not None:
             yield f"{m.name} bandwidth", m.bandwidth_source
     for link in device.links:
         yield link.name, link.source
@@ -227,5 +259,6 @@ _CHECKS: Final[tuple[Callable[[Device], Iterator[Finding]], ...]] = (
     _check_sparse,
     _check_module,
     _check_levels,
+    _check_demonstrated,
     _check_sources,
 )

@@ -20,12 +20,17 @@ CONFIDENCE: Final[dict[str, str]] = {
 
 
 def explain(device: Device) -> tuple[str, ...]:
-    """The device's own notes, and what its figures imply: sparse peaks, accumulators.
+    """The device's own notes, and what its figures imply: sparse peaks, accumulators, records.
 
     Args:
         device: Any device, the user's own included.
     """
-    return (*device.notes, *explain_sparsity(device), *_accumulators(device))
+    return (
+        *device.notes,
+        *explain_sparsity(device),
+        *_accumulators(device),
+        *_demonstrated(device),
+    )
 
 
 def explain_sparsity(device: Device) -> tuple[str, ...]:
@@ -64,6 +69,21 @@ def _accumulators(device: Device) -> tuple[str, ...]:
         for other in device.ceilings
         if other.accumulate and (full := device.ceiling(other.engine, other.dtype)) is not None
     )
+
+
+def _demonstrated(device: Device) -> tuple[str, ...]:
+    return tuple(
+        f"{_label(reached)}: a published run reached {format_si(reached.flop_per_s, 'FLOP/s')}, "
+        f"{_beside(device, reached)} ({reached.note or reached.source.title})."
+        for reached in device.demonstrated
+    )
+
+
+def _beside(device: Device, reached: Ceiling) -> str:
+    roof = device.ceiling(reached.engine, reached.dtype, reached.accumulate)
+    if roof is None:
+        return "no roof is published"
+    return f"the datasheet says {format_si(roof.flop_per_s, 'FLOP/s')}"
 
 
 def _label(ceiling: Ceiling) -> str:

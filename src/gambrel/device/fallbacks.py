@@ -47,6 +47,24 @@ MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(GGUF_BITS, _WIDE),
 }
 
+_FLOAT8: Final = ("fp8", "mxfp8", "bfp8")
+_FLOAT4: Final = ("fp4", "mxfp4", "nvfp4")
+
+#: Formats that count as the same precision when the question is how fast work may be at best: what
+#: frameworks and libraries use by default for work in the format (TF32 for fp32 convolutions), and
+#: formats that differ only in their scales. Other formats count as themselves alone.
+COUNTS_AS: Final[dict[str, tuple[str, ...]]] = {
+    "fp32": ("fp32", "tf32"),
+    "tf32": ("tf32", "fp32"),
+    **dict.fromkeys(_FLOAT8, _FLOAT8),
+    **dict.fromkeys(_FLOAT4, _FLOAT4),
+    **dict.fromkeys(("int8", "uint8"), ("int8", "uint8")),
+    "complex64": ("fp32", "tf32"),
+    "complex128": ("fp64",),
+    # Their blocks are multiplied in int8 (llama.cpp), or widened first.
+    **dict.fromkeys(GGUF_BITS, ("int8", "fp8", "fp16", "bf16")),
+}
+
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})
 
 #: For element-wise work in a format. Where no 16-bit vector rate is published, 16-bit values are
@@ -66,7 +84,7 @@ _NO_BF16: Final = _FP8 | {"bf16", "tf32"}
 #: Formats that an architecture is known to lack on its matrix engine, by a part of its name. For
 #: others a missing roof may only be unpublished, and the note says so. Sources: the table of
 #: arithmetic by compute capability in NVIDIA's CUDA C++ Programming Guide, and the instruction sets
-#: of AMD's CDNA and RDNA generations.
+#: of AMD's CDNA and RDNA generations and of Intel's AMX (int8 and bf16, later fp16).
 LACKS: Final[dict[str, frozenset[str]]] = {
     "sm_53": _NO_BF16 | {"int8", "int4"},
     "sm_62": _NO_BF16 | {"int8", "int4"},
@@ -82,4 +100,6 @@ LACKS: Final[dict[str, frozenset[str]]] = {
     "gfx90a": _FP8 | {"tf32", "int4"},
     "gfx942": _FP4 | {"int4"},
     "gfx1100": _FP8 | {"tf32"},
+    "Sapphire Rapids": frozenset({"tf32"}),
+    "Granite Rapids": frozenset({"tf32"}),
 }

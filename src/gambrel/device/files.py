@@ -30,7 +30,7 @@ from gambrel.units import parse_quantity
 
 #: Engines that a ceiling may name. ``any`` is a single roof for all work, as ``--peak`` gives.
 ENGINES: Final = ("matrix", "vector", "dla", "npu", "module", "any")
-LEVELS: Final = ("DRAM", "LLC", "L2", "L1", "SRAM")
+LEVELS: Final = ("DRAM", "LLC", "L2", "L1", "registers", "TMEM", "SRAM")
 DIRECTIONS: Final = ("per direction", "bidirectional total", "unknown")
 CONFIDENCES: Final = ("primary", "primary-quoted", "secondary", "derived", "measured", "user")
 
@@ -42,41 +42,51 @@ _QUANTITIES: Final[dict[str, str]] = {
     "sparse_flop_per_s": "rate",
     "byte_per_s": "bandwidth",
     "capacity_bytes": "size",
+    "instance_bytes": "size",
     "tdp_w": "power",
 }
 _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "ceilings": Ceiling,
+    "demonstrated": Ceiling,
     "memory": MemoryLevel,
     "links": Link,
     "facts": Fact,
 }
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "ceilings": ("engine", "dtype", "flop_per_s"),
+    "demonstrated": ("engine", "dtype", "flop_per_s"),
     "memory": ("name",),
     "links": ("name", "byte_per_s"),
     "facts": ("name", "value", "unit"),
 }
-#: Fields that hold a source, by table, and the number that each belongs to.
-_SOURCE_FIELDS: Final[dict[str, dict[str, str]]] = {
-    "ceilings": {"source": "flop_per_s", "sparse_source": "sparse_flop_per_s"},
-    "memory": {"capacity_source": "capacity_bytes", "bandwidth_source": "byte_per_s"},
-    "links": {"source": "byte_per_s"},
-    "facts": {"source": "value"},
+#: Fields that hold a source, by table, and the numbers that each belongs to.
+_SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "ceilings": {"source": ("flop_per_s",), "sparse_source": ("sparse_flop_per_s",)},
+    "demonstrated": {"source": ("flop_per_s",), "sparse_source": ("sparse_flop_per_s",)},
+    "memory": {
+        "capacity_source": ("capacity_bytes", "instance_bytes"),
+        "bandwidth_source": ("byte_per_s", "byte_per_clock"),
+    },
+    "links": {"source": ("byte_per_s",)},
+    "facts": {"source": ("value",)},
+}
+_CEILING: Final[dict[str, tuple[str, ...]]] = {
+    "engine": ENGINES,
+    "dtype": (*BITS, "any"),
+    "accumulate": ("", *BITS),
+    "kind": tuple(kind for kind in Kind if kind is not Kind.DEMONSTRATED),
 }
 #: Values that a field may take, by table.
 _CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "ceilings": {
-        "engine": ENGINES,
-        "dtype": (*BITS, "any"),
-        "accumulate": ("", *BITS),
-        "kind": tuple(Kind),
-    },
-    "memory": {"name": LEVELS, "kind": tuple(Kind)},
+    "ceilings": _CEILING,
+    "demonstrated": _CEILING | {"kind": (Kind.DEMONSTRATED,)},
+    "memory": {"name": LEVELS, "kind": _CEILING["kind"]},
     "links": {"direction": DIRECTIONS},
 }
 #: What makes two rows of a table the same figure.
 _IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "ceilings": ("engine", "dtype", "accumulate"),
+    "demonstrated": ("engine", "dtype", "accumulate"),
     "memory": ("name",),
     "links": ("name",),
     "facts": ("name",),
@@ -193,12 +203,16 @@ def _row(
         if field in row:
             _choice(row[field], allowed, f"{where}: {field}")
     _quantities(row, where)
-    for field, number in _SOURCE_FIELDS[table].items():
-        if number in row:
+    if "per_unit" in row:
+        _require(row, ("instance_bytes",), where)
+    for field, numbers in _SOURCE_FIELDS[table].items():
+        if any(number in row for number in numbers):
             row[field] = _source(row.get(field), sources, default, f"{where}: {field}")
         elif field in row:
-            raise InputError(f"{where}: {field} without {number}.")
-    if table in {"ceilings", "memory"} and "kind" not in row:
+            raise InputError(f"{where}: {field} without {' or '.join(numbers)}.")
+    if table == "demonstrated":
+        row["kind"] = Kind.DEMONSTRATED
+    elif table in {"ceilings", "memory"} and "kind" not in row:
         row["kind"] = _kind(row)
     if table == "links":
         row.setdefault("direction", "unknown")
@@ -222,8 +236,12 @@ def _quantities(row: Table, where: str) -> None:
     for field, quantity in _QUANTITIES.items():
         if field in row:
             row[field] = _number(row[field], quantity, f"{where}: {field}")
-    if "capacity_bytes" in row:
-        row["capacity_bytes"] = round(row["capacity_bytes"])
+    for field in ("capacity_bytes", "instance_bytes"):
+        if field in row:
+            row[field] = round(row[field])
+    for field in ("per_unit", "byte_per_clock"):
+        if field in row:
+            row[field] = _count(row[field], f"{where}: {field}")
     if "value" in row:
         row["value"] = _number(row["value"], "", f"{where}: value")
 
@@ -239,6 +257,12 @@ def _number(value: Any, quantity: str, where: str) -> float:
     if not math.isfinite(value) or value <= 0:
         raise InputError(f"{where}: {value!r} is not a positive, finite number.")
     return float(value)
+
+
+def _count(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{where}: {value!r} is not a whole number of at least 1.")
+    return value
 
 
 def _require(row: Table, fields: tuple[str, ...], where: str) -> None:

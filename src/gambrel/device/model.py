@@ -33,6 +33,7 @@ class Kind(StrEnum):
     MEASURED = "measured"
     DERIVED = "derived"
     USER = "user"
+    DEMONSTRATED = "demonstrated"  # reached by a published run; the hardware may be faster
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +46,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         flop_per_s: Dense peak, FLOP/s (integer operations count alike).
         sparse_flop_per_s: Peak with the vendor's structured sparsity, None where none is published.
         accumulate: Accumulator format where it decides the rate, e.g. ``"fp16"``.
-        kind: Datasheet, derived, measured or given by the user.
+        kind: Datasheet, derived, measured, given by the user or demonstrated.
         source: Where the dense figure comes from.
         sparse_source: Where the sparse figure comes from.
         note: Caveats, formula.
@@ -65,15 +66,25 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One memory level.
 
+    A level may consist of several memories: one per die, per multiprocessor or per core. The whole
+    then follows from one of them; `gambrel.device.onchip` does the arithmetic.
+
     Attributes:
-        name: ``DRAM``, ``LLC``, ``L2``, ``L1`` or ``SRAM`` (software-managed).
-        capacity_bytes: None where not published.
-        byte_per_s: Read bandwidth, None where not published.
+        name: ``DRAM``, ``LLC``, ``L2``, ``L1`` (shared memory or first-level cache),
+            ``registers``, ``TMEM`` (operands of a matrix engine) or ``SRAM`` (software-managed).
+        capacity_bytes: The whole level, byte; None where not published, or where it follows from
+            ``instance_bytes``, ``per_unit`` and the number of units.
+        byte_per_s: Read bandwidth of the whole level, None where not published.
         technology: E.g. ``"HBM3"``.
-        capacity_source: Source of the capacity.
-        bandwidth_source: Source of the bandwidth.
+        capacity_source: Source of the capacity, of the whole or of one instance.
+        bandwidth_source: Source of the bandwidth, of the whole or of one instance.
         kind: Of the bandwidth.
         note: Caveats.
+        instance_bytes: Capacity of one of the memories that make up the level, byte; None where
+            the level is one memory.
+        per_unit: How many of them each unit of the fact ``num_units`` has for itself; None for a
+            level that the units share.
+        byte_per_clock: Bandwidth of one of them, byte per cycle of the boost clock.
     """
 
     name: str
@@ -84,6 +95,9 @@ class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     bandwidth_source: Source | None = None
     kind: Kind = Kind.DATASHEET
     note: str = ""
+    instance_bytes: int | None = None
+    per_unit: int | None = None
+    byte_per_clock: int | None = None
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,11 +150,15 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         id: Short unique name, e.g. ``"h100-sxm5-80gb"``.
         name: Full name, e.g. ``"NVIDIA H100 SXM5 80GB"``.
         vendor: Maker.
-        category: ``"datacenter gpu"``, ``"edge gpu"``, ``"tpu"``, ``"npu"``, ``"cpu"``, ...
+        category: ``"datacenter gpu"``, ``"edge gpu"``, ``"tpu"``, ``"npu"``, ``"cpu"``, ...;
+            docs/hardware.md lists them.
         architecture: E.g. ``"Hopper (GH100, sm_90)"``.
         year: Of introduction, None where unknown.
         ceilings: Compute roofs, dense.
-        memory: Levels, largest first: DRAM (if any), then caches or SRAM.
+        demonstrated: Rates that published runs reached where no roof is published, or above it.
+            No analysis takes them for a roof; `gambrel.device.fastest` says what they are good for.
+        memory: Levels, outermost first: DRAM (if any), then caches or SRAM, then what each unit
+            has for itself.
         links: To host and peers.
         tdp_w: Thermal design power, W; None where not published.
         tdp_source: Its source.
@@ -157,6 +175,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     architecture: str = ""
     year: int | None = None
     ceilings: tuple[Ceiling, ...] = ()
+    demonstrated: tuple[Ceiling, ...] = ()
     memory: tuple[MemoryLevel, ...] = ()
     links: tuple[Link, ...] = ()
     tdp_w: float | None = None

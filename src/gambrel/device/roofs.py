@@ -78,13 +78,23 @@ def resolve(
         InputError: No such class of work.
         UnknownNameError: No such format or engine.
     """
+    check_work(work_class, dtype)
+    if engine is not None and engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    return _RULES[work_class](_Query(device=device, dtype=dtype, sparsity=sparsity, engine=engine))
+
+
+def check_work(work_class: str, dtype: str) -> None:
+    """Refuses a class of work or a number format that does not exist.
+
+    Raises:
+        InputError: No such class of work.
+        UnknownNameError: No such format.
+    """
     if work_class not in _RULES:
         raise InputError(f"unknown class of work {work_class!r}; use {', '.join(_RULES)}.")
     if dtype not in BITS:
         raise UnknownNameError("precision", dtype, BITS)
-    if engine is not None and engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES)
-    return _RULES[work_class](_Query(device=device, dtype=dtype, sparsity=sparsity, engine=engine))
 
 
 def default_precision(device: Device) -> tuple[str, str]:

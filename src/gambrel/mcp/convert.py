@@ -163,6 +163,7 @@ def device_out(row: DeviceRow) -> out.DeviceOut:
 def detail_out(device: Device) -> out.DeviceDetailOut:
     """Everything published about a device."""
     from gambrel.device.explain import explain
+    from gambrel.device.levels import byte_per_s, capacity_bytes
 
     return out.DeviceDetailOut(
         architecture=device.architecture,
@@ -182,8 +183,8 @@ def detail_out(device: Device) -> out.DeviceDetailOut:
         memory=[
             out.LevelOut(
                 name=m.name,
-                capacity_bytes=m.capacity_bytes,
-                byte_per_s=m.byte_per_s,
+                capacity_bytes=capacity_bytes(device, m),
+                byte_per_s=byte_per_s(device, m),
                 technology=m.technology,
             )
             for m in device.memory

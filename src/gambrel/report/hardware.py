@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gambrel.device.explain import explain
+from gambrel.device.levels import byte_per_s, capacity_bytes
 from gambrel.device.listing import DeviceRow
 from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
 from gambrel.device.roofs import main_memory
@@ -120,8 +121,8 @@ def _memory(device: Device, width: int) -> list[RenderableType]:
     columns = [
         Column(title="memory", cells=tuple(m.name for m in levels), align="left"),
         Column(title="type", cells=tuple(m.technology or "–" for m in levels), align="left"),
-        _column("capacity", 0, (format_capacity(m.capacity_bytes) for m in levels)),
-        _column("byte/s", 0, (format_si(m.byte_per_s, "") for m in levels)),
+        _column("capacity", 0, (format_capacity(capacity_bytes(device, m)) for m in levels)),
+        _column("byte/s", 0, (format_si(byte_per_s(device, m), "") for m in levels)),
         Column(
             title="source",
             cells=tuple(_level_cited(m, keys) for m in levels),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gambrel.analysis.levels import USABLE, binding_level, describe_sizes
+from gambrel.analysis.levels import USABLE, binding_level
 from gambrel.analysis.measures import LevelTraffic
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.layout import Column, line, show, table
@@ -64,7 +64,7 @@ def _columns(analysis: Analysis) -> list[Column]:
 
 
 def _remarks(analysis: Analysis) -> list[str]:
-    outer, total, device = analysis.total.levels[0], analysis.total, analysis.hardware
+    outer, total = analysis.total.levels[0], analysis.total
     remarks = [
         f"Every op by itself moves {format_si(total.traffic_bytes, 'B')} through {outer.name}; "
         f"with what the caches keep it is {format_si(outer.traffic_bytes, 'B')}.",
@@ -74,7 +74,6 @@ def _remarks(analysis: Analysis) -> list[str]:
     if len(total.levels) > 1:
         share = format_percent(USABLE)
         remarks.append(f"{share} of each cache is taken as usable: an assumption, not measured.")
-        remarks += [text[0].upper() + text[1:] for text in describe_sizes(total.levels, device)]
     if len(total.levels) == 1:
         remarks.append(
             "The nearer levels are left out: the size of what lies inside them is not known."

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 
 from gambrel.analysis.levels import hierarchy_of
-from gambrel.analysis.levels.near import NEAR, PARTS, near_of, part_bytes
 from gambrel.device.catalog import list_devices
 from gambrel.device.lookup import find
 from gambrel.device.model import Fact, MemoryLevel
@@ -66,24 +65,28 @@ def test_a_gap_ends_the_hierarchy():
     assert [x.name for x in hierarchy_of(gap)] == ["DRAM", "LLC"]
 
 
-def test_near_memories_need_the_number_of_units():
+def test_what_each_unit_has_for_itself_needs_the_number_of_units():
     memory = (
         MemoryLevel(name="DRAM", byte_per_s=10.0),
         MemoryLevel(name="L2", capacity_bytes=2**20),
+        MemoryLevel(name="L1", instance_bytes=1000, per_unit=1, byte_per_clock=128),
+        MemoryLevel(name="registers", instance_bytes=300, per_unit=4),
     )
-    bare = device(architecture="Ampere (GA100, sm_80)", memory=memory)
-    assert [x.name for x in hierarchy_of(bare)] == ["DRAM", "L2"]
+    assert [x.name for x in hierarchy_of(device(memory=memory))] == ["DRAM", "L2"]
     units = Fact(name="num_units", value=2, unit="SM", source=NOWHERE)
-    counted = device(architecture="Ampere (GA100, sm_80)", memory=memory, facts=(units,))
-    assert [x.name for x in hierarchy_of(counted)] == ["DRAM", "L2", "L1", "registers"]
-    assert hierarchy_of(counted)[2].byte_per_s is None  # no clock
+    counted = device(memory=memory, facts=(units,))
+    _, _, l1, registers = hierarchy_of(counted)
+    assert (l1.instances, l1.capacity_bytes, l1.keeps, l1.byte_per_s) == (2, 1000, False, None)
+    assert (registers.instances, registers.total_bytes) == (8, 2400)
+    clock = Fact(name="boost_clock", value=1e9, unit="Hz", source=NOWHERE)
+    assert hierarchy_of(device(memory=memory, facts=(units, clock)))[2].byte_per_s == 2 * 128e9
 
 
-def test_architectures_are_whole_words():
-    assert near_of("Blackwell (GB100 dual die, sm_100)")[0].capacity_bytes == 228 * 1024
-    assert near_of("Something (sm_1000)") == ()
-    assert part_bytes("CDNA2 (gfx90a)", "L2") is None
-    assert part_bytes("CDNA2 (gfx90a, 2 GCD)", "L2") == 8 * 2**20
+def test_what_each_unit_has_cannot_be_placed_inside_an_unknown_cache():
+    units = Fact(name="num_units", value=2, unit="SM", source=NOWHERE)
+    shared = MemoryLevel(name="L1", instance_bytes=1000, per_unit=1)
+    cacheless = (MemoryLevel(name="DRAM", byte_per_s=10.0), shared)
+    assert [x.name for x in hierarchy_of(device(memory=cacheless, facts=(units,)))] == ["DRAM"]
 
 
 def test_the_whole_catalog_has_levels_that_grow_outwards():
@@ -91,11 +94,3 @@ def test_the_whole_catalog_has_levels_that_grow_outwards():
         inwards = [x for x in hierarchy_of(found)[1:] if x.name != "registers"]
         for outer, inner in pairwise(inwards):
             assert inner.capacity_bytes < outer.capacity_bytes, found.id
-
-
-def test_every_near_memory_has_a_source():
-    for memories in NEAR.values():
-        for near in memories:
-            assert near.source.title
-            assert near.source.url.startswith("https://")
-    assert all(size % 1024 == 0 for size in PARTS.values())

@@ -10,7 +10,6 @@ from gambrel.analysis.levels.total import (
     cached_roofline,
     cached_time,
     describe_caches,
-    describe_sizes,
     with_levels,
 )
 
@@ -29,7 +28,6 @@ __all__ = [
     "cached_time",
     "choose_tile",
     "describe_caches",
-    "describe_sizes",
     "hierarchy_of",
     "predict",
     "with_levels",

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.analysis.levels.near import Near, near_of, part_bytes
+from gambrel.device.levels import byte_per_s, capacity_bytes, instances
 from gambrel.device.model import Device, MemoryLevel
 from gambrel.device.roofs import main_memory
 
-#: Caches that hardware manages, outermost first. Software-managed memory (``SRAM``) holds what a
-#: compiler decides, which no reuse distance tells.
-_CACHES: Final = ("LLC", "L2", "L1")
-
-#: Units that `Device.facts` counts and that own near memory.
-_UNITS: Final = "num_units"
+#: Memories that hardware or the compiler of a kernel manages, outermost first. Software-managed
+#: memory (``SRAM``, ``TMEM``) holds what a compiler decides, which no reuse distance tells.
+_INWARDS: Final = ("LLC", "L2", "L1", "registers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +43,8 @@ class Level:
 def hierarchy_of(device: Device) -> tuple[Level, ...]:
     """The levels that are known, outermost first, without a gap.
 
-    The first is the main memory; it is alone when the device publishes no cache size. Near
-    memories (see `near`) follow when the caches around them and the number of units are known.
+    The first is the main memory; it is alone when the device publishes no cache size. What each
+    unit has for itself follows when the caches around it and the number of units are known.
 
     Returns:
         The levels; empty for a device without a main memory of known bandwidth.
@@ -56,69 +53,30 @@ def hierarchy_of(device: Device) -> tuple[Level, ...]:
     if memory is None:
         return ()
     found = [Level(name=memory.name, capacity_bytes=None, byte_per_s=memory.byte_per_s)]
-    found += _caches(device)
-    return tuple(found) if len(found) == 1 else (*found, *_near(device, found[-1]))
-
-
-def _caches(device: Device) -> list[Level]:
-    known = {m.name: m for m in device.memory}
-    levels: list[Level] = []
-    for name in _CACHES:
-        memory = known.get(name)
-        if memory is None:
+    for name in _INWARDS:
+        level = device.level(name)
+        if level is None:
             continue
-        if memory.capacity_bytes is None:
+        size = capacity_bytes(device, level)
+        if size is None or (level.per_unit is not None and not _touches(found[-1].name, name)):
             break  # a gap: what lies inside cannot be placed
-        levels.append(_cache(device, memory))
-    return levels
+        found.append(_cache(device, level, size))
+    return tuple(found)
 
 
-def _cache(device: Device, memory: MemoryLevel) -> Level:
-    whole = memory.capacity_bytes or 0
-    part = part_bytes(device.architecture, memory.name)
-    instances = max(1, whole // part) if part else 1
+def _touches(outer: str, name: str) -> bool:
+    return outer in _INWARDS and _INWARDS.index(name) == _INWARDS.index(outer) + 1
+
+
+def _cache(device: Device, level: MemoryLevel, whole: int) -> Level:
+    count = instances(device, level) or 1
+    # The parts of a processor's last cache see each other's data; those of a GPU's L2 are written
+    # back when a kernel ends, so that the other dies see it.
+    shared = level.per_unit is None and (count == 1 or level.name == "LLC")
     return Level(
-        name=memory.name,
-        capacity_bytes=whole // instances,
-        instances=instances,
-        # The parts of a processor's last cache see each other's data; those of a GPU's L2 are
-        # written back when a kernel ends, so that the other dies see it.
-        keeps=instances == 1 or memory.name == "LLC",
-        byte_per_s=memory.byte_per_s,
-    )
-
-
-def _near(device: Device, outer: Level) -> list[Level]:
-    units = device.fact(_UNITS)
-    order = (*_CACHES, "registers")
-    inside = order[order.index(outer.name) + 1 :]
-    if units is None:
-        return []
-    found: list[Level] = []
-    for name, near in zip(inside, _following(near_of(device.architecture), inside), strict=False):
-        found.append(_near_level(device, name, near, round(units.value)))
-    return found
-
-
-def _following(near: tuple[Near, ...], names: tuple[str, ...]) -> list[Near]:
-    """The near memories that continue the hierarchy without a gap."""
-    by_name = {n.name: n for n in near}
-    found = []
-    for name in names:
-        if name not in by_name:
-            break
-        found.append(by_name[name])
-    return found
-
-
-def _near_level(device: Device, name: str, near: Near, units: int) -> Level:
-    clock = device.fact("boost_clock")
-    rate = None
-    if near.byte_per_clock is not None and clock is not None:
-        rate = near.byte_per_clock * clock.value * units * near.per_unit
-    return Level(
-        name=name,
-        capacity_bytes=near.capacity_bytes,
-        instances=units * near.per_unit,
-        byte_per_s=rate,
+        name=level.name,
+        capacity_bytes=whole // count,
+        instances=count,
+        keeps=shared,
+        byte_per_s=byte_per_s(device, level),
     )

@@ -8,7 +8,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel.analysis.levels.hierarchy import hierarchy_of
-from gambrel.analysis.levels.near import near_of
 from gambrel.analysis.levels.predict import USABLE, Step, Traffic, predict
 from gambrel.analysis.measures import LevelTraffic, Measures
 from gambrel.analysis.result import OpResult
@@ -123,25 +122,6 @@ def _with(row: OpResult, traffic: Sequence[Traffic]) -> OpResult:
         return row
     levels = records(traffic, row.measures.flops)
     return replace(row, measures=replace(row.measures, levels=levels))
-
-
-def describe_sizes(levels: Sequence[LevelTraffic], device: Device) -> tuple[str, ...]:
-    """One sentence where sizes of near memories were not compared with their source.
-
-    Args:
-        levels: Of the whole.
-        device: Whose levels.
-    """
-    shown = {level.name for level in levels}
-    unread = [
-        near
-        for near in near_of(device.architecture)
-        if near.name in shown and near.source.confidence == "unverified"
-    ]
-    if not unread:
-        return ()
-    names = " and ".join(dict.fromkeys(near.name for near in unread))
-    return (f"the sizes of {names} were not compared with their source: {unread[0].source.title}.",)
 
 
 def describe_caches(
