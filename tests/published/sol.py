@@ -98,6 +98,10 @@ def _model(name: str, batch: int | None, image: int | None) -> Any:
 
 def _torchvision(name: str, batch: int, image: int) -> gambrel.Workload:
     import torch
+
+    from gambrel.capture.torch import ensure_torchvision
+
+    ensure_torchvision()
     from torchvision import models
 
     build = getattr(models.segmentation if "." in name else models, name.split(".")[-1])
