@@ -6,7 +6,7 @@ FOLDER holds the collected tables (mlperf_inference.csv, edge_aihub.csv, ...). T
 model and device gambrel knows, all in one form, one file per source in tests/data/published:
 
     source     where in the source: a path, a row's name
-    model      a name of the zoo, configs/NAME.json, torchvision:NAME, kernelbench/NAME.py or op:NAME
+    model      a name of the zoo, configs/NAME.json, torchvision:NAME, kernelbench/NAME.py, op:NAME
     device     a name of the catalog
     precision  the fastest format that the run may have used, where the source does not tell
     batch      items at once; empty where the submitter chose it
@@ -42,7 +42,7 @@ from published_tables import (
 )
 
 TARGET = Path(__file__).parents[1] / "tests/data/published"
-COLUMNS = [f for f in Row.__dataclass_fields__]
+COLUMNS = tuple(Row.__dataclass_fields__)
 #: Rows of single kernels, of each op and device; all are evenly spread over time.
 KERNELS_EACH = 60
 #: Problems that read values of tensors, or need a package of their own.
@@ -86,8 +86,10 @@ def mlperf(folder: Path) -> Iterator[Row]:
         if model is None or device is None or (r["valid"], r["division"]) != ("VALID", "closed"):
             continue
         name, sizes, eight_bit, tokens, note = model
-        path = r["path"].removeprefix("closed/").removesuffix(
-            "/performance/run_1/mlperf_log_summary.txt"
+        path = (
+            r["path"]
+            .removeprefix("closed/")
+            .removesuffix("/performance/run_1/mlperf_log_summary.txt")
         )
         # "2S" is in the name of all systems without accelerator; both counts are of a node.
         count = float(r["n_accel"] if r["accelerator"] else 2) * float(r["nodes"])

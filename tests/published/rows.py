@@ -59,6 +59,25 @@ def files() -> list[str]:
     return sorted(p.stem for p in FOLDER.glob("*.csv") if p.stem not in OTHER)
 
 
+def group(row: Row) -> tuple[object, ...]:
+    """Rows of a group have one speed of light."""
+    return (row.model, row.device, row.precision, row.batch, row.sizes, row.quantity)
+
+
+def sample(file: str, stride: int) -> list[Row]:
+    """The rows of every ``stride``-th group."""
+    groups = sorted({group(row) for row in rows(file)}, key=str)
+    chosen = set(groups[::stride])
+    return [row for row in rows(file) if group(row) in chosen]
+
+
+@cache
+def exceptions() -> dict[tuple[str, str], str]:
+    """(File, row) → why a run is faster than the limit."""
+    with (FOLDER / "exceptions.csv").open(encoding="utf-8") as stream:
+        return {(r["file"], r["row"]): r["cause"] for r in csv.DictReader(stream)}
+
+
 def _row(file: str, record: dict[str, str]) -> Row:
     numbers = {
         "value": float(record["value"]),

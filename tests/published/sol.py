@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
-from typing import Any
 
 import gambrel
+from gambrel.errors import UnknownNameError
 
-from .rows import FOLDER, Row
-from .single_ops import single_op
+from .models import is_language_model, subject_of
+from .rows import Row
 
 #: Batches that a submitter may have used, where the source does not say.
-BATCHES = (1, 8, 64, 512, 4096)
+BATCHES = (1, 64, 4096)
+#: What torch may use for fp32 work: convolutions by default, matmuls if allowed.
+FASTER_FORMATS = {"fp32": "tf32"}
 
 
 def sol_s(row: Row) -> float | None:
@@ -26,100 +27,46 @@ def sol_s(row: Row) -> float | None:
     """
     if row.note.startswith("training"):
         return _training_s(row)
+    case = (row.model, row.device, row.precision)
     if row.quantity == "latency_s":
-        seconds = _run_s(row.model, row.device, row.precision, row.batch, row.sizes)
-        return seconds and seconds / row.devices
-    times = [(b, _run_s(row.model, row.device, row.precision, b, row.sizes)) for b in BATCHES]
+        seconds = _run_s(*case, row.batch, row.sizes)
+        return None if seconds is None else seconds / row.devices
+    times = [(batch, _run_s(*case, batch, row.sizes)) for batch in BATCHES]
     return min((seconds / batch for batch, seconds in times if seconds), default=None)
 
 
-def sol_of(analysis: gambrel.Analysis) -> float | None:
-    """The figure that is claimed to be unbeatable."""
-    return analysis.ideal_bound_time_s
-
-
 @cache
-def _run_s(
-    model: str, device: str, precision: str, batch: int | None, sizes: str
-) -> float | None:
-    chosen = {k: int(v) for k, _, v in (pair.partition("=") for pair in sizes.split())}
-    if model.startswith("op:"):
-        subject, chosen = single_op(model[3:], chosen), {}
-    else:
-        subject = _model(model, batch, chosen.get("image"))
-        if not isinstance(subject, str):
-            batch, chosen = None, {}
-    phase = {"seq": "prefill", "context": "decode"}.get(next(iter(chosen), ""))
-    return sol_of(
-        gambrel.analyze(
-            subject,
-            device,
-            batch_size=batch,
-            precision=precision,
-            sizes=chosen,
-            phase=phase if _is_language_model(subject) else None,
-        )
-    )
+def _run_s(model: str, device: str, precision: str, batch: int | None, sizes: str) -> float | None:
+    chosen = {name: int(n) for name, _, n in (pair.partition("=") for pair in sizes.split())}
+    subject = subject_of(model, batch, sizes)
+    if not isinstance(subject, str) and not subject.symbols:
+        batch, chosen = None, {}
+    phase = "decode" if "context" in chosen else "prefill"
+    question = {
+        "batch_size": batch,
+        "sizes": chosen,
+        "phase": phase if is_language_model(subject) else None,
+    }
+    seconds = gambrel.analyze(subject, device, precision=precision, **question).sol_time_s
+    if precision in FASTER_FORMATS:
+        try:
+            faster = gambrel.analyze(
+                subject, device, precision=FASTER_FORMATS[precision], **question
+            )
+        except UnknownNameError:
+            return seconds
+        return min(seconds, faster.sol_time_s)
+    return seconds
 
 
 def _training_s(row: Row) -> float:
-    """Seconds per token on one device."""
-    found = gambrel.train_plan(
-        _model(row.model, None, None),
+    """Seconds per token on one device: the model's FLOPs on its fastest engine."""
+    plan = gambrel.train_plan(
+        subject_of(row.model, None, ""),
         row.device,
         seq=row.numbers["seq"],
         sequences=row.batch or 1,
         precision=row.precision,
     )
-    return found.model_flops / _peak(found)
-
-
-def _peak(plan: Any) -> float:
-    return max(w.peak_flop_per_s for w in plan.passes.total.work if w.work_class == "matrix")
-
-
-def _is_language_model(subject: Any) -> bool:
-    return isinstance(subject, str) and (
-        subject.endswith(".json") or subject in {"qwen3-32b", "minimax-m2", "llama-3.1-8b"}
-        or subject == "deepseek-v3"
-    )
-
-
-@cache
-def _model(name: str, batch: int | None, image: int | None) -> Any:
-    """What `gambrel.analyze` takes: a name, the path of a file, or a captured workload."""
-    place, _, rest = name.partition(":")
-    if place == "torchvision":
-        return _torchvision(rest, batch or 1, image or 224)
-    if name.startswith("kernelbench/"):
-        return _problem(name)
-    return str(FOLDER / name) if name.startswith("configs/") else name
-
-
-def _torchvision(name: str, batch: int, image: int) -> gambrel.Workload:
-    import torch
-
-    from gambrel.capture.torch import ensure_torchvision
-
-    ensure_torchvision()
-    from torchvision import models
-
-    build = getattr(models.segmentation if "." in name else models, name.split(".")[-1])
-    known = {"weights": None} | ({"weights_backbone": None} if "." in name else {})
-    extra = {"init_weights": False} if name in {"googlenet", "inception_v3"} else {}
-    extra |= {"aux_logits": False} if name == "googlenet" else {}
-    with torch.device("meta"):
-        module = build(**known, **extra).eval()
-        return gambrel.load_model(module, inputs=torch.empty(batch, 3, image, image))
-
-
-def _problem(name: str) -> gambrel.Workload:
-    """Captures a problem of KernelBench; its inputs take gigabytes, so they stay on meta."""
-    import torch
-
-    spec = importlib.util.spec_from_file_location("problem", FOLDER / name)
-    problem = importlib.util.module_from_spec(spec)
-    with torch.device("meta"):
-        spec.loader.exec_module(problem)
-        module = problem.Model(*problem.get_init_inputs())
-        return gambrel.load_model(module, inputs=tuple(problem.get_inputs()))
+    work = plan.passes.total.work
+    return plan.model_flops / max(w.peak_flop_per_s for w in work if w.work_class == "matrix")
