@@ -12,6 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
+    parser.addoption(
+        "--all-published", action="store_true", help="every published row, not a sample"
+    )
 
 
 @pytest.fixture
