@@ -85,7 +85,13 @@ def sol_roofs(roofs: Roofs) -> SolRoofs:
     """
     memory = fastest_memory(roofs.device)
     rate = roofs.memory_byte_per_s if roofs.off_chip_only else memory and memory.byte_per_s
-    return SolRoofs(roofs=roofs, kept=on_chip(roofs.device), memory_byte_per_s=rate, rates={})
+    return SolRoofs(
+        roofs=roofs,
+        kept=on_chip(roofs.device),
+        memory_byte_per_s=rate,
+        memory_proves=memory is None or memory.proves,
+        rates={},
+    )
 
 
 def sol_time(table: CostTable, limits: SolRoofs) -> Size | None:

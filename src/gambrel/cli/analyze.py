@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gambrel.cli.choices import Runtime
 from gambrel.cli.memory import MemoryView
 from gambrel.cli.output import check_outputs, emit, print_json
 from gambrel.cli.parse import parse_batches, parse_shape, parse_sizes
-from gambrel.cli.choices import Runtime
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
