@@ -5,16 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import gambrel
-from gambrel.errors import GambrelError
 
 from .models import is_language_model, subject_of
 from .rows import Row
 
 #: Batches that a submitter may have used, where the source does not say.
 BATCHES = (1, 64, 4096)
-#: What torch may use for fp32 work: convolutions by default, matmuls if allowed. To be dropped when
-#: the speed of light itself prices fp32 work on the fastest engine.
-FASTER_FORMATS = {"fp32": "tf32"}
 
 
 def sol_s(row: Row) -> float | None:
@@ -48,16 +44,7 @@ def _run_s(model: str, device: str, precision: str, batch: int | None, sizes: st
         "sizes": chosen,
         "phase": phase if is_language_model(subject) else None,
     }
-    seconds = gambrel.analyze(subject, device, precision=precision, **question).sol_time_s
-    if precision in FASTER_FORMATS:
-        try:
-            faster = gambrel.analyze(
-                subject, device, precision=FASTER_FORMATS[precision], **question
-            )
-        except GambrelError:
-            return seconds
-        return min(seconds, faster.sol_time_s)
-    return seconds
+    return gambrel.analyze(subject, device, precision=precision, **question).sol_time_s
 
 
 def _training_s(row: Row) -> float:
