@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -20,7 +20,8 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
-from gambrel.ops.base import Size, maximum
+from gambrel.ops.base import Size
+from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
@@ -46,6 +47,20 @@ class Expected:
     items: tuple[Estimate | None, ...]
     total: Estimate | None
     limited_by: Limiter | None
+
+    def no_faster_than(self, sol_time_s: float | None) -> Expected:
+        """The same with the run and its range cut at the speed of light, which is said."""
+        one = self.total
+        if one is None or sol_time_s is None or one.low >= sol_time_s:
+            return self
+        cut = msgspec.structs.replace(
+            one,
+            value=max(one.value, sol_time_s),
+            low=sol_time_s,
+            high=max(one.high, sol_time_s),
+            reason=f"{one.reason}; the range is cut at the speed of light",
+        )
+        return replace(self, total=cut)
 
 
 def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
@@ -166,8 +181,8 @@ def _items(
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
     for batch in table.batches if estimator.batched else ():
-        own = [evaluation.times[i] for i in batch.members]
-        if None not in own:
+        own = [t for i in batch.members if (t := evaluation.times[i]) is not None]
+        if len(own) == len(batch.members):
             together = [t * n for t, n in zip(own, batch.counts, strict=True)]
             estimates = estimator.estimate_batch(batch, together)
             for i, n, one in zip(batch.members, batch.counts, estimates, strict=True):

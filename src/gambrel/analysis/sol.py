@@ -84,7 +84,9 @@ def sol_roofs(roofs: Roofs) -> SolRoofs:
         roofs: Of the device, for its links and choices.
     """
     memory = fastest_memory(roofs.device)
-    rate = roofs.memory_byte_per_s if roofs.off_chip_only else memory and memory.byte_per_s
+    rate = None if memory is None else memory.byte_per_s
+    if roofs.off_chip_only:
+        rate = roofs.memory_byte_per_s
     return SolRoofs(
         roofs=roofs,
         kept=on_chip(roofs.device),

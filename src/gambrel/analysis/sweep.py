@@ -247,4 +247,5 @@ def _names(busy: Busy, n: int, *, known: bool) -> NDArray[np.str_]:
     resources = sorted(busy, key=lambda key: key[1] is not Bound.COMPUTE)
     times = np.stack([np.broadcast_to(np.asarray(busy[r], float), (n,)) for r in resources])
     names: NDArray[np.str_] = np.array([bound.value for _, bound in resources])
-    return names[np.argmax(times, axis=0)]
+    found: NDArray[np.str_] = names[np.argmax(times, axis=0)]
+    return found

@@ -6,7 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from gambrel.ops import Cost, OpView, TensorView
-from gambrel.ops.base import Size, as_read, distinct_bytes, maximum, minimum
+from gambrel.ops.base import Size, as_read, distinct_bytes, minimum
+from gambrel.roofline import maximum
 from gambrel.workload import Role, Workload
 
 #: What lives in memory between runs: it must be read once and, where changed, written once.

@@ -151,10 +151,12 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
     runtime = chosen.runtime.runtime
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
+    sol_s = sol_time(table, machine.limits)
+    found = expected_times(table, held, machine.estimator(runtime), runtime, machine.device)
     return Answer(
         chosen=chosen,
         table=table,
         held=held,
-        expected=expected_times(table, held, machine.estimator(runtime), runtime, machine.device),
-        sol_time_s=sol_time(table, machine.limits),
+        expected=found.no_faster_than(sol_s),
+        sol_time_s=sol_s,
     )

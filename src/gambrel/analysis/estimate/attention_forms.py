@@ -15,7 +15,8 @@ from gambrel.analysis.estimate.forms import (
     overlap,
     sustained,
 )
-from gambrel.ops.base import Size, maximum, minimum, where
+from gambrel.ops.base import Size, minimum, where
+from gambrel.roofline import maximum
 
 #: Rows and columns of an attention tile.
 _BLOCK: Final = 128

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.estimate import classes, forms, probed, written
+from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.features import Rule, Task, rule_of
@@ -18,7 +18,8 @@ from gambrel.analysis.measures import Estimate
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, Size, maximum, minimum
+from gambrel.ops.base import Engine, Size, minimum
+from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
     from gambrel.analysis.estimate.batches import Batch
@@ -44,7 +45,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimator:
-    """Predicts the ops of one analysis. Equal ops are predicted once.
+    """Predicts the ops of one analysis.
 
     Args:
         roofs: Of the device.
@@ -82,7 +83,6 @@ class Estimator:
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
         self._half_peak = _half_peak(roofs.device)
-        self._known: dict[tuple[Any, ...], Estimate | None] = {}
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
         # Of several measurements of a class the one with most points counts.
@@ -107,13 +107,7 @@ class Estimator:
             return None
         if self._machine is None and not self._probed:
             return None
-        own = classes.key_of(view) if self._probed else ""
-        key = (count, roofline_time_s, own, *_key(view, cost))
-        try:
-            return self._known[key]
-        except KeyError:
-            found = self._known[key] = self._estimate(view, cost, roofline_time_s, count)
-            return found
+        return self._estimate(view, cost, roofline_time_s, count)
 
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Expected | None:
         """The same for one execution, for arrays as well; without range."""
@@ -341,23 +335,3 @@ def _main_reason(parts: list[Estimate]) -> str:
     for p in parts:
         weights[p.reason] = weights.get(p.reason, 0.0) + p.value
     return max(weights, key=lambda reason: weights[reason])
-
-
-def _key(view: OpView, cost: Cost) -> tuple[Any, ...]:
-    """Equal for executions that are predicted alike."""
-    get = view.attrs.get
-    return (
-        view.kind,
-        cost.prunable,
-        cost.read_bytes,
-        cost.write_bytes,
-        get("function"),
-        get("transposed"),
-        get("kernel"),
-        get("static_scales"),
-        get("block_scales"),
-        get("network_latency_s"),
-        *view.sizes.values(),
-        *cost.work.values(),
-        *[t.dtype for t in view.inputs[:2]],
-    )

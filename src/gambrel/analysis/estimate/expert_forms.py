@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from gambrel.analysis.estimate.forms import Constants, Machine, ceil, floor, overlap, sustained
-from gambrel.ops.base import Size, maximum, minimum, where
+from gambrel.ops.base import Size, minimum, where
+from gambrel.roofline import maximum
 
 #: Rows and columns of the output tiles that a tuned library chooses from.
 _TUNED: Final = ((16, 64), (32, 64), (64, 128), (128, 128))

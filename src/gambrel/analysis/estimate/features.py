@@ -12,8 +12,9 @@ from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
-from gambrel.ops.base import Engine, Size, maximum, minimum, product, total, where
+from gambrel.ops.base import Engine, Size, minimum, product, total, where
 from gambrel.ops.matmul import touched_share
+from gambrel.roofline import maximum
 
 #: Up to so many query tokens a sequence, the kernels of decoding run.
 DECODE_QUERIES: Final = 16

@@ -21,7 +21,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gambrel.ops.base import Size, log2, maximum, minimum, where
+from gambrel.ops.base import Size, log2, minimum, where
+from gambrel.roofline import maximum
 
 Constants: TypeAlias = Mapping[str, float]
 
