@@ -37,6 +37,8 @@ class Item:
         cost: Of one execution, with the traffic that the kernels leave.
         count: Executions in all.
         launches: Kernel launches for one execution; within a fused kernel the first op pays them.
+        dispatches: Of these, what the host hands over one by one; a library launches the steps of
+            a recurrence by itself.
         prefetched_bytes: Of the bytes read, those that the runtime loads ahead of the kernel.
     """
 
@@ -44,6 +46,7 @@ class Item:
     cost: Cost
     count: int
     launches: float = 1
+    dispatches: float = 1
     prefetched_bytes: Size = 0
 
 
@@ -260,22 +263,27 @@ class _Builder:
             if self._off_chip is not None and plain is not None:
                 crossed = self._off_chip(view, plain)
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
-            launched = starts.get(i, 0) / op.repeat
+            given = launched = starts.get(i, 0) / op.repeat
             if launched and op.kind in _STEPPED and not self._plan.persistent:
                 launched *= _steps(view)
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
-            found.append((op, view, used, launched, ahead))
+            found.append((op, view, used, launched, given, ahead))
         together = tuple(
             (self._alike[i], c.read_bytes, c.write_bytes, n, op.repeat)
-            for i, (op, _, c, n, _) in zip(members, found, strict=True)
+            for i, (op, _, c, n, *_) in zip(members, found, strict=True)
         )
         known = self._index.get(together)
         if known is None:
             known = len(self._items)
             self._index[together] = known
-            for _, view, used, launched, ahead in found:
+            for _, view, used, launched, given, ahead in found:
                 item = Item(
-                    view=view, cost=used, count=0, launches=launched, prefetched_bytes=ahead
+                    view=view,
+                    cost=used,
+                    count=0,
+                    launches=launched,
+                    dispatches=given,
+                    prefetched_bytes=ahead,
                 )
                 self._items.append([item, 0])
             if len(found) > 1:

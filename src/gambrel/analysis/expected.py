@@ -128,7 +128,7 @@ def expected_seconds(
     if host is None:
         return sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
     queue = (
-        (seconds[p.item] * p.op.repeat, table.items[p.item].launches * p.op.repeat)
+        (seconds[p.item] * p.op.repeat, table.items[p.item].dispatches * p.op.repeat)
         for p in table.places
         if p.item is not None
     )
@@ -266,7 +266,7 @@ def _waits(
                 continue
             one, repeat = items[place.item], place.op.repeat
             seconds = getattr(one, end) if one is not None else evaluation.times[place.item]
-            yield (seconds or 0.0) * repeat, table.items[place.item].launches * repeat
+            yield (seconds or 0.0) * repeat, table.items[place.item].dispatches * repeat
 
     ended, busy = queue_end(queue(), per_launch_s)
     return float(max(0.0, ended - busy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import check_precision
@@ -13,7 +14,7 @@ from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Chosen, Runtime, choose, takes
-from gambrel.workload import Role, Workload
+from gambrel.workload import Role, Tensor, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,17 @@ def is_language_model(workload: Workload) -> bool:
         return False
     if any(t.role is Role.KV_CACHE for t in workload.tensors):
         return True
-    return any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
+    causal = any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
+    return causal and any(_is_logits(workload.tensors[i]) for i in workload.outputs)
+
+
+#: Vocabularies of language models are larger than this, embeddings of text encoders narrower.
+_VOCABULARY: Final = 10_000
+
+
+def _is_logits(tensor: Tensor) -> bool:
+    last = tensor.shape[-1] if tensor.shape else 0
+    return isinstance(last, int) and last >= _VOCABULARY
 
 
 def choose_precision(
