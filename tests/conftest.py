@@ -15,6 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-published", action="store_true", help="every published row, not a sample"
     )
+    parser.addoption(
+        "--all-differential", action="store_true", help="every model, device, variant and runtime"
+    )
 
 
 @pytest.fixture

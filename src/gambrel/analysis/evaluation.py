@@ -16,7 +16,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.roofs import NETWORK
 from gambrel.ops import Cost
-from gambrel.ops.base import Size
+from gambrel.ops.base import Engine, Size
 
 #: Name and class of a resource.
 Resource: TypeAlias = tuple[str, Bound]
@@ -101,6 +101,27 @@ def busy_of(cost: Cost, roofs: Roofs) -> Busy:
 def binding_of(busy: Mapping[Resource, float]) -> Resource | None:
     """The busiest resource; compute wins a tie."""
     return roofline.binding(busy, [key for key in busy if key[1] is Bound.COMPUTE])
+
+
+def hides_a_roof(table: CostTable, roofs: Roofs) -> bool:
+    """Whether a roof that could decide is unknown: the memory's, or the main engine's.
+
+    Matrix work decides where there is any, else vector work.
+    """
+    if roofs.memory_byte_per_s is None and any(_moves(item.cost) for item in table.items):
+        return True
+    keys = {(*key, item.cost.prunable) for item in table.items for key in item.cost.work}
+    main = Engine.MATRIX if any(key[0] is Engine.MATRIX for key in keys) else Engine.VECTOR
+    return any(
+        roofs.engine_roof(engine.value, dtype, prunable) is None
+        for engine, dtype, prunable in keys
+        if engine is main
+    )
+
+
+def _moves(cost: Cost) -> bool:
+    moved = cost.read_bytes + cost.write_bytes
+    return not _is_zero(moved)
 
 
 def _limit(busy: Busy) -> Resource | None:

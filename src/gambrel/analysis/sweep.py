@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gambrel.analysis.costs import CostTable
-from gambrel.analysis.evaluation import Busy, evaluate_table
+from gambrel.analysis.evaluation import Busy, evaluate_table, hides_a_roof
 from gambrel.analysis.expected import expected_seconds
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.settings import Settings, resolved
@@ -184,7 +184,7 @@ def _columns(
         _full(sum(_moved(i.cost) * i.count for i in table.items), n),
         _full(sol_time(table, machine.limits), n),
         _full(held.time_s, n),
-        _names(held.total_busy, n, known=machine.roofs.memory_byte_per_s is not None),
+        _names(held.total_busy, n, known=not hides_a_roof(table, machine.roofs)),
         _full(times, n),
     )
 
@@ -207,7 +207,7 @@ class _Points:
 
 def _row(found: Answer, machine: Machine) -> tuple[float, float, float, float, str, float]:
     table, total = found.table, found.expected.total
-    bound = _names(found.held.total_busy, 1, known=machine.roofs.memory_byte_per_s is not None)
+    bound = _names(found.held.total_busy, 1, known=not hides_a_roof(table, machine.roofs))
     return (
         float(_main_flops(table)),
         float(sum(_moved(i.cost) * i.count for i in table.items)),

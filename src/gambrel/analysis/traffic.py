@@ -47,7 +47,8 @@ class IdealTraffic:
             The bytes that it is the first to touch, all copies of repeated layers.
 
         An op that touches only a part of its inputs (``cost.read_bytes`` below their sum) is taken
-        to touch the same share of each of them, unless the cost says which part of which.
+        to read whole what other ops made and the same share of everything else, unless the cost
+        says which part of which.
         """
         read = cost.read_bytes if cost.least_read_bytes is None else cost.least_read_bytes
         return self._mark(
@@ -64,8 +65,9 @@ class IdealTraffic:
         if not by_storage:
             return 0
         new: Size = 0
-        everything = distinct_bytes(tensors)
-        share = _share(touched, everything)
+        outside = distinct_bytes(tuple(t for t in tensors if t.storage not in kept))
+        whole = distinct_bytes(tuple(t for t in tensors if t.storage in kept))
+        share = _share(maximum(touched - outside, 0), whole)
         for storage, views in by_storage.items():
             before = into[storage]
             into[storage] = maximum(before, distinct_bytes(tuple(views)) * share)
