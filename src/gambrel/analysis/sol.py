@@ -70,6 +70,16 @@ class SolRoofs:
         found = self.rates[key]
         return None if found is None else found.flop_per_s
 
+    def engine(self, work_class: str, dtype: str, prunable: bool) -> str:
+        """Name of the resource that the work keeps busy.
+
+        Formats share an engine. Where engines run side by side (GPU and DLA), different formats
+        may run on different ones at the same time, so each format counts by itself.
+        """
+        found = self.rates.get((work_class, dtype, prunable and self.roofs.sparsity))
+        beside = found is not None and len(found.parts) > 1
+        return f"{work_class} {dtype}" if beside else work_class
+
     @property
     def proves(self) -> bool:
         """Whether all ceilings that were used are published ones."""
@@ -164,7 +174,7 @@ def _busy(part: SolPart, limits: SolRoofs) -> Busy:
     for (work_class, dtype, prunable), flops in part.work.items():
         rate = limits.rate(work_class, dtype, prunable)
         if rate is not None:
-            key = work_class, Bound.COMPUTE
+            key = limits.engine(work_class, dtype, prunable), Bound.COMPUTE
             found[key] = found.get(key, 0.0) + roofline.seconds(flops / part.passes, rate)
     if limits.memory_byte_per_s is not None:
         left = part.traffic_bytes
