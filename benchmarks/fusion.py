@@ -1,4 +1,4 @@
-"""Kernels and traffic of the ``compiled`` stack against torch's own compiler.
+"""Kernels and traffic of ``torch-compile`` against torch's own compiler.
 
 Compares with the stored observations in ``data/fusion`` (see `fusion_oracle.py`, which takes 10 to
 60 s a model to make them anew). No torch is needed here.
@@ -16,6 +16,7 @@ from common import report
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.fusion import Kernel, group
 from gambrel.ops import Conventions
+from gambrel.runtimes import Kernels
 from gambrel.workload import Workload
 from gambrel.workload.serialize import load_workload
 
@@ -76,9 +77,9 @@ def compare(model: str, flavour: str = "gpu") -> Comparison:
     seconds = []
     for _ in range(5):
         start = time.process_time()
-        kernels = group(workload, evaluator, "compiled", priced)
+        kernels = group(workload, priced, Kernels.POINTWISE)
         seconds.append(time.process_time() - start)
-    eager = group(workload, evaluator, "eager", priced)
+    eager = group(workload, priced, Kernels.OP)
     fused = [k for k in kernels if k.kind.startswith("fused")]
     extern = [k for k in kernels if not k.kind.startswith("fused")]
     copies = _copies(extern, eager)
@@ -111,7 +112,7 @@ def main() -> None:
     found = [compare(model) for model in models()]
     report(
         "fusion",
-        "Kernels of the compiled stack against torch.compile",
+        "Kernels of torch-compile against torch.compile",
         [
             "model",
             "ops",
@@ -119,7 +120,7 @@ def main() -> None:
             "fused kernels, own / torch",
             "fused MB, own / torch",
             "ratio",
-            "all MB, eager -> compiled",
+            "all MB, op by op -> compiled",
             "ratio of all",
             "CPU ms",
             "what differs",

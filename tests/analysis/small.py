@@ -7,10 +7,16 @@ NOWHERE = Source(title="made up for a test", confidence="user")
 
 
 def device(**changes):
-    """Matrix fp16 1000 FLOP/s, vector fp32 100 FLOP/s, memory 10 byte/s, 4,000 bytes."""
+    """Matrix fp16 1000 FLOP/s, vector fp32 100 FLOP/s, memory 10 byte/s, 4,000 bytes.
+
+    Its kin are the GPUs of compute capability 8.0, so that kernels under PyTorch have an expected
+    time.
+    """
     fields = {
         "id": "toy",
         "name": "Toy",
+        "category": "datacenter gpu",
+        "architecture": "sm_80",
         "ceilings": (
             Ceiling(
                 engine="matrix",

@@ -15,8 +15,9 @@ import pytest
 
 from gambrel.analysis import Bound, State
 from gambrel.analysis.analyze import Settings, analyze, block_of
+from gambrel.analysis.measures import Limiter
 from gambrel.device.model import MemoryLevel
-from gambrel.errors import UnknownNameError, WorkloadError
+from gambrel.errors import InputError, UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
 from gambrel.workload import Op
 from tests.analysis.small import device, host_fed, perceptron
@@ -62,12 +63,6 @@ def test_engine_times_add_up(found):
     assert busy["matrix"] == pytest.approx(0.192)
     assert busy["vector"] == pytest.approx(0.16)
     assert busy["DRAM"] == pytest.approx(24.8)
-
-
-def test_ideal_traffic_is_weights_and_model_io(found):
-    # x 8, w1 32, w2 16, y 4 elements of 2 bytes
-    assert found.ideal_traffic_bytes == 2 * (8 + 32 + 16 + 4)
-    assert found.sol_time_s == pytest.approx(12.0)
 
 
 def test_footprint_by_liveness(found):
@@ -142,7 +137,7 @@ def test_a_device_without_dram_is_held_against_its_link():
     assert everything_resident.total.bound is Bound.NETWORK
     half = analyze(perceptron(), host_fed(48), Settings(precision="fp16", sizes={"batch": 2}))
     # half of 96 bytes of weights is streamed in
-    assert half.ideal_traffic_bytes == half.total.traffic_bytes
+    assert half.sol.traffic_bytes == half.total.traffic_bytes
     assert half.total.traffic_bytes == 24 + 48
     assert half.total.network_utilization == pytest.approx(72 / 5 / half.total.roofline_time_s)
 
@@ -155,7 +150,10 @@ def test_missing_roofs_are_unknown_not_zero():
     assert found.total.compute_utilization is None
     assert found.total.memory_utilization is None
     assert found.total.ridge_point is None
-    assert any("publishes no roof for matrix fp16" in a for a in found.assumptions)
+    assert found.sol_time_s is None
+    assert found.sol_bound is None
+    assert found.sol.unknown == ("matrix fp16", "vector fp16", "memory")
+    assert any("publishes no peak for matrix fp16" in a for a in found.assumptions)
 
 
 def test_nothing_at_all():
@@ -239,22 +237,66 @@ def test_expected_time_sums_over_ops_groups_and_total():
         assert sum(p.value for p in groups) == pytest.approx(total.value)
         assert sum(p.low for p in groups) == pytest.approx(total.low)
         assert sum(p.high for p in groups) == pytest.approx(total.high)
-        assert sum(p.overhead_s for p in groups) == pytest.approx(total.overhead_s)
+        assert sum(p.launches_s for p in groups) == pytest.approx(total.launches_s)
     assert total.value >= analysis.roofline_time_s
-    assert total.confidence == "low"  # nothing is known of the toy but its roofs
-    # 10 byte/s: no launch is felt, and the expected time is spent where the bound is.
-    assert analysis.expected_bound is Bound.MEMORY
+    assert total.confidence == "medium"  # constants of its kin
+    # 10 byte/s: neither launches nor host are felt, and the time is spent where the roofline says.
+    assert analysis.limited_by is Limiter.MEMORY
 
 
-def test_launches_can_take_most_of_the_expected_time():
-    fast = device(
+def fast_device():
+    """As fast as a GPU: the perceptron is nothing to it."""
+    return device(
+        vendor="NVIDIA",
         ceilings=tuple(
             msgspec.structs.replace(c, flop_per_s=1e15, sparse_flop_per_s=None)
             for c in device().ceilings
         ),
         memory=(MemoryLevel(name="DRAM", capacity_bytes=4000, byte_per_s=1e12),),
     )
-    analysis = analyze(perceptron(), fast, Settings(precision="fp16"))
-    assert analysis.expected_time_s.overhead_share > 0.9
-    assert analysis.expected_bound is Bound.OVERHEAD
-    assert analysis.bound is Bound.MEMORY  # the roofline's verdict is another question
+
+
+def test_launches_can_take_most_of_the_expected_time():
+    replayed = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph"))
+    assert replayed.expected_time_s.launches_share > 0.9
+    assert replayed.expected_time_s.host_s == 0
+    assert replayed.limited_by is Limiter.LAUNCHES
+    assert replayed.bound is Bound.MEMORY  # the roofline's verdict is another question
+    assert {op.measures.limited_by for op in replayed.ops} == {Limiter.LAUNCHES}
+
+
+def test_the_host_can_take_most_of_the_expected_time():
+    """16 µs for each of 3 launches and 5 µs for the run, against kernels of a few µs."""
+    eager = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch"))
+    graph = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph"))
+    assert eager.limited_by is Limiter.HOST
+    assert eager.roofline_time_s == graph.roofline_time_s
+    kernels = [op.measures.expected_time_s.value for op in graph.ops]
+    assert max(kernels) < 16e-6
+    # The host launches the last kernel after 3 * 16 µs; the device is through one kernel later.
+    assert eager.expected_time_s.value == pytest.approx(3 * 16e-6 + kernels[-1] + 5e-6)
+    assert eager.expected_time_s.host_s == pytest.approx(
+        eager.expected_time_s.value - graph.expected_time_s.value
+    )
+
+
+def test_without_constants_nothing_is_expected():
+    """A device of no known kin: no constant is invented."""
+    found = analyze(perceptron(), device(architecture=""), Settings(precision="fp16"))
+    assert found.expected_time_s is None
+    assert found.limited_by is None
+    assert found.roofline_time_s is not None
+    assert all(op.measures.limited_by is None for op in found.ops)
+
+
+def test_what_is_asked_for_and_missing_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown runtime 'tensorflow-rs'"):
+        analyze(perceptron(), device(), Settings(runtime="tensorflow-rs"))
+    with pytest.raises(InputError, match="NVIDIA TensorRT does not run on toy; choose from"):
+        analyze(perceptron(), device(), Settings(runtime="tensorrt"))
+    with pytest.raises(InputError, match="vLLM runs language models only"):
+        analyze(perceptron(), device(), Settings(runtime="vllm"))
+    with pytest.raises(InputError, match="toy has no engine 'dla'; it has matrix, vector"):
+        analyze(perceptron(), device(), Settings(engine="dla"))
+    with pytest.raises(InputError, match="does not run fp8; it takes fp32, fp16, bf16, int8, tf32"):
+        analyze(perceptron(), device(), Settings(runtime="onnxruntime", precision="fp8"))

@@ -46,7 +46,7 @@ def test_by_hand():
     assert found.average_power_w == pytest.approx(241.705 / 2)
     assert found.energy_per_inference_j == pytest.approx(241.705 / 4)
     assert found.inferences_per_j == pytest.approx(4 / 241.705)
-    assert (found.confidence, found.time_kind, found.capped) == ("low", "bound", False)
+    assert (found.confidence, found.time_kind, found.capped) == ("low", "roofline", False)
     titles = " ".join(s.title for s in found.sources)
     assert "TPU v4: measured min" in titles
     assert "Fine-Grained DRAM" in titles

@@ -41,13 +41,13 @@ def products(second, phase="forward"):
         (Role.WEIGHT, "backward", 2000.0),
     ],
 )
-@pytest.mark.parametrize("stack", ["eager", "ideal"])
-def test_only_forward_products_with_weights_are_faster(role, phase, seconds, stack):
+@pytest.mark.parametrize("runtime", ["pytorch", "perfect"])
+def test_only_forward_products_with_weights_are_faster(role, phase, seconds, runtime):
     # 60,000 bytes at 1e9 byte/s take no time beside that.
     on = device(memory=(MemoryLevel(name="DRAM", byte_per_s=1e9),))
-    found = analyze(products(role, phase), on, Settings(sparsity=True, stack=stack))
+    found = analyze(products(role, phase), on, Settings(sparsity=True, runtime=runtime))
     assert found.roofline_time_s == seconds
-    dense = analyze(products(role, phase), on, Settings(stack=stack))
+    dense = analyze(products(role, phase), on, Settings(runtime=runtime))
     assert dense.roofline_time_s == 2000.0
     assert any("structured sparsity" in text for text in found.assumptions)
     assert not any("structured sparsity" in text for text in dense.assumptions)

@@ -3,6 +3,7 @@
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.fusion import group
 from gambrel.ops import Conventions
+from gambrel.runtimes import Kernels
 from gambrel.workload import Op, Role, Tensor, Workload
 
 
@@ -146,17 +147,18 @@ def evaluator(workload):
     return Evaluator(workload, workload.resolve_symbols({}), {}, Conventions())
 
 
-def kernels(workload, stack="compiled"):
-    return group(workload, evaluator(workload), stack)
+def kernels(workload, how="pointwise", allowance=None):
+    priced = tuple(evaluator(workload).costs())
+    return group(workload, priced, Kernels(how), allowance)
 
 
-def groups(workload, stack="compiled"):
+def groups(workload, how="pointwise"):
     """The op indices of each kernel."""
-    return [k.ops for k in kernels(workload, stack)]
+    return [k.ops for k in kernels(workload, how)]
 
 
-def traffic(workload, stack="compiled"):
-    return sum(k.traffic_bytes for k in kernels(workload, stack))
+def traffic(workload, how="pointwise", allowance=None):
+    return sum(k.traffic_bytes for k in kernels(workload, how, allowance))
 
 
 def _count(shape):

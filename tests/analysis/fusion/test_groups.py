@@ -2,8 +2,7 @@
 
 import pytest
 
-from gambrel.analysis.fusion import Stack, parse_stack
-from gambrel.errors import InputError
+from gambrel.runtimes import Kernels
 
 from .build import Net, groups, kernels
 
@@ -30,9 +29,9 @@ def test_with_epilogues_they_run_inside_the_convolution():
     assert (only.ops, only.kind, only.launches) == ((0, 1, 2), "convolution", 1)
 
 
-def test_eager_gives_every_op_a_kernel_of_its_kind():
+def test_alone_every_op_is_a_kernel_of_its_kind():
     net, y = conv_bn_relu()
-    found = kernels(net.workload(y), "eager")
+    found = kernels(net.workload(y), "op")
     assert [(k.ops, k.kind) for k in found] == [
         ((0,), "convolution"),
         ((1,), "normalization"),
@@ -40,9 +39,9 @@ def test_eager_gives_every_op_a_kernel_of_its_kind():
     ]
 
 
-def test_ideal_is_one_kernel():
+def test_a_whole_model_is_one_kernel():
     net, y = conv_bn_relu()
-    assert [(k.ops, k.kind) for k in kernels(net.workload(y), "ideal")] == [
+    assert [(k.ops, k.kind) for k in kernels(net.workload(y), "whole")] == [
         ((0, 1, 2), "whole model")
     ]
 
@@ -147,13 +146,13 @@ def test_constants_are_formed_where_they_are_needed():
     assert only.traffic_bytes == 2 * 8 * 8 * 4  # the input and the result
 
 
-def test_dead_code_belongs_to_no_kernel_but_runs_eagerly():
+def test_dead_code_belongs_to_no_kernel_but_runs_op_by_op():
     net = Net()
     x = net.input(8, 8)
     net.pointwise("tanh", net.pointwise("exp", x))
     y = net.pointwise("relu", x)
     assert groups(net.workload(y)) == [(2,)]
-    assert groups(net.workload(y), "eager") == [(0,), (1,), (2,)]
+    assert groups(net.workload(y), "op") == [(0,), (1,), (2,)]
 
 
 def test_without_known_outputs_nothing_is_dead():
@@ -281,15 +280,8 @@ def test_a_norm_does_not_run_inside_a_matmul():
 
 
 def test_an_empty_workload_has_no_kernels():
-    for stack in Stack:
-        assert kernels(Net().workload(), stack) == ()
-
-
-def test_stacks_by_name():
-    assert parse_stack(" Compiled ") is Stack.COMPILED
-    sentence = "unknown stack 'jit'; choose one of eager, compiled, epilogue, ideal."
-    with pytest.raises(InputError, match=sentence):
-        parse_stack("jit")
+    for how in Kernels:
+        assert kernels(Net().workload(), how) == ()
 
 
 def test_a_concatenation_of_few_parts_is_formed_where_it_is_read():
@@ -356,7 +348,7 @@ def _behind_a_norm(weight, *, view=(2, 6, 8, 8)):
 )
 def test_weights_follow_the_layout_of_the_input(weight, copied):
     """Channels last: a launch reads and writes 12 * 6 * 3 * 3 weights; other layouts are equal."""
-    _, _, plain = kernels(_behind_a_norm(weight), "eager")
+    _, _, plain = kernels(_behind_a_norm(weight), "op")
     norm, convolution = kernels(_behind_a_norm(weight))
     extra = 12 * 6 * 3 * 3 * 4 if copied else 0
     assert norm.launches == 1
@@ -365,7 +357,7 @@ def test_weights_follow_the_layout_of_the_input(weight, copied):
     assert convolution.write_bytes - plain.write_bytes == extra
 
 
-def test_stacks_that_own_the_weights_lay_them_out_beforehand():
-    _, _, plain = kernels(_behind_a_norm((12, 6, 3, 3)), "eager")
+def test_runtimes_that_own_the_weights_lay_them_out_beforehand():
+    _, _, plain = kernels(_behind_a_norm((12, 6, 3, 3)), "op")
     _, convolution = kernels(_behind_a_norm((12, 6, 3, 3)), "epilogue")
     assert (convolution.launches, convolution.traffic_bytes) == (1, plain.traffic_bytes)

@@ -4,13 +4,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.fusion import Stack, fused_costs, kernel_costs, launches
+from gambrel.analysis.fusion import Allowance, fused_costs, kernel_costs, launches
 from gambrel.capture import zoo
 from gambrel.ops import is_free
+from gambrel.runtimes import Kernels
 
 from .build import Net, evaluator, kernels, traffic
 
-STACKS = list(Stack)
+#: Ways to fuse, from the most traffic to the least; tiles in ever more on-chip memory.
+WAYS = (
+    (Kernels.OP, None),
+    (Kernels.POINTWISE, None),
+    (Kernels.EPILOGUE, None),
+    (Kernels.TILED, None),
+    (Kernels.TILED, Allowance(group_bytes=300)),
+    (Kernels.TILED, Allowance(group_bytes=300, free_scores=True)),
+    (Kernels.TILED, Allowance(group_bytes=10**12, free_scores=True)),
+    (Kernels.WHOLE, None),
+)
 
 
 @st.composite
@@ -55,21 +66,21 @@ def _step(net, choice, x, z):
 
 def check(workload):
     totals = []
-    for stack in STACKS:
-        found = kernels(workload, stack)
-        _every_op_once(workload, found, stack)
-        if stack is not Stack.IDEAL:
+    for how, allowance in WAYS:
+        found = kernels(workload, how, allowance)
+        _every_op_once(workload, found, how)
+        if how is not Kernels.WHOLE:
             _in_order(workload, found)
         totals.append(sum(k.traffic_bytes for k in found))
-    assert totals == sorted(totals, reverse=True), dict(zip(STACKS, totals, strict=True))
+    assert totals == sorted(totals, reverse=True), list(zip(WAYS, totals, strict=True))
 
 
-def _every_op_once(workload, found, stack):
+def _every_op_once(workload, found, how):
     placed = [i for k in found for i in k.ops]
     assert len(placed) == len(set(placed))
     counted = {i for i, op in enumerate(workload.ops) if not is_free(op.kind)}
     assert set(placed) <= counted
-    if stack is Stack.EAGER:
+    if how is Kernels.OP:
         assert set(placed) == counted
     for kernel in found:
         assert kernel.ops == tuple(sorted(kernel.ops))
@@ -111,21 +122,21 @@ def test_laws_of_the_zoo(name):
 @settings(max_examples=100, deadline=None)
 def test_a_kernel_of_one_op_moves_what_the_op_says(workload):
     priced = tuple(evaluator(workload).costs())
-    for kernel in kernels(workload, "eager"):
+    for kernel in kernels(workload, "op"):
         (op,) = kernel.ops
         cost = priced[op][2]
         expected = (0, 0) if cost is None else (cost.read_bytes, cost.write_bytes)
         assert (kernel.read_bytes, kernel.write_bytes) == expected
 
 
-@given(workloads(), st.sampled_from(STACKS))
+@given(workloads(), st.sampled_from(WAYS))
 @settings(max_examples=100, deadline=None)
-def test_costs_of_ops_add_up_to_those_of_kernels(workload, stack):
+def test_costs_of_ops_add_up_to_those_of_kernels(workload, way):
     priced = tuple(evaluator(workload).costs())
-    found = kernels(workload, stack)
+    found = kernels(workload, *way)
     by_op, by_kernel = fused_costs(found, priced), kernel_costs(found, priced)
-    assert sum(c.read_bytes + c.write_bytes for c in by_op.values()) == traffic(workload, stack)
-    assert sum(c.read_bytes + c.write_bytes for c in by_kernel) == traffic(workload, stack)
+    assert sum(c.read_bytes + c.write_bytes for c in by_op.values()) == traffic(workload, *way)
+    assert sum(c.read_bytes + c.write_bytes for c in by_kernel) == traffic(workload, *way)
     ran = {i for k in found for i in k.ops}
     for i, (_, _, cost) in enumerate(priced):
         if cost is not None:

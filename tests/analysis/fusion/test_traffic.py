@@ -14,19 +14,19 @@ def test_convolution_batch_norm_relu():
     convolution = 4 * (192 + 12 + 256)
     norm = 4 * (256 + 16 + 256)
     assert [k.traffic_bytes for k in kernels(workload)] == [convolution, norm]
-    # Eager adds one write and one read of 256 between batch norm and relu.
-    assert traffic(workload, "eager") == convolution + norm + 4 * 512
+    # Op by op adds one write and one read of 256 between batch norm and relu.
+    assert traffic(workload, "op") == convolution + norm + 4 * 512
     # Inside the convolution, its own result is neither written nor read.
     assert traffic(workload, "epilogue") == 4 * (192 + 12 + 16 + 256)
-    assert traffic(workload, "ideal") == 4 * (192 + 12 + 16 + 256)
+    assert traffic(workload, "whole") == 4 * (192 + 12 + 16 + 256)
 
 
-def test_ideal_keeps_what_lies_between_two_matmuls():
+def test_a_whole_model_keeps_what_lies_between_two_matmuls():
     net = Net()
     x = net.input(8, 16)
     y = net.matmul(net.matmul(x, net.weight(16, 32)), net.weight(32, 4))
     # x 128, weights 512 and 128, result 32; in between 256 written and read.
-    assert traffic(net.workload(y), "ideal") == 4 * (128 + 512 + 128 + 32)
+    assert traffic(net.workload(y), "whole") == 4 * (128 + 512 + 128 + 32)
     assert traffic(net.workload(y), "epilogue") == 4 * (128 + 512 + 128 + 32 + 2 * 256)
 
 
@@ -67,7 +67,7 @@ def test_slices_of_one_storage_never_add_up_to_more_than_it_holds():
     first = net.pointwise("tanh", net.view(x, 8, 8))
     second = net.pointwise("exp", net.view(x, 8, 8, offset=64))
     workload = net.workload(whole, first, second)
-    (only,) = kernels(workload, "ideal")
+    (only,) = kernels(workload, "whole")
     assert only.read_bytes == 4 * (128 + 64)
     behind = [k for k in kernels(workload) if k.ops != (0,)]
     assert sum(k.read_bytes for k in behind) <= 2 * 16 * 8 * 4
@@ -96,8 +96,8 @@ def test_a_cache_that_is_written_in_part_is_read_from_memory_in_whole():
 def test_repeated_ops_count_all_their_executions():
     net = Net()
     y = net.pointwise("relu", net.input(16, 16), repeat=3)
-    for stack in ("eager", "compiled", "epilogue"):
-        (only,) = kernels(net.workload(y), stack)
+    for how in ("op", "pointwise", "epilogue"):
+        (only,) = kernels(net.workload(y), how)
         assert (only.traffic_bytes, only.repeat) == (3 * 2 * 16 * 16 * 4, 3)
 
 
@@ -110,7 +110,7 @@ def test_a_mask_that_is_only_expanded_costs_what_it_holds():
     assert only.read_bytes == 4 * (256 + 16)
 
 
-def test_recomputation_is_given_up_where_it_moves_more_than_eager_execution():
+def test_recomputation_is_given_up_where_it_moves_more_than_single_ops():
     """bool = wide > wide: one byte stored, eight read again by every reader."""
     net = Net()
     a, b = net.input(64, 64), net.input(64, 64)
@@ -141,7 +141,7 @@ def test_recomputation_is_given_up_where_it_moves_more_than_eager_execution():
         )
         readers.append(done)
     workload = net.workload(*readers)
-    assert traffic(workload) <= traffic(workload, "eager")
+    assert traffic(workload) <= traffic(workload, "op")
     assert all(not k.recomputed for k in kernels(workload))
 
 
@@ -164,7 +164,7 @@ def test_the_kernel_of_a_whole_model_reads_every_copy_of_repeated_layers() -> No
         layers=(LayerGroup(layer=layer, count=32),),
     )
     device = resolve_hardware("h100-sxm5-80gb")[0]
-    found = analyze(build(spec, decode(1, 100)), device, Settings(stack="ideal"))
+    found = analyze(build(spec, decode(1, 100)), device, Settings(runtime="perfect"))
     weights = 32 * 218_103_808 * 2  # parameters of a layer, 2 bytes each
     cache = 32 * 2 * 8 * 128 * 100 * 2
     assert weights + cache < found.total.traffic_bytes < 1.01 * (weights + cache)

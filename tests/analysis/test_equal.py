@@ -1,9 +1,9 @@
-"""Ops that are alike cost the same: counting one for all changes no figure."""
+"""Equal ops cost the same: counting one for all changes no figure."""
 
 import msgspec
 import pytest
 
-from gambrel.analysis.alike import classes_of
+from gambrel.analysis.equal import classes_of
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import casts_of
 from gambrel.capture import zoo
@@ -19,12 +19,13 @@ def test_shared_costs_are_those_of_each_op(name):
     values, casts = workload.resolve_symbols({}), casts_of(workload, "int8")
     alike = classes_of(workload)
     assert len(set(alike)) < len(workload.ops)
-    alone = list(Evaluator(workload, values, casts, Conventions()).costs())
+    one_by_one = range(len(workload.ops))
+    alone = list(Evaluator(workload, values, casts, Conventions(), one_by_one).costs())
     shared = list(Evaluator(workload, values, casts, Conventions(), alike).costs())
     assert shared == alone
 
 
-def test_ops_that_share_memory_otherwise_are_not_alike():
+def test_ops_that_share_memory_otherwise_are_not_equal():
     workload = perceptron()
     matmul = next(op for op in workload.ops if op.kind == "matmul")
     first, *rest = matmul.inputs
