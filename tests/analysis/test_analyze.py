@@ -257,7 +257,9 @@ def fast_device():
 
 
 def test_launches_can_take_most_of_the_expected_time():
-    replayed = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph"))
+    replayed = analyze(
+        perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph")
+    )
     assert replayed.expected_time_s.launches_share > 0.9
     assert replayed.expected_time_s.host_s == 0
     assert replayed.limited_by is Limiter.LAUNCHES
@@ -268,7 +270,9 @@ def test_launches_can_take_most_of_the_expected_time():
 def test_the_host_can_take_most_of_the_expected_time():
     """16 µs for each of 3 launches and 5 µs for the run, against kernels of a few µs."""
     eager = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch"))
-    graph = analyze(perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph"))
+    graph = analyze(
+        perceptron(), fast_device(), Settings(precision="fp16", runtime="pytorch-graph")
+    )
     assert eager.limited_by is Limiter.HOST
     assert eager.roofline_time_s == graph.roofline_time_s
     kernels = [op.measures.expected_time_s.value for op in graph.ops]

@@ -4,7 +4,9 @@ import pytest
 
 from gambrel.analysis import Estimate
 
-TIME = Estimate(value=2.0, low=1.0, high=4.0, confidence="high", reason="made up", launches_s=0.5, host_s=0.2)
+TIME = Estimate(
+    value=2.0, low=1.0, high=4.0, confidence="high", reason="made up", launches_s=0.5, host_s=0.2
+)
 
 
 def test_compares_and_formats_as_its_value():

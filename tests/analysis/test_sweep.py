@@ -58,9 +58,7 @@ def test_every_runtime_sweeps(name, runtime):
     """Kernels that depend on sizes are formed anew at every point."""
     found = gambrel.sweep(name, ["a100"], batch=[1, 5], precision=["fp16"], runtime=runtime)
     for i, batch in enumerate((1, 5)):
-        single = gambrel.analyze(
-            name, "a100", batch_size=batch, precision="fp16", runtime=runtime
-        )
+        single = gambrel.analyze(name, "a100", batch_size=batch, precision="fp16", runtime=runtime)
         same(found, i, single)
 
 

@@ -57,10 +57,16 @@ def test_efficiencies_of_products_are_shares():
             assert 1e3 < s.constants["launch"] < 1e4
 
 
-def test_every_device_has_kin():
-    for name in set(catalog.index().names.values()):
-        kin = kin_of(catalog.load(name), packaged())
-        assert kin is not None
-        assert kin.confidence in LEVELS[1:]
-        assert kin.low < 1 < kin.high
-        assert kin.why
+def test_constants_travel_within_a_class_of_device_only():
+    kin = {d.id: kin_of(d, packaged()) for d in catalog.list_devices()}
+    gpus = {d.id for d in catalog.list_devices() if d.vendor in {"NVIDIA", "AMD"}}
+    assert len([name for name, found in kin.items() if found]) > 40
+    for name, found in kin.items():
+        if found is not None:
+            assert name in gpus
+            assert found.confidence in LEVELS[1:]
+            assert found.low < 1 < found.high
+            assert found.why
+    # Nothing of a CPU, TPU, NPU or Apple GPU was fitted: unknown, not borrowed from an H100.
+    for name in ("epyc-9654", "tpu-v5e", "hailo-8", "m3-max", "coral-edge-tpu"):
+        assert kin[name] is None

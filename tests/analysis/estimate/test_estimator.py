@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gambrel
-from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, total
 from gambrel.analysis.estimate.features import RULES
 from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.analysis.measures import Estimate
+from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.scopes import bound_op
 from gambrel.device import catalog
 from gambrel.errors import UnknownNameError
 from gambrel.ops import cost, is_free, kinds
@@ -66,16 +67,16 @@ def test_never_below_the_bound_and_inside_its_range(view, name, count, framework
         return
     assert bound <= found.low * (1 + 1e-9)
     assert found.low <= found.value <= found.high
-    assert 0 <= found.overhead_s <= found.value
+    assert 0 <= found.launches_s <= found.value
     assert found.confidence in {"high", "medium", "low"}
     assert found.reason
 
 
-@given(view=ops, name=st.sampled_from(["h100-sxm5-80gb", "b200-hgx-180gb", "xeon-8480+"]))
+@given(view=ops, name=st.sampled_from(["h100-sxm5-80gb", "b200-hgx-180gb", "mi300x"]))
 def test_repeats_add(view, name):
     once, thrice = on(name, view), on(name, view, count=3)
     assert thrice.value == pytest.approx(3 * once.value)
-    assert thrice.overhead_s == pytest.approx(3 * once.overhead_s)
+    assert thrice.launches_s == pytest.approx(3 * once.launches_s)
 
 
 def test_arrays_equal_scalars():
@@ -109,8 +110,10 @@ def test_confidence_says_how_far_constants_were_carried():
     assert "measured on this device" in on("h100-sxm5-80gb", view).reason
     for name in ("h200-sxm-141gb", "b200-hgx-180gb", "a100-pcie-40gb", "rtx-4090"):
         assert on(name, view).confidence == "medium", name
-    for name in ("mi300x", "tpu-v5e", "xeon-8480+", "v100-sxm2-32gb"):
+    for name in ("mi300x", "v100-sxm2-32gb"):
         assert on(name, view).confidence == "low", name
+    for name in ("tpu-v5e", "xeon-8480+", "m3-max"):  # nothing of their class was measured
+        assert on(name, view) is None, name
     assert "constants of h100-sxm5-80gb, the same generation" in on("h200-sxm-141gb", view).reason
 
 
@@ -192,7 +195,7 @@ def test_small_kernels_take_their_launch():
     found = on("h100-sxm5-80gb", views.elementwise(1000))
     # About 4,700 cycles at 1.83 GHz.
     assert found.value == pytest.approx(2.6e-6, rel=0.1)
-    assert found.overhead_share > 0.95
+    assert found.launches_share > 0.95
 
 
 def test_attention_grows_efficient_with_length():
@@ -217,10 +220,10 @@ def test_narrow_weights_have_constants_of_their_own():
     narrow = on("a100-sxm4-80gb", views.matmul(16, 4096, 4096, weight="int4"))
     wide = on("a100-sxm4-80gb", views.matmul(16, 4096, 4096))
     assert "on this device" in narrow.reason
-    assert narrow.overhead_s > 2 * wide.overhead_s
+    assert narrow.launches_s > 2 * wide.launches_s
 
 
-@pytest.mark.parametrize("hardware", ["l4", "a100-sxm4-80gb", "tpu-v5e"])
+@pytest.mark.parametrize("hardware", ["l4", "a100-sxm4-80gb", "mi300x"])
 def test_activations_stored_in_int8_are_not_quantised_again(hardware):
     wide = gambrel.analyze("bert-base", hardware, batch_size=8, precision="fp16")
     narrow = gambrel.analyze("bert-base", hardware, batch_size=8, precision="int8")
@@ -231,7 +234,7 @@ def test_activations_stored_in_int8_are_not_quantised_again(hardware):
     assert products[1] < products[0]  # twice the peak, half the bytes, no pass in between
 
 
-def test_unknown_stack_is_refused():
+def test_unknown_framework_is_refused():
     with pytest.raises(UnknownNameError, match="unknown framework 'vlm'; closest: any, vllm"):
         Estimator(roofs_of(catalog.load("l4")), framework="vlm")
 
@@ -241,21 +244,21 @@ def test_unknown_peak_is_unknown_time():
     assert expect(views.matmul(4, 4, 4, dtype="fp64"), toy())[1] is None
 
 
-def part(value, confidence="high", reason="measured", overhead_s=0.0):
+def part(value, confidence="high", reason="measured", launches_s=0.0):
     return Estimate(
         value=value,
         low=value / 2,
         high=value * 2,
         confidence=confidence,
         reason=reason,
-        overhead_s=overhead_s,
+        launches_s=launches_s,
     )
 
 
 def test_totals_add_values_and_ends():
-    found = total([(part(1.0, overhead_s=0.5), 0.2), (part(3.0), 1.0)])
-    assert (found.value, found.low, found.high, found.overhead_s) == (4.0, 2.0, 8.0, 0.5)
-    assert found.overhead_share == 0.125
+    found = total([(part(1.0, launches_s=0.5), 0.2), (part(3.0), 1.0)])
+    assert (found.value, found.low, found.high, found.launches_s) == (4.0, 2.0, 8.0, 0.5)
+    assert found.launches_share == 0.125
 
 
 def test_total_is_as_certain_as_four_fifths_of_its_time():

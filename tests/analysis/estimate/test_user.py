@@ -5,8 +5,9 @@ import math
 import pytest
 
 import gambrel
-from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, packaged, store, user
+from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.scopes import bound_op
 from gambrel.cli import run
 from gambrel.device import catalog
 from gambrel.errors import FileFormatError, InputError

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from gambrel.analysis.bounding import bound_op, roofs_of
 from gambrel.analysis.estimate import Estimator, classes, packaged, probed, written
+from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.scopes import bound_op
 from gambrel.device.lookup import from_peaks
 from gambrel.ops import Cost, cost
 from tests.analysis.estimate.views import convolution, elementwise, matmul, tensor

@@ -6,7 +6,7 @@ from gambrel.report.levels import render_levels
 
 def test_the_usable_share_is_called_an_assumption():
     found = gambrel.analyze("resnet50", "h100")
-    assert any("75.0% usable by assumption" in text for text in found.assumptions)
+    assert any("75.0% usable by assumption" in text for text in found.cache_notes)
     text = " ".join(render_levels(found).split())
     assert "75.0% of each cache is taken as usable: an assumption, not measured." in text
 
@@ -21,5 +21,5 @@ def test_inner_levels_that_limit_are_named():
         if times["L2"] >= max(*engines, *times.values()) and times["DRAM"] < times["L2"]:
             limited += times["L2"]
     share = f"{limited / found.cached_roofline_time_s:.1%}"
-    (said,) = [text for text in found.assumptions if "caches keep" in text]
+    (said,) = found.cache_notes
     assert said.endswith(f", {share} of it at the roof of L2.")
