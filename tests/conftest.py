@@ -1,11 +1,24 @@
-"""What tests of every layer share: golden files, updated by one flag."""
+"""What tests of every layer share: golden files, updated by one flag; profiles of Hypothesis.
+
+In CI (``CI=true``) Hypothesis takes the same examples in every run, so that a change breaks a test
+or does not. The random job, ``pytest --hypothesis-profile=random``, looks for new ones.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "random", derandomize=False, deadline=None, print_blob=True, max_examples=500
+)
+if os.environ.get("CI") == "true":
+    hypothesis.settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

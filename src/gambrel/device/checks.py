@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from gambrel import roofline
 from gambrel.device.files import CONFIDENCES
 from gambrel.device.levels import byte_per_s
 from gambrel.device.model import Ceiling, Device, Fact, MemoryLevel, Source
@@ -93,7 +94,7 @@ class Formula:
     @property
     def deviation(self) -> float:
         """Computed over printed, minus one."""
-        return self.computed_flop_per_s / self.ceiling.flop_per_s - 1
+        return roofline.ratio(self.computed_flop_per_s, self.ceiling.flop_per_s) - 1
 
 
 def check_device(device: Device) -> tuple[Finding, ...]:
@@ -148,7 +149,7 @@ def _check_ridges(device: Device) -> Iterator[Finding]:
     if dram is None or dram.byte_per_s is None:
         return
     for ceiling in device.ceilings:
-        ridge = ceiling.flop_per_s / dram.byte_per_s
+        ridge = roofline.ratio(ceiling.flop_per_s, dram.byte_per_s)
         if not RIDGE_RANGE[0] <= ridge <= RIDGE_RANGE[1]:
             yield Finding(
                 device=device.id,
@@ -176,7 +177,7 @@ def _check_module(device: Device) -> Iterator[Finding]:
         if whole.engine != "module" or None in parts:
             continue
         total = sum(part.flop_per_s for part in parts if part is not None)
-        if abs(total / whole.flop_per_s - 1) > FORMULA_TOLERANCE:
+        if abs(roofline.ratio(total, whole.flop_per_s) - 1) > FORMULA_TOLERANCE:
             yield Finding(
                 device=device.id,
                 check="module",

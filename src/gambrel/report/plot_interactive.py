@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, Chart, Point, decades, describe
 from gambrel.report.level_points import LevelChart, LevelPoint, level_color
@@ -113,7 +114,7 @@ def _roof_traces(chart: Chart) -> list[dict[str, Any]]:
         ends = [start, right], [roof.peak_flop_per_s] * 2
         traces.append(_roof_trace(ends, roof.label, roof.used, roof.source))
     for memory in chart.memory_roofs:
-        end = min(right, top / memory.byte_per_s)
+        end = min(right, roofline.ratio(top, memory.byte_per_s))
         ends = [left, end], [left * memory.byte_per_s, end * memory.byte_per_s]
         traces.append(_roof_trace(ends, memory.label, memory.used, memory.source))
     for ridge in chart.ridges:

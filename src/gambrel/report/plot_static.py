@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, Chart, Point, Ridge, decades, describe
 from gambrel.report.level_points import LevelChart, LevelPoint, level_color
@@ -157,7 +158,7 @@ def _roofs(axes: Axes, chart: Chart) -> None:
         axes.plot([start, right], [roof.peak_flop_per_s] * 2, **style)
         _label(axes, (right, roof.peak_flop_per_s), roof.label, (-4, 5), "right", roof.used)
     for memory in chart.memory_roofs:
-        end = min(right, top / memory.byte_per_s)
+        end = min(right, roofline.ratio(top, memory.byte_per_s))
         if end <= left:
             continue
         axes.plot(

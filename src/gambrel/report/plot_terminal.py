@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import Chart, MemoryRoof, Move, Point, Roof, describe
 from gambrel.report.layout import line, show
@@ -233,7 +234,7 @@ def _label_memory(canvas: _Canvas, axes: _Axes, memory: MemoryRoof) -> bool:
     low, high = axes.chart.y_range
     for row in range(canvas.rows // 2, 0, -1):
         rate = high * (low / high) ** ((row * 4 + 2) / (canvas.rows * 4 - 1))
-        column = int(axes.x(rate / memory.byte_per_s)) // 2 - len(text) - 2
+        column = int(axes.x(roofline.ratio(rate, memory.byte_per_s))) // 2 - len(text) - 2
         if canvas.write(column, row, text, "" if memory.used else "dim"):
             return True
     return False

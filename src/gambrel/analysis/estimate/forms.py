@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.ops.base import Size, log2, minimum, where
 from gambrel.roofline import maximum
 
@@ -148,7 +149,7 @@ def collective(c: Constants, link_byte_per_s: float, *, link_bytes: Size, device
     the two, ``middle`` times, describes.
     """
     start = c["base_s"] + c["step_s"] * (devices - 2)
-    moved = link_bytes / (c["share"] * link_byte_per_s)
+    moved = roofline.seconds(link_bytes, c["share"] * link_byte_per_s)
     return start + moved + c["middle"] * (start * moved) ** 0.5
 
 
@@ -182,7 +183,8 @@ def over_network(
     The bytes at the share of the link that was attained within a node, and a message's latency for
     each level of a tree over the nodes, there and back.
     """
-    return network_bytes / (c["share"] * byte_per_s) + 2 * log2(nodes) * latency_s
+    moved = roofline.seconds(network_bytes, c["share"] * byte_per_s)
+    return moved + 2 * log2(nodes) * latency_s
 
 
 def ceil(value: Size) -> Size:

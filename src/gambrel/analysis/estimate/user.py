@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Set
 from gambrel.analysis.estimate.forms import Machine
@@ -185,7 +186,7 @@ _Predict = Callable[[Mapping[str, float]], tuple[float, float]]
 def _predictor(point: Point, machine: Machine, device: Device) -> _Predict:
     s = point.sizes
     if point.op == "copy":
-        bound = s["bytes"] / machine.byte_per_s
+        bound = roofline.seconds(s["bytes"], machine.byte_per_s)
 
         def stream(c: Mapping[str, float]) -> tuple[float, float]:
             work = forms.stream(c, machine, 0.0, traffic_bytes=s["bytes"], flops=0.0)
@@ -198,7 +199,9 @@ def _predictor(point: Point, machine: Machine, device: Device) -> _Predict:
     peak, width = roof.flop_per_s, width_bytes(point.dtype)
     m, n, k = s["m"], s["n"], s["k"]
     traffic = width * (m * k + k * n + m * n)
-    least = max(2 * m * n * k / peak, traffic / machine.byte_per_s)
+    least = max(
+        roofline.seconds(2 * m * n * k, peak), roofline.seconds(traffic, machine.byte_per_s)
+    )
 
     def matmul(c: Mapping[str, float]) -> tuple[float, float]:
         work = forms.matmul(c, machine, peak, m=m, n=n, k=k, traffic_bytes=traffic)

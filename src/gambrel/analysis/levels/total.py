@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gambrel import roofline
 from gambrel.analysis.levels.hierarchy import hierarchy_of
 from gambrel.analysis.levels.predict import USABLE, Step, Traffic, predict
 from gambrel.analysis.measures import LevelTraffic, Measures
@@ -32,7 +33,7 @@ def records(traffic: Sequence[Traffic], flops: int) -> tuple[LevelTraffic, ...]:
             traffic_bytes=t.traffic_bytes,
             flops=flops,
             peak_byte_per_s=t.level.byte_per_s,
-            time_s=t.traffic_bytes / t.level.byte_per_s if t.level.byte_per_s else None,
+            time_s=_seconds(t.traffic_bytes, t.level.byte_per_s),
         )
         for t in traffic
     )
@@ -57,10 +58,14 @@ def add_levels(parts: Iterable[Measures], flops: int) -> tuple[LevelTraffic, ...
             traffic_bytes=nbytes[name],
             flops=flops,
             peak_byte_per_s=first.peak_byte_per_s,
-            time_s=nbytes[name] / first.peak_byte_per_s if first.peak_byte_per_s else None,
+            time_s=_seconds(nbytes[name], first.peak_byte_per_s),
         )
         for name, first in order.items()
     )
+
+
+def _seconds(nbytes: int, byte_per_s: float | None) -> float | None:
+    return roofline.seconds(nbytes, byte_per_s) if byte_per_s else None
 
 
 def binding_level(levels: Sequence[LevelTraffic]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.samples.aggregate import aggregate, merge
 from gambrel.analysis.samples.records import (
@@ -262,13 +263,15 @@ def _busy(
         for w in sample.work:
             peak = _roof(w, device)
             if peak and not w.suspect:
-                engines.setdefault(w.work_class, []).append((w.dtype, w.flops / peak))
+                engines.setdefault(w.work_class, []).append(
+                    (w.dtype, roofline.seconds(w.flops, peak))
+                )
         for engine, parts in engines.items():
             named = ", ".join(d for d, s in parts if s and d != "any")
             busy[Bound.COMPUTE, f"{engine} {named}".strip()] = sum(s for _, s in parts)
     for x in levels:
         if x.traffic_bytes is not None and x.peak_byte_per_s:
-            busy[Bound.MEMORY, x.level] = x.traffic_bytes / x.peak_byte_per_s
+            busy[Bound.MEMORY, x.level] = roofline.seconds(x.traffic_bytes, x.peak_byte_per_s)
     return busy
 
 

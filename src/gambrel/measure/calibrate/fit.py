@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate import classes, probed, store
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.written import RELAID, written_key
@@ -108,7 +109,7 @@ def _loop_rows(
                 (
                     key or classes.key_of(view, classes.WRITTEN),
                     (math.log2(moved),),
-                    moved / roofs.memory_byte_per_s,
+                    roofline.seconds(moved, roofs.memory_byte_per_s),
                     timed.seconds,
                 )
             )

@@ -13,6 +13,7 @@ import platform
 import time
 from typing import Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate.classes import FRESH_BYTES, FRESH_KEY
 from gambrel.measure.calibrate.timing import Clock
 
@@ -37,7 +38,8 @@ def fresh_rows(
     found: list[tuple[str, tuple[float, ...], float, float]] = []
     for size in _SIZES:
         old, new = _filled(size, clock)
-        found.append((FRESH_KEY, (math.log2(size),), size / byte_per_s, max(new - old, 1e-9)))
+        bound = roofline.seconds(size, byte_per_s)
+        found.append((FRESH_KEY, (math.log2(size),), bound, max(new - old, 1e-9)))
     return found
 
 
