@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gambrel.analysis.bounding import roofs_of  # noqa: E402
 from gambrel.analysis.estimate import classes  # noqa: E402
+from gambrel.analysis.roofs import roofs_of  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
 from gambrel.measure.calibrate import cases, fresh, loops, measure_kernels, timing  # noqa: E402
 from gambrel.measure.calibrate.cases import Case  # noqa: E402

@@ -5,9 +5,9 @@ import warnings
 import pytest
 
 from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.bounding import roofs_of
 from gambrel.analysis.measures import State
 from gambrel.analysis.result import OpResult
+from gambrel.analysis.roofs import roofs_of
 from gambrel.device.lookup import from_peaks
 from gambrel.measure.profile.join import Call
 from gambrel.measure.profile.kernels import (

@@ -15,8 +15,8 @@ from torch.autograd.profiler_util import FunctionEvent  # noqa: E402
 
 from gambrel import RooflineAnalyzer  # noqa: E402
 from gambrel.analysis.analyze import Settings, analyze  # noqa: E402
-from gambrel.analysis.bounding import roofs_of  # noqa: E402
 from gambrel.analysis.estimate.constants import packaged  # noqa: E402
+from gambrel.analysis.roofs import roofs_of  # noqa: E402
 from gambrel.capture.torch import capture  # noqa: E402
 from gambrel.device.lookup import find  # noqa: E402
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source  # noqa: E402
