@@ -77,7 +77,7 @@ def test_concurrent_engines_add_up():
     """GPU and DLA run at the same time: 192 FLOP at 1,000 + 600 FLOP/s."""
     dla = Ceiling(engine="dla", dtype="fp16", flop_per_s=600.0, source=NOWHERE)
     found = analyze(perceptron(), device(ceilings=(*device().ceilings, dla)), FP16)
-    assert found.sol.resources["matrix"] == pytest.approx(192 / 1600)
+    assert found.sol.resources["matrix fp16"] == pytest.approx(192 / 1600)
     assert found.total.peak_flop_per_s == 1000  # the roofline's runtime uses one of them
 
 

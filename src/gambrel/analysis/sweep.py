@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gambrel import roofline
 from gambrel.analysis.costs import CostTable
 from gambrel.analysis.evaluation import Busy, evaluate_table, hides_a_roof
 from gambrel.analysis.expected import expected_seconds
@@ -179,10 +180,13 @@ def _columns(
     held = evaluate_table(table, machine.roofs)
     estimator = machine.estimator(runtime) if expected else None
     times = expected_seconds(table, held, estimator, runtime, machine.device)
+    sol = sol_time(table, machine.limits)
+    if times is not None and sol is not None:
+        times = roofline.maximum(times, sol)
     return (
         _full(_main_flops(table), n),
         _full(sum(_moved(i.cost) * i.count for i in table.items), n),
-        _full(sol_time(table, machine.limits), n),
+        _full(sol, n),
         _full(held.time_s, n),
         _names(held.total_busy, n, known=not hides_a_roof(table, machine.roofs)),
         _full(times, n),

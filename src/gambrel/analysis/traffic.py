@@ -110,8 +110,8 @@ class OffChip:
 
 def _share(part: Size, whole: Size) -> Any:
     if isinstance(whole, (int, float)):
-        return min(1.0, part / whole) if whole else 0.0
+        return minimum(1.0, part / whole) if whole else 0.0
     import numpy as np
 
-    ratio = np.divide(part, whole, out=np.zeros_like(whole, dtype=float), where=whole > 0)
+    ratio = np.divide(part, whole, out=np.zeros_like(part + whole, dtype=float), where=whole > 0)
     return np.minimum(1.0, ratio)
