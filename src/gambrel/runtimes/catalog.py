@@ -16,6 +16,8 @@ from gambrel.runtimes.model import Default, Runtime, matches
 
 #: What runs where nothing more specific is known.
 FALLBACK = "pytorch"
+#: Categories of devices of which nothing but their roofs is known.
+_UNDESCRIBED = ("", "custom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +106,13 @@ def check_runs(
 ) -> None:
     """Refuses what a runtime cannot do.
 
+    A device of two numbers (``--peak``, ``--bandwidth``) may be anything, and is not refused.
+
     Raises:
         InputError: The runtime does not run on the device, or not in that format.
     """
-    if not matches(found.runs_on, device):
+    described = device.category not in _UNDESCRIBED
+    if described and not matches(found.runs_on, device):
         others = ", ".join(r.id for r in on_device(device, language=language))
         raise InputError(f"{found.name} does not run on {device.id}; choose from {others}.")
     if found.language_only and not language:

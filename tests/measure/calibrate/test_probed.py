@@ -150,15 +150,14 @@ def test_an_analysis_of_that_device_uses_what_was_measured(tmp_path, monkeypatch
         ("matmul:fp32", tuple(f + d for f in features), 1e-6, 3e-3 * (1 + d / 100))
         for d in (-1.0, 0.0, 1.0, 2.0)
     ]
-    before = gambrel.analyze(net, DEVICE, x).expected_time_s
+    assert gambrel.analyze(net, DEVICE, x).expected_time_s is None  # nothing of it is known
     path = store.save_probed("lab", fit_rows(DEVICE, rows))
     assert path == tmp_path / "machines" / "lab.json"
     after = gambrel.analyze(net, DEVICE, x).expected_time_s
-    assert after.value != before.value
     assert after.value == pytest.approx(3e-3, rel=0.2)
     assert "measured on this machine" in after.reason
     other = from_peaks(1e12, 1e11, name="another")
-    assert "measured on this machine" not in gambrel.analyze(net, other, x).expected_time_s.reason
+    assert gambrel.analyze(net, other, x).expected_time_s is None
     path.write_text("[{")
     with pytest.raises(FileFormatError, match="cannot use the calibration"):
         store.load()

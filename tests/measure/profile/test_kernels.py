@@ -135,4 +135,4 @@ def test_a_compiled_model_is_profiled_by_kernel():
     # GELU of 4 * 64 elements and the norm of 4 rows, read once and written once between them.
     assert fused.traffic_bytes < 2 * (2 * 4 * 64 * 4) + 3 * 64 * 4
     assert all(p.time_s > 0 for p in ra.results)
-    assert ra.record.stack == "compiled"
+    assert ra.record.runtime == "torch-compile"

@@ -72,4 +72,5 @@ def _expected(ours: Measures, theirs: Measures, known: Device) -> Measures:
             high=max(found.high, least),
             reason=f"as on {known.id} with its published peaks: {found.reason}",
         ),
+        limited_by=theirs.limited_by,
     )
