@@ -115,7 +115,12 @@ def test_calibrated_constants_change_a_plan(dense, monkeypatch):
     from gambrel.analysis.estimate.constants import packaged
 
     base = packaged()
-    sets = tuple(msgspec.structs.replace(s, start_s=2 * s.start_s) for s in base.sets)
+    sets = tuple(
+        msgspec.structs.replace(
+            s, constants={k: v / 2 if k == "memory" else v for k, v in s.constants.items()}
+        )
+        for s in base.sets
+    )
     slower = msgspec.structs.replace(base, sets=sets)
     monkeypatch.setattr(store, "load", lambda: slower)
     found = planned(ttft="1s", tpot="30ms", price="3.5/h")
