@@ -98,7 +98,11 @@ def test_fp8_products_run_on_the_fp8_roof() -> None:
 def test_narrow_weights_are_converted() -> None:
     workload = build(read_config(LLAMA3_8B), decode(1, 8), "w4a16")
     layer = [op for op in workload.ops if op.module.endswith("q_proj")]
-    assert layer[0].attrs == {"compute_dtype": "bf16", "dequantize": True}
+    assert layer[0].attrs == {
+        "compute_dtype": "bf16",
+        "dequantize": True,
+        "padded_rows": True,
+    }
     assert workload.tensors[layer[0].inputs[1]].dtype == "int4"
     scales = workload.tensors[layer[0].inputs[2]]
     assert (scales.dtype, scales.role, scales.copies) == ("fp16", Role.BUFFER, 32)

@@ -155,8 +155,8 @@ def test_symbols_stay():
     assert at == totals(fixed)[2]
 
 
-def kernels_of(precision, framework, spec=DENSE):
-    found = build_rank(spec, decode(16, 2048), precision, framework=framework)
+def kernels_of(precision, runtime, spec=DENSE):
+    found = build_rank(spec, decode(16, 2048), precision, runtime=runtime)
     return {
         op.kind: {k for k in op.attrs if k.endswith("_scales")}
         for op in found.ops
@@ -167,10 +167,10 @@ def kernels_of(precision, framework, spec=DENSE):
 
 
 def test_scales_decide_which_kernels_run():
-    assert kernels_of("bf16", "trtllm") == {"matmul": set()}
+    assert kernels_of("bf16", "tensorrt-llm") == {"matmul": set()}
     assert kernels_of("fp8", "vllm") == {"matmul": set()}  # scales found on the way
-    assert kernels_of("fp8", "trtllm") == {"matmul": {"static_scales"}}
-    assert kernels_of("nvfp4", "any") == {"matmul": {"static_scales"}}
-    assert kernels_of("fp8_block", "trtllm") == {"matmul": {"block_scales"}}
+    assert kernels_of("fp8", "tensorrt-llm") == {"matmul": {"static_scales"}}
+    assert kernels_of("nvfp4", "sglang") == {"matmul": {"static_scales"}}
+    assert kernels_of("fp8_block", "tensorrt-llm") == {"matmul": {"block_scales"}}
     assert kernels_of("fp8", "vllm", MIXTURE)["grouped_matmul"] == {"block_scales"}
-    assert kernels_of("fp8", "trtllm", MIXTURE)["grouped_matmul"] == set()
+    assert kernels_of("fp8", "tensorrt-llm", MIXTURE)["grouped_matmul"] == set()

@@ -329,8 +329,9 @@ class _Builder:
         name, separator, _ = op.module.partition(":")
         sums = parts.setdefault(name if separator else "", _SolSums())
         sums.traffic_bytes = sums.traffic_bytes + own
-        sums.link_bytes = sums.link_bytes + cost.link_bytes * op.repeat
-        sums.network_bytes = sums.network_bytes + cost.network_bytes * op.repeat
+        link, network = least_sent(cost)
+        sums.link_bytes = sums.link_bytes + link * op.repeat
+        sums.network_bytes = sums.network_bytes + network * op.repeat
         if separator:
             sums.passes = _fewest(sums.passes, self._passes(op))
         if not _folds_away(op):
@@ -347,6 +348,13 @@ class _Builder:
             crossed = self._off_chip(view, cost)
             return (crossed.read_bytes + crossed.write_bytes) * op.repeat
         return self._ideal.see(view, cost)
+
+
+def least_sent(cost: Cost) -> tuple[Size, Size]:
+    """Bytes over the link and between nodes that no algorithm of a collective goes below."""
+    link = cost.link_bytes if cost.least_link_bytes is None else cost.least_link_bytes
+    network = cost.network_bytes if cost.least_network_bytes is None else cost.least_network_bytes
+    return link, network
 
 
 def _fewest(a: int, b: int) -> int:

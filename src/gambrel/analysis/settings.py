@@ -84,7 +84,7 @@ def is_language_model(workload: Workload) -> bool:
     """Whether the workload is a phase of an autoregressive language model."""
     if workload.training:
         return False
-    if any(t.role is Role.KV_CACHE for t in workload.tensors):
+    if any(t.role in (Role.KV_CACHE, Role.STATE) for t in workload.tensors):
         return True
     causal = any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
     return causal and any(_is_logits(workload.tensors[i]) for i in workload.outputs)

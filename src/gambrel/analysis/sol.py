@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gambrel import roofline
-from gambrel.analysis.costs import CostTable, Place, SolPart
+from gambrel.analysis.costs import CostTable, Place, SolPart, least_sent
 from gambrel.analysis.evaluation import Busy, binding_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.roofs import Roofs
@@ -158,6 +158,13 @@ def sol_of_op(place: Place, cost: Any, limits: SolRoofs) -> tuple[float | None, 
     if limits.memory_byte_per_s is not None and place.sol_bytes:
         key = limits.roofs.memory, limits.roofs.memory_bound
         busy[key] = roofline.seconds(place.sol_bytes, limits.memory_byte_per_s)
+    link, network = least_sent(cost)
+    for name, nbytes, rate in (
+        (limits.roofs.link, link, limits.roofs.link_byte_per_s),
+        (NETWORK, network, limits.roofs.network_byte_per_s),
+    ):
+        if rate is not None and nbytes:
+            busy[name, Bound.NETWORK] = roofline.seconds(nbytes * repeat, rate)
     limit = binding_of(busy)
     return roofline.slowest(busy), limit[1] if limit else None
 

@@ -19,7 +19,7 @@ from gambrel.analysis.footprint import footprint
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, resolved
-from gambrel.analysis.sol import SolRoofs, sol_roofs, sol_time
+from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
@@ -160,3 +160,22 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         expected=found.no_faster_than(sol_s),
         sol_time_s=sol_s,
     )
+
+
+def speed_of_light(workload: Workload, device: Device, settings: Settings) -> Sol:
+    """The speed of light of a workload on a device, with what it rests on.
+
+    Args:
+        workload: The model.
+        device: The machine.
+        settings: Precision, sizes and the rest.
+
+    Raises:
+        WorkloadError: A size that the model does not take.
+        InputError: The device or the runtime lacks what was asked for.
+    """
+    values = workload.resolve_symbols(settings.sizes or {})
+    bench, machine = Workbench(workload, values, settings.conventions), Machine(device, settings)
+    chosen = resolved(workload, device, settings)
+    table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
+    return sol_of(table, machine.limits)

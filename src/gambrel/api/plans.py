@@ -88,6 +88,8 @@ def serve_plan(
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    from gambrel.analysis.estimate.store import load as load_calibration
+    from gambrel.analysis.settings import Settings
     from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
     from gambrel.llm.serving.question import Engine, Promise, Requests
@@ -102,7 +104,6 @@ def serve_plan(
         per_s=_value(rate, "throughput", "rate"),
     )
     engine = Engine(
-        runtime=runtime,
         utilization=utilization,
         policy=Policy(page=page),
         step_tokens=step_tokens,
@@ -119,6 +120,7 @@ def serve_plan(
         max_devices=max_devices,
         promise=Promise(ttft_s=_value(ttft, "time", "ttft"), tpot_s=_value(tpot, "time", "tpot")),
         engine=engine,
+        settings=Settings(runtime=runtime, calibration=load_calibration()),
         prices=_prices(price, devices),
         topology=_topology(topology),
         shardings=_shardings(sharding),
@@ -168,6 +170,8 @@ def train_plan(
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    from gambrel.analysis.estimate.store import load as load_calibration
+    from gambrel.analysis.settings import Settings
     from gambrel.llm.precision import Precisions
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.training import TrainingPlan, train
@@ -189,7 +193,7 @@ def train_plan(
         plan,
         precisions=None if precision is None else Precisions.parse(precision),
         topology=_topology(topology),
-        runtime=runtime,
+        settings=Settings(runtime=runtime, calibration=load_calibration()),
     )
 
 

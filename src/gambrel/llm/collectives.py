@@ -91,6 +91,7 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, runtime: str) -> Op:
     if op.attrs.get("function") == "all_reduce":
         own = "in_switch" if topology.in_switch else "ring"
         attrs["algorithm"] = topology.all_reduce or own
+        attrs["switch_reduces"] = topology.in_switch
         _, size = group_of(axis, sharding)
         if runtime in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
             attrs["kernel"] = "custom"

@@ -104,7 +104,7 @@ def _collective(
         name=name or function,
         payload_bytes=payload,
         devices=devices,
-        attrs={"function": function, "axis": axis},
+        attrs={"function": function, "axis": axis, "routed": axis == "expert"},
     )
 
 

@@ -8,17 +8,20 @@ data-parallel device (stage 0) or divided among them: states (1), gradients too 
 
 from __future__ import annotations
 
-from typing import Final
+from collections import defaultdict
+from dataclasses import replace
+from typing import Final, TypeVar
 
 import msgspec
 
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
-from gambrel.analysis.estimate.store import load
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
+from gambrel.analysis.sol import Sol
+from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
 from gambrel.dtypes import width_bytes
@@ -121,8 +124,13 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         expected: Seconds of a step, with range; never more certain than *medium*, since no
             training step was measured.
-        bound_step_s: By the roofline.
-        bubble: Share of it that stages wait.
+        sol_step_s: Speed of light of the busiest device: forward, backward and update, nothing
+            recomputed, weights once per update, no bubble. No run is faster; None where no roof is
+            known.
+        roofline_step_s: By the roofline, kernel by kernel, without the bubble.
+        limited_by: What takes the largest share of the expected time: ``compute``, ``memory``,
+            ``network``, ``launches`` or ``host``.
+        bubble: Share of the step that stages wait.
         exchange_s: Exchange of gradients and parameters that is not hidden.
         update_s: The optimizer.
         tokens_per_s_per_device: Over the expected time.
@@ -136,7 +144,9 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     expected: Estimate
-    bound_step_s: float
+    sol_step_s: float | None
+    roofline_step_s: float
+    limited_by: str
     bubble: float
     exchange_s: float
     update_s: float
@@ -162,7 +172,7 @@ def train(
     *,
     precisions: Precisions | None = None,
     topology: str | Topology | None = None,
-    runtime: str | None = None,
+    settings: Settings | None = None,
 ) -> TrainingStep:
     """Predicts a training step.
 
@@ -172,7 +182,7 @@ def train(
         plan: Layout, batch, what is kept.
         precisions: Number formats of weights and activations; None is bf16.
         topology: Node and network; None is the usual node of the device.
-        runtime: How the step is executed; None takes the device's default.
+        settings: Runtime, calibration and the rest; a runtime of None takes the device's default.
 
     Raises:
         InputError: A layout that the model cannot have, or a kind of layer whose gradients are not
@@ -195,23 +205,49 @@ def train(
     if missing:
         raise InputError(f"{spec.name}: gradients of {', '.join(missing)} are not known here.")
     both = with_backward(forward, recompute=plan.recompute == "full")
-    settings = Settings(runtime=runtime, calibration=load())
+    settings = replace(settings or Settings(), precision=None, sizes=None)
     passes = analyze(both, placed, settings)
-    elements = _parameters(forward)
+    elements = passes.model.parameters
     last = place(_end(spec, elements, plan), plan.sharding, node)
-    end = analyze(last, placed, settings)
-    return _summary(plan, device, forward, passes, end, elements, assumptions(plan.sharding, node))
+    return _summary(
+        plan,
+        passes,
+        analyze(last, placed, settings),
+        speed_of_light(_least_step(with_backward(forward), last, plan), placed, settings),
+        _memory(plan, device, forward, elements),
+        assumptions(plan.sharding, node),
+    )
 
 
-def _parameters(forward: Workload) -> int:
-    """Parameters on one device."""
-    evaluator = Evaluator(forward, {}, {}, Conventions())
-    found = {
-        t.storage: int(evaluator.tensor(i).elements) * t.copies
-        for i, t in enumerate(forward.tensors)
-        if t.role is Role.WEIGHT
-    }
-    return sum(found.values())
+def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload:
+    """What no way to run a step avoids, as one workload: all microbatches, exchange, update.
+
+    Weights are read once, gradients pass from kernel to kernel, each is exchanged once, and the
+    scores of attention are not computed again in backward.
+    """
+    first, storage = len(passes.tensors), 1 + max(t.storage for t in passes.tensors)
+    moved = [_replace(t, storage=t.storage + storage) for t in end.tensors]
+    tensors = [
+        _replace(t, role=Role.ACTIVATION) if t.role is Role.GRADIENT else t
+        for t in (*passes.tensors, *moved)
+    ]
+    ops = [_replace(op, repeat=op.repeat * plan.microbatches) for op in passes.ops]
+    ops = [
+        _replace(op, attrs={**op.attrs, "recompute": False})
+        if op.kind == "attention_backward"
+        else op
+        for op in ops
+    ]
+    last = [
+        _replace(
+            op,
+            inputs=tuple(i + first for i in op.inputs),
+            outputs=tuple(i + first for i in op.outputs),
+            repeat=1,
+        )
+        for op in end.ops
+    ]
+    return _replace(passes, tensors=tuple(tensors), ops=(*ops, *last), outputs=())
 
 
 def _end(spec: ModelSpec, elements: int, plan: TrainingPlan) -> Workload:
@@ -276,27 +312,38 @@ def _exchanges(plan: TrainingPlan) -> tuple[tuple[str, str, int], ...]:
 
 def _summary(
     plan: TrainingPlan,
-    device: Device,
-    forward: Workload,
     passes: Analysis,
     end: Analysis,
-    elements: int,
+    sol: Sol,
+    memory: TrainingMemory,
     remarks: tuple[str, ...],
 ) -> TrainingStep:
-    exchange, update = (_part(end, kind) for kind in ("collective", "optimizer"))
-    passed = _scaled(_part(passes), plan.microbatches / (1 - plan.bubble))
-    shown = _scaled(exchange, 1 - plan.overlap)
+    for analysis in (passes, end):
+        _check_known(analysis)
+    shares = {group.name: group.measures for group in end.by_kind}
+    passed = _known(passes.expected_time_s).times(plan.microbatches / (1 - plan.bubble))
+    shown, update = (
+        _known(shares[kind].expected_time_s) if kind in shares else _NOTHING
+        for kind in ("collective", "optimizer")
+    )
+    shown = shown.times(1 - plan.overlap)
     expected = _one_after_another(passed, shown, update)
     step = expected.value
-    bound = plan.microbatches * _bound(passes) + _bound(end)
     tokens = plan.tokens / plan.sharding.devices
-    model, done = _flops(forward, passes)
+    model, done = _flops(passes)
     per_token = model * plan.sharding.replica / (plan.sequences * plan.seq)
     peak = passes.total.peak_flop_per_s
     rate = plan.microbatches / step
     return TrainingStep(
         expected=expected,
-        bound_step_s=bound,
+        sol_step_s=sol.time_s,
+        roofline_step_s=plan.microbatches * _known(passes.roofline_time_s)
+        + _known(end.roofline_time_s),
+        limited_by=_limiter(
+            (passed, passes.limited_by),
+            (shown, Limiter.NETWORK),
+            (update, shares["optimizer"].limited_by),
+        ),
         bubble=plan.bubble,
         exchange_s=shown.value,
         update_s=update.value,
@@ -304,7 +351,7 @@ def _summary(
         model_flops=per_token,
         mfu=None if peak is None else model * rate / peak,
         hfu=None if peak is None else done * rate / peak,
-        memory=_memory(plan, device, forward, elements),
+        memory=memory,
         passes=passes,
         end=end,
         assumptions=(
@@ -316,15 +363,18 @@ def _summary(
     )
 
 
-def _part(analysis: Analysis, kind: str = "") -> Estimate:
-    """Expected time of the ops of a kind, or of all; nothing takes no time.
+_NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
+_T = TypeVar("_T")
+
+
+def _check_known(analysis: Analysis) -> None:
+    """Refuses sums with an unknown part.
 
     Raises:
         DeviceError: The roofs of a product are unknown, and so would be the sum. Other ops whose
             engine has no published roof are held against memory, as in every analysis.
     """
-    found = [op for op in analysis.ops if not kind or op.kind == kind]
-    for op in found:
+    for op in analysis.ops:
         m = op.measures
         if m.roofline_time_s is None or any(
             w.flops and w.time_s is None and w.work_class == "matrix" for w in m.work
@@ -333,29 +383,24 @@ def _part(analysis: Analysis, kind: str = "") -> Estimate:
                 f"{analysis.hardware.id}: the time of {op.name} is unknown, as its roofs for this "
                 "format are; choose another --precision, or give a device file that has them."
             )
-    if not found:
-        return Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
-    whole = total((op.measures.expected_time_s, op.measures.roofline_time_s) for op in found)
-    if whole is None:
+
+
+def _known(value: _T | None) -> _T:
+    if value is None:
         raise DeviceError(
-            f"{analysis.hardware.id}: no constants for expected times; 'gambrel calibrate' fits "
-            "them."
+            "no constants for expected times under this runtime on this device; choose another "
+            "--runtime, or fit them with 'gambrel calibrate'."
         )
-    return whole
+    return value
 
 
-def _bound(analysis: Analysis) -> float:
-    return sum(op.measures.roofline_time_s or 0.0 for op in analysis.ops)  # known: `_part` looked
-
-
-def _scaled(part: Estimate, factor: float) -> Estimate:
-    return _replace(
-        part,
-        value=part.value * factor,
-        low=part.low * factor,
-        high=part.high * factor,
-        launches_s=part.launches_s * factor,
-    )
+def _limiter(*parts: tuple[Estimate, Limiter | None]) -> str:
+    """What limits the parts with the largest share of the step."""
+    shares: dict[Limiter, float] = defaultdict(float)
+    for part, limiter in parts:
+        if limiter is not None:
+            shares[limiter] += part.value
+    return max(shares, key=lambda name: shares[name]).value
 
 
 def _one_after_another(*parts: Estimate) -> Estimate:
@@ -367,18 +412,13 @@ def _one_after_another(*parts: Estimate) -> Estimate:
     return _replace(whole, confidence=confidence, reason=reason)
 
 
-def _flops(forward: Workload, passes: Analysis) -> tuple[float, float]:
+def _flops(passes: Analysis) -> tuple[float, float]:
     """Matrix FLOPs of one microbatch on one device: three times forward, and what is done.
 
     The usual convention of model FLOPs: every product of forward has two of the same size in
     backward; what attention's kernel forms again does not count.
     """
-    evaluator = Evaluator(forward, {}, {}, Conventions())
-    once = sum(
-        op.repeat * sum(n for (engine, _), n in cost.work.items() if engine.value == "matrix")
-        for op, _, cost in evaluator.costs()
-        if cost is not None
-    )
+    once = sum(op.measures.matrix_flops for op in passes.ops if op.phase == Phase.FORWARD)
     return 3.0 * once, float(passes.total.matrix_flops)
 
 

@@ -40,7 +40,10 @@ class ServingPointOut(BaseModel):
     tokens_per_s_per_user: float | None = number(
         "Output tokens of one request; null for answers of one token", "token/s"
     )
-    limited_by: str = Field(description="Why no more are in flight: memory, tpot, ttft ...")
+    runtime: str = Field(description="Id of the serving engine.")
+    sol_tpot_s: float | None = number("Speed of light of a token: no run is faster", "s")
+    sol_ttft_s: float | None = number("Speed of light of a prompt: no run is faster", "s")
+    batch_limit: str = Field(description="Why no more are in flight: memory, tpot, ttft ...")
     memory: MemoryOut
 
 
@@ -49,8 +52,9 @@ class ServingChoiceOut(ServingPointOut):
 
     tpot: Expected | None = Field(description="Time per output token with its range.")
     ttft: Expected | None = Field(description="Time to first token with its range.")
-    bound_tpot_s: float | None = number("The decode step by the roofline alone", "s")
-    bound: str = Field(description="What limits a decode step.")
+    roofline_tpot_s: float | None = number("The decode step by the roofline, op by op", "s")
+    bound: str | None = Field(description="The roofline's verdict on a decode step.")
+    limited_by: str | None = Field(description="What takes most of its expected time.")
     max_batch: int = number("Requests that fit into a replica at full length", "requests")
     max_context: int = number("Tokens of a request that fit at this batch", "tokens")
     energy_j_per_token: float | None = number("Of an output token, all devices", "J")

@@ -136,6 +136,8 @@ class Cost:
             run can go below; None: as ``read_bytes``.
         link_bytes: Bytes that each device sends over its link to the devices of its node.
         network_bytes: Bytes that each device sends over the network between nodes.
+        least_link_bytes: Bytes over its link that no algorithm goes below; None: as ``link_bytes``.
+        least_network_bytes: The same between nodes.
         prunable: Whether its matrix work multiplies by a weight, in which a structure of zeros can
             be made; `cost` fills it in.
     """
@@ -147,6 +149,8 @@ class Cost:
     least_read_bytes: Size = None
     link_bytes: Size = 0
     network_bytes: Size = 0
+    least_link_bytes: Size = None
+    least_network_bytes: Size = None
     prunable: bool = False
 
 
@@ -214,6 +218,8 @@ def cost(op: OpView) -> Cost | None:
         least_read_bytes=found.least_read_bytes,
         link_bytes=found.link_bytes,
         network_bytes=found.network_bytes,
+        least_link_bytes=found.least_link_bytes,
+        least_network_bytes=found.least_network_bytes,
         prunable=is_prunable(op.kind, op.phase, [t.role for t in op.inputs[:2]]),
     )
 

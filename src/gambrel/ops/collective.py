@@ -98,7 +98,8 @@ def collective(op: OpView) -> Cost | None:
     adds in its place where it reduces. Its memory reads the inputs and writes the outputs once.
 
     Sizes: payload_bytes, devices, nodes (1). Attrs: function, algorithm (``ring``, ``tree``,
-    ``in_switch``). On one device nothing is sent.
+    ``in_switch``), switch_reduces (whether it could), routed (what is sent depends on routing). On
+    one device nothing is sent.
     """
     name = str(op.attrs.get("function"))
     algorithms = _SENT.get(name)
@@ -112,9 +113,33 @@ def collective(op: OpView) -> Cost | None:
     additions: Size = 0
     if name in _REDUCING and sends is not _reduce_in_switch:
         additions = rounded(_all_but_own(payload, devices) / width_bytes(op.dtype))
+    least = _least(op, payload, _per_node(devices, nodes), nodes)
     return Cost(
-        work=work(op.dtype, vector=additions), link_bytes=sent.link, network_bytes=sent.network
+        work=work(op.dtype, vector=additions),
+        link_bytes=sent.link,
+        network_bytes=sent.network,
+        least_link_bytes=least and least.link,
+        least_network_bytes=least and least.network,
     )
+
+
+def _least(op: OpView, payload: Size, group: Size, nodes: Size) -> _Sent | None:
+    """What no algorithm goes below, where that is less than the usual one sends.
+
+    Routing may find all experts of a token on its own device. In an all-reduce a device sends each
+    element once where the switch adds: the parts that others add up, and the sum of its own part;
+    rings send twice (g - 1)/g, the least without a switch that adds. Switches between nodes may
+    always be such.
+    """
+    if op.attrs.get("routed"):
+        return _Sent(0, 0)
+    if op.attrs.get("function") != "all_reduce":
+        return None
+    ring = _reduce_ring(payload, group, nodes)
+    adds = op.attrs.get("switch_reduces") or op.attrs.get("algorithm") == "in_switch"
+    once = payload * minimum(group - 1, 1)
+    network = rounded(payload / group * minimum(nodes - 1, 1))
+    return _Sent(minimum(ring.link, once) if adds else ring.link, minimum(ring.network, network))
 
 
 def _per_node(devices: Size, nodes: Size) -> Size:

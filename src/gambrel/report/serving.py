@@ -130,11 +130,12 @@ def _range(estimate: Estimate | None, value: float) -> str:
 
 
 def _bound(choice: Choice) -> str:
-    if choice.bound_tpot_s is None:
+    if choice.roofline_tpot_s is None:
         return ""
     return (
-        f"; decode step {choice.bound}-bound, {format_si(choice.bound_tpot_s, 's', 3)} by the "
-        "roofline"
+        f"; decode limited by {choice.limited_by or 'unknown'}, "
+        f"{format_si(choice.roofline_tpot_s, 's', 3)} by the roofline, "
+        f"{format_si(choice.point.sol_tpot_s, 's', 3)} at the speed of light"
     )
 
 
@@ -145,7 +146,7 @@ def _limit(point: Point) -> str:
         "ttft": "TTFT",
         "concurrency": "not asked for",
         "throughput": "no more tokens/s",
-    }[point.limited_by]
+    }[point.batch_limit]
 
 
 def _energy(choice: Choice) -> str:

@@ -175,7 +175,7 @@ def _row(choice: Choice) -> tuple[str, ...]:
         format_si(p.ttft_s, "s", 3),
         format_number(p.tokens_per_s_per_device, 4),
         f"{format_capacity(used, 3)}{share}",
-        f"{choice.bound}, {_largest(choice)}",
+        f"{choice.limited_by or 'unknown'}, {_largest(choice)}",
         choice.why_not,
     )
 

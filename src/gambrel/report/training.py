@@ -18,7 +18,8 @@ _UNITS = {
     "step_s": "s",
     "expected.low": "s",
     "expected.high": "s",
-    "bound_step_s": "s",
+    "sol_step_s": "s",
+    "roofline_step_s": "s",
     "exchange_s": "s",
     "update_s": "s",
     "tokens_per_s_per_device": "token/s",
@@ -39,7 +40,7 @@ def render(step: TrainingStep, options: Options | None = None) -> str:
     lines = [
         f"Step    {format_si(step.step_s, 's')} expected ({format_si(expected.low, 's')} to "
         f"{format_si(expected.high, 's')}, {expected.confidence} confidence: {expected.reason}); "
-        f"{format_si(step.bound_step_s, 's')} by the roofline",
+        f"{format_si(step.roofline_step_s, 's')} by the roofline",
         f"        bubble {format_percent(step.bubble)}, exchange "
         f"{format_si(step.exchange_s, 's')}, update {format_si(step.update_s, 's')}",
         f"Rate    {format_number(step.tokens_per_s_per_device)} tokens/s a device; MFU "
@@ -61,7 +62,7 @@ def plain(step: TrainingStep) -> dict[str, Any]:
     """The figures with their units, without the analyses op by op."""
     names = [n for n in step.__struct_fields__ if n not in _APART]
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "units": _UNITS,
         "model": step.passes.model.name,
         "hardware": step.passes.hardware.id,

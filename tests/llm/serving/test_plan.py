@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
 import pytest
 
 import gambrel
@@ -87,8 +88,45 @@ def test_expected_times_are_those_of_the_analysis(dense):
     token = choice.point.tpot_s - choice.point.interference_s
     assert token == pytest.approx(decoding.expected_time_s.value, rel=1e-3)
     assert decoding.roofline_time_s < decoding.expected_time_s.value
-    assert choice.bound_tpot_s == pytest.approx(decoding.roofline_time_s)
+    assert choice.roofline_tpot_s == pytest.approx(decoding.roofline_time_s)
+    assert choice.point.sol_tpot_s == pytest.approx(decoding.sol_time_s)
+    assert choice.bound == decoding.bound
+    assert choice.limited_by == decoding.limited_by
     assert choice.tpot.low <= choice.tpot.value <= choice.tpot.high
+
+
+def test_no_point_is_faster_than_the_speed_of_light(dense):
+    for point in dense.points:
+        assert point.sol_tpot_s < point.tpot_s
+        assert point.sol_ttft_s < point.prefill_s
+
+
+def test_the_speed_of_light_of_a_split_model_by_hand():
+    # A quarter of 69.5 G weights in fp8 (all but the look-up and norms, 70.55 G - 1.05 G) and of a
+    # cache of 8,704 tokens, 80 layers, 2 x 8 heads x 128 in bf16, over 3.35 TB/s; on-chip memory
+    # may keep some of it.
+    found = planned(hardware="h100", sharding=Sharding(tensor=4), concurrency=1).best[0].point
+    weights = (70.55e9 - 1.05e9) / 4 + 8_704 * 80 * 2 * 2 * 128 * 2
+    assert found.sol_tpot_s == pytest.approx((weights - 117e6) / 3.35e12, rel=0.01)
+
+
+def test_calibrated_constants_change_a_plan(dense, monkeypatch):
+    from gambrel.analysis.estimate import store
+    from gambrel.analysis.estimate.constants import packaged
+
+    base = packaged()
+    sets = tuple(
+        msgspec.structs.replace(
+            s, constants={k: v / 2 if k == "memory" else v for k, v in s.constants.items()}
+        )
+        for s in base.sets
+    )
+    slower = msgspec.structs.replace(base, sets=sets)
+    monkeypatch.setattr(store, "load", lambda: slower)
+    found = planned(ttft="1s", tpot="30ms", price="3.5/h")
+    pairs = zip(dense.points, found.points, strict=False)
+    assert all(a.tpot_s < b.tpot_s for a, b in pairs if a.sharding == b.sharding)
+    assert found.points[0].sol_tpot_s == dense.points[0].sol_tpot_s
 
 
 def test_the_loser_is_told_why(dense):
@@ -123,6 +161,9 @@ def test_a_cache_that_does_not_fit_says_what_would():
 def test_a_promise_that_nothing_keeps():
     found = planned(tpot="1ms")
     assert not found.best
+    assert found.refused[0].proof == "sol"
+    assert "(speed of light)" in found.refused[0].reason
+    assert {r.proof for r in found.refused if r.sharding.pipeline > 1} == {"expected"}
     assert "TPOT" in found.refused[0].reason
     assert "> 1 ms at its best batch" in found.refused[0].reason
     assert found.refused[0].missed > 0
@@ -152,7 +193,7 @@ def test_a_context_beyond_the_model():
         ({"speculate": 3, "acceptance": 1.5}, "a probability from 0 to 1"),
         ({"speculate": 3, "acceptance": 0.5}, "no multi-token-prediction layer"),
         ({"tpot": "30W"}, "unknown unit 'W'"),
-        ({"framework": "llama.cpp"}, "unknown framework"),
+        ({"runtime": "lama.cpp"}, "unknown runtime 'lama.cpp'"),
         ({"precision": []}, "name at least one number format"),
         ({"sharding": Sharding(tensor=3)}, "3 does not divide the 64 attention heads"),
         ({"sharding": Sharding(tensor=16)}, "needs 16 devices"),

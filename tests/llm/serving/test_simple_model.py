@@ -65,7 +65,7 @@ def simple_step(name, machine, precision, tensor, batch, context):
     return seconds + 5e-6 + head
 
 
-def planned_step(name, machine, precision, tensor, batch, context, framework):
+def planned_step(name, machine, precision, tensor, batch, context, runtime):
     """The decode step of a plan; prompts are so short that the context is that of the answer."""
     found = gambrel.serve_plan(
         name,
@@ -75,7 +75,7 @@ def planned_step(name, machine, precision, tensor, batch, context, framework):
         precision=precision,
         sharding=Sharding(tensor=tensor),
         concurrency=batch,
-        framework=framework,
+        runtime=runtime,
         max_devices=tensor,
         top=1,
     )
@@ -83,7 +83,7 @@ def planned_step(name, machine, precision, tensor, batch, context, framework):
     return point.tpot_s - point.interference_s
 
 
-@pytest.mark.parametrize("framework", ["any", "vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("runtime", ["vllm", "sglang", "tensorrt-llm"])
 @pytest.mark.parametrize(
     ("name", "machine", "precision", "tensor", "batch", "context"),
     [
@@ -99,13 +99,13 @@ def planned_step(name, machine, precision, tensor, batch, context, framework):
         ("qwen3-32b", "h200", "fp8", 4, 32, 5000),
     ],
 )
-def test_dense(name, machine, precision, tensor, batch, context, framework):
+def test_dense(name, machine, precision, tensor, batch, context, runtime):
     simple = simple_step(name, machine, precision, tensor, batch, context)
-    found = planned_step(name, machine, precision, tensor, batch, context, framework)
+    found = planned_step(name, machine, precision, tensor, batch, context, runtime)
     assert found == pytest.approx(simple, rel=0.25)
 
 
-@pytest.mark.parametrize("framework", ["any", "vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("runtime", ["vllm", "sglang", "tensorrt-llm"])
 @pytest.mark.parametrize(
     ("name", "machine", "tensor", "batch"),
     [
@@ -115,7 +115,7 @@ def test_dense(name, machine, precision, tensor, batch, context, framework):
         ("minimax-m2", "b200", 8, 128),
     ],
 )
-def test_mixtures(name, machine, tensor, batch, framework):
+def test_mixtures(name, machine, tensor, batch, runtime):
     simple = simple_step(name, machine, "fp8", tensor, batch, 1500)
-    found = planned_step(name, machine, "fp8", tensor, batch, 1500, framework)
+    found = planned_step(name, machine, "fp8", tensor, batch, 1500, runtime)
     assert found == pytest.approx(simple, rel=0.35)

@@ -110,8 +110,9 @@ def decode_attention(
 
     A tile serves one key/value head of one sequence (of 64 query heads at most; with a window one
     query head where ``pack_window`` is 0). Tiles that are fewer than the units split their keys,
-    down to ``keys_split``; a second kernel of ``combine`` cycles then adds the parts. Two times
-    meet, of which the longer shows (the ``join``-norm: smooth, without steps at full waves):
+    down to ``keys_split``, where that is shorter although a second kernel of ``combine`` cycles then
+    adds the parts. Two times meet, of which the longer shows (the ``join``-norm: smooth, without
+    steps at full waves):
 
     * that of one piece alone: its stream at the rate of a single unit beside its keys;
     * that of all of them: the cache at the bandwidth beside the keys of each unit, and the starts
@@ -144,22 +145,26 @@ def decode_attention(
     tiles = batch * kv_heads * (packed * ceil(group / _DECODE_ROWS) + (1 - packed) * group)
     may_split = lone * c["split_lone"] + (1 - lone) * c["split_shared"]
     room = minimum(machine.units / tiles, maximum(1.0, keys / c["keys_split"]))
-    pieces = maximum(1.0, room * may_split)
     total_bytes = batch * kv_heads * keys * kv_bytes
     share = minimum(c["memory"] * (lone * c["lone_memory"] + 1 - lone), machine.most)
     rate = machine.streaming(share) * _warmed(c, machine, total_bytes)
-    part = keys / pieces
     block = c["block"] * minimum(maximum(_BLOCK_VALUES / head_dim, 64.0), 256.0)
-    padded = overlap(part, block) + c["edge"] * block * where(cut, 1.0, 0.0)
-    computed = padded * c["key"] * head_dim / _USUAL_HEAD * _wider(c, head_dim) / machine.clock_hz
     shared = c["grouped"] + c["query"] * sharing * head_dim / _QUERY_VALUES
     start = c["tile"] / machine.clock_hz * (lone + (1 - lone) * shared)
-    alone = overlap(part * kv_bytes / _UNIT_BYTE_PER_S, computed)
-    alone = alone + c["late"] / machine.clock_hz * where(cut, 1.0, 0.0)
-    filled = tiles * pieces / machine.units
-    together = overlap(total_bytes / rate, filled * computed) + filled * start
-    once = c["combine"] * minimum(pieces - 1, 1.0) + c["lone_launch"] * lone
-    return _longer(alone, together, c["join"]) + once / machine.clock_hz
+
+    def cut_into(pieces: Size) -> Size:
+        part = keys / pieces
+        padded = overlap(part, block) + c["edge"] * block * where(cut, 1.0, 0.0)
+        per_key = c["key"] * head_dim / _USUAL_HEAD * _wider(c, head_dim) / machine.clock_hz
+        computed = padded * per_key
+        alone = overlap(part * kv_bytes / _UNIT_BYTE_PER_S, computed)
+        alone = alone + c["late"] / machine.clock_hz * where(cut, 1.0, 0.0)
+        filled = tiles * pieces / machine.units
+        together = overlap(total_bytes / rate, filled * computed) + filled * start
+        return _longer(alone, together, c["join"])
+
+    split = cut_into(maximum(1.0, room * may_split)) + c["combine"] / machine.clock_hz
+    return minimum(cut_into(1.0), split) + c["lone_launch"] * lone / machine.clock_hz
 
 
 def _longer(a: Size, b: Size, power: float) -> Size:

@@ -302,6 +302,7 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         confidence=confidence,
         reason=reason,
         launches_s=sum(p.launches_s for p in found),
+        host_s=sum(p.host_s for p in found),
     )
 
 

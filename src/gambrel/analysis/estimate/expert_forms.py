@@ -33,6 +33,7 @@ def grouped_matmul(
     k: Size,
     width: Size,
     few: Size,
+    row_bytes: Size | None = None,
     spread_bytes: Size = 0.0,
     warm: Size = 0.0,
     row_tiles: Callable[[int], Size] | None = None,
@@ -62,6 +63,7 @@ def grouped_matmul(
         k: Length of the sums.
         width: Bytes of a weight.
         few: Whether there are no more tokens than experts on the device.
+        row_bytes: Of a row of the weights, without scales stored beside it; None: k · width.
         spread_bytes: Of the rows that other devices compute.
         warm: Share of the weights that the last cache holds from a run before.
         row_tiles: Tiles of so many rows; None for `expected_row_tiles`.
@@ -77,7 +79,7 @@ def grouped_matmul(
 
     if c["by_tokens"]:
         low, high = tiled(*_FEW), tiled(*_MANY)
-        narrow = k * width / _ACCESS_BYTES
+        narrow = (k * width if row_bytes is None else row_bytes) / _ACCESS_BYTES
         slow = 1 + c["align"] * minimum(ceil(narrow) - floor(narrow), 1)
         computed = where(few, low[0], high[0] * slow)
         tiles = where(few, low[1], high[1])

@@ -163,6 +163,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         traffic_bytes=task.traffic_bytes,
         quantized_bytes=b * m * k * 2 if width <= 1 and not _stored_narrow(view) else 0.0,
         pace=task.pace,
+        padded=bool(view.attrs.get("padded_rows")),
     )
     if not view.attrs.get("static_scales"):
         return seconds
@@ -178,6 +179,7 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
     share = touched_share(experts, top_k, tokens, float(view.attrs.get("routing_skew", 0.0)))
     # Of all experts a device may hold a part; each of them is touched as likely.
     held = view.inputs[1].shape[0] if len(view.inputs) > 1 and view.inputs[1].shape else experts
+    stored = view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype
     return expert_forms.grouped_matmul(
         c,
         machine,
@@ -186,7 +188,9 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
         touched=minimum(held * share, rows),
         n=n,
         k=k,
-        width=width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype),
+        width=width_bytes(stored),
+        # Formats of blocks, whose scales are a fraction of a bit, are stored in whole blocks.
+        row_bytes=None if BITS[stored] % 1 == 0 else 0.0,
         few=tokens <= held,
         spread_bytes=maximum(tokens * top_k - rows, 0.0) * n * 4,
     )

@@ -95,6 +95,7 @@ def matmul(
     b: Size = 1,
     quantized_bytes: Size = 0.0,
     pace: float = 1.0,
+    padded: bool = False,
 ) -> Size:
     """A matrix product, in seconds of work.
 
@@ -104,27 +105,41 @@ def matmul(
     along k to fill and drain its pipeline, and ``operand`` for reading operands of a small tile.
     Activations that are quantised on the way (fp8, int8) are first passed over ``quantize`` times;
     a row, whose scale one unit looks for, costs that unit ``row`` cycles. Row counts that are no
-    multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses). A library with
+    multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses); where rows may be
+    ``padded`` to the next one no more is paid than that takes, and time never falls as rows are
+    added. A library with
     ``by_rows`` = 1 looks at the number of rows alone when it chooses its tile (`tile_by_rows`).
     ``k_fill`` and ``k_split`` stand for latencies, in steps of the 16-bit engine that they were
     measured on; an engine of ``pace`` times its peak (fp32 on vector units) takes longer over a
     step, so that fewer of them fill its pipeline.
     """
+    aligned = 16 * ceil(m / 16)
+    computed = _tiled(c, machine, peak, m=m, n=n, k=k, b=b, pace=pace)
+    computed = computed * (1 + c["unaligned"] * minimum(aligned - m, 1))
+    if padded:
+        whole = _tiled(c, machine, peak, m=aligned, n=n, k=k, b=b, pace=pace)
+        computed = minimum(computed, whole)
+    rate = machine.streaming(c["memory"])
+    rows_of_unit = ceil(m * b / machine.units) * minimum(quantized_bytes, 1.0)
+    quantized = c["quantize"] * quantized_bytes / rate + c["row"] * rows_of_unit / machine.clock_hz
+    return sustained(c, machine, overlap(computed, traffic_bytes / rate)) + quantized
+
+
+def _tiled(
+    c: Constants, machine: Machine, peak: float, *, m: Size, n: Size, k: Size, b: Size, pace: float
+) -> Size:
+    """Seconds of the output tiles of a product, with the tile that takes least."""
     best: Size = None
     for rows, columns in (tile_by_rows(m),) if c["by_rows"] else TILES:
         tiles = b * ceil(m / rows) * ceil(n / columns)
         pieces = maximum(1.0, minimum(machine.units / tiles, k / (c["k_split"] * pace)))
         filled = tiles * pieces / machine.units
-        waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
+        waves = maximum(1.0, filled + minimum(c["wave"], 1.0) * (ceil(filled) - filled))
         slow = 1 + c["operand"] * (1 / rows + 1 / columns)
         flops = 2 * rows * columns * (k / pieces + c["k_fill"] * pace)
         seconds = waves * flops * slow * machine.units / (peak * c["compute"])
         best = seconds if best is None else minimum(best, seconds)
-    rate = machine.streaming(c["memory"])
-    rows_of_unit = ceil(m * b / machine.units) * minimum(quantized_bytes, 1.0)
-    quantized = c["quantize"] * quantized_bytes / rate + c["row"] * rows_of_unit / machine.clock_hz
-    odd = 1 + c["unaligned"] * minimum(m - 16 * floor(m / 16), 1)
-    return sustained(c, machine, overlap(best * odd, traffic_bytes / rate)) + quantized
+    return best
 
 
 def tile_by_rows(m: Size) -> tuple[Size, Size]:

@@ -139,7 +139,7 @@ def _figures(best: Choice) -> str:
     return (
         f"TPOT {_time(best.tpot, point.tpot_s)}, TTFT {format_si(point.ttft_s, 's', 3)}, "
         f"{format_number(point.tokens_per_s)} tokens/s in all, {point.batch:,} requests in flight "
-        f"a replica; more are stopped by {point.limited_by or 'nothing that was asked'}"
+        f"a replica; more are stopped by {point.batch_limit or 'nothing that was asked'}"
     )
 
 

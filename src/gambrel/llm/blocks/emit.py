@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from gambrel.analysis.estimate.features import DECODE_QUERIES
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions
 from gambrel.llm.step import Group
@@ -53,6 +54,12 @@ class Emitter:
     scope: Scope = field(default_factory=Scope)
     _storages: int = 0
     _weights: dict[str, Index] = field(default_factory=dict)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether every sequence adds one token, or the few that a draft proposes."""
+        news = (group.new_tokens for group in self.groups)
+        return all(isinstance(new, int) and new <= DECODE_QUERIES for new in news)
 
     @contextmanager
     def inside(self, name: str, repeat: int | None = None, copies: int = 1) -> Iterator[None]:

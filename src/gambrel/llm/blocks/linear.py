@@ -53,6 +53,8 @@ def linear(
         attrs = product_attrs(e, x, stored, part)
         if bias:
             attrs["bias"] = True
+        if e.decodes:
+            attrs["padded_rows"] = True  # serving engines pad batches to those of recorded graphs
         e.op("matmul", tuple(inputs), outputs, name="linear", b=1, m=rows, n=n, k=k, attrs=attrs)
     return outputs[0]
 

@@ -7,21 +7,19 @@ from collections.abc import Mapping
 import msgspec
 
 from gambrel.analysis.analyze import analyze
-from gambrel.analysis.estimate.store import load
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.settings import Settings
 from gambrel.llm.kv import room
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
-from gambrel.llm.serving.steps import Setup
-from gambrel.llm.step import Step, decode, prefill, verify
+from gambrel.llm.serving.steps import Setup, decode_step, tokens_per_step
+from gambrel.llm.step import Step, prefill
 from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
 _CLASSES = {
-    "matmul": "matrix products",
+    "matmul": "GEMMs",
     "grouped_matmul": "experts",
     "attention": "attention",
     "collective": "communication",
@@ -33,26 +31,25 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> C
     point, setup = layout.best, layout.setup
     assert point is not None  # only layouts with a best point get here
     micro = -(-point.batch // (setup.stages * setup.sharding.attention_data))
-    step = _decode(setup, requests, micro)
-    decoding = _analyze(setup, step)
+    decoding = _analyze(setup, decode_step(setup, requests.mean_context, micro))
     prompt = _analyze(
         setup,
         prefill(1, min(requests.new_tokens, setup.engine.step_tokens), requests.cached_tokens),
     )
-    bound = decoding.roofline_time_s
-    energy = decoding.energy
+    roofline_s, per_token = decoding.roofline_time_s, setup.stages / tokens_per_step(setup)
     price = prices.get(point.device)
     return Choice(
         point=point,
         tpot=_scaled(decoding.expected_time_s, prompt.expected_time_s, point),
         ttft=_range(prompt.expected_time_s, point.ttft_s),
-        bound_tpot_s=None if bound is None else bound * setup.stages / _gain(setup),
-        bound=_bound(decoding),
+        roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
+        bound=None if decoding.bound is None else decoding.bound.value,
+        limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
         shares=_shares(decoding),
         max_batch=point.memory.max_sequences * setup.sharding.attention_data,
         max_context=_max_context(setup, point),
         energy_j_per_token=_energy(decoding, prompt, point, requests),
-        energy=energy,
+        energy=decoding.energy,
         cost_per_million=None if price is None else point.cost_per_million(price),
         decode=decoding,
         prefill=prompt,
@@ -78,13 +75,13 @@ def why_not(choice: Choice, better: Choice) -> str:
     a, b = choice.point, better.point
     ahead = _ahead(choice, better)
     causes = []
-    if a.memory.weights_bytes > 1.05 * b.memory.weights_bytes and a.limited_by == "memory":
+    if a.memory.weights_bytes > 1.05 * b.memory.weights_bytes and a.batch_limit == "memory":
         causes.append(f"its weights leave room for {a.batch} requests a replica, not {b.batch}")
-    elif a.limited_by in ("tpot", "ttft") and a.batch / a.sharding.replica < (
+    elif a.batch_limit in ("tpot", "ttft") and a.batch / a.sharding.replica < (
         b.batch / b.sharding.replica
     ):
         causes.append(
-            f"its {a.limited_by.upper()} allows {a.batch / a.sharding.replica:.3g} requests a "
+            f"its {a.batch_limit.upper()} allows {a.batch / a.sharding.replica:.3g} requests a "
             f"device, not {b.batch / b.sharding.replica:.3g}"
         )
     grown = {
@@ -121,31 +118,12 @@ def _ahead(choice: Choice, better: Choice) -> str:
     )
 
 
-def _decode(setup: Setup, requests: Requests, batch: int) -> Step:
-    speculation = setup.engine.speculation
-    if speculation is None:
-        return decode(batch, requests.mean_context)
-    return verify(batch, requests.mean_context, speculation.tokens)
-
-
-def _gain(setup: Setup) -> float:
-    speculation = setup.engine.speculation
-    return speculation.tokens_per_step if speculation else 1.0
-
-
 def _analyze(setup: Setup, step: Step) -> Analysis:
-    return analyze(
-        setup.workload(step), setup.placed, Settings(runtime=setup.runtime, calibration=load())
-    )
-
-
-def _bound(analysis: Analysis) -> str:
-    found = analysis.limited_by or analysis.bound
-    return "" if found is None else found.value
+    return analyze(setup.workload(step), setup.placed, setup.settings)
 
 
 def _shares(analysis: Analysis) -> dict[str, float]:
-    """Share of the expected time (else of the bound) by class of op, largest first."""
+    """Share of the expected time (else of the roofline) by class of op, largest first."""
     seconds: dict[str, float] = {}
     for group in analysis.by_kind:
         m = group.measures

@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from gambrel.llm.serving.question import Promise, Requests
 from gambrel.llm.serving.records import Memory, Point, Refusal
-from gambrel.llm.serving.steps import PromptTimes, Setup, decode_seconds, memory, prompt_times
+from gambrel.llm.serving.steps import (
+    PromptTimes,
+    Setup,
+    decode_step,
+    decode_times,
+    memory,
+    prompt_step,
+    prompt_times,
+)
 from gambrel.llm.serving.timing import Latency, latency
-from gambrel.units import format_capacity
+from gambrel.units import format_capacity, format_si
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -69,10 +77,10 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
     points = _refined(server, points, promise, requests)
     kept = [i for i, p in enumerate(points) if not missed(p, promise)]
     if not kept:
-        return Layout(setup=setup, points=points, refusal=_misses(setup, points, promise))
+        return Layout(setup=setup, points=points, refusal=_misses(server, points, promise))
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
     limited = _limit(points, chosen, promise, requests)
-    best = msgspec.structs.replace(points[chosen], limited_by=limited)
+    best = msgspec.structs.replace(points[chosen], batch_limit=limited)
     return Layout(setup=setup, points=points, best=best)
 
 
@@ -90,18 +98,22 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         setup, requests = self.setup, self.requests
         batches = np.minimum(micro * setup.stages, self.held.max_sequences)
         batches = batches * setup.sharding.attention_data
+        steps = decode_times(setup, requests.mean_context, [int(b) for b in micro])
         found = latency(
             batches.astype(float),
             requests.output_tokens,
-            decode_s=decode_seconds(setup, requests.mean_context, [int(b) for b in micro]),
+            decode_s=steps.expected,
             prompt_s=self.prompts.each_s,
             prefill_s=self.prompts.alone_s,
             shared=self.prompts.shared,
         )
-        points = (self._point(found, int(batch), i) for i, batch in enumerate(batches))
+        points = (
+            self._point(found, int(batch), float(steps.sol[i]), i)
+            for i, batch in enumerate(batches)
+        )
         return tuple(p for p in points if p is not None)
 
-    def _point(self, found: Latency, batch: int, i: int) -> Point | None:
+    def _point(self, found: Latency, batch: int, sol_s: float, i: int) -> Point | None:
         """None where the load needs more replicas than any plan has devices."""
         requests = self.requests
         rate = _at(found.requests_per_s, i)
@@ -116,9 +128,12 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             precision=self.setup.precisions.name,
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
+            runtime=self.setup.settings.runtime or "",
             tpot_s=_at(found.tpot_s, i),
+            sol_tpot_s=_known(sol_s),
             interference_s=_at(found.interference_s, i),
             ttft_s=_at(found.ttft_s, i),
+            sol_ttft_s=_known(self.prompts.sol_s),
             prefill_s=_at(found.prefill_s, i),
             queue_s=_at(found.queue_s, i),
             burst_ttft_s=_at(found.burst_ttft_s, i),
@@ -160,6 +175,10 @@ def _at(values: object, i: int) -> float:
     return float(array[i] if array.ndim else array)
 
 
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
 def missed(point: Point, promise: Promise) -> tuple[str, ...]:
     """Which of the promised latencies a point does not keep."""
     pairs = (("ttft", point.ttft_s, promise.ttft_s), ("tpot", point.tpot_s, promise.tpot_s))
@@ -196,13 +215,14 @@ def _limit(points: tuple[Point, ...], chosen: int, promise: Promise, requests: R
     return failing[0] if failing else "throughput"
 
 
-def _refuse(setup: Setup, reason: str, share: float = float("inf")) -> Refusal:
+def _refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = "") -> Refusal:
     return Refusal(
         device=setup.device.id,
         precision=setup.precisions.name,
         sharding=setup.sharding,
         reason=reason,
         missed=share,
+        proof=proof,
     )
 
 
@@ -224,7 +244,7 @@ def _does_not_fit(setup: Setup, held: Memory, requests: Requests) -> str:
     )
 
 
-def _misses(setup: Setup, points: tuple[Point, ...], promise: Promise) -> Refusal:
+def _misses(server: _Server, points: tuple[Point, ...], promise: Promise) -> Refusal:
     def excess(point: Point) -> float:
         pairs = ((point.ttft_s, promise.ttft_s), (point.tpot_s, promise.tpot_s))
         return max(value / limit for value, limit in pairs if limit is not None) - 1
@@ -235,4 +255,39 @@ def _misses(setup: Setup, points: tuple[Point, ...], promise: Promise) -> Refusa
         "tpot": f"TPOT {nearest.tpot_s * 1e3:,.4g} ms > {(promise.tpot_s or 0) * 1e3:,.4g} ms",
     }
     failing = " and ".join(parts[name] for name in missed(nearest, promise))
-    return _refuse(setup, f"{failing} at its best batch of {nearest.batch}.", share=excess(nearest))
+    reason = f"{failing} at its best batch of {nearest.batch}"
+    impossible = _impossible(server, points, promise)
+    return _refuse(
+        server.setup,
+        f"{reason}; {impossible}." if impossible else f"{reason}.",
+        share=excess(nearest),
+        proof="sol" if impossible else "expected",
+    )
+
+
+def _impossible(server: _Server, points: tuple[Point, ...], promise: Promise) -> str:
+    """Why no run could keep the promise; empty where one could, or where that is not proved.
+
+    Of a pipeline nothing is proved: with fewer microbatches than stages the stage with most layers
+    and the head does not set the pace.
+    """
+    setup, requests, first = server.setup, server.requests, points[0]
+    if setup.stages > 1:
+        return ""
+    micro = max(1, first.batch // setup.sharding.attention_data)
+    for name, limit, sol_s, step in (
+        (
+            "TPOT",
+            promise.tpot_s,
+            first.sol_tpot_s,
+            decode_step(setup, requests.mean_context, micro),
+        ),
+        ("TTFT", promise.ttft_s, first.sol_ttft_s, prompt_step(requests)),
+    ):
+        if limit is None or sol_s is None or sol_s <= limit:
+            continue
+        sol = setup.speed_of_light(step)
+        if sol.proves and not sol.caveats:
+            least = format_si(sol_s, "s", 3)
+            return f"no run with this layout has a {name} below {least} (speed of light)"
+    return ""

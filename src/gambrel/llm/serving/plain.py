@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.llm.serving.records import Choice, Plan, Point
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 UNITS: Final = {
     "tpot_s": "s",
@@ -18,7 +18,9 @@ UNITS: Final = {
     "queue_s": "s",
     "interference_s": "s",
     "burst_ttft_s": "s",
-    "bound_tpot_s": "s",
+    "sol_tpot_s": "s",
+    "sol_ttft_s": "s",
+    "roofline_tpot_s": "s",
     "tokens_per_s": "token/s",
     "tokens_per_s_per_device": "token/s",
     "tokens_per_s_per_user": "token/s",
@@ -42,7 +44,6 @@ def plain(plan: Plan) -> dict[str, Any]:
             "model": plan.model,
             "requests": msgspec.to_builtins(plan.requests),
             "promise": msgspec.to_builtins(plan.promise),
-            "runtime": plan.engine.runtime,
             "max_devices": plan.max_devices,
             "prices": plan.prices,
             "best": [_choice(choice) for choice in plan.best],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
 from gambrel.errors import DeviceError, InputError
@@ -23,6 +25,8 @@ from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
+from gambrel.runtimes import choose as choose_runtime
+from gambrel.runtimes import runtime
 from gambrel.workload import Workload
 
 #: Prompts from this length on are also split over devices (context parallelism).
@@ -40,6 +44,7 @@ def plan(
     max_devices: int = 8,
     promise: Promise | None = None,
     engine: Engine | None = None,
+    settings: Settings | None = None,
     prices: Mapping[str, float] | None = None,
     topology: str | Topology | None = None,
     shardings: Sequence[Sharding] | None = None,
@@ -54,7 +59,8 @@ def plan(
         requests: What is served.
         max_devices: Most devices, all replicas together.
         promise: Limits on the latencies.
-        engine: The serving engine.
+        engine: How the serving engine is set up.
+        settings: Runtime, calibration and the rest; a runtime of None takes each device's default.
         prices: Device id → price of an hour; of none, or of all devices.
         topology: Node and network; None is the usual node of each device.
         shardings: Layouts of one replica; None: all that the model allows.
@@ -69,6 +75,7 @@ def plan(
             device.
     """
     promise, engine, prices = promise or Promise(), engine or Engine(), dict(prices or {})
+    settings = _checked(settings or Settings())
     _check(spec, devices, requests, max_devices, prices)
     setups: list[Setup] = []
     built: dict[Any, Workload] = {}
@@ -79,7 +86,7 @@ def plan(
         for layout in shardings or candidates(spec, max_devices, context=long):
             check(layout, spec, max_devices)
             for formats in precisions:
-                found = _setup(spec, device, node, layout, formats, engine, built)
+                found = _setup(spec, device, node, layout, formats, engine, settings, built)
                 (setups if isinstance(found, Setup) else refused).append(found)  # type: ignore[arg-type]
     layouts = [evaluate(setup, requests, promise, max_devices) for setup in setups]
     refused += [x.refusal for x in layouts if x.refusal is not None]
@@ -144,6 +151,17 @@ def _check(
         )
 
 
+def _checked(settings: Settings) -> Settings:
+    """The settings with their runtime by its id; precision and sizes are the plan's.
+
+    Raises:
+        UnknownNameError: No such runtime.
+    """
+    asked = settings.runtime
+    name = None if asked is None else runtime(asked).id
+    return replace(settings, precision=None, sizes=None, runtime=name)
+
+
 def _setup(
     spec: ModelSpec,
     device: Device,
@@ -151,19 +169,16 @@ def _setup(
     layout: Sharding,
     formats: Precisions,
     engine: Engine,
+    settings: Settings,
     built: dict[Any, Workload],
 ) -> Setup | Refusal:
-    memory = main_memory(device)
-    if memory is None or memory.byte_per_s is None:
-        return Refusal(
-            device=device.id,
-            precision=formats.name,
-            sharding=layout,
-            reason="publishes no bandwidth of a memory that could hold the model.",
-        )
     try:
+        memory = main_memory(device)
+        if memory is None or memory.byte_per_s is None:
+            raise DeviceError("publishes no bandwidth of a memory that could hold the model.")
         placed = node.place(device, layout.devices, busiest(layout))
-    except DeviceError as error:
+        chosen = choose_runtime(device, settings.runtime, language=True)
+    except (DeviceError, InputError) as error:
         return Refusal(device=device.id, precision=formats.name, sharding=layout, reason=str(error))
     return Setup(
         spec=spec,
@@ -173,6 +188,7 @@ def _setup(
         sharding=layout,
         precisions=formats,
         engine=engine,
+        settings=replace(settings, runtime=chosen.runtime.id),
         built=built,
     )
 

@@ -138,10 +138,9 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """The serving engine.
+    """How the serving engine is set up; which one it is stands in the settings.
 
     Attributes:
-        runtime: The serving engine, e.g. ``vllm``; None takes each device's default.
         utilization: Share of a device's memory that the engine may use.
         policy: How pages of the cache are reserved.
         step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
@@ -155,7 +154,6 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         InputError: A share outside of 0 to 1, or no token.
     """
 
-    runtime: str | None = None
     utilization: float = 0.9
     policy: Policy = Policy()
     step_tokens: int = 8192

@@ -46,32 +46,40 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         precision: As the user wrote it.
         sharding: Of one replica, and the number of replicas as ``data``.
         batch: Requests in flight, one replica.
+        runtime: Id of the serving engine.
         tpot_s: Time per output token after the first, (total - TTFT) / (output - 1).
-        interference_s: Part of it that prompts of others take.
+        sol_tpot_s: Speed of light of a token: no run with this layout, this batch and a microbatch
+            per stage is faster; None where no roof is known.
+        interference_s: Part of ``tpot_s`` in which chunked prefill of other requests runs.
         ttft_s: Time to first token: prefill + queue.
+        sol_ttft_s: Speed of light of a prompt alone.
         prefill_s: A prompt alone.
         queue_s: Waiting before it, by the queueing model of docs/llm.md.
         burst_ttft_s: Mean when all requests in flight arrive together.
         requests_per_s: All replicas.
         tokens_per_s: Output tokens, all replicas.
         memory: Of one device.
-        limited_by: Why no more are in flight: ``memory``, ``tpot``, ``ttft``, ``concurrency``.
+        batch_limit: Why no more are in flight: ``memory``, ``tpot``, ``ttft``, ``concurrency``,
+            ``throughput``.
     """
 
     device: str
     precision: str
     sharding: Sharding
     batch: int
+    runtime: str
     tpot_s: float
+    sol_tpot_s: float | None
     interference_s: float
     ttft_s: float
+    sol_ttft_s: float | None
     prefill_s: float
     queue_s: float
     burst_ttft_s: float
     requests_per_s: float
     tokens_per_s: float
     memory: Memory
-    limited_by: str = ""
+    batch_limit: str = ""
 
     @property
     def devices(self) -> int:
@@ -101,8 +109,12 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         tpot: Its time per output token with range and confidence; None where nothing is known of
             the device but its roofs.
         ttft: Likewise; the range is that of the prefill, the queue scales with it.
-        bound_tpot_s: The decode step by the roofline alone, without interference.
-        bound: What limits a decode step: ``memory``, ``compute``, ``network`` or ``overhead``.
+        roofline_tpot_s: A token's decode steps by the roofline, kernel by kernel, without
+            interference.
+        bound: The roofline's verdict on a decode step: ``memory``, ``compute`` or ``network``; None
+            where a roof that could decide is unknown.
+        limited_by: What takes the largest share of its expected time: one of these, ``launches`` or
+            ``host``; None without an expected time.
         shares: Share of the decode step's expected time by class of op.
         max_batch: Requests that fit into one replica at their full length.
         max_context: Tokens of a request that fit with as many in flight as the point has; at most
@@ -118,8 +130,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     point: Point
     tpot: Estimate | None
     ttft: Estimate | None
-    bound_tpot_s: float | None
-    bound: str
+    roofline_tpot_s: float | None
+    bound: str | None
+    limited_by: str | None
     shares: dict[str, float]
     max_batch: int = 0
     max_context: int = 0
@@ -140,6 +153,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         sharding: Of one replica.
         reason: One sentence.
         missed: Share by which the promise is missed at the best; infinite where it cannot run.
+        proof: ``"sol"`` where no run could keep the promise (it is below the speed of light),
+            ``"expected"`` where the expected times miss it; empty where speed is not the reason.
     """
 
     device: str
@@ -147,6 +162,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     sharding: Sharding
     reason: str
     missed: float = float("inf")
+    proof: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,36 +1,57 @@
 """Times of the steps of one layout on one device, for many batches at once.
 
 A step's time is the expected time of `gambrel.analysis` of the workload of the busiest device;
-where no constants are known, the bound.
+where no constants are known, the roofline time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from gambrel.analysis.estimate.store import load
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.settings import Settings
+from gambrel.analysis.sol import Sol
 from gambrel.analysis.sweep import Floats, sweep
+from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
+from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.question import Engine, Requests
 from gambrel.llm.serving.records import Memory
 from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
-from gambrel.llm.spec import ModelSpec
+from gambrel.llm.spec import LayerGroup, ModelSpec
 from gambrel.llm.step import Step, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
-from gambrel.runtimes import choose
 from gambrel.workload import Symbol, Workload
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Seconds of a step, one value per batch.
+
+    Attributes:
+        expected: Expected time.
+        sol: Speed of light; NaN where no roof is known.
+    """
+
+    expected: Floats
+    sol: Floats
+
+    def times(self, factor: float) -> Times:
+        """So many of them, one after another."""
+        return Times(self.expected * factor, self.sol * factor)
+
+    def then(self, other: Times) -> Times:
+        """These, and others after them."""
+        return Times(self.expected + other.expected, self.sol + other.sol)
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +65,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding: Of one replica.
         precisions: Number formats.
         engine: The serving engine.
+        settings: Runtime, calibration, conventions; the runtime is that of the device.
         built: Workloads that were built before; those of devices with equal nodes are equal.
     """
 
@@ -54,12 +76,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     sharding: Sharding
     precisions: Precisions
     engine: Engine
+    settings: Settings
     built: dict[Any, Workload]
 
     def workload(self, step: Step, spec: ModelSpec | None = None) -> Workload:
         """The workload of the busiest device in a step."""
-        formats = native(self.precisions, self.device)
-        key = (id(spec or self.spec), step, formats, self.sharding, self.topology)
+        formats, runtime = native(self.precisions, self.device), self.settings.runtime or ""
+        key = (id(spec or self.spec), step, formats, self.sharding, self.topology, runtime)
         if key not in self.built:
             self.built[key] = build_rank(
                 spec or self.spec,
@@ -67,38 +90,33 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 formats,
                 self.sharding,
                 topology=self.topology,
-                runtime=self.runtime,
+                runtime=runtime,
                 routing_skew=self.engine.routing_skew,
             )
         return self.built[key]
 
-    def seconds(self, step: Step, sizes: dict[str, Sequence[int]]) -> Floats:
-        """Expected seconds of all stages one after another, at every size."""
-        return self.stages * self._one_stage(self.workload(step), sizes)
-
-    @property
-    def runtime(self) -> str:
-        """Id of the runtime: the engine's, else what the device runs language models with."""
-        return choose(self.device, self.engine.runtime, language=True).runtime.id
-
-    def _one_stage(self, workload: Workload, sizes: dict[str, Sequence[int]]) -> Floats:
-        seconds = self._swept(workload, sizes)
+    def stage(
+        self, step: Step, sizes: Mapping[str, Sequence[int]], spec: ModelSpec | None = None
+    ) -> Times:
+        """Times of the busiest pipeline stage, at every size; symbols of the step are open."""
+        workload = self.workload(symbolic(step, {k: v[0] for k, v in sizes.items()}), spec)
+        found = self._swept(workload, sizes)
         hidden = self.engine.overlap
         talk = tuple(op for op in workload.ops if op.kind == "collective") if hidden else ()
         if not talk:
-            return seconds
-        return seconds - hidden * self._swept(msgspec.structs.replace(workload, ops=talk), sizes)
+            return found
+        shown = self._swept(msgspec.structs.replace(workload, ops=talk), sizes)
+        return Times(found.expected - hidden * shown.expected, found.sol)
 
-    def _swept(self, workload: Workload, sizes: dict[str, Sequence[int]]) -> Floats:
-        found = sweep(
-            workload,
-            [self.placed],
-            [workload.dtype],
-            sizes,
-            Settings(runtime=self.runtime, calibration=load()),
-        )
-        expected = found.expected_time_s
-        return np.where(np.isnan(expected), found.roofline_time_s, expected)
+    def _swept(self, workload: Workload, sizes: Mapping[str, Sequence[int]]) -> Times:
+        found = sweep(workload, [self.placed], [None], sizes, self.settings)
+        known = ~np.isnan(found.expected_time_s)
+        expected = np.where(known, found.expected_time_s, found.roofline_time_s)
+        return Times(expected, found.sol_time_s)
+
+    def speed_of_light(self, step: Step) -> Sol:
+        """That of one stage in a step, with what it rests on."""
+        return speed_of_light(self.workload(step), self.placed, self.settings)
 
     @property
     def stages(self) -> int:
@@ -122,7 +140,7 @@ def native(precisions: Precisions, device: Device) -> Precisions:
     return precisions
 
 
-def symbolic(step: Step, **defaults: int) -> Step:
+def symbolic(step: Step, defaults: Mapping[str, int]) -> Step:
     """The step with the named sizes left open."""
     symbols = tuple(
         Symbol(name=name, default=max(value, 1), minimum=0 if name == "cached" else 1)
@@ -131,33 +149,43 @@ def symbolic(step: Step, **defaults: int) -> Step:
     return msgspec.structs.replace(step, symbols=symbols)
 
 
-def decode_seconds(setup: Setup, context: int, batches: Sequence[int]) -> Floats:
+def decode_times(setup: Setup, context: int, batches: Sequence[int]) -> Times:
     """Seconds until every request in flight has one more token.
+
+    The busiest stage runs once for every microbatch, of which there are as many as stages.
 
     Args:
         setup: The layout.
         context: Tokens that the new one sees.
         batches: Requests of one microbatch on one device.
     """
+    speculation, sizes = setup.engine.speculation, {"batch": batches}
+    found = setup.stage(decode_step(setup, context, "batch"), sizes)
+    if speculation is not None:
+        own = speculation.draft or _drafter(setup.spec)
+        drafted = setup.stage(decode("batch", context), sizes, own)
+        found = found.then(drafted.times(speculation.tokens))
+    found = found.times(setup.stages)
+    found = Times(found.expected + setup.engine.host_s, found.sol)
+    return found.times(1 / tokens_per_step(setup))
+
+
+def decode_step(setup: Setup, context: int, batch: int | str) -> Step:
+    """The model's own step: one token, or the check of those that were drafted."""
     speculation = setup.engine.speculation
     if speculation is None:
-        step = symbolic(decode("batch", context), batch=batches[0])
-        return setup.seconds(step, {"batch": batches}) + setup.engine.host_s
-    step = symbolic(verify("batch", context, speculation.tokens), batch=batches[0])
-    seconds = setup.seconds(step, {"batch": batches})
-    drafting = symbolic(decode("batch", context), batch=batches[0])
-    own = speculation.draft or _drafter(setup.spec)
-    seconds = seconds + speculation.tokens * setup.stages * setup._one_stage(
-        setup.workload(drafting, own), {"batch": batches}
-    )
-    return (seconds + setup.engine.host_s) / speculation.tokens_per_step
+        return decode(batch, context)
+    return verify(batch, context, speculation.tokens)
+
+
+def tokens_per_step(setup: Setup) -> float:
+    """Tokens that a step adds to an answer on average."""
+    speculation = setup.engine.speculation
+    return speculation.tokens_per_step if speculation else 1.0
 
 
 def _drafter(spec: ModelSpec) -> ModelSpec:
     """The model's own prediction layer as a model of one layer, with its head."""
-    from gambrel.errors import InputError
-    from gambrel.llm.spec import LayerGroup
-
     if spec.mtp_layer is None:
         raise InputError(
             f"speculation: {spec.name} has no multi-token-prediction layer; name a draft model."
@@ -173,50 +201,56 @@ class PromptTimes(msgspec.Struct, frozen=True, kw_only=True):
         alone_s: One prompt, from start to first token.
         each_s: What one prompt adds to the time of the device when prompts share steps.
         shared: Prompts that share a step, of one replica.
+        sol_s: Speed of light of one prompt in one pass; NaN where no roof is known.
     """
 
     alone_s: float
     each_s: float
     shared: int
+    sol_s: float
 
 
 def prompt_times(setup: Setup, requests: Requests) -> PromptTimes:
     """Times of prompts: several in one step, or one in several chunks."""
-    new, most = requests.new_tokens, setup.engine.step_tokens
+    new, most, stages = requests.new_tokens, setup.engine.step_tokens, setup.stages
     groups = setup.sharding.attention_data
-    if new > most:
-        stage = _chunked(setup, requests)
-        return PromptTimes(alone_s=setup.stages * stage, each_s=stage / groups, shared=groups)
     together = max(1, most // new)
-    step = symbolic(prefill("batch", new, requests.cached_tokens), batch=1)
-    one, several = setup._one_stage(setup.workload(step), {"batch": [1, together]})
+    whole = setup.stage(prompt_step(requests, "batch"), {"batch": [1, together]})
+    if new > most:
+        alone = each = _chunked(setup, requests)
+    else:
+        alone, each = (float(s) for s in whole.expected)
     return PromptTimes(
-        alone_s=float(setup.stages * one),
-        each_s=float(several / together / groups),
+        alone_s=stages * alone,
+        each_s=each / together / groups,
         shared=together * groups,
+        sol_s=stages * float(whole.sol[0]),
     )
+
+
+def prompt_step(requests: Requests, batch: int | str = 1) -> Step:
+    """Prefill of whole prompts."""
+    return prefill(batch, requests.new_tokens, requests.cached_tokens)
 
 
 def _chunked(setup: Setup, requests: Requests) -> float:
     """Seconds of one stage for a prompt in chunks, each behind those before it."""
-    new, most = requests.new_tokens, setup.engine.step_tokens
+    most = setup.engine.step_tokens
     starts = range(requests.cached_tokens, requests.input_tokens - most + 1, most)
-    step = symbolic(prefill(1, most, "cached"), cached=most)
-    seconds = float(setup._one_stage(setup.workload(step), {"cached": list(starts)}).sum())
-    rest = new % most
+    steps = setup.stage(prefill(1, most, "cached"), {"cached": list(starts)})
+    seconds = float(steps.expected.sum())
+    rest = requests.new_tokens % most
     if rest:
-        step = symbolic(prefill("batch", rest, requests.input_tokens - rest), batch=1)
-        seconds += float(setup._one_stage(setup.workload(step), {"batch": [1]})[0])
+        last = prefill("batch", rest, requests.input_tokens - rest)
+        seconds += float(setup.stage(last, {"batch": [1]}).expected[0])
     return seconds
 
 
 def memory(setup: Setup, requests: Requests) -> Memory:
     """What one device holds, and how many requests fit beside it."""
     most = min(setup.engine.step_tokens, requests.new_tokens)
-    step = prefill(1, most, requests.cached_tokens)
-    workload = setup.workload(step)
-    evaluator = Evaluator(workload, {}, {}, Conventions())
-    needs = footprint(workload, evaluator, None)
+    workload = setup.workload(prefill(1, most, requests.cached_tokens))
+    needs = footprint(workload, Evaluator(workload, {}, {}, Conventions()), None)
     level = main_memory(setup.device)
     capacity = level.capacity_bytes if level else None
     usable = float("inf") if capacity is None else capacity * setup.engine.utilization
