@@ -20,7 +20,7 @@ def test_answers_are_one_line() -> None:
         assert len(text) < 250
         assert "\n" not in text
     assert shown[0].startswith(
-        "<Analysis: resnet50, batch 8, image 224, fp16 on NVIDIA A100 SXM4 80GB: memory-bound, "
+        "<Analysis: resnet50, batch 8, image 224, fp16 on NVIDIA A100 SXM4 80GB, pytorch: "
     )
     assert "peak 90.96 MiB at layer1.0.downsample.1" in shown[2]
     assert "nothing keeps the promise" in shown[6]

@@ -7,7 +7,7 @@ import pytest
 from gambrel.cli import run
 from gambrel.device.files import load_file
 from gambrel.measure import cpu
-from gambrel.measure.text import Row, compare, render_comparison
+from gambrel.report.builders.peaks import Row, compare, compared_cells
 
 
 @pytest.fixture
@@ -18,7 +18,8 @@ def measured(survey, monkeypatch):
 def test_peaks_prints_the_compact_view_and_every_figure(measured, survey, capsys):
     assert run(["peaks", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("HardwarePeaks(peak_flops=")
+    assert out.splitlines()[1].startswith("Compute: ")
+    assert "; ridge point " in out
     for m in survey.measurements:
         assert m.mix in out
     assert "bytes are those that the program reads and writes" in out
@@ -27,7 +28,7 @@ def test_peaks_prints_the_compact_view_and_every_figure(measured, survey, capsys
 def test_peaks_as_json_is_json_and_nothing_else(measured, survey, capsys):
     assert run(["peaks", "--json", "--compare", "epyc-9755"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["schema_version"] == 1
+    assert record["schema_version"] == 2
     assert record["device"] == "cpu"
     assert record["ridge_point"] == pytest.approx(record["peak_flops"] / record["peak_bandwidth"])
     assert len(record["survey"]["measurements"]) == len(survey.measurements)
@@ -90,9 +91,8 @@ def test_a_ceiling_is_low_below_four_fifths():
         Row(ceiling="c", unit="B/s", measured=None, published=100.0),
     ]
     assert [r.low for r in rows] == [True, False, False]
-    text = render_comparison(rows, "other").splitlines()
-    assert text[1].endswith("79.0%  low")
-    assert text[3].split() == ["c", "unknown", "100", "B/s", "unknown"]
+    assert compared_cells(rows[0])[3:] == ("79.0%", "low")
+    assert compared_cells(rows[2]) == ("c", "unknown", "100 B/s", "unknown", "")
 
 
 def test_ceilings_that_only_one_has_stay_in_the_comparison():
@@ -126,7 +126,7 @@ def test_profile_prints_the_table_and_the_whole(measured, target, capsys):
     out = capsys.readouterr().out
     assert "End to end" in out
     assert "Sum of ops" in out
-    assert "×bound" in out
+    assert "×roofline" in out
     assert "measured" in out
     assert "★ whole model" in out  # the chart
     assert max(map(len, out.splitlines())) <= 80

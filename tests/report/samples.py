@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime, State
+import msgspec
+
+from gambrel.analysis.measures import (
+    Bound,
+    EngineWork,
+    Estimate,
+    Limiter,
+    Measures,
+    ResourceTime,
+    State,
+)
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
+from gambrel.analysis.sol import Sol
 from gambrel.device.model import Ceiling, Device, Fact, Kind, Link, MemoryLevel, Source
 
 SHEET = Source(
@@ -274,7 +285,12 @@ def build(
         )
         for row in rows
     )
-    total = add([op.measures for op in ops], whole)
+    total = msgspec.structs.replace(
+        add([op.measures for op in ops], whole),
+        sol_time_s=12.2e-6 if ops else None,
+        sol_bound=Bound.COMPUTE if ops else None,
+        sol_traffic_bytes=12_000_000 if ops else 0,
+    )
     lost = [op.kind for op in ops if op.state is State.UNMODELLED]
     shares: dict[str, float] = {}
     for op in ops:
@@ -301,8 +317,16 @@ def build(
         coverage_traffic=0.99 if lost else 1.0,
         unmodelled={kind: lost.count(kind) for kind in lost},
         free_ops=3 if ops else 0,
-        ideal_traffic_bytes=12_000_000 if ops else 0,
-        sol_time_s=12.2e-6 if ops else None,
+        coverage_time=0.98 if lost else 1.0,
+        sol=Sol(
+            time_s=12.2e-6 if ops else None,
+            bound=Bound.COMPUTE if ops else None,
+            traffic_bytes=12_000_000 if ops else 0,
+            resources={"matrix": 12.2e-6, "DRAM": 12e-6} if ops else {},
+        ),
+        runtime="pytorch",
+        runtime_name="PyTorch eager",
+        runtime_reason="as asked",
         footprint=Footprint(
             weights_bytes=23_400_000,
             activations_bytes=4_800_000,
@@ -336,7 +360,6 @@ def unknown() -> Analysis:
     """A device of which next to nothing is known."""
     bare = Device(id="bare", name="Bare Metal")
     known = tiny()
-    import msgspec
 
     def strip(m: Measures) -> Measures:
         return Measures(
@@ -357,21 +380,27 @@ def unknown() -> Analysis:
         by_kind=bared(known.by_kind),
         by_module=bared(known.by_module),
         bound_shares={},
-        sol_time_s=None,
+        sol=Sol(time_s=None, bound=None, traffic_bytes=12_000_000, resources={}),
         footprint=Footprint(weights_bytes=1, activations_bytes=1),
     )
 
 
 def estimated() -> Analysis:
     """With a calibrated estimate."""
-    import msgspec
-
     known = tiny()
     time = Estimate(
-        value=2e-5, low=1.6e-5, high=2.6e-5, confidence="medium", reason="calibrated on a sibling"
+        value=2e-5,
+        low=1.6e-5,
+        high=2.6e-5,
+        confidence="medium",
+        reason="calibrated on a sibling",
+        launches_s=1.1e-5,
     )
     return msgspec.structs.replace(
-        known, total=msgspec.structs.replace(known.total, expected_time_s=time)
+        known,
+        total=msgspec.structs.replace(
+            known.total, expected_time_s=time, limited_by=Limiter.LAUNCHES
+        ),
     )
 
 

@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from gambrel.advise.recommend import Recommendation
 from gambrel.analysis.measures import Bound
-from gambrel.report import Options
-from gambrel.report.advice import render_recommendations
+from gambrel.report import Options, render
+from gambrel.report.answers import Changes
 
 FASTER = Recommendation(
     change="precision=int8",
@@ -53,21 +53,29 @@ REST = ("bound", "memory", "confidence")
 
 
 def shown(*found: Recommendation, width: int = 200) -> list[str]:
-    return render_recommendations(found, Options(width=width)).splitlines()
+    changes = Changes(recommendations=found)
+    return str(render(changes, "table", Options(width=width))).splitlines()
 
 
 def test_before_and_after() -> None:
     lines = shown(FASTER, LIMIT)
-    assert lines[:2] == ["Recommendations", "Same model, same batch: every run is faster"]
-    assert lines[2].split() == ["change", "gain", "latency", "then", *REST]
-    assert lines[4].split() == [
-        *("precision=int8", "1.60×", "800", "µs", "500", "µs", "memory", "3", "GiB", "high"),
+    assert lines[:2] == [
+        "Recommendations",
+        "Best: precision=int8, 1.60x per item by the roofline time",
+    ]
+    assert lines[3] == "Same model, same batch: every run is faster"
+    head = ("change", "gain", "before", "after", "per", "item", "before", "after", *REST)
+    assert tuple(lines[4].split()) == head
+    assert lines[6].split() == [
+        *("precision=int8", "1.60×", "800", "µs", "500", "µs", "100", "µs", "62.5", "µs"),
+        *("memory", "3", "GiB", "high"),
     ]
     # The upper limit names no resource.
-    assert lines[5].split() == [
-        *("fuse", "[all]", "1.25×", "100", "µs", "80", "µs", "–", "1", "MiB", "bounds"),
+    assert lines[7].split() == [
+        *("fuse", "[all]", "1.25×", "100", "µs", "80", "µs", "100", "µs", "80", "µs", "–"),
+        *("1", "MiB", "roofline"),
     ]
-    assert lines[6].startswith("Each change was applied to the model and analyzed again")
+    assert lines[8].startswith("Each change was applied to the model and analyzed again")
 
 
 def test_what_a_change_takes_is_told_once() -> None:
@@ -88,19 +96,22 @@ def test_what_a_change_takes_is_told_once() -> None:
 
 def test_a_larger_batch_shows_both_times() -> None:
     lines = shown(FASTER, BATCH)
-    at = lines.index("Larger batch: more a second, but each batch takes longer")
-    assert lines[at + 1].split() == ["change", "gain", "per", "item", "then", "latency", *REST]
-    assert lines[at + 3].split()[:11] == [
-        *("batch=8", "2.00×", "100", "µs", "50", "µs", "100", "µs", "→", "400", "µs"),
+    at = lines.index("Larger batch: more per second, but each batch takes longer")
+    assert lines[at + 3].split()[:10] == [
+        *("batch=8", "2.00×", "100", "µs", "400", "µs", "100", "µs", "50", "µs"),
     ]
+    narrow = shown(FASTER, BATCH, width=80)
+    # Of a larger batch the time per item matters, of the others that of the batch.
+    heads = [line.split() for line in narrow if line.startswith("change ")]
+    assert ["per" in head for head in heads] == [False, True]
 
 
 @pytest.mark.parametrize("width", [50, 60, 80, 120, 200])
 def test_fits(width: int) -> None:
     lines = shown(FASTER, LIMIT, BATCH, width=width)
-    # What always stays: the widest is that of batches.
-    assert max(map(cell_len, lines)) <= max(width, 51)
-    assert lines[2].split()[:3] == ["change", "gain", "latency"]
+    assert max(map(cell_len, lines)) <= width
+    head = next(line for line in lines if line.startswith("change "))
+    assert head.split()[:4] == ["change", "gain", "before", "after"]
 
 
 def test_none_is_explained() -> None:

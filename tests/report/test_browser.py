@@ -14,7 +14,7 @@ import pytest
 
 import gambrel
 from gambrel.analysis.result import Analysis
-from gambrel.report import render, render_many
+from gambrel.report import render
 from gambrel.report.level_points import level_chart
 from tests.report import samples
 
@@ -143,7 +143,7 @@ def test_levels_are_switched_on_and_off(tmp_path: Path) -> None:
 
 def test_several_analyses(tmp_path: Path) -> None:
     batches: list[Analysis] = [samples.build(batch=b) for b in (1, 8)]
-    shown = act(str(render_many(batches, "html")), tmp_path)
+    shown = act(str(render(batches, "html")), tmp_path)
     assert shown["opened"] == "memory-bound · tinynet, batch 8, image 224, fp16 on Round 100"
 
 

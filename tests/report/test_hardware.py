@@ -12,8 +12,8 @@ from rich.text import Text
 from gambrel.device.catalog import list_devices
 from gambrel.device.listing import Filter, list_rows
 from gambrel.device.model import Ceiling, Device, Kind, Link, MemoryLevel, Source
-from gambrel.report import Options
-from gambrel.report.hardware import render_device, render_list
+from gambrel.report import Options, render
+from gambrel.report.answers import Devices, Sheet
 
 SHEET = Source(
     title="Example data sheet, table 3",
@@ -73,7 +73,7 @@ BARE = Device(id="bare", name="Bare Metal")
 
 
 def shown(device: Device, *notes: str, **options: object) -> str:
-    return render_device(device, notes, Options(**options))  # type: ignore[arg-type]
+    return str(render(Sheet(device=device, notes=notes), "table", Options(**options)))  # type: ignore[arg-type]
 
 
 def row(text: str, *first: str) -> list[str]:
@@ -104,8 +104,8 @@ def test_sources_are_numbered_once_in_order_of_use() -> None:
     lines = shown(BOARD, width=200).splitlines()
     at = lines.index("Sources")
     assert lines[at + 1 :] == [
-        "[1] Example data sheet, table 3, 2024-05-01 (primary) https://example.com/sheet.pdf",
-        "[2] Example press note (secondary)",
+        "[1]  Example data sheet, table 3, 2024-05-01 (primary) https://example.com/sheet.pdf",
+        "[2]  Example press note (secondary)",
     ]
 
 
@@ -150,21 +150,22 @@ def test_colour_changes_nothing_but_colour() -> None:
 
 def listing(width: int, **wanted: str) -> list[str]:
     rows = list_rows(Filter(**wanted))  # type: ignore[arg-type]
-    return render_list(rows, Options(width=width)).splitlines()
+    found = Devices(devices=tuple(rows))
+    return str(render(found, "table", Options(width=width))).splitlines()
 
 
 def test_list_has_a_line_per_device() -> None:
     lines = listing(200)
     count = len(list_devices())
     assert count >= 103
-    assert lines[count + 2] == ""  # a heading, a rule, the devices
-    assert lines[count + 3].startswith(f"{count} devices. Peaks are dense")
+    assert lines[0] == f"{count} devices"
+    assert lines[count + 4].startswith("Peaks are dense")  # after a heading, a rule, the devices
 
 
 def test_list_figures() -> None:
     lines = listing(200, text="a100-sxm4-80gb")
     # 312 T / 2.039 T = 153.0
-    assert lines[2].split() == [
+    assert lines[4].split() == [
         *("a100-sxm4-80gb", "NVIDIA", "A100", "SXM4", "80GB", "datacenter", "gpu", "2020"),
         *("fp16", "312", "T", "2.039", "T", "153", "80", "GiB", "400", "W"),
     ]
@@ -180,7 +181,7 @@ def test_list_figures() -> None:
 )
 def test_list_drops_columns_by_importance(width: int, headings: list[str]) -> None:
     lines = listing(width)
-    assert lines[0].split() == headings
+    assert lines[2].split() == headings
     assert max(map(cell_len, lines)) <= width
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from gambrel.analysis.result import Analysis
-from gambrel.report import Options, render, render_many
+from gambrel.report import Options, render
 from gambrel.report.chart import BOUND_COLORS, SHAPES, describe
 from tests.report import samples
 
@@ -77,7 +77,7 @@ def test_embedded_chart_is_the_chart(build: Callable[[], Analysis]) -> None:
     analysis = build()
     (view,) = page(analysis).data("views")  # type: ignore[misc, attr-defined]
     assert view["chart"] == json.loads(msgspec.json.encode(describe(analysis)))
-    assert "Coverage" in [label for label, _, _ in view["cards"]]
+    assert "Speed of light" in [label for label, _, _ in view["cards"]]
 
 
 @pytest.mark.parametrize("build", ALL)
@@ -133,10 +133,10 @@ def test_script_and_style_know_every_shape_and_bound() -> None:
 
 def test_several_on_one_page() -> None:
     batches = [samples.build(batch=b) for b in (1, 8, 64)]
-    shown = Page(str(render_many(batches, "html")))
-    assert shown.data("analysis") == json.loads(render_many(batches, "json"))
-    views = shown.data("views")
-    assert [v["throughput"] for v in views] == ["31,054", "248,432", "1,987,454"]  # type: ignore[attr-defined]
+    shown = Page(str(render(batches, "html")))
+    assert shown.data("analysis") == json.loads(render(batches, "json"))["analyses"]
+    rates = [v["throughput"] for v in shown.data("views")]  # type: ignore[attr-defined]
+    assert rates == ["31,054 images", "248,432 images", "1,987,454 images"]
     assert shown.title == "tinynet on Round 100: 3 analyses"
 
 

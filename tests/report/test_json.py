@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime, State
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import FileFormatError
-from gambrel.report import load_analyses, load_analysis, render, render_many
-from gambrel.report.json_ import to_data
-from gambrel.report.terms import ALL_UNITS, DEFINITIONS, DERIVED
+from gambrel.report import envelope, load_analyses, load_analysis, render
+from gambrel.report.terms import DEFINITIONS, DERIVED
+from gambrel.report.units import unit_of
 from tests.report import samples
 
 BUILDERS = (
@@ -119,14 +119,21 @@ def test_no_stored_field_of_an_op_or_group_is_hidden_by_a_measure() -> None:
 
 def test_promised_keys() -> None:
     data = json.loads(render(samples.tiny(), "json"))
-    assert data["schema_version"] == 1
-    assert {"units", "definitions", "model", "hardware", "total", "ops"} <= data.keys()
-    keys = {
-        *("flops", "matrix_flops", "vector_flops", "special_ops", "read_bytes", "write_bytes"),
-        *("traffic_bytes", "arithmetic_intensity", "ridge_point", "bound", "roofline_time_s"),
-        *("expected_time_s", "attainable_flop_per_s", "compute_utilization", "memory_utilization"),
+    head = ("type", "schema_version", "gambrel_version", "units", "assumptions", "warnings")
+    assert tuple(data)[:6] == head
+    assert data["schema_version"] == 2
+    assert {"definitions", "model", "hardware", "runtime", "total", "ops"} <= data.keys()
+    promised = {
+        *("flops", "traffic_bytes", "arithmetic_intensity", "ridge_point", "bound"),
+        *("sol_time_s", "sol_bound", "sol_arithmetic_intensity", "roofline_time_s"),
+        *("expected_time_s", "expected_low_s", "expected_high_s", "confidence", "limited_by"),
+        *("coverage", "coverage_time"),
     }
-    assert {*keys, "coverage"} <= data["total"].keys()
+    keys = promised | {
+        *("matrix_flops", "vector_flops", "special_ops", "read_bytes", "write_bytes"),
+        *("attainable_flop_per_s", "compute_utilization", "memory_utilization"),
+    }
+    assert keys <= data["total"].keys()
     assert all(
         {*keys, "name", "kind", "count", "shapes", "state"} <= op.keys() for op in data["ops"]
     )
@@ -156,50 +163,41 @@ def test_infinite_intensity_is_a_text_and_unknown_is_null() -> None:
 
 
 def test_every_number_has_a_unit() -> None:
-    plain = {"schema_version", "year", "value", "low", "high"}
-    found = set(_numbers(json.loads(render(samples.estimated(), "json"))))
-    found -= {"batch", "image", *samples.tiny().unmodelled, "compute", "memory", "medium"}
-    assert found - ALL_UNITS.keys() <= plain
-    words = {"bound", "expected_bound", "confidence", "launch_saving"}
-    assert DEFINITIONS.keys() - ALL_UNITS.keys() <= words
-
-
-def _numbers(data: Any, key: str = "") -> Any:
-    if isinstance(data, dict):
-        for name, value in data.items():
-            yield from _numbers(value, name)
-    elif isinstance(data, list):
-        for value in data:
-            yield from _numbers(value, key)
-    elif isinstance(data, (int, float)) and not isinstance(data, bool):
-        yield key
+    units = json.loads(render(samples.estimated(), "json"))["units"]
+    assert all(units.values())
+    assert units["expected_low_s"] == "s"
+    assert units["traffic_bytes"] == units["total_bytes"] == "byte"
+    assert units["arithmetic_intensity"] == "FLOP/byte"
+    assert units["peak_flop_per_s"] == "FLOP/s"
+    words = {"bound", "limited_by", "confidence"}
+    assert {name for name in DEFINITIONS if unit_of(name) is None} == words
 
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
     golden("analysis.json", str(render(samples.tiny(), "json")))
 
 
-def test_several_are_a_list() -> None:
+def test_several_stand_side_by_side() -> None:
     batches = [samples.build(batch=b) for b in (1, 8)]
-    text = str(render_many(batches, "json"))
+    text = str(render(batches, "json"))
     assert load_analyses(text.encode()) == tuple(batches)
-    with pytest.raises(FileFormatError, match="a list of 2 analyses; read it with load_analyses"):
+    with pytest.raises(FileFormatError, match="several analyses; read it with load_analyses"):
         load_analysis(text.encode())
     assert load_analyses(str(render(batches[0], "json")).encode()) == (batches[0],)
 
 
 def test_not_finite_is_refused_rather_than_written_as_unknown() -> None:
-    broken = msgspec.structs.replace(samples.tiny(), sol_time_s=math.inf)
-    with pytest.raises(ValueError, match=r"analysis\.sol_time_s is inf"):
+    broken = msgspec.structs.replace(samples.tiny(), coverage=math.inf)
+    with pytest.raises(ValueError, match=r"analysis\.coverage is inf"):
         render(broken, "json")
 
 
 def _changed(**change: Any) -> bytes:
-    return json.dumps(to_data(samples.tiny()) | change, default=str).encode()
+    return json.dumps(envelope(samples.tiny()) | change, default=str).encode()
 
 
 def _without(key: str) -> bytes:
-    data = to_data(samples.tiny())
+    data = envelope(samples.tiny())
     del data["total"][key]
     return json.dumps(data).encode()
 
@@ -212,8 +210,8 @@ def _without(key: str) -> bytes:
         (b"[" * 100_000, "no valid JSON"),
         (b"{}", '"type" is not "gambrel/analysis"'),
         (b"3", '"type" is not'),
-        (b'{"schema_version": 1}', '"type" is not'),
-        (_changed(schema_version=99), "schema version 99; this gambrel reads version 1"),
+        (b'{"schema_version": 2}', '"type" is not'),
+        (_changed(schema_version=99), "schema version 99; this gambrel reads version 2"),
         (_changed(ops=7), "not a complete analysis"),
         (_changed(ops=["x"]), "not a complete analysis"),
         (_changed(total=None), "not a complete analysis"),
@@ -253,23 +251,22 @@ def test_files(tmp_path: Path) -> None:
         load_analysis(huge)
 
 
-def test_ratio_and_shares_of_an_estimate() -> None:
-    data = json.loads(render(samples.estimated(), "json"))
-    total = data["total"]
-    # 20 µs, made up, over a bound of 32.202 µs; nothing of it is the start of kernels.
-    assert total["expected"]["ratio_to_bound"] == pytest.approx(20 / 32.202)
-    assert total["expected"]["overhead_share"] == 0
-    assert data["launch_saving"] is None
+def test_an_estimate_is_flat() -> None:
+    total = json.loads(render(samples.estimated(), "json"))["total"]
+    times = ("expected_time_s", "expected_low_s", "expected_high_s", "expected_launches_s")
+    assert [total[name] for name in times] == [2e-5, 1.6e-5, 2.6e-5, 1.1e-5]
+    assert (total["confidence"], total["confidence_reason"]) == (
+        *("medium", "calibrated on a sibling"),
+    )
+    assert total["limited_by"] == "launches"
+    bare = json.loads(render(samples.tiny(), "json"))["total"]
+    assert bare["expected_time_s"] is bare["expected_low_s"] is bare["confidence"] is None
 
 
-def test_launch_saving_is_written_and_not_needed_to_load(tmp_path: Any) -> None:
+def test_a_real_analysis_loads_without_loss() -> None:
     import gambrel
 
     analysis = gambrel.analyze("mobilenet-v2", "a100-sxm4-80gb", batch_size=1, precision="fp16")
-    saving = analysis.launch_saving()
-    assert saving is not None
-    assert saving.stack_time_s is not None
     data = json.loads(render(analysis, "json"))
-    assert data["launch_saving"]["stack_time_s"] == saving.stack_time_s.value
-    assert data["launch_saving"]["stack_expected"]["low"] == saving.stack_time_s.low
+    assert all(data["units"].values())
     assert load_analysis(json.dumps(data).encode()) == analysis

@@ -11,10 +11,11 @@ import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.cli import run
 from gambrel.report import Options, render
+from gambrel.report.builders.levels import level_section
 from gambrel.report.chart import describe
 from gambrel.report.level_points import level_chart, level_color
-from gambrel.report.levels import render_levels
 from gambrel.report.plot_interactive import plot
+from gambrel.report.terminal import render_block
 from tests.report import samples
 
 
@@ -91,8 +92,13 @@ def test_the_page_carries_them(resnet: Analysis) -> None:
     assert len(view["levels"]["points"]) == len(describe(resnet, levels=True).levels.points)
 
 
+def levels(analysis: Analysis) -> str:
+    blocks = level_section(analysis, folded=False).blocks
+    return "\n".join(render_block(block, Options(width=100)) for block in blocks)
+
+
 def test_the_table(resnet: Analysis) -> None:
-    text = render_levels(resnet, Options(width=100))
+    text = levels(resnet)
     lines = text.splitlines()
     assert lines[0] == "Memory levels"
     assert [line.split()[0] for line in lines[3:6]] == ["DRAM", "L2", "L1"]
@@ -103,8 +109,8 @@ def test_the_table(resnet: Analysis) -> None:
 
 
 def test_the_table_says_what_is_unknown() -> None:
-    assert "no memory level is known" in render_levels(samples.tiny())
-    one = render_levels(gambrel.analyze("resnet18", "gh200-96gb"))
+    assert "no memory level is known" in levels(samples.tiny())
+    one = levels(gambrel.analyze("resnet18", "gh200-96gb"))
     assert "not known" in one
 
 

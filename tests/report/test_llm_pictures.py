@@ -19,8 +19,8 @@ import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.llm.recipe import recipe_of
-from gambrel.report import render
-from gambrel.report.llm_files import check_pictures_path, write_pictures
+from gambrel.report import Options, check_file, render, write
+from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import layer_type, pictures
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level
 from gambrel.report.serving_html import pareto
@@ -130,7 +130,7 @@ def test_windows_need_less_than_is_reserved(tmp_path: Path) -> None:
 def test_models_without_pictures(tmp_path: Path) -> None:
     assert pictures(gambrel.analyze("resnet18", "a100")) == ()
     with pytest.raises(InputError, match=r"resnet18: pictures of batch, context and cache are"):
-        write_pictures(gambrel.analyze("resnet18", "a100"), tmp_path / "x.svg")
+        write(Pictures(analysis=gambrel.analyze("resnet18", "a100")), tmp_path / "x.svg")
     assert not (tmp_path / "x.svg").exists()
 
 
@@ -267,15 +267,15 @@ def test_the_page_shows_them_for_language_models_only(decode: Analysis) -> None:
     ("suffix", "begins"), [(".svg", b"<svg xmlns"), (".png", b"\x89PNG"), (".pdf", b"%PDF")]
 )
 def test_files(decode: Analysis, tmp_path: Path, suffix: str, begins: bytes) -> None:
-    written = write_pictures(decode, tmp_path / f"p{suffix}")
+    written = write(Pictures(analysis=decode), tmp_path / f"p{suffix}")
     assert written.read_bytes().startswith(begins)
 
 
 def test_refused_files(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"write one of .svg, .png, .pdf"):
-        check_pictures_path(tmp_path / "x.txt")
+    with pytest.raises(UnknownNameError, match=r"file suffix '.gif'"):
+        check_file(tmp_path / "x.gif", Pictures)
     with pytest.raises(InputError, match=r"there is no folder"):
-        check_pictures_path(tmp_path / "none" / "x.svg")
+        check_file(tmp_path / "none" / "x.svg", Pictures)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -293,7 +293,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert ET.fromstring(target.read_text()).tag.endswith("svg")
     several = run("analyze", path, "-d", "h100", "-b", "1,2", "--pictures", str(target))
     assert several.returncode == 2
-    assert "the pictures show one analysis, not 2" in several.stderr
+    assert "this format shows one analysis" in several.stderr
 
 
 def test_the_front_of_a_plan(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_the_front_of_a_plan(tmp_path: Path) -> None:
     drawn = {p for c in clouds for p in c.points}
     for x, y in front.points:
         assert not any(a > x and b > y for a, b in drawn)
-    page = render_plan(plan)
+    page = render_plan(plan, Options())
     assert "Throughput against speed for one user" in page
     assert "<script" not in page
     assert pareto(replace(plan, points=(), pareto=())) is None

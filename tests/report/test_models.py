@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from gambrel.capture.zoo import list_models
-from gambrel.report import Options
-from gambrel.report.models import render_list
+from gambrel.report import Options, render
+from gambrel.report.answers import Models
 from gambrel.workload import Symbol, WorkloadSummary
 
 NET = WorkloadSummary(
@@ -33,28 +33,29 @@ FIXED = WorkloadSummary(
 
 
 def shown(*rows: WorkloadSummary, width: int = 200) -> list[str]:
-    return render_list(rows, Options(width=width)).splitlines()
+    return str(render(Models(models=rows), "table", Options(width=width))).splitlines()
 
 
 def test_a_line_per_model() -> None:
     lines = shown(NET, FIXED)
-    assert lines[2].split()[:8] == [
+    assert lines[0] == "2 models"
+    assert lines[4].split()[:8] == [
         *("tinynet", "example", "11.69", "M", "3.628", "G", "batch=1,", "seq=2048")
     ]
-    assert lines[2].endswith("Two layers [not a link](x).  built by hand")
-    assert lines[3].split() == ["x\\x1b[31m[red]", "example", "0", "0", "fixed"]
-    assert lines[5].startswith("2 models. FLOP: multiply-accumulate work (FMA = 2)")
+    assert lines[4].endswith("Two layers [not a link](x).  built by hand")
+    assert lines[5].split() == ["x\\x1b[31m[red]", "example", "0", "0", "fixed"]
+    assert lines[6].startswith("FLOP: multiply-accumulate work (FMA = 2)")
 
 
 def test_narrow_terminals_keep_name_and_work() -> None:
-    assert shown(*list_models(), width=40)[0].split() == ["model", "parameters", "FLOP"]
+    assert shown(*list_models(), width=40)[2].split() == ["model", "parameters", "FLOP"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_all_built_in_models_fit(width: int) -> None:
     lines = shown(*list_models(), width=width)
     assert max(map(cell_len, lines)) <= width
-    assert lines[2].startswith("resnet18 ")
+    assert lines[4].startswith("resnet18 ")
 
 
 def test_empty_list_says_how_to_see_all() -> None:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 import gambrel
 from gambrel.analysis.result import Analysis
-from gambrel.report import FORMATS, Options, load_analysis, render
+from gambrel.report import Options, kind_of, load_analysis, render
 from gambrel.report.chart import describe
 
 
@@ -25,7 +25,7 @@ def test_loads_without_loss(analysis: Analysis) -> None:
     assert load_analysis(str(render(analysis, "json")).encode()) == analysis
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", kind_of(Analysis).formats)
 def test_renders(analysis: Analysis, name: str) -> None:
     assert len(render(analysis, name)) > 500
 

@@ -8,12 +8,17 @@ from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sampl
 from gambrel.analysis.samples.movement import compare
 from gambrel.device.lookup import find
 from gambrel.errors import UnknownNameError
+from gambrel.report import registry
+from gambrel.report.answers import Recorded
+from gambrel.report.builders.samples_text import short_name
 from gambrel.report.options import Options
-from gambrel.report.samples import render
 from gambrel.report.samples_chart import describe
 from gambrel.report.samples_static import came_from
-from gambrel.report.samples_text import short_name
 from gambrel.traces import read
+
+
+def render(standing, name, options=None, movement=None):
+    return registry.render(Recorded(standing=standing, movement=movement), name, options)
 
 
 def sample(name="k", flops=10**9, dtype="fp16", time_s=1e-3, sparse=False, **levels):

@@ -9,16 +9,17 @@ import msgspec
 import pytest
 
 import gambrel
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings
 from gambrel.cli import run
 from gambrel.errors import InputError, UnknownNameError
-from gambrel.report import Options, load_analysis, write
+from gambrel.report import Options, check_file, load_analysis, write
 from gambrel.report import render as render_report
-from gambrel.report.energy import energy_lines
-from gambrel.report.summary import summary
-from gambrel.report.timeline import check_memory_path, picture, plot, render, write_memory
+from gambrel.report.answers import Memory
+from gambrel.report.builders.figures_of import energy_text, facts
+from gambrel.report.timeline import plot
 from tests.analysis.small import device, perceptron
 
 
@@ -33,17 +34,28 @@ def resnet() -> Analysis:
     return gambrel.analyze("resnet18", "h100", batch_size=4)
 
 
+def render(analysis: Analysis, options: Options | None = None) -> str:
+    return str(render_report(Memory(analysis=analysis), "table", options))
+
+
+def picture(analysis: Analysis, name: str) -> bytes:
+    drawn = render_report(Memory(analysis=analysis), name)
+    return drawn.encode() if isinstance(drawn, str) else drawn
+
+
 def test_text(small: Analysis) -> None:
-    lines = render(small, Options(width=43)).splitlines()
-    assert lines[0].startswith("Memory over ti")
+    shown = render(small, Options(width=43))
+    assert shown.startswith("Memory over ti")
     # 32 columns for three ops: the first is the lowest, the second fills all rows
-    bars = [line.partition("│")[2] for line in lines[1:9]]
+    lines = shown.splitlines()
+    at = next(i for i, line in enumerate(lines) if "│" in line)
+    bars = [line.partition("│")[2] for line in lines[at : at + 8]]
     assert all(row[12] == "█" for row in bars)
     assert all(row[:10].strip() == "" for row in bars)
     # the third, 8 of 32 above the lowest: a quarter of 8 rows
     assert [row[25:26] for row in bars] == [""] * 6 + ["█"] * 2
-    assert lines[9].startswith("     144 B└")
-    assert lines[9].count("▲") == 1
+    assert lines[at + 8].startswith("     144 B└")
+    assert lines[at + 8].count("▲") == 1
     shown = " ".join(" ".join(lines).split())
     assert "176 B at act aten.relu (forward)" in shown
     assert "weights 96 B" in shown
@@ -58,10 +70,9 @@ def test_fits(resnet: Analysis, width: int) -> None:
 
 
 def test_one_peak_in_every_report(resnet: Analysis) -> None:
-    peak = "Memory       "
     table = str(render_report(resnet, "table", Options(width=120)))
-    total = next(line for line in table.splitlines() if line.startswith(peak)).split()[1:3]
-    assert " ".join(total) in render(resnet)
+    line = next(line for line in table.splitlines() if line.startswith("Memory:"))
+    assert f"Peak:     {' '.join(line.split()[1:3]).rstrip(',')} at " in render(resnet)
 
 
 def test_names_from_files_cannot_move_the_cursor(small: Analysis) -> None:
@@ -94,19 +105,19 @@ def test_figure(small: Analysis) -> None:
 )
 def test_pictures(small: Analysis, tmp_path: Path, suffix: str, magic: bytes) -> None:
     assert picture(small, suffix).startswith(magic)
-    assert write_memory(small, tmp_path / f"m.{suffix}").read_bytes().startswith(magic)
+    assert write(Memory(analysis=small), tmp_path / f"m.{suffix}").read_bytes().startswith(magic)
     assert picture(small, "svg") == picture(small, "svg")
 
 
 def test_page(small: Analysis, tmp_path: Path) -> None:
-    assert b"plotly" in write_memory(small, tmp_path / "m.html").read_bytes()
+    assert b"plotly" in write(Memory(analysis=small), tmp_path / "m.html").read_bytes()
 
 
 def test_refuses_files(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"suffix '\.gif'.*write one of \.svg, \.png"):
-        check_memory_path("m.gif")
+    with pytest.raises(UnknownNameError, match=r"suffix '\.gif'"):
+        check_file("m.gif", Memory)
     with pytest.raises(InputError, match="there is no folder"):
-        check_memory_path(tmp_path / "no" / "m.svg")
+        check_file(tmp_path / "no" / "m.svg", Memory)
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,9 +134,9 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert run([*command, "--checkpoint", "auto"]) == 2
     assert "no backward pass: checkpointing is for training" in capsys.readouterr().err
     assert run([*command, "--batch", "1,2", "--memory-plot", str(target)]) == 2
-    assert "a memory plot shows one analysis, not 2" in capsys.readouterr().err
+    assert "this format shows one analysis" in capsys.readouterr().err
     assert run([*command, "--memory-plot", "m.gif"]) == 2
-    assert "write one of .svg" in capsys.readouterr().err
+    assert "file suffix '.gif'" in capsys.readouterr().err
 
 
 def estimate(**changes: object) -> EnergyEstimate:
@@ -139,22 +150,23 @@ def estimate(**changes: object) -> EnergyEstimate:
 
 def words(analysis: Analysis, **changes: object) -> str:
     found = msgspec.structs.replace(analysis, energy=estimate(**changes))
-    return dict(summary(found))["Energy"]
+    return dict(facts(found))["Energy"]
 
 
 def test_energy_in_words(small: Analysis) -> None:
     assert words(small) == (
-        "6 J estimated (static 3 J, arithmetic 2 J, memory 1 J), low confidence · "
-        "at most 10 J (TDP × expected time) · 12 W on average · 1.5 J an inference, 0.667 for 1 J"
+        "6 J estimated (static 3 J, arithmetic 2 J, memory 1 J), low confidence; "
+        "at most 10 J (TDP × expected time); 12 W on average; 1.5 J per inference, 0.667 per J"
     )
     assert "capped by TDP" in words(small, capped=True)
     unknown = words(small, energy_j=None, static_j=None, reason="no published constant for x")
     assert unknown == (
-        "unknown (no published constant for x; static unknown, arithmetic 2 J, memory 1 J) · "
+        "unknown (no published constant for x; static unknown, arithmetic 2 J, memory 1 J); "
         "at most 10 J (TDP × expected time)"
     )
     assert "achieved" not in words(small)
-    assert energy_lines(msgspec.structs.replace(small, energy=None)) == []
+    assert "Energy" not in dict(facts(msgspec.structs.replace(small, energy=None)))
+    assert energy_text(estimate()) == words(small)
 
 
 def test_energy_in_json(resnet: Analysis, tmp_path: Path) -> None:

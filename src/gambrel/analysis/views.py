@@ -12,6 +12,7 @@ from typing import Any, Final
 #: Name of a view → module and function.
 _VIEWS: Final = {
     "render": ("gambrel.report", "render"),
+    "envelope": ("gambrel.report", "envelope"),
     "write": ("gambrel.report", "write"),
     "frame": ("gambrel.report.frame", "to_dataframe"),
     "roofline": ("gambrel.report.plot_interactive", "plot"),

@@ -97,7 +97,7 @@ def render(reply: Reply, options: Options) -> str:
 
 def rendered(reply: Reply, options: Options) -> Iterator[str]:
     """The parts of `render`, each as soon as it is known; an empty line belongs between them."""
-    from gambrel.report.layout import line, listed, show
+    from gambrel.report.terminal import line, listed, show
 
     if reply.problem:
         blocks: list[Sequence[RenderableType]] = [
@@ -118,7 +118,7 @@ def rendered(reply: Reply, options: Options) -> Iterator[str]:
 
 def _answered(found: Answer, reply: Reply, options: Options) -> Iterator[str]:
     """One answer: in words unless a language model said it, the report, the command."""
-    from gambrel.report.layout import listed, show
+    from gambrel.report.terminal import listed, show
     from gambrel.report.text import clean
 
     yield from _said("" if reply.told else found.sentence, found.body, options)
@@ -133,7 +133,7 @@ def _answered(found: Answer, reply: Reply, options: Options) -> Iterator[str]:
 
 
 def _said(sentence: str, body: str, options: Options) -> Iterator[str]:
-    from gambrel.report.layout import line, show
+    from gambrel.report.terminal import line, show
 
     if sentence:
         yield show([[line((sentence, "bold"))]], options)
@@ -146,6 +146,8 @@ def to_data(reply: Reply) -> dict[str, object]:
     import json
     import shlex
 
+    from gambrel.report import with_head
+
     def one(found: Answer) -> dict[str, object]:
         return {
             "intent": found.frame.intent,
@@ -156,10 +158,11 @@ def to_data(reply: Reply) -> dict[str, object]:
         }
 
     told = [one(found.completed()) for found in reply.answers]
-    head = {"type": "gambrel/answer", "schema_version": 1, "question": reply.question}
+    head: dict[str, object] = {"question": reply.question}
     tail: dict[str, object] = {"notes": list(reply.notes)}
     if reply.told:
         tail["told"] = reply.told
     if len(told) == 1:
-        return head | told[0] | tail
-    return head | {"intent": told[0]["intent"], "answers": told} | tail
+        return with_head("gambrel/answer", head | told[0] | tail)
+    answers = {"intent": told[0]["intent"], "answers": told}
+    return with_head("gambrel/answer", head | answers | tail)

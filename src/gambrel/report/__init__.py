@@ -1,35 +1,71 @@
-"""Reports of an analysis: one module a format, chosen by name or by the suffix of a file.
+"""Results for readers: each a document, shown by renderers that know no kind of result.
 
-render(analysis, "table")          -> text for a terminal
-write(analysis, "report.html")     -> a file, complete or not at all
+document(analysis)                 -> sections of facts, tables, charts and notes
+render(analysis, "table")          -> text for a terminal; "markdown", "csv", "json", ...
+write(analysis, "report.html")     -> a file, complete or not at all; the suffix chooses
+envelope(analysis)                 -> plain data under the one head of every JSON answer
 load_analysis("report.json")       -> the analysis, without loss
 """
 
 from __future__ import annotations
 
-from gambrel.report.json_ import load_analyses, load_analysis
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gambrel.report.options import Options, terminal_options, wants_color
 from gambrel.report.registry import (
     FORMATS,
+    KINDS,
     Format,
+    Kind,
+    check_file,
     check_target,
+    document,
     format_of,
+    kind_of,
     render,
-    render_many,
+    replace_file,
     write,
 )
 
+if TYPE_CHECKING:
+    from gambrel.report.analysis_json import load_analyses, load_analysis
+    from gambrel.report.json_head import envelope, json_text, with_head
+
 __all__ = [
     "FORMATS",
+    "KINDS",
     "Format",
+    "Kind",
     "Options",
+    "check_file",
     "check_target",
+    "document",
+    "envelope",
     "format_of",
+    "json_text",
+    "kind_of",
     "load_analyses",
     "load_analysis",
     "render",
-    "render_many",
+    "replace_file",
     "terminal_options",
     "wants_color",
+    "with_head",
     "write",
 ]
+
+#: Loaded when first used: writing a table needs none of them.
+_LAZY = {
+    "envelope": "json_head",
+    "json_text": "json_head",
+    "with_head": "json_head",
+    "load_analyses": "analysis_json",
+    "load_analysis": "analysis_json",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)

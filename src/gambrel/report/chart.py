@@ -17,7 +17,7 @@ from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Ceiling, Kind
 from gambrel.report.level_points import LevelChart, level_chart
-from gambrel.report.terms import rate_at_bound, title
+from gambrel.report.terms import rate_at_roofline, title
 from gambrel.units import format_number, format_si
 
 #: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
@@ -41,7 +41,6 @@ BOUND_COLORS: Final[dict[str, tuple[str, str]]] = {
     "compute": ("#d55e00", "#ff9d5c"),
     "memory": ("#0072b2", "#56b4e9"),
     "network": ("#b0508e", "#e29cc7"),
-    "overhead": ("#9a7500", "#f0c548"),
     "unknown": ("#777777", "#aaaaaa"),
 }
 
@@ -112,7 +111,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         bound: A key of `BOUND_COLORS`.
         shape: One of `SHAPES`, or ``star``.
         arithmetic_intensity: FLOP/byte; None where it is at a margin (zero or infinite).
-        flop_per_s: Rate at the bound; None where it is unknown or zero.
+        flop_per_s: Rate at the roofline; None where it is unknown or zero.
         size: 0 to 1: square root of the time over the largest time, so that area shows time.
         margin: Empty, ``left`` (no work), ``right`` (no traffic) or ``bottom`` (no known time).
         along: Where on the margin, 0 to 1, when the other coordinate does not exist either.
@@ -210,7 +209,7 @@ def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = F
     return Chart(
         title=title(analysis) if heading is None else heading,
         x_label="arithmetic intensity (FLOP/byte)",
-        y_label="rate at the bound (FLOP/s)" if by_level is None else _BY_LEVEL,
+        y_label="rate at the roofline (FLOP/s)" if by_level is None else _BY_LEVEL,
         x_range=x_range,
         y_range=y_range,
         roofs=roofs,
@@ -417,7 +416,7 @@ def _placed(measures: Measures) -> tuple[float | None, float | None]:
     intensity = measures.arithmetic_intensity
     return (
         intensity if 0 < intensity < math.inf else None,
-        rate_at_bound(measures) or None,
+        rate_at_roofline(measures) or None,
     )
 
 

@@ -1,91 +1,64 @@
-"""CSV: one row an op, base SI units named in the header. Several analyses share one table."""
+"""The table of a document as CSV: base SI units, the names of the JSON as headings."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
-from gambrel.analysis.measures import Measures, State
-from gambrel.analysis.result import Analysis, OpResult
-from gambrel.report.options import Options
-from gambrel.report.terms import DERIVED
-
-_OP: Final = ("name", "kind", "op", "module", "source", "phase", "state", "count", "shapes")
-_STORED: Final = (
-    "matrix_flops",
-    "vector_flops",
-    "special_ops",
-    "read_bytes",
-    "write_bytes",
-    "link_bytes",
-    "bound",
-    "roofline_time_s",
-    "time_share",
-    "peak_flop_per_s",
-    "peak_byte_per_s",
-)
-#: Column → attribute of the estimate.
-_EXPECTED: Final = {
-    "expected_time_s": "value",
-    "expected_low_s": "low",
-    "expected_high_s": "high",
-    "expected_launches_s": "launches_s",
-    "confidence": "confidence",
-}
-#: Columns of the file.
-HEADER: Final = (
-    "model", "hardware", "precision", "sizes", *_OP, *DERIVED, *_STORED, *_EXPECTED
-)  # fmt: skip
+from gambrel.report.blocks import Column, Document, Table
 
 #: A cell that starts with one of these is a formula to a spreadsheet
 #: (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def render(analysis: Analysis, _options: Options | None = None) -> str:
-    """Returns one row an op in execution order.
+def render(document: Document, table: Table | None = None) -> str:
+    """Returns every row of a table; by default of the first one whose columns have keys.
 
     An unknown figure is an empty cell, an infinite one is ``inf``. Text that a spreadsheet would
-    run as a formula is preceded by an apostrophe.
+    run as a formula is preceded by an apostrophe. A document without tables gives its answer, a
+    line a row.
     """
-    return render_many([analysis])
-
-
-def render_many(analyses: Sequence[Analysis], _options: Options | None = None) -> str:
-    """Returns the ops of several analyses in one table; the first columns tell them apart."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADER)
-    for analysis in analyses:
-        first = [_text(value) for value in _run(analysis)]
-        writer.writerows([*first, *_row(op)] for op in analysis.ops)
+    table = table or main_table(document)
+    if table is None:
+        writer.writerow(["answer"])
+        writer.writerows([_text(text)] for text in document.answer)
+        return out.getvalue()
+    columns = [c for c in table.columns if c.key] or list(table.columns)
+    writer.writerow([c.key or c.title for c in columns])
+    writer.writerows(zip(*map(_cells, columns), strict=True))
     return out.getvalue()
 
 
-def _run(analysis: Analysis) -> tuple[str, str, str, str]:
-    sizes = ";".join(f"{name}={value}" for name, value in analysis.model.symbols.items())
-    return analysis.model.name, analysis.hardware.name, analysis.model.precision, sizes
+def main_table(document: Document) -> Table | None:
+    """The first table whose columns have keys, else the first with rows; None without tables."""
+    keyed = (t for t in document.tables if any(c.key for c in t.columns))
+    return next(keyed, None) or next((t for t in document.tables if t.rows), None)
 
 
-def _row(op: OpResult) -> list[str]:
-    head = [_text(str(getattr(op, name))) for name in _OP]
-    if op.state is State.UNMODELLED:
-        return head + [""] * (len(DERIVED) + len(_STORED) + len(_EXPECTED))
-    figures = [_figure(op.measures, name) for name in (*DERIVED, *_STORED)]
-    expected = op.measures.expected_time_s
-    return head + figures + [str(getattr(expected, n, "")) for n in _EXPECTED.values()]
+def _cells(column: Column) -> list[str]:
+    if not column.values:
+        return [_text(cell) for cell in column.cells]
+    return [_value(value) for value in column.values]
 
 
-def _figure(measures: Measures, name: str) -> str:
-    value = getattr(measures, name)
+def _value(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float) and math.isinf(value):
         return "inf"
-    return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else _text(_plain(value))
+
+
+def _plain(value: object) -> str:
+    return str(value.value) if isinstance(value, Enum) else str(value)
 
 
 def _text(value: str) -> str:

@@ -18,13 +18,16 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.analysis.result import Analysis
+from gambrel.report.answers import Analyses
+from gambrel.report.blocks import Notes, Table, rate_text
+from gambrel.report.builders import advice, figures_of
+from gambrel.report.builders.analysis import answer, seconds_of
 from gambrel.report.chart import describe
-from gambrel.report.json_ import to_data
+from gambrel.report.json_head import envelope
 from gambrel.report.level_points import level_chart
 from gambrel.report.options import Options
-from gambrel.report.summary import counting, format_count, summary, verdict
 from gambrel.report.svg import STYLE, draw
-from gambrel.report.terms import sizes, throughput
+from gambrel.report.terms import items, title, verdict
 from gambrel.report.text import clean
 
 _SCRIPTS: Final = ("base.js", "chart.js", "table.js", "page.js")
@@ -35,17 +38,25 @@ _QUICK: Final = 1500
 _UNASKED: Final = {"tables": [], "texts": ["Write this page with --recommend to see them."]}
 
 #: Where the headline of a figure ends and its details begin.
-_DETAILS: Final = re.compile(r" · | (?=\()|; ")
+_DETAILS: Final = re.compile(r" (?=\()|[;,] ")
 
 
-def render(analysis: Analysis, options: Options | None = None) -> str:
-    """Returns the page of one analysis.
+def render(record: Analysis | Analyses, options: Options | None = None) -> str:
+    """Returns the page of one analysis, or of several: a table to choose from, and the chosen one.
 
     Everything that comes from a model or a file is data: escaped in the file, written by the
-    script as text only, and a content security policy lets no script run but the page's own.
+    script as text only, and a content security policy lets no script run but the page's own. The
+    wholes of the others on the same device appear in the chart as hollow stars.
     """
-    heading = f"{analysis.model.name} on {analysis.hardware.name}"
-    return _page(to_data(analysis), [analysis], heading, options or Options())
+    options = options or Options()
+    several = isinstance(record, Analyses)
+    analyses = record.analyses if isinstance(record, Analyses) else (record,)
+    names = ", ".join(dict.fromkeys(a.model.name for a in analyses))
+    devices = ", ".join(dict.fromkeys(a.hardware.name for a in analyses))
+    heading = f"{names} on {devices}" + (f": {len(analyses)} analyses" if several else "")
+    views = [_view(a, advised=_is_advised(analyses, options)) for a in analyses]
+    data = [envelope(a) for a in analyses]
+    return _filled(data if several else data[0], views, analyses[0], options.title or heading)
 
 
 def render_over(
@@ -64,27 +75,11 @@ def render_over(
             ``flop_per_s``, ``reason``.
         heading: Title of the page.
     """
-    data = to_data(analysis)
+    data = envelope(analysis)
     for op, row in zip(data["ops"], rows, strict=True):
         op["measured"] = dict(row)
     view = _view(analysis, advised=False) | {"advice": None, "levels": None, "pictures": []}
     return _filled(data, [view | msgspec.to_builtins(dict(over))], analysis, heading)
-
-
-def render_many(analyses: Sequence[Analysis], options: Options | None = None) -> str:
-    """Returns one page of several analyses: a table to choose from, and the chosen one in full.
-
-    The wholes of the others on the same device appear in the chart as hollow stars.
-    """
-    names = dict.fromkeys(a.model.name for a in analyses)
-    devices = dict.fromkeys(a.hardware.name for a in analyses)
-    heading = f"{', '.join(names)} on {', '.join(devices)}: {len(analyses)} analyses"
-    return _page([to_data(a) for a in analyses], analyses, heading, options or Options())
-
-
-def _page(data: Any, analyses: Sequence[Analysis], heading: str, options: Options) -> str:
-    views = [_view(a, advised=_is_advised(analyses, options)) for a in analyses]
-    return _filled(data, views, analyses[0], options.title or heading)
 
 
 def _filled(data: Any, views: Sequence[Any], first: Analysis, heading: str) -> str:
@@ -109,33 +104,38 @@ def _is_advised(analyses: Sequence[Analysis], options: Options) -> bool:
 
 
 def _view(analysis: Analysis, *, advised: bool) -> dict[str, Any]:
-    rate = throughput(analysis)
-    label = [analysis.model.name, *sizes(analysis), analysis.model.precision]
+    whole, (number, unit) = seconds_of(analysis.total), items(analysis)
     return {
-        "label": f"{', '.join(label)} on {analysis.hardware.name}",
+        "label": title(analysis),
         "verdict": verdict(analysis),
-        "throughput": "unknown" if rate is None else format_count(rate),
-        "cards": [headline(name, text) for name, text in summary(analysis)],
+        "throughput": f"{rate_text(number / whole)} {unit}" if whole else "unknown",
+        "answer": answer(analysis),
+        "cards": [headline(name, text) for name, text in figures_of.facts(analysis)],
         "chart": msgspec.to_builtins(describe(analysis)),
         "levels": msgspec.to_builtins(level_chart(analysis)),
         "pictures": _pictures(analysis),
-        "counting": counting(analysis),
+        "counting": figures_of.counting(analysis),
         "advice": _advice(analysis) if advised else _UNASKED if analysis.workload else None,
     }
 
 
 def _advice(analysis: Analysis) -> dict[str, Any] | None:
     """Tables and sentences; None where there is no time to improve on."""
-    from gambrel.report.advice_section import advice_of, sections, sentences
-
-    found = advice_of(analysis)
+    found = advice.advice_of(analysis)
     if found is None:
         return None
+    blocks = [block for part in advice.advice_sections(found) for block in part.blocks]
+    tables = [block for block in blocks if isinstance(block, Table)]
     return {
         "tables": [
-            {"heading": s.heading, "header": s.header, "rows": s.rows} for s in sections(found)
+            {
+                "heading": t.heading,
+                "header": [c.title for c in t.columns],
+                "rows": list(zip(*(c.cells for c in t.columns), strict=True)),
+            }
+            for t in tables
         ],
-        "texts": [clean(text) for text in sentences(found)],
+        "texts": [clean(x) for b in blocks if isinstance(b, Notes) for x in b.items],
     }
 
 

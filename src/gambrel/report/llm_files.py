@@ -4,66 +4,40 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.analysis.result import Analysis
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError
+from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import pictures
+from gambrel.report.options import Options
 from gambrel.report.picture import Bars, Chart, Picture, Unit
-from gambrel.report.registry import check_target, replace_file
 from gambrel.report.svg import draw_file, formatted
 from gambrel.report.text import clean, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Suffixes that `write_pictures` knows.
-SUFFIXES: Final = (".svg", ".png", ".pdf")
-
 _COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#b0508e", "#9a7500", "#555555")
 _BOUNDS: Final = {
     "compute": "#d55e00",
     "memory": "#0072b2",
     "network": "#b0508e",
-    "overhead": "#9a7500",
 }
 
 
-def check_pictures_path(path: str | Path) -> Path:
-    """Refuses a file that could not be written.
+def picture(record: Pictures, _options: Options, name: str) -> str | bytes:
+    """The pictures below each other.
 
     Raises:
-        UnknownNameError: Another suffix.
-        InputError: It is a folder, or its folder does not exist.
+        InputError: The model is no language model in closed form.
     """
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise UnknownNameError(
-            "file suffix", target.suffix, hint=f"{target}: write one of {', '.join(SUFFIXES)}."
-        )
-    check_target(target)
-    return target
-
-
-def write_pictures(analysis: Analysis, path: str | Path) -> Path:
-    """Writes the pictures of an analysis below each other; the suffix chooses the format.
-
-    Raises:
-        UnknownNameError: Another suffix than `SUFFIXES`.
-        InputError: The model is no language model in closed form, or the folder does not exist.
-    """
-    target = check_pictures_path(path)
-    found = pictures(analysis)
+    found = pictures(record.analysis)
     if not found:
         raise InputError(
-            f"{analysis.model.name}: pictures of batch, context and cache are there for language "
-            "models given as config.json, as a folder with one, or as .gguf file."
+            f"{record.analysis.model.name}: pictures of batch, context and cache are there for "
+            "language models given as config.json, as a folder with one, or as .gguf file."
         )
-    suffix = target.suffix.lower()
-    content = draw_file(found).encode() if suffix == ".svg" else rendered(found, suffix[1:])
-    replace_file(target, content)
-    return target
+    return draw_file(found) if name == "svg" else rendered(found, name)
 
 
 def rendered(found: Sequence[Picture], suffix: str) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gambrel.analysis.result import Analysis, OpResult
+from gambrel.analysis.settings import Settings
 from gambrel.analysis.sweep import sweep
 from gambrel.dtypes import BITS
 from gambrel.errors import GambrelError
@@ -115,7 +116,11 @@ def _points(analysis: Analysis, recipe: Recipe, tokens: int) -> Iterator[tuple[f
     asked = analysis.model.precision
     mixed = analysis.workload is not None and bool(analysis.workload.precisions)
     precision = workload.dtype if mixed or asked not in BITS else asked
-    found = sweep(workload, [analysis.hardware], [precision], {"batch": BATCHES}, expected=False)
+    settings = Settings(
+        runtime=analysis.runtime, sparsity=analysis.sparsity, engine=analysis.engine or None
+    )
+    devices, sizes = [analysis.hardware], {"batch": BATCHES}
+    found = sweep(workload, devices, [precision], sizes, settings, expected=False)
     ratio = found.flops / np.maximum(found.traffic_bytes, 1)
     return ((float(b), float(r)) for b, r in zip(BATCHES, ratio, strict=True))
 
@@ -175,7 +180,7 @@ def time_by_layer(analysis: Analysis) -> Bars | None:
     )
     return Bars(
         title="Time by layer type",
-        about="All layers of the model together. Colour: what limits most of the bound time.",
+        about="All layers of the model together. Colour: what limits most of the roofline time.",
         unit="s",
         series=("bound", "expected") if known else ("bound",),
         rows=rows,

@@ -22,10 +22,12 @@ class Options:
         width: Columns of the terminal (table and roofline).
         height: Rows of the terminal roofline, labels included.
         color: Whether to write ANSI colours (table and roofline).
-        top: How many ops the table and the Markdown list; 0 lists all.
-        levels: Whether a chart shows each op once per memory level instead of once.
-        recommend: Whether files list changes with their predicted gain; pages of small models do
-            so in any case.
+        top: How many rows a table lists; 0 lists all.
+        verbose: Whether to show what is folded: figures, definitions, assumptions, provenance.
+        roofline: Whether the chart stands before the tables.
+        levels: Whether to show the traffic of each memory level, in tables and charts.
+        recommend: Whether to list changes with their predicted gain; pages of small models do so
+            in any case.
         title: Replaces the title of a chart or page; None takes "model on device".
     """
 
@@ -33,6 +35,8 @@ class Options:
     height: int = 24
     color: bool = False
     top: int = 15
+    verbose: bool = False
+    roofline: bool = False
     levels: bool = False
     recommend: bool = False
     title: str | None = None
@@ -60,10 +64,10 @@ def wants_color(stream: TextIO, environ: Mapping[str, str] | None = None) -> boo
     return bool(env.get("FORCE_COLOR")) or stream.isatty()
 
 
-def terminal_options(stream: TextIO, *, top: int = 15) -> Options:
+def terminal_options(stream: TextIO, *, top: int = 15, **more: bool) -> Options:
     """Options that suit ``stream``: its width and height where it is a terminal, 80 columns else.
 
-    ``COLUMNS`` overrides the width, as everywhere.
+    ``COLUMNS`` overrides the width, as everywhere. ``more`` are further fields of `Options`.
     """
     size = shutil.get_terminal_size((80, 32))
     return Options(
@@ -71,4 +75,5 @@ def terminal_options(stream: TextIO, *, top: int = 15) -> Options:
         height=min(max(size.lines - 4, 16), 32),
         color=wants_color(stream),
         top=top,
+        **more,  # type: ignore[arg-type]
     )

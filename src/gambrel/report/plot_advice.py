@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,9 +12,10 @@ from gambrel.advise.limits import METRICS
 from gambrel.advise.select import Selection
 from gambrel.advise.whatif import WhatIf
 from gambrel.analysis.result import Analysis
-from gambrel.errors import InputError
 from gambrel.report import plot_compare, plot_whatif
+from gambrel.report.answers import Changed
 from gambrel.report.chart import Chart, Move, describe
+from gambrel.report.options import Options
 from gambrel.report.plot_static import figure, save
 from gambrel.report.text import clean
 from gambrel.units import format_si
@@ -24,73 +24,42 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STATIC: Final = ("svg", "png", "pdf")
 _FRONT, _OTHER = "#d55e00", "#0072b2"
 #: A chart without two limited metrics shows these.
 _AXES: Final = ("latency", "power")
 #: Ops that get an arrow: those whose time changes most.
 _ARROWS: Final = 40
 
-#: From the suffix of a file to its content.
-Draw = Callable[[str], bytes]
 
-
-def check_chart(path: Path) -> None:
-    """Refuses, before any work, a file that no chart can be written to.
-
-    Raises:
-        InputError: Its suffix or its folder.
-    """
-    from gambrel.report.registry import check_target
-
-    if _suffix(path) not in ("html", *_STATIC):
-        raise InputError(f"{path}: a chart is written as .html, .svg, .png or .pdf.")
-    check_target(path)
-
-
-def write_chart(path: Path, draw: Draw) -> None:
-    """Writes a chart, complete or not at all."""
-    from gambrel.report.registry import replace_file
-
-    replace_file(path, draw(_suffix(path)))
-
-
-def draw_comparison(found: Comparison) -> Draw:
+def comparison(found: Comparison, _options: Options, name: str) -> bytes:
     """The first two metrics against each other, and the rows that no other beats.
 
     Raises:
-        InputError: When drawn: fewer than two metrics, or no row with both.
+        InputError: Fewer than two metrics, or no row with both.
     """
-
-    def draw(suffix: str) -> bytes:
-        if suffix == "html":
-            return plot_compare.render_html(found).encode()
-        return save(lambda: _front(found), suffix)
-
-    return draw
+    return save(lambda: _front(found), name)
 
 
-def draw_selection(found: Selection) -> Draw:
+def selection(found: Selection, options: Options, name: str) -> bytes:
     """As for a comparison, of the devices that meet the limits or nearly do, or are unknown."""
+    return comparison(_as_comparison(found), options, name)
+
+
+def selection_html(found: Selection, options: Options) -> str:
+    """The same as a page."""
+    return plot_compare.render(_as_comparison(found), options)
+
+
+def _as_comparison(found: Selection) -> Comparison:
     limited = [limit.metric for limit in found.limits]
     metrics = tuple(dict.fromkeys((*limited, found.sort, *_AXES)))[:2]
     rows = [c.row for group in (found.meets, found.unknown, found.near) for c in group]
-    return draw_comparison(Comparison(metrics=metrics, rows=tuple(rows)))
+    return Comparison(metrics=metrics, rows=tuple(rows))
 
 
-def draw_whatif(before: Analysis, after: Analysis, found: WhatIf) -> Draw:
+def whatif(record: Changed, _options: Options, name: str) -> bytes:
     """Both sides on one roofline, with an arrow from where each op is to where it would be."""
-
-    def draw(suffix: str) -> bytes:
-        if suffix == "html":
-            return plot_whatif.render_html(before, after, found).encode()
-        return save(lambda: figure(_moved(before, after, found)), suffix)
-
-    return draw
-
-
-def _suffix(path: Path) -> str:
-    return path.suffix.lower().removeprefix(".")
+    return save(lambda: figure(_moved(record.before, record.after, record.found)), name)
 
 
 def _moved(before: Analysis, after: Analysis, found: WhatIf) -> Chart:

@@ -11,7 +11,8 @@ from gambrel.advise.compare import Comparison, Row, mark_pareto
 from gambrel.advise.figures import Figure
 from gambrel.advise.limits import METRICS
 from gambrel.errors import InputError
-from gambrel.report.check import value_text
+from gambrel.report.builders.check import value_text
+from gambrel.report.options import Options
 from gambrel.report.text import clean
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def shown(found: Comparison, x: str = "", y: str = "") -> Shown:
     return Shown(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))))
 
 
-def render_html(found: Comparison) -> str:
+def render(found: Comparison, _options: Options) -> str:
     """The figure as a page that needs no network."""
     return str(plot(found).to_html(include_plotlyjs=True, full_html=True))
 

@@ -255,7 +255,7 @@ def _hover(point: Point, analysis: Analysis) -> str:
         f"(ridge {format_number(m.ridge_point)})",
         f"bound: {point.bound}, {format_si(m.roofline_time_s, 's')} "
         f"({format_percent(m.time_share)})",
-        f"rate at the bound: {format_si(point.flop_per_s, 'FLOP/s')}",
+        f"rate at the roofline: {format_si(point.flop_per_s, 'FLOP/s')}",
         f"utilization: compute {format_percent(m.compute_utilization)}, "
         f"memory {format_percent(m.memory_utilization)}",
     ]

@@ -59,19 +59,10 @@ STYLE: Final[Any] = {
 }
 
 
-def render_svg(analysis: Analysis, options: Options | None = None) -> str:
-    """Returns the chart as SVG text, the same bytes on every run."""
-    return _save(analysis, options, "svg").decode()
-
-
-def render_png(analysis: Analysis, options: Options | None = None) -> bytes:
-    """Returns the chart as PNG at 200 dots per inch."""
-    return _save(analysis, options, "png")
-
-
-def render_pdf(analysis: Analysis, options: Options | None = None) -> bytes:
-    """Returns the chart as PDF with embedded TrueType fonts."""
-    return _save(analysis, options, "pdf")
+def picture(analysis: Analysis, options: Options, name: str) -> bytes:
+    """The chart of an analysis as ``svg``, ``png`` (200 dots per inch) or ``pdf``."""
+    chart = describe(analysis, options.title, levels=options.levels)
+    return save(lambda: figure(chart), name)
 
 
 def figure(chart: Chart) -> Figure:
@@ -94,12 +85,6 @@ def figure(chart: Chart) -> Figure:
         _level_points(axes, chart.levels)
         _level_legend(axes, chart.levels)
     return result
-
-
-def _save(analysis: Analysis, options: Options | None, suffix: str) -> bytes:
-    options = options or Options()
-    chart = describe(analysis, options.title, levels=options.levels)
-    return save(lambda: figure(chart), suffix)
 
 
 #: Without what changes from run to run.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import Chart, MemoryRoof, Move, Point, Roof, describe
-from gambrel.report.layout import line, show
 from gambrel.report.options import Options
+from gambrel.report.terminal import line, show
 from gambrel.report.text import clean, display_width, shorten
 from gambrel.units import format_number, format_si
 
@@ -29,7 +29,6 @@ _SYMBOL: Final = {
     "compute": "◆",
     "memory": "●",
     "network": "■",
-    "overhead": "▲",
     "unknown": "?",
     "total": "★",
 }

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.advise.whatif import Difference, Side, WhatIf
 from gambrel.analysis.result import Analysis
+from gambrel.report.answers import Changed
+from gambrel.report.options import Options
 from gambrel.report.plot_interactive import plot as plot_roofline
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_number, format_si
@@ -23,7 +25,7 @@ _ARROWS: Final = 40
 def plot(before: Analysis, after: Analysis, found: WhatIf) -> go.Figure:
     """Draws both sides on the roofs of the first one, and on those of the second where they differ.
 
-    An op stands at its intensity and at its rate within the bound time.
+    An op stands at its intensity and at its rate within the roofline time.
 
     Args:
         before: As it is.
@@ -49,9 +51,13 @@ def plot(before: Analysis, after: Analysis, found: WhatIf) -> go.Figure:
     return figure
 
 
-def render_html(before: Analysis, after: Analysis, found: WhatIf) -> str:
+def render(record: Changed, _options: Options) -> str:
     """The figure as a page that needs no network."""
-    return str(plot(before, after, found).to_html(include_plotlyjs=True, full_html=True))
+    return str(
+        plot(record.before, record.after, record.found).to_html(
+            include_plotlyjs=True, full_html=True
+        )
+    )
 
 
 def _roofs(analysis: Analysis) -> tuple[Any, ...]:
@@ -101,7 +107,7 @@ def _hover(name: str, side: Side) -> str:
     lines = [
         f"<b>{html.escape(shorten(clean(name), 80))}</b>",
         f"{format_number(side.arithmetic_intensity)} FLOP/byte",
-        f"bound time {format_si(side.roofline_time_s, 's')}",
+        f"roofline time {format_si(side.roofline_time_s, 's')}",
     ]
     if side.expected_time_s is not None:
         lines.append(f"expected {format_si(side.expected_time_s.value, 's')}")

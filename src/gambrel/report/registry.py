@@ -1,16 +1,16 @@
-"""The formats by name and suffix, and writing a file that is complete or not there."""
+"""Every kind of result and every format, each once: who builds, draws and writes what."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
 
 Rendered = str | bytes
@@ -22,75 +22,229 @@ class Format:
 
     Attributes:
         name: As the user writes it.
-        suffixes: Of files, lower case; empty when it is for the terminal only.
         about: One line for a list of formats.
-        module: Module of this package, imported when the format is used.
-        single: Name of its function for one analysis.
-        several: Name of its function for a list; empty when it takes one only.
+        suffixes: Of files, lower case; empty when it is for the terminal only.
+        every: Whether every kind of result has it; the others name who draws it.
     """
 
     name: str
-    suffixes: tuple[str, ...]
     about: str
-    module: str
-    single: str = "render"
-    several: str = "render_many"
+    suffixes: tuple[str, ...] = ()
+    every: bool = False
 
-
-_ALL: Final = (
-    Format(name="table", suffixes=(".txt",), about="text for a terminal", module="table"),
-    Format(
-        name="roofline",
-        suffixes=(),
-        about="a roofline chart for a terminal",
-        module="plot_terminal",
-        several="",
-    ),
-    Format(name="json", suffixes=(".json",), about="everything, loads again", module="json_"),
-    Format(
-        name="html",
-        suffixes=(".html", ".htm"),
-        about="an interactive page that opens offline",
-        module="html",
-    ),
-    Format(name="csv", suffixes=(".csv",), about="one row an op, SI base units", module="csv_"),
-    Format(name="markdown", suffixes=(".md",), about="tables for a text", module="markdown"),
-    Format(
-        name="svg",
-        suffixes=(".svg",),
-        about="the chart, for papers",
-        module="plot_static",
-        single="render_svg",
-        several="",
-    ),
-    Format(
-        name="png",
-        suffixes=(".png",),
-        about="the chart as a picture",
-        module="plot_static",
-        single="render_png",
-        several="",
-    ),
-    Format(
-        name="pdf",
-        suffixes=(".pdf",),
-        about="the chart, for papers",
-        module="plot_static",
-        single="render_pdf",
-        several="",
-    ),
-)
 
 #: All formats by name.
-FORMATS: Final[dict[str, Format]] = {f.name: f for f in _ALL}
-_BY_SUFFIX: Final[dict[str, Format]] = {s: f for f in _ALL for s in f.suffixes}
+FORMATS: Final[dict[str, Format]] = {
+    f.name: f
+    for f in (
+        Format(name="table", about="text for a terminal", suffixes=(".txt",), every=True),
+        Format(name="json", about="every figure, with units", suffixes=(".json",), every=True),
+        Format(name="csv", about="the main table, SI base units", suffixes=(".csv",), every=True),
+        Format(name="markdown", about="for an issue or text", suffixes=(".md",), every=True),
+        Format(
+            name="html", about="a page that opens offline", suffixes=(".html", ".htm"), every=True
+        ),
+        Format(name="svg", about="the chart, for papers", suffixes=(".svg",)),
+        Format(name="png", about="the chart as a picture", suffixes=(".png",)),
+        Format(name="pdf", about="the chart, for papers", suffixes=(".pdf",)),
+        Format(name="roofline", about="the chart for a terminal"),
+        Format(name="instructions", about="the instruction roofline for a terminal"),
+    )
+}
+#: Formats that are drawn by one function each kind.
+PICTURES: Final = ("svg", "png", "pdf")
+_BY_SUFFIX: Final = {suffix: f for f in FORMATS.values() for suffix in f.suffixes}
 
 
-def render(analysis: Analysis, name: str, options: Options | None = None) -> Rendered:
-    """Renders one analysis.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of result.
+
+    Attributes:
+        type: What JSON calls it.
+        record: ``module:Class`` of the record; a name, so that nothing is imported for it.
+        builder: Module of `gambrel.report.builders` with ``document(record, options)``; with
+            ``content(record, options)`` where JSON is not the record as it is, and
+            ``rows(record)`` where CSV is not the document's first table.
+        drawn: Format → ``module:function`` of this package, called with record and options, and
+            for `PICTURES` with the name of the format.
+    """
+
+    type: str
+    record: str
+    builder: str
+    drawn: Mapping[str, str] = field(default_factory=dict)
+
+    def _of(self, name: str) -> Callable[..., Any] | None:
+        module = importlib.import_module(f"gambrel.report.builders.{self.builder}")
+        return getattr(module, name, None)
+
+    def document(self, record: object, options: Options) -> Document:
+        """The result to read."""
+        build = self._of("document")
+        if build is None:
+            raise TypeError(f"builders.{self.builder} has no document()")
+        made: Document = build(record, options)
+        return made
+
+    def content(self, record: object, options: Options | None) -> Any:
+        """What its JSON says below the head."""
+        build = self._of("content")
+        return record if build is None else build(record, options)
+
+    def rows(self, record: object) -> Any:
+        """The table of its CSV; None takes the document's."""
+        build = self._of("rows")
+        return None if build is None else build(record)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Names of the formats that it has."""
+        return tuple(n for n, f in FORMATS.items() if f.every or n in self.drawn)
+
+
+def _pictures(function: str, names: tuple[str, ...] = PICTURES) -> dict[str, str]:
+    """Pictures by one function, which gets the name of the format as well."""
+    return dict.fromkeys(names, function)
+
+
+def _answer(name: str) -> str:
+    return f"gambrel.report.answers:{name}"
+
+
+#: Every kind of result. A new one is one entry and one builder.
+KINDS: Final[tuple[Kind, ...]] = (
+    Kind(
+        type="gambrel/analysis",
+        record="gambrel.analysis.result:Analysis",
+        builder="analysis",
+        drawn={"roofline": "plot_terminal:render", "html": "html:render"}
+        | _pictures("plot_static:picture"),
+    ),
+    Kind(
+        type="gambrel/analyses",
+        record=_answer("Analyses"),
+        builder="analyses",
+        drawn={"html": "html:render"},
+    ),
+    Kind(type="gambrel/advice", record="gambrel.advise.recommend:Advice", builder="advice"),
+    Kind(type="gambrel/recommendations", record=_answer("Changes"), builder="advice"),
+    Kind(type="gambrel/check", record="gambrel.advise.check:Check", builder="check"),
+    Kind(
+        type="gambrel/comparison",
+        record="gambrel.advise.compare:Comparison",
+        builder="comparison",
+        drawn={"html": "plot_compare:render"} | _pictures("plot_advice:comparison"),
+    ),
+    Kind(
+        type="gambrel/selection",
+        record="gambrel.advise.select:Selection",
+        builder="selection",
+        drawn={"html": "plot_advice:selection_html"} | _pictures("plot_advice:selection"),
+    ),
+    Kind(type="gambrel/what-if", record="gambrel.advise.whatif:WhatIf", builder="whatif"),
+    Kind(
+        type="gambrel/what-if",
+        record=_answer("Changed"),
+        builder="whatif",
+        drawn={"html": "plot_whatif:render"} | _pictures("plot_advice:whatif"),
+    ),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(
+        type="gambrel/serve-plan",
+        record="gambrel.llm.serving.records:Plan",
+        builder="serving",
+        drawn={"html": "serving_html:render"} | _pictures("serving_html:picture", ("svg",)),
+    ),
+    Kind(
+        type="gambrel/train-plan",
+        record="gambrel.llm.training:TrainingStep",
+        builder="training",
+    ),
+    Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan", builder="kv_cache"),
+    Kind(type="gambrel/devices", record=_answer("Devices"), builder="devices"),
+    Kind(type="gambrel/device", record=_answer("Sheet"), builder="device"),
+    Kind(type="gambrel/models", record=_answer("Models"), builder="models"),
+    Kind(type="gambrel/runtimes", record=_answer("Runtimes"), builder="runtimes"),
+    Kind(type="gambrel/runtime", record="gambrel.runtimes.model:Runtime", builder="runtime"),
+    Kind(
+        type="gambrel/peaks",
+        record=_answer("Peaks"),
+        builder="peaks",
+        drawn=_pictures("roofs_chart:picture"),
+    ),
+    Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
+    Kind(
+        type="gambrel/profile",
+        record=_answer("Profiled"),
+        builder="profile",
+        drawn={"roofline": "profile_chart:render_terminal", "html": "profile_html:render"},
+    ),
+    Kind(
+        type="gambrel/samples",
+        record=_answer("Recorded"),
+        builder="samples",
+        drawn={
+            "roofline": "samples_chart:render",
+            "instructions": "samples_instructions:render",
+            "html": "samples_html:render",
+        }
+        | _pictures("samples_static:picture"),
+    ),
+    Kind(
+        type="gambrel/runs",
+        record="gambrel.measure.runs.pair:Pairing",
+        builder="runs",
+        drawn={"roofline": "runs_chart:render"} | _pictures("runs_chart:picture"),
+    ),
+    Kind(
+        type="gambrel/memory",
+        record=_answer("Memory"),
+        builder="memory",
+        drawn={"html": "timeline:render_html"} | _pictures("timeline:picture"),
+    ),
+    Kind(
+        type="gambrel/pictures",
+        record=_answer("Pictures"),
+        builder="pictures",
+        drawn=_pictures("llm_files:picture"),
+    ),
+)
+_BY_RECORD: Final = {kind.record: kind for kind in KINDS}
+
+
+def kind_of(record: object) -> Kind:
+    """The kind of a result, by its record or the record's class.
+
+    Raises:
+        TypeError: Nothing is registered for it.
+    """
+    found = record if isinstance(record, type) else type(record)
+    for each in found.__mro__:
+        kind = _BY_RECORD.get(f"{each.__module__}:{each.__qualname__}")
+        if kind is not None:
+            return kind
+    raise TypeError(f"{found.__qualname__} is no kind of result; register it in report.registry")
+
+
+def document(record: object, options: Options | None = None) -> Document:
+    """A result as a document to read."""
+    record, options = _one(record), options or Options()
+    if isinstance(record, Document):
+        return record
+    kind = kind_of(record)
+    made = kind.document(record, options)
+    if not options.roofline or "roofline" not in kind.drawn:
+        return made
+    chart = Chart(draw=lambda shown: str(_drawn(record, "roofline", shown)))
+    return replace(made, sections=(Section(blocks=(chart,)), *made.sections))
+
+
+def render(record: object, name: str = "table", options: Options | None = None) -> Rendered:
+    """Renders a result, a sequence of analyses, or a document.
 
     Args:
-        analysis: What to report.
+        record: What to show.
         name: A key of `FORMATS`.
         options: Width, colour, ...; None takes the defaults.
 
@@ -99,29 +253,64 @@ def render(analysis: Analysis, name: str, options: Options | None = None) -> Ren
 
     Raises:
         UnknownNameError: No such format.
+        InputError: This kind of result does not have it.
     """
-    found = _by_name(name)
-    return _function(found, found.single)(analysis, options or Options())
+    options, record = options or Options(), _one(record)
+    if name not in FORMATS:
+        raise UnknownNameError("format", name, FORMATS)
+    if name in ("table", "markdown"):
+        from gambrel.report import markdown, terminal
+
+        show = {"table": terminal.render, "markdown": markdown.render}[name]
+        return show(document(record, options), options)
+    if name == "csv":
+        from gambrel.report import csv_
+
+        rows = None if isinstance(record, Document) else kind_of(record).rows(record)
+        return csv_.render(Document(title="") if rows else document(record, options), rows)
+    if name == "json":
+        from gambrel.report.json_head import json_text
+
+        return json_text(record, options)
+    if name == "html" and (isinstance(record, Document) or "html" not in kind_of(record).drawn):
+        return _page(record, options)
+    return _drawn(record, name, options)
 
 
-def render_many(
-    analyses: Sequence[Analysis], name: str, options: Options | None = None
-) -> Rendered:
-    """Renders several analyses side by side, e.g. one model at several batch sizes.
+def _page(record: object, options: Options) -> str:
+    """A plain page of the document, with the picture where the kind has one."""
+    from gambrel.report import page
 
-    Raises:
-        UnknownNameError: No such format.
-        InputError: No analyses, or a format that draws a single one.
-    """
-    found = _by_name(name)
-    if not analyses:
+    drawn = not isinstance(record, Document) and "svg" in kind_of(record).drawn
+    svg = str(_drawn(record, "svg", options)) if drawn else ""
+    return page.render(document(record, options), options, svg)
+
+
+def _drawn(record: object, name: str, options: Options) -> Rendered:
+    kind = kind_of(record)
+    _refuse_lacking(kind, name, name)
+    module, function = kind.drawn[name].split(":")
+    draw = getattr(importlib.import_module(f"gambrel.report.{module}"), function)
+    made: Rendered = draw(record, options, name) if name in PICTURES else draw(record, options)
+    return made.decode() if name == "svg" and isinstance(made, bytes) else made
+
+
+def _one(record: object) -> object:
+    """A sequence of analyses as one record; a single one of them as itself."""
+    if not isinstance(record, (list, tuple)):
+        return record
+    from gambrel.report.answers import Analyses
+
+    if not record:
         raise InputError("there is nothing to report: the list of analyses is empty.")
-    if not found.several:
-        able = ", ".join(f.name for f in _ALL if f.several)
-        raise InputError(
-            f"format {name!r} shows one analysis, not {len(analyses)}; these show several: {able}."
-        )
-    return _function(found, found.several)(analyses, options or Options())
+    return record[0] if len(record) == 1 else Analyses(analyses=tuple(record))
+
+
+def _refuse_lacking(kind: Kind, name: str, said: object) -> None:
+    if name not in kind.formats:
+        has = ", ".join(s for n in kind.formats for s in FORMATS[n].suffixes)
+        what = kind.type.partition("/")[2].replace("-", " ")
+        raise InputError(f"{said}: there is no {name} of {what}; write one of {has}.")
 
 
 def format_of(path: str | Path) -> Format:
@@ -138,16 +327,39 @@ def format_of(path: str | Path) -> Format:
     return _BY_SUFFIX[suffix]
 
 
+def check_file(path: str | Path, record: object, name: str = "") -> Path:
+    """Refuses, before any work, a file that a result could not be written to.
+
+    Args:
+        path: Its suffix chooses the format.
+        record: The result, or the class of the result that is to come.
+        name: The one format that it may have; empty for any.
+
+    Raises:
+        UnknownNameError: No format has that suffix.
+        InputError: This kind of result does not have it, or it cannot become a file.
+    """
+    target, chosen = Path(path), format_of(path)
+    if name and chosen.name != name:
+        suffix = FORMATS[name].suffixes[0]
+        raise InputError(
+            f"--{name} {path}: name a {suffix} file; --output {path} is {chosen.name}."
+        )
+    _refuse_lacking(kind_of(record), chosen.name, path)
+    check_target(target)
+    return target
+
+
 def write(
-    analyses: Analysis | Sequence[Analysis],
+    record: object,
     path: str | Path,
     options: Options | None = None,
     name: str | None = None,
 ) -> Path:
-    """Writes a report; the file appears complete or not at all.
+    """Writes a result; the file appears complete or not at all.
 
     Args:
-        analyses: One, or several for a format that shows several.
+        record: What `render` takes.
         path: Where to; its suffix chooses the format unless ``name`` does.
         options: As for `render`.
         name: A key of `FORMATS`.
@@ -156,30 +368,19 @@ def write(
         The path written.
 
     Raises:
-        InputError: The folder does not exist, or cannot be written to.
+        InputError: The folder does not exist or cannot be written to, or this kind of result does
+            not have the format.
         UnknownNameError: The suffix or name belongs to no format.
     """
     target = Path(path)
-    chosen = format_of(target).name if name is None else _by_name(name).name
+    if name is None:
+        name = format_of(target).name
+        if not isinstance(record, Document):
+            _refuse_lacking(kind_of(_one(record)), name, path)
     check_target(target)
-    if isinstance(analyses, Analysis):
-        content = render(analyses, chosen, options)
-    else:
-        content = render_many(analyses, chosen, options)
+    content = render(record, name, options)
     replace_file(target, content.encode() if isinstance(content, str) else content)
     return target
-
-
-def _by_name(name: str) -> Format:
-    if name not in FORMATS:
-        raise UnknownNameError("format", name, FORMATS)
-    return FORMATS[name]
-
-
-def _function(found: Format, name: str) -> Callable[..., Rendered]:
-    module = importlib.import_module(f"{__package__}.{found.module}")
-    function: Callable[..., Rendered] = getattr(module, name)
-    return function
 
 
 def check_target(target: Path) -> None:

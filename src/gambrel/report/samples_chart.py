@@ -14,6 +14,7 @@ from gambrel.analysis.samples import Placed, Standing
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
+from gambrel.report.answers import Recorded
 from gambrel.report.chart import Chart, MemoryRoof, Point, Ridge, Roof
 from gambrel.report.options import Options
 from gambrel.units import format_number, format_si
@@ -72,12 +73,11 @@ def title(standing: Standing) -> str:
     return f"{name}{more} on {device or 'an unknown device'}"
 
 
-def render_terminal(standing: Standing, options: Options | None = None) -> str:
+def render(record: Recorded, options: Options) -> str:
     """Draws the chart for a terminal."""
     from gambrel.report.plot_terminal import draw
 
-    options = options or Options()
-    return draw(describe(standing, options.title), options)
+    return draw(describe(record.standing, options.title), options)
 
 
 def span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:

@@ -21,12 +21,17 @@ from gambrel._version import __version__
 from gambrel.analysis.samples import Known, Placed, Standing
 from gambrel.analysis.samples.diagnose import recommend
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions
-from gambrel.analysis.samples.join import Joined
 from gambrel.analysis.samples.movement import Movement
+from gambrel.report.answers import Recorded
+from gambrel.report.builders.samples_text import (
+    joined_rows,
+    move_rows,
+    short_name,
+    suggestion_texts,
+)
 from gambrel.report.options import Options
 from gambrel.report.samples_chart import describe, title
-from gambrel.report.samples_static import render_svg
-from gambrel.report.samples_text import joined_rows, move_rows, short_name, suggestion_texts
+from gambrel.report.samples_static import picture
 from gambrel.report.text import clean
 from gambrel.units import format_number, format_percent, format_si
 
@@ -54,25 +59,12 @@ min-width:14rem}
 """
 
 
-def render(
-    standing: Standing,
-    options: Options | None = None,
-    *,
-    joined: Joined | None = None,
-    movement: Movement | None = None,
-) -> str:
-    """Returns the page.
-
-    Args:
-        standing: Measured kernels.
-        options: Its title.
-        joined: The same under the prediction of a model.
-        movement: The same beside another run; the chart shows where each kernel came from.
-    """
-    options = options or Options()
+def render(record: Recorded, options: Options) -> str:
+    """Returns the page; beside another run the chart shows where each kernel came from."""
+    standing, joined, movement = record.standing, record.joined, record.movement
     heading = html.escape(clean(options.title or title(standing)))
     script = (resources.files("gambrel.report.templates") / "samples.js").read_text("utf-8")
-    picture = _picture(standing, movement)
+    drawing = _picture(record)
     rows = standing.kernels[:_MOST]
     warnings = [f"{k.sample.name}: {w}" for k in rows for w in k.warnings]
     findings = [f"{k.sample.name}: {w}" for k in rows for w in k.findings]
@@ -92,7 +84,7 @@ def render(
 <div id="controls"></div>
 <svg id="chart" viewBox="0 0 1000 560" role="img" aria-label="Roofline of the kernels"></svg>
 <div id="tip" hidden></div>
-<noscript><img alt="Roofline of the kernels" src="data:image/svg+xml;base64,{picture}">
+<noscript><img alt="Roofline of the kernels" src="data:image/svg+xml;base64,{drawing}">
 </noscript>
 {_list("What to change", suggestion_texts(recommend(standing)))}
 {_table("Against the other run", move_rows(movement)) if movement else ""}
@@ -180,8 +172,8 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _picture(standing: Standing, movement: Movement | None) -> str:
-    return base64.b64encode(render_svg(standing, movement=movement).encode()).decode()
+def _picture(record: Recorded) -> str:
+    return base64.b64encode(picture(record, Options(), "svg")).decode()
 
 
 def _digest(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Standing
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions, points
+from gambrel.report.answers import Recorded
 from gambrel.report.chart import Chart, MemoryRoof, Point, Roof
 from gambrel.report.options import Options
 from gambrel.report.samples_chart import LEVEL_SHAPES, describe, span, title
@@ -96,11 +97,11 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
     )
 
 
-def render_terminal(standing: Standing, options: Options | None = None) -> str:
+def render(record: Recorded, options: Options) -> str:
     """Draws the chart for a terminal; one sentence where no instructions are recorded."""
     from gambrel.report.plot_terminal import draw
 
-    options = options or Options()
+    standing = record.standing
     if not points(standing):
         return "No instruction roofline: the files hold no instructions (sm__inst_executed.sum)."
     return draw(chart(standing, options.title), options)

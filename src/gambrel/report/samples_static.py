@@ -6,14 +6,16 @@ With a second run, an arrow leads from where a dot stood to where it stands.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from gambrel.analysis.samples import Standing
 from gambrel.analysis.samples.movement import Movement
+from gambrel.report.answers import Recorded
 from gambrel.report.chart import Chart
 from gambrel.report.options import Options
+from gambrel.report.plot_static import save
 from gambrel.report.samples_chart import MOST, describe, drawable
 
 if TYPE_CHECKING:
@@ -25,50 +27,11 @@ _ARROW: Final = "#a34a9c"
 Place = tuple[float, float]
 
 
-def render_svg(
-    standing: Standing, options: Options | None = None, *, movement: Movement | None = None
-) -> str:
-    """Returns the chart as SVG text, the same bytes on every run."""
-    return _save(standing, movement, options, "svg", {"Date": None, "Creator": "gambrel"}).decode()
-
-
-def render_png(
-    standing: Standing, options: Options | None = None, *, movement: Movement | None = None
-) -> bytes:
-    """Returns the chart as PNG at 200 dots per inch."""
-    return _save(standing, movement, options, "png", {"Software": "gambrel"})
-
-
-def render_pdf(
-    standing: Standing, options: Options | None = None, *, movement: Movement | None = None
-) -> bytes:
-    """Returns the chart as PDF."""
-    return _save(standing, movement, options, "pdf", {"CreationDate": None, "Creator": "gambrel"})
-
-
-def _save(
-    standing: Standing,
-    movement: Movement | None,
-    options: Options | None,
-    suffix: str,
-    metadata: dict[str, Any],
-) -> bytes:
-    import io
-    import warnings
-
-    import matplotlib as mpl
-
-    from gambrel.report.plot_static import STYLE
-
-    chart = _widened(describe(standing, (options or Options()).title), standing, movement)
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; SVG and PDF keep the text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        _figure(chart, came_from(standing, movement)).savefig(
-            out, format=suffix, metadata=metadata, dpi=200
-        )
-    return out.getvalue()
+def picture(record: Recorded, options: Options, name: str) -> bytes:
+    """The chart as ``svg``, ``png`` or ``pdf``, the same bytes on every run."""
+    standing, movement = record.standing, record.movement
+    chart = _widened(describe(standing, options.title), standing, movement)
+    return save(lambda: _figure(chart, came_from(standing, movement)), name)
 
 
 def came_from(standing: Standing, movement: Movement | None) -> dict[tuple[int, str], Place]:

@@ -15,6 +15,7 @@ from typing import Final
 from gambrel._version import __version__
 from gambrel.llm.serving.records import Choice, Plan, Point
 from gambrel.report.llm_pictures import time_by_layer
+from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve, Picture
 from gambrel.report.svg import GROUND, STYLE, draw, draw_file
 from gambrel.report.text import clean
@@ -66,7 +67,7 @@ def pareto(plan: Plan) -> Chart | None:
     return Chart(
         title="Throughput against speed for one user",
         about="Every point is a layout with a number of requests in flight; on the line are those "
-        "that no other beats in both. The star is the best under the promise.",
+        "that no other beats in both. The star is the best that meets the target.",
         x=Axis(title="tokens/s of one user", unit="token/s"),
         y=Axis(title="tokens/s of one device", unit="token/s"),
         curves=(*clouds, Curve(name="", points=tuple(front), color=5)),
@@ -93,12 +94,12 @@ def pictures(plan: Plan) -> tuple[Picture, ...]:
     return tuple(p for p in found if p is not None)
 
 
-def render_svg(plan: Plan) -> str:
+def picture(plan: Plan, _options: Options, _name: str) -> str:
     """The pictures as one SVG file."""
     return draw_file(pictures(plan))
 
 
-def render(plan: Plan) -> str:
+def render(plan: Plan, _options: Options) -> str:
     """The whole page."""
     style = f"{GROUND}{_PAGE_STYLE}{STYLE}"
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -150,7 +151,7 @@ _HEADS: Final = (
 def _best(choices: Iterable[Choice]) -> Iterator[str]:
     rows = [_row(c) for c in choices]
     if not rows:
-        yield '<p class="soft">No layout keeps the promise.</p>'
+        yield '<p class="soft">No layout meets the target.</p>'
         return
     heads = "".join(f"<th>{_escaped(h)}</th>" for h in _HEADS)
     yield f'<h2>Best layouts</h2><div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>'

@@ -50,6 +50,14 @@ def shorten(text: str, width: int) -> str:
     return head + ELLIPSIS + text[tail:]
 
 
+def cut(text: str, width: int) -> str:
+    """Returns ``text`` in at most ``width`` columns, its end replaced by an ellipsis."""
+    if display_width(text) <= width:
+        return text
+    fitting = bisect_right(range(len(text)), width - 1, key=lambda i: display_width(text[:i])) - 1
+    return text[: max(fitting, 0)].rstrip() + ELLIPSIS
+
+
 def shorten_path(path: str, width: int) -> str:
     """Returns a module path in at most ``width`` columns, its leading parts cut to one letter.
 

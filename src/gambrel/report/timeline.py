@@ -1,22 +1,20 @@
-"""Memory over the course of a run: in a terminal, as a plotly figure, as a picture for papers."""
+"""Memory over the course of a run drawn: in a terminal, as a plotly figure, for papers."""
 
 from __future__ import annotations
 
-import io
 import math
-import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.timeline import LiveTensor, Timeline, memory_timeline
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.analysis.timeline import Timeline, memory_timeline
+from gambrel.report.answers import Memory
 from gambrel.report.options import Options
+from gambrel.report.plot_static import save
 from gambrel.report.terms import title
 from gambrel.report.text import clean, shorten
-from gambrel.units import format_capacity, format_si
+from gambrel.units import format_capacity
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -31,41 +29,16 @@ PARTS: Final = {
     "kv_cache": ("KV cache", "#009E73"),
     "activations": ("activations", "#D55E00"),
 }
-#: Suffixes that `write_memory` knows.
-SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
-
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 8
 _LEFT: Final = 10
-_LISTED: Final = 5
 
 
-def render(
-    analysis: Analysis, options: Options | None = None, checkpoint: bool | str = False
-) -> str:
-    """Returns the timeline as text: a chart of live bytes, the peak and what is alive there.
-
-    Args:
-        analysis: With its workload.
-        options: Width.
-        checkpoint: As for `gambrel.analysis.timeline.memory_timeline`.
-    """
-    options = options or Options()
-    found = memory_timeline(analysis, checkpoint)
-    width = options.columns
-    heading = f"Memory over time: {title(analysis)}"
-    lines = [shorten(clean(heading), width), *_chart(found, width), ""]
-    for line in _facts(found):
-        lines += textwrap.wrap(line, width, subsequent_indent=" " * 12)
-    lines += [shorten(line, width) for line in _largest(found.at_peak)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _chart(found: Timeline, width: int) -> list[str]:
+def chart(found: Timeline, width: int) -> str:
     """Live bytes above those that are always there, in eighths of a row."""
     totals = [p.total_bytes for p in found.points]
     if not totals:
-        return ["no ops"]
+        return "no ops"
     columns = _resampled(totals, width - _LEFT - 1)
     low, high = min(totals), max(totals)
     span = high - low
@@ -80,7 +53,7 @@ def _chart(found: Timeline, width: int) -> list[str]:
     lines.append(
         f"{format_capacity(low, 3):>{_LEFT}}└{'─' * where}▲{'─' * (len(columns) - where - 1)}"
     )
-    return lines
+    return "\n".join(lines)
 
 
 def _resampled(values: Sequence[int], columns: int) -> list[int]:
@@ -88,41 +61,6 @@ def _resampled(values: Sequence[int], columns: int) -> list[int]:
     n = len(values)
     edges = [i * n // columns for i in range(columns + 1)]
     return [max(values[a : max(b, a + 1)]) for a, b in pairwise(edges)]
-
-
-def _facts(found: Timeline) -> list[str]:
-    peak = found.peak
-    if peak is None:
-        return []
-    parts = ", ".join(
-        f"{name} {format_capacity(size)}"
-        for part, (name, _) in PARTS.items()
-        if (size := getattr(peak, f"{part}_bytes"))
-    )
-    lines = [
-        f"Peak        {format_capacity(found.peak_bytes)} at {clean(peak.op)} ({peak.phase}): "
-        f"{parts}",
-    ]
-    if found.capacity_bytes is not None:
-        share = found.peak_bytes / found.capacity_bytes
-        lines.append(f"Capacity    {format_capacity(found.capacity_bytes)}, {share:.1%} in use")
-    if found.checkpointed:
-        lines.append(
-            f"Checkpoints {found.blocks} blocks run again in backward: "
-            f"{format_si(found.recomputed_flops, 'FLOP')} of matrix work more"
-        )
-    return lines
-
-
-def _largest(alive: Sequence[LiveTensor]) -> list[str]:
-    lines = [f"Largest of {len(alive):,} alive at the peak"] if alive else []
-    for tensor in alive[:_LISTED]:
-        shape = "x".join(map(str, tensor.shape)) or "scalar"
-        size = format_capacity(tensor.nbytes)
-        lines.append(
-            f"  {size:>10}  {tensor.part:<11} {shape} {tensor.dtype}  {clean(tensor.name)}"
-        )
-    return lines
 
 
 def plot(analysis: Analysis, checkpoint: bool | str = False) -> go.Figure:
@@ -169,53 +107,24 @@ def _safe(text: str) -> str:
     return html.escape(shorten(clean(text), 100))
 
 
-def write_memory(analysis: Analysis, path: str | Path, checkpoint: bool | str = False) -> Path:
-    """Writes the timeline as a picture or page; the suffix chooses among `SUFFIXES`.
-
-    Raises:
-        UnknownNameError: Another suffix.
-        InputError: The folder does not exist, or the analysis has no workload.
-    """
-    target = check_memory_path(path)
-    if target.suffix.lower() == ".html":
-        page = plot(analysis, checkpoint).to_html(include_plotlyjs=True)
-        content = page.encode()
-    else:
-        content = picture(analysis, target.suffix.lower()[1:], checkpoint)
-    from gambrel.report.registry import replace_file
-
-    replace_file(target, content)
-    return target
+def render_html(record: Memory, _options: Options) -> str:
+    """The figure as a page that needs no network."""
+    return str(plot(record.analysis, record.checkpoint).to_html(include_plotlyjs=True))
 
 
-def check_memory_path(path: str | Path) -> Path:
-    """Refuses a file that `write_memory` could not write; see there."""
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise UnknownNameError(
-            "file suffix", target.suffix, hint=f"{target}: write one of {', '.join(SUFFIXES)}."
-        )
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: there is no folder {target.parent}.")
-    return target
+def picture(record: Memory, _options: Options, name: str) -> bytes:
+    """The timeline drawn by matplotlib."""
+    found = memory_timeline(record.analysis, record.checkpoint)
 
+    def draw() -> Figure:
+        from matplotlib.figure import Figure
 
-def picture(analysis: Analysis, suffix: str, checkpoint: bool | str = False) -> bytes:
-    """The timeline drawn by matplotlib, as the bytes of a ``svg``, ``png`` or ``pdf`` file."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+        made = Figure(figsize=(7.2, 3.4), layout="constrained")
+        _draw_timeline(made, found)
+        made.axes[0].set_title(shorten(clean(title(record.analysis)), 90))
+        return made
 
-    found = memory_timeline(analysis, checkpoint)
-    style: Any = {"svg.hashsalt": "gambrel", "svg.fonttype": "none", "pdf.fonttype": 42}
-    style |= {"font.family": "DejaVu Sans", "font.size": 8, "text.parse_math": False}
-    out = io.BytesIO()
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-        _draw_timeline(figure, found)
-        figure.axes[0].set_title(shorten(clean(title(analysis)), 90))
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix, {})
-        figure.savefig(out, format=suffix, dpi=200, metadata=metadata)
-    return out.getvalue()
+    return save(draw, name)
 
 
 def _draw_timeline(figure: Figure, found: Timeline) -> None:

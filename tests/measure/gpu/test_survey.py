@@ -17,7 +17,7 @@ from gambrel.measure.convert import to_device, to_toml  # noqa: E402
 from gambrel.measure.gpu import surveying  # noqa: E402
 from gambrel.measure.gpu.place import About  # noqa: E402
 from gambrel.measure.records import summarize  # noqa: E402
-from gambrel.measure.text import compare, render  # noqa: E402
+from gambrel.report.builders.peaks import compare, remarks  # noqa: E402
 from tests.measure.gpu.doubles import EFFORT, bench, flags  # noqa: E402
 
 H100 = About(
@@ -166,7 +166,7 @@ def test_a_whole_survey(found, tmp_path):
     rows = {r.ceiling: r for r in compare(device, find("h100").device)}
     assert rows["vector fp32"].low
     assert rows["matrix fp64"].measured is not None
-    assert "square product of side 32" in render(found)
+    assert "square product of side 32" in " ".join(remarks(found))
 
 
 def test_a_measured_gpu_is_expected_to_run_the_kernels_of_its_generation(found):

@@ -47,7 +47,9 @@ def test_the_promised_calls(survey, capsys):
         patch.setattr("warnings.warn", lambda *a, **k: None)
         ra.profile(device="cpu", warmup=1, steps=3)
     ra.summary(top=10)
-    head = capsys.readouterr().out.splitlines()[0].split()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("Measured: ")
+    head = next(line for line in lines if line.startswith("name ")).split()
     assert head == ["name", "type", "FLOPs", "bytes", "AI", "GFLOPs/s", "bound", "util%", "time"]
     fig = ra.plot(title="small roofline (CPU)")
     assert fig.layout.title.text.startswith("small roofline (CPU)")
@@ -205,7 +207,7 @@ def test_json_has_units_totals_and_one_entry_an_op(tmp_path):
     ra = profiled(small(), torch.randn(2, 3, 8, 8))
     ra.save(tmp_path / "p.json")
     record = json.loads((tmp_path / "p.json").read_text())
-    assert record["schema_version"] == 1
+    assert record["schema_version"] == 2
     assert record["units"]["time_s"] == "s"
     assert len(record["ops"]) == len(ra.results)
     assert record["totals"]["gap_s"] == pytest.approx(ra.totals.gap_s)
@@ -227,9 +229,11 @@ def test_measured_beside_bound(capsys):
     ra = profiled(small(), torch.randn(2, 3, 8, 8))
     compared = ra.compare(top=2)
     lines = capsys.readouterr().out.splitlines()
-    head = ["name", "measured", "expected", "bound", "measured/expected", "measured/bound"]
-    assert lines[0].split() == head
-    assert len(lines) == 4  # two ops and the sums
+    assert lines[0] == "Measured beside expected"
+    head = ["name", "measured", "expected", "roofline", "×expected", "×roofline"]
+    assert lines[1].split() == head
+    # The rule, two ops, how many more there are, and perhaps the sums.
+    assert lines[5].startswith(f"{len(ra.results) - 2} more")
     whole = ra.compare(top=len(ra.results))
     assert str(whole) == capsys.readouterr().out.rstrip("\n")
     known = [p for p in ra.results if p.expected_time_s and p.roofline_time_s]

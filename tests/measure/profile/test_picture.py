@@ -10,9 +10,10 @@ torch = pytest.importorskip("torch")
 
 from gambrel import RooflineAnalyzer  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
-from gambrel.measure.profile import text  # noqa: E402
-from gambrel.measure.profile.page import card  # noqa: E402
 from gambrel.measure.profile.quiet import quiet  # noqa: E402
+from gambrel.report import Options, render  # noqa: E402
+from gambrel.report.answers import Profiled  # noqa: E402
+from gambrel.report.profile_html import card  # noqa: E402
 
 nn = torch.nn
 
@@ -87,17 +88,17 @@ def test_sums_of_modules_do_not_mix_classes_of_work(done):
 
 
 def test_reasons_are_under_the_table(done):
-    said = text.summary(done.results, done.totals)
+    said = str(render(Profiled(profile=done.record)))
     # Everything is far below roofs of 1e18.
-    assert "Far away      small problem" in said
-    assert "No bound" in said
+    assert "Far from the roof\n• small problem" in said
+    assert "No roofline" in said
 
 
 def test_cards_split_figure_and_details():
     assert card(("End to end", "3.5 ms without instruments (middle half)")) == (
         "End to end", "3.5 ms", "without instruments (middle half)",
     )  # fmt: skip
-    assert card(("No bound", "0.0% of the ops' time is in ops without a bound"))[1] == "0.0%"
+    assert card(("No roofline", "0.0% of the ops' time is in ops without one"))[1] == "0.0%"
 
 
 def test_the_profiler_is_silent_and_its_variable_is_put_back(done, capfd, monkeypatch):
@@ -113,16 +114,11 @@ def test_the_profiler_is_silent_and_its_variable_is_put_back(done, capfd, monkey
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_tables_fit_the_terminal(done, width):
-    from gambrel.measure.profile.record import Comparison
-    from gambrel.report.options import Options
-
     options = Options(width=width)
-    compared = Comparison(points=tuple(done.results), totals=done.totals)
-    for said in (
-        text.summary(done.results, done.totals, 10, options),
-        text.by_module(done.modules, done.results, done.totals, 10, options),
-        text.comparison(compared, 10, options),
-    ):
+    for by in ("op", "module"):
+        shown = Profiled(profile=done.record, by=by, compared=True)
+        said = str(render(shown, "table", options))
         assert max(map(len, said.splitlines())) <= width
-    head = text.summary(done.results, done.totals, 10, options).splitlines()[0].split()
+    said = str(render(Profiled(profile=done.record), "table", options))
+    head = next(line for line in said.splitlines() if line.startswith("name ")).split()
     assert {"name", "bound", "util%", "time"} <= set(head)

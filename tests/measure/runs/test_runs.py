@@ -10,7 +10,8 @@ from gambrel.analysis.result import ModelInfo
 from gambrel.cli import run as gambrel_run
 from gambrel.device.lookup import from_peaks
 from gambrel.errors import FileFormatError
-from gambrel.measure.runs import Run, RunPoint, load_run, pair, report
+from gambrel.measure.runs import Run, RunPoint, load_run, pair
+from gambrel.report import runs_chart
 
 DEVICE = from_peaks(1e12, 1e11, name="box")
 
@@ -46,10 +47,10 @@ def test_ops_are_paired_by_name_and_by_order_among_equal_names():
 def test_what_is_hard_to_compare_is_said():
     other = from_peaks(2e12, 1e11, name="other")
     found = pair(
-        made("a", point("x", 1.0)), made("b", point("y", 1.0), times="bound", device=other)
+        made("a", point("x", 1.0)), made("b", point("y", 1.0), times="roofline", device=other)
     )
     said = " ".join(found.warnings)
-    assert "the times of a are measured and those of b bound" in said
+    assert "the times of a are measured and those of b roofline" in said
     assert "a is on box and b on other" in said
     assert "only 0 of 2 ops have the same name" in said
     assert pair(made("a", point("x", 1.0)), made("b", point("x", 1.0))).warnings == ()
@@ -59,7 +60,7 @@ def test_the_chart_has_a_move_for_every_dot_in_both():
     # 100 FLOP and 50 bytes in 1 s, then in 0.5 s: from (2, 100) to (2, 200).
     first = made("a", point("x", 1.0), point("still", None), total=1.0)
     second = made("b", point("x", 0.5), point("still", 1.0), total=0.5)
-    chart = report.describe(pair(first, second))
+    chart = runs_chart.describe(pair(first, second))
     assert (chart.moves[0].start, chart.moves[0].end) == ((2.0, 100.0), (2.0, 200.0))
     assert len(chart.moves) == 2  # x, and the whole
     assert len(chart.points) == 2
@@ -69,7 +70,7 @@ def test_the_chart_has_a_move_for_every_dot_in_both():
 
 def test_the_dots_without_a_place_are_left_out_of_the_chart():
     first = made("a", point("x", 1.0, flops=0), point("y", 1.0, traffic=0))
-    chart = report.describe(pair(first, first))
+    chart = runs_chart.describe(pair(first, first))
     assert (chart.points, chart.moves) == ((), ())
 
 
@@ -108,7 +109,7 @@ def test_analyses_of_two_batch_sizes(files, capsys):
 def test_json_alone_is_json_and_nothing_else(files, capsys):
     names = [str(files / "b1.json"), str(files / "b8.json")]
     assert gambrel_run(["compare-runs", *names, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["schema_version"] == 1
+    assert json.loads(capsys.readouterr().out)["schema_version"] == 2
 
 
 def test_a_profile_beside_an_analysis(files, tmp_path):
@@ -133,8 +134,8 @@ def test_a_profile_beside_an_analysis(files, tmp_path):
         ("{", "is no JSON"),
         ("[]", "no analysis|not an analysis|analys"),
         ('{"type": "gambrel/profile", "schema_version": 9}', "is a profile of version 9"),
-        ('{"type": "gambrel/profile", "schema_version": 1}', "is a damaged profile"),
-        ('{"type": "gambrel/profile", "schema_version": 1, "ops": 3}', "is a damaged profile"),
+        ('{"type": "gambrel/profile", "schema_version": 2}', "is a damaged profile"),
+        ('{"type": "gambrel/profile", "schema_version": 2, "ops": 3}', "is a damaged profile"),
         ("[" * 100_000, "is no JSON"),
     ],
 )

@@ -5,8 +5,7 @@ import pytest
 import gambrel
 from gambrel.measure.runs import pair
 from gambrel.measure.runs.load import of_analysis
-from gambrel.measure.runs.report import render_table
-from gambrel.report.options import Options
+from gambrel.report import Options, render
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +16,7 @@ def two():
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits(two, width):
-    said = render_table(two, 5, Options(width=width))
+    said = str(render(two, "table", Options(width=width, top=5)))
     assert max(map(len, said.splitlines())) <= width
     assert "second / first" in said
     assert ("FLOP/byte first" in said) == (width > 80)
@@ -25,5 +24,5 @@ def test_it_fits(two, width):
 
 def test_work_is_that_of_the_analysis(two):
     # 8.178 GFLOP of products; the element-wise work is another class and is not added.
-    assert "8.178 GFLOP" in render_table(two)
+    assert "8.178 GFLOP" in str(render(two))
     assert two.second.flops == 8 * two.first.flops

@@ -42,7 +42,7 @@ def _single(frame: Frame) -> dict[str, Any]:
 
 def _check(frame: Frame, options: Options) -> Answer:
     from gambrel.api.advise import check
-    from gambrel.report.check import render, to_json
+    from gambrel.report import render
 
     found = check(
         frame.models[0],
@@ -54,9 +54,9 @@ def _check(frame: Frame, options: Options) -> Answer:
         Answer(
             frame=frame,
             sentence=_check_sentence(found),
-            body=render(found, options),
+            body=str(render(found, "table", options)),
             command=command_of(frame),
-            data=lambda: to_json(found),
+            data=lambda: str(render(found, "json")),
         ),
         found,
         options,
@@ -107,7 +107,7 @@ _VERDICTS: Final = {
 
 
 def _check_sentence(found: Check) -> str:
-    from gambrel.report.check import limit_text, range_text, value_text
+    from gambrel.report.builders.check import limit_text, range_text, value_text
 
     parts = []
     for c in found.constraints:
@@ -141,7 +141,7 @@ def _fix_sentence(found: Check) -> str:
 
 def _select(frame: Frame, options: Options) -> Answer:
     from gambrel.api.advise import select
-    from gambrel.report.select import render, to_json
+    from gambrel.report import render
 
     asked = _single(frame) | {"precision": frame.precision or None}
     found = select(
@@ -155,9 +155,9 @@ def _select(frame: Frame, options: Options) -> Answer:
     return Answer(
         frame=frame,
         sentence=_select_sentence(found),
-        body=render(found, options),
+        body=str(render(found, "table", options)),
         command=command_of(frame),
-        data=lambda: to_json(found),
+        data=lambda: str(render(found, "json")),
     )
 
 
@@ -196,7 +196,7 @@ def _meeting(found: Selection) -> str:
 
 
 def _candidate(c: Candidate, found: Selection) -> str:
-    from gambrel.report.check import value_text
+    from gambrel.report.builders.check import value_text
 
     metrics = dict.fromkeys((*(x.metric for x in found.limits), found.sort))
     told = ", ".join(f"{m} {value_text(c.row.figures[m])}" for m in metrics if m in c.row.figures)
@@ -205,7 +205,7 @@ def _candidate(c: Candidate, found: Selection) -> str:
 
 def _compare(frame: Frame, options: Options) -> Answer:
     from gambrel.api.advise import compare
-    from gambrel.report.compare import render, to_json
+    from gambrel.report import render
 
     command = command_of(frame)
     metrics = {}
@@ -222,14 +222,14 @@ def _compare(frame: Frame, options: Options) -> Answer:
     return Answer(
         frame=frame,
         sentence=_compare_sentence(found),
-        body=render(found, options),
+        body=str(render(found, "table", options)),
         command=command,
-        data=lambda: to_json(found),
+        data=lambda: str(render(found, "json")),
     )
 
 
 def _compare_sentence(found: Comparison) -> str:
-    from gambrel.report.check import range_text, value_text
+    from gambrel.report.builders.check import range_text, value_text
 
     metric = found.metrics[0]
     told = []
@@ -250,16 +250,16 @@ def _compare_sentence(found: Comparison) -> str:
 
 def _what_if(frame: Frame, options: Options) -> Answer:
     from gambrel.advise.whatif import what_if
-    from gambrel.report.whatif import render, to_json
+    from gambrel.report import render
 
     before, changes = analyses_of(frame)[0], list(frame.changes)
     found = what_if(before, before.with_change(*changes), changes)
     return Answer(
         frame=frame,
         sentence=_what_if_sentence(found),
-        body=render(found, options),
+        body=str(render(found, "table", options)),
         command=command_of(frame),
-        data=lambda: to_json(found),
+        data=lambda: str(render(found, "json")),
     )
 
 

@@ -43,25 +43,25 @@ def answer(frame: Frame, options: Options) -> Answer:
 
 def _more(a: Analysis, options: Options) -> More:
     """The recommendations: many analyses more."""
-    from gambrel.report.advice import render_advice
+    from gambrel.report import render
 
     found = advice_of(a)
     return More(
-        body=render_advice(found, replace(options, top=TOP)),
+        body=str(render(found, "table", replace(options, top=TOP))),
         extra={"advice": msgspec.to_builtins(found)},
     )
 
 
 def advised(frame: Frame, options: Options) -> Answer:
     """What to change, each change analyzed again."""
-    from gambrel.report.advice import render_advice
+    from gambrel.report import render
 
     analyses = analyses_of(frame)[:1]
     found = advice_of(analyses[0])
     return Answer(
         frame=frame,
         sentence=_advice_sentence(analyses[0], found),
-        body=render_advice(found, options),
+        body=str(render(found, "table", options)),
         command=command_of(frame),
         data=lambda: _json(analyses, recommend=True),
         notes=_notes(analyses),
@@ -74,12 +74,9 @@ def _notes(analyses: Sequence[Analysis]) -> tuple[str, ...]:
 
 
 def _json(analyses: Sequence[Analysis], *, recommend: bool) -> str:
-    from gambrel.report import render, render_many
+    from gambrel.report import render
 
-    options = Options(recommend=recommend)
-    one = len(analyses) == 1
-    text = render(analyses[0], "json", options) if one else render_many(analyses, "json", options)
-    return str(text)
+    return str(render(tuple(analyses), "json", Options(recommend=recommend)))
 
 
 def _verdict(a: Analysis) -> str:
@@ -260,7 +257,7 @@ def _premise(a: Analysis, frame: Frame) -> str:
 
 
 def _ops(a: Analysis) -> str:
-    from gambrel.report.summary import slowest
+    from gambrel.report.builders.analysis import slowest
     from gambrel.report.text import clean
 
     ranked = slowest(a)[:3]
@@ -320,36 +317,39 @@ _SENTENCES: Final[dict[str, Callable[[Analysis], str]]] = {
 
 #: Labels of the summary that stand below the sentence.
 _LABELS: Final[dict[str, tuple[str, ...]]] = {
-    "intensity": ("Work", "Traffic", "Intensity", "Bound"),
-    "latency": ("Bound time", "Expected", "Bound"),
+    "intensity": ("Work", "Traffic", "Intensity", "Roofline"),
+    "latency": ("Expected", "Roofline", "Speed of light"),
     "memory": ("Memory", "Model"),
     "energy": ("Energy", "Expected"),
     "power": ("Energy", "Expected"),
     "utilization": ("Utilization", "Rate", "Expected"),
-    "bound": ("Precision", "Bound", "Expected"),
+    "bound": ("Precision", "Roofline", "Expected"),
 }
 
 
 def _lines(a: Analysis, frame: Frame, options: Options) -> str:
-    from gambrel.report.layout import hanging, show
-    from gambrel.report.summary import summary
+    from gambrel.report.blocks import Facts
+    from gambrel.report.builders.figures_of import facts
+    from gambrel.report.terminal import render_block
 
     wanted = _LABELS[frame.intent]
-    found = dict(summary(a))
-    rows = [(label, found[label]) for label in wanted if label in found]
-    return show([[hanging(rows, 13, "dim")]], options)
+    found = dict(facts(a))
+    rows = tuple((label, found[label]) for label in wanted if label in found)
+    return render_block(Facts(items=rows), options)
 
 
 def _kinds(a: Analysis, _frame: Frame, options: Options) -> str:
-    from gambrel.report.table import render_kinds
+    from gambrel.report.builders.analysis import kinds_table
+    from gambrel.report.terminal import render_block
 
-    return render_kinds(a, options)
+    return render_block(kinds_table(a), options)
 
 
 def _slowest(a: Analysis, _frame: Frame, options: Options) -> str:
-    from gambrel.report.table import render_ops
+    from gambrel.report.builders.analysis import ops_table
+    from gambrel.report.terminal import render_block
 
-    return render_ops(a, replace(options, top=2 * TOP))
+    return render_block(ops_table(a), replace(options, top=2 * TOP))
 
 
 _BODIES: Final[dict[str, Callable[[Analysis, Frame, Options], str]]] = {

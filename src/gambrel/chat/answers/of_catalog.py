@@ -24,16 +24,18 @@ def answer(frame: Frame, options: Options) -> Answer:
 
 def _device(frame: Frame, options: Options) -> Answer:
     from gambrel.device.resolve import resolve_hardware
-    from gambrel.report.hardware import render_device
+    from gambrel.report import render
+    from gambrel.report.answers import Sheet
 
     device, notes = resolve_hardware(frame.hardware[0])
+    sheet = Sheet(device=device, notes=notes)
     return Answer(
         frame=frame,
         sentence=_SENTENCES[frame.intent](device, frame.precision),
-        body="" if frame.intent == "ridge" else render_device(device, notes, options),
+        body="" if frame.intent == "ridge" else str(render(sheet, "table", options)),
         notes=notes if frame.intent == "ridge" else (),
         command=command_of(frame),
-        data=lambda: _json(device),
+        data=lambda: str(render(sheet, "json")),
     )
 
 
@@ -84,29 +86,33 @@ _SENTENCES: Final = {"ridge": _ridge_sentence, "device": _device_sentence}
 
 def _devices(frame: Frame, options: Options) -> Answer:
     from gambrel.device.listing import Filter, list_rows
-    from gambrel.report.hardware import render_list
+    from gambrel.report import render
+    from gambrel.report.answers import Devices
 
     filters = dict(frame.filters)
     sort = filters.pop("sort", "name")
     rows = list_rows(Filter(**filters), sort=sort)
+    found = Devices(devices=tuple(rows))
     said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in frame.filters)
     return Answer(
         frame=frame,
         sentence=f"{len(rows)} devices{f' ({said})' if said else ''}.",
-        body=render_list(rows, options) if rows else "",
+        body=str(render(found, "table", options)) if rows else "",
         command=command_of(frame),
-        data=lambda: _json(rows),
+        data=lambda: str(render(found, "json")),
     )
 
 
 def _models(frame: Frame, options: Options) -> Answer:
     from gambrel.capture.zoo import list_models
-    from gambrel.report.models import render_list
+    from gambrel.report import render
+    from gambrel.report.answers import Models
 
     text = dict(frame.filters).get("text", "") or (frame.models[0] if frame.models else "")
     rows = [
         m for m in list_models() if text.lower() in " ".join((m.name, m.family, *m.aliases)).lower()
     ]
+    found = Models(models=tuple(rows))
     own = next((m for m in rows if frame.models and m.name in _entries(frame)), None)
     sentence = f"{len(rows)} models{f' with {text!r}' if text else ''} are built in."
     if own is not None:
@@ -119,9 +125,9 @@ def _models(frame: Frame, options: Options) -> Answer:
     return Answer(
         frame=frame,
         sentence=sentence,
-        body=render_list(rows, options),
+        body=str(render(found, "table", options)),
         command=command_of(frame),
-        data=lambda: _json(rows),
+        data=lambda: str(render(found, "json")),
     )
 
 
@@ -139,10 +145,15 @@ def _explain(frame: Frame, _options: Options) -> Answer:
         sentence=f"{_heading(term.name)}: {term.text}",
         body=f"See it: {term.see}\n" if term.see else "",
         command=command_of(frame),
-        data=lambda: _json(
-            {"term": term.name, "text": term.text, "also": term.also, "see": term.see}
-        ),
+        data=lambda: _term(term),
     )
+
+
+def _term(term: Any) -> str:
+    from gambrel.report import with_head
+
+    told = {"term": term.name, "text": term.text, "also": term.also, "see": term.see}
+    return msgspec.json.encode(with_head("gambrel/term", told)).decode()
 
 
 def _heading(name: str) -> str:
@@ -169,17 +180,6 @@ def help_text() -> str:
 
     width = max(len(i.about) for i in INTENTS.values())
     return "".join(f"{i.about:<{width}}  {i.example}\n" for i in INTENTS.values())
-
-
-def _json(value: object) -> str:
-    from dataclasses import fields, is_dataclass
-
-    def plain(found: object) -> Any:
-        if is_dataclass(found) and not isinstance(found, type):
-            return {f.name: getattr(found, f.name) for f in fields(found)}
-        raise TypeError(f"{type(found).__name__} has no JSON form")
-
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=2).decode() + "\n"
 
 
 _BY_INTENT: Final[dict[str, Callable[[Frame, Options], Answer]]] = {

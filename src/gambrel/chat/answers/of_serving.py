@@ -27,7 +27,7 @@ def answer(frame: Frame, options: Options) -> Answer:
 
 def _kv_cache(frame: Frame, options: Options) -> Answer:
     from gambrel.api.plans import kv_cache
-    from gambrel.report.kv_cache import render, to_data
+    from gambrel.report import render
 
     sizes = dict(frame.sizes)
     found = kv_cache(
@@ -40,9 +40,9 @@ def _kv_cache(frame: Frame, options: Options) -> Answer:
     return Answer(
         frame=frame,
         sentence=_cache_sentence(found),
-        body=render(found, options),
+        body=str(render(found, "table", options)),
         command=command_of(frame),
-        data=lambda: _json(to_data(found)),
+        data=lambda: str(render(found, "json")),
         notes=() if "context" in sizes else (f"A context of {CONTEXT:,} tokens assumed.",),
     )
 
@@ -85,7 +85,7 @@ def _plan(frame: Frame) -> Plan:
 
 
 def _serve(frame: Frame, options: Options) -> Answer:
-    from gambrel.report.serving import render
+    from gambrel.report import render
 
     tried, plan = _smallest(frame)
     sizes = dict(tried.sizes)
@@ -97,9 +97,9 @@ def _serve(frame: Frame, options: Options) -> Answer:
     return Answer(
         frame=tried,
         sentence=_plan_sentence(frame, plan),
-        body=render(plan, options),
+        body=str(render(plan, "table", options)),
         command=command_of(tried),
-        data=lambda: _json(plan.to_dict()),
+        data=lambda: str(render(plan, "json")),
         notes=tuple(assumed),
     )
 
@@ -148,12 +148,6 @@ def _time(found: Any, plain: float) -> str:
         return f"{format_si(plain, 's')} at the bound"
     low, high = format_si(found.low, "s", 3), format_si(found.high, "s", 3)
     return f"{format_si(found.value, 's')} ({low} to {high})"
-
-
-def _json(value: object) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 _BY_INTENT: Final[dict[str, Callable[[Frame, Options], Answer]]] = {

@@ -9,6 +9,7 @@ import msgspec
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.views import view
 from gambrel.llm.serving.question import Engine, Promise, Requests
 from gambrel.llm.sharding import Sharding
 
@@ -208,6 +209,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, without the analyses of single steps, for JSON."""
-        from gambrel.llm.serving.plain import plain
-
-        return plain(self)
+        found: dict[str, Any] = view("envelope", self)
+        return found

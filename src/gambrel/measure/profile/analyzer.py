@@ -22,7 +22,7 @@ from gambrel.device.model import Device, Kind
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.counters import count
 from gambrel.measure.gpu.precision import tf32_allowed
-from gambrel.measure.profile import compiling, text
+from gambrel.measure.profile import compiling
 from gambrel.measure.profile.join import join
 from gambrel.measure.profile.kernels import join_kernels
 from gambrel.measure.profile.memory import others_on, peak_of
@@ -42,18 +42,21 @@ from gambrel.measure.profile.run import (
 )
 from gambrel.measure.profile.step import Training, step_of
 from gambrel.measure.records import HardwarePeaks
-from gambrel.report.registry import replace_file
+from gambrel.report import replace_file
+from gambrel.report.answers import Profiled
+from gambrel.report.options import Options
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from gambrel.report.chart import Chart
-    from gambrel.report.options import Options
     from gambrel.workload import Workload
 
 
 #: Steps that run under hardware counters, where there are any.
 _COUNTED = 2
+#: Columns of printed tables: all of theirs, in a notebook as well.
+_WIDE = 160
 
 
 class RooflineAnalyzer:
@@ -192,18 +195,17 @@ class RooflineAnalyzer:
         Raises:
             InputError: Another ``by``, or nothing was profiled yet.
         """
-        whole = self._done()[1]
         if by not in {"op", "module"}:
             raise InputError(f"by={by!r}: give 'op' or 'module'.")
-        if by == "module":
-            said = text.by_module(self.modules, self.results, whole, top)
-        else:
-            said = text.summary(self.results, whole, top)
-        print(said)
-        return said
+        from gambrel.report import render
+
+        shown = Profiled(profile=self.record, by=by)
+        text = str(render(shown, "table", Options(width=_WIDE, top=top)))
+        print(text)
+        return text
 
     def compare(self, top: int = 10) -> Comparison:
-        """Prints measured beside expected and bound times, op by op and in total.
+        """Prints measured beside expected and roofline times, op by op and in total.
 
         Args:
             top: Rows; 0 shows all.
@@ -211,7 +213,8 @@ class RooflineAnalyzer:
         Returns:
             The same as data; as a string it is what was printed.
         """
-        compared = Comparison(points=tuple(self.results), totals=self._done()[1])
+        self._done()
+        compared = Comparison(points=tuple(self.results))
         print(compared.text(top))
         return compared
 
@@ -241,20 +244,19 @@ class RooflineAnalyzer:
 
     def chart(self, title: str | None = None) -> Chart:
         """What every renderer draws: roofs, and each row at its measured rate."""
-        from gambrel.measure.profile.picture import chart_of_profile
+        from gambrel.report.profile_chart import chart_of_profile
 
-        return chart_of_profile(self._by_row(), self.results, self._done()[1], title)
+        return chart_of_profile(self.by_row(), self.results, self._done()[1], title)
 
     def roofline(self, options: Options | None = None) -> str:
         """The chart for a terminal."""
-        from gambrel.report.options import Options
         from gambrel.report.plot_terminal import draw
 
         return draw(self.chart(), options or Options())
 
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
-        from gambrel.measure.profile.chart import plot
+        from gambrel.report.plot_profile import plot
 
         return plot(self._done()[0], tuple(self.results), title)
 
@@ -283,15 +285,18 @@ class RooflineAnalyzer:
 
     def to_html(self, title: str | None = None) -> str:
         """The profile as a page that opens offline: the chart, modules, ops and doubts."""
-        from gambrel.measure.profile.page import page
+        from gambrel.report import render
 
-        return page(self.record, self._by_row(), self.chart(title), title)
+        return str(render(self._shown(), "html", Options(title=title)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes `to_json` to a file."""
         replace_file(Path(path), self.to_json().encode())
 
-    def _by_row(self) -> Analysis:
+    def _shown(self) -> Profiled:
+        return Profiled(profile=self.record, analysis=self.by_row())
+
+    def by_row(self) -> Analysis:
         """The analysis with a row a result: kernels, or an optimizer's updates, as one."""
         return msgspec.structs.replace(self._done()[0], ops=self._rows)
 

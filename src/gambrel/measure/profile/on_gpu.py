@@ -11,10 +11,6 @@ from gambrel.units import format_si
 
 #: A kernel as short as this hardly fills the device, whatever it does.
 _SHORT_S: Final = 10e-6
-#: Below this share of a step the device waits for the host rather than works.
-_WAITS: Final = 0.8
-#: Kernels whose sum is larger than the time they took ran side by side.
-_OVERLAP: Final = 1.01
 
 #: The setting that lets a kind of op run in TF32.
 _SETTINGS: Final = {
@@ -48,27 +44,3 @@ def below(time_s: float) -> str:
     if time_s < _SHORT_S:
         return "small problem: a kernel this short does not fill the device"
     return ""
-
-
-def busy(busy_s: float | None, sum_s: float | None, plain_s: float) -> str:
-    """How much of a step the device worked.
-
-    Args:
-        busy_s: Time in which something ran on it.
-        sum_s: All kernels together.
-        plain_s: The step without instruments.
-    """
-    if busy_s is None or sum_s is None:
-        return ""
-    said = f"{format_si(busy_s, 's')} busy, {busy_s / plain_s:.1%} of end to end"
-    if sum_s > _OVERLAP * busy_s:
-        said += (
-            f"; kernels ran side by side, so that the ops add up to {format_si(sum_s, 's')}: "
-            "what overlaps counts for each"
-        )
-    if busy_s < _WAITS * plain_s:
-        said += (
-            "; else it waits for the host (launch-bound): larger batches, CUDA graphs or "
-            "torch.compile(mode='reduce-overhead') fill it"
-        )
-    return said

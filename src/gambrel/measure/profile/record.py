@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from gambrel._version import __version__
 from gambrel.analysis.result import ModelInfo
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 #: Says what the JSON is.
 TYPE: Final = "gambrel/profile"
-
-_UNITS: Final = {
-    "flops": "FLOP",
-    "traffic_bytes": "byte",
-    "arithmetic_intensity": "FLOP/byte",
-    "time_s": "s",
-    "achieved_flop_per_s": "FLOP/s",
-    "achieved_byte_per_s": "byte/s",
-    "utilization": "1",
-}
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,19 +41,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured beside expected and bound times.
+    """Measured beside expected and roofline times.
 
     Attributes:
         points: One an op or kernel.
-        totals: The whole.
     """
 
     points: tuple[RooflinePoint, ...]
-    totals: Totals
 
     @property
     def measured_s(self) -> float:
-        """Sum over the ops that have a measured, an expected and a bound time."""
+        """Sum over the ops that have a measured, an expected and a roofline time."""
         return sum(p.time_s or 0.0 for p in self._known())
 
     @property
@@ -75,14 +61,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def roofline_s(self) -> float:
-        """The same ops at their bounds."""
+        """The same ops at their rooflines."""
         return sum(p.roofline_time_s or 0.0 for p in self._known())
 
     def text(self, top: int = 10) -> str:
         """As a table; ``top`` rows, 0 for all."""
-        from gambrel.measure.profile import text
+        from gambrel.report.builders.profile import compared
+        from gambrel.report.options import Options
+        from gambrel.report.terminal import render_block
 
-        return text.comparison(self, top)
+        return render_block(compared(self.points), Options(width=160, top=top)).rstrip("\n")
 
     def __str__(self) -> str:
         return self.text()
@@ -92,26 +80,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(profile: Profile) -> str:
-    """The profile as indented JSON, base SI units; an infinite figure is null."""
-    from gambrel.measure.profile import text
+    """The profile as indented JSON, base SI units."""
+    from gambrel.report import json_text
+    from gambrel.report.answers import Profiled
 
-    whole = profile.totals
-    record = {
-        "type": TYPE,
-        "schema_version": SCHEMA_VERSION,
-        "gambrel_version": __version__,
-        "units": _UNITS,
-        "model": profile.model,
-        "hardware": profile.hardware,
-        "runtime": profile.runtime,
-        "totals": msgspec.to_builtins(whole)
-        | {"gap_s": whole.gap_s, "instrumentation_s": whole.instrumentation_s},
-        "no_bound_share": text.no_bound_share(profile.ops),
-        "unmatched": [{"name": n, "time_s": t} for n, t in profile.unmatched],
-        "modules": profile.modules,
-        "ops": [_finite(p) for p in profile.ops],
-    }
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+    return json_text(Profiled(profile=profile))
 
 
 def is_profile(data: Any) -> bool:
@@ -138,12 +111,5 @@ def from_data(data: dict[str, Any], path: Path) -> Profile:
         raise FileFormatError(f"{path} is a damaged profile: {error}.") from None
 
 
-def _finite(point: RooflinePoint) -> dict[str, object]:
-    """An infinite intensity has no place in JSON: it is null there."""
-    plain = msgspec.structs.asdict(point)
-    return {k: None if v in (math.inf, -math.inf) else v for k, v in plain.items()}
-
-
 def _infinite(op: dict[str, Any]) -> dict[str, Any]:
-    known = op["arithmetic_intensity"] is not None
-    return op if known else {**op, "arithmetic_intensity": math.inf}
+    return {**op, "arithmetic_intensity": float(op["arithmetic_intensity"])}

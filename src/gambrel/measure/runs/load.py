@@ -53,7 +53,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         label: Name of the file without its suffix.
-        times: What its times are: ``measured``, ``expected`` or ``bound``.
+        times: What its times are: ``measured``, ``expected`` or ``roofline``.
         model: What ran.
         hardware: What it ran on, or was predicted for.
         total_s: End to end (measured), or the sum of the ops; None where unknown.
@@ -76,6 +76,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def traffic_bytes(self) -> int:
         """Of all ops."""
         return sum(p.traffic_bytes for p in self.points)
+
+    @property
+    def whole(self) -> RunPoint:
+        """All ops as one point."""
+        return RunPoint(
+            name=self.label,
+            kind="whole model",
+            flops=self.flops,
+            traffic_bytes=self.traffic_bytes,
+            time_s=self.total_s,
+            bound="unknown",
+        )
 
 
 def load_run(path: Path) -> Run:
@@ -128,7 +140,7 @@ def of_analysis(analysis: Analysis, label: str) -> Run:
     whole = analysis.total.expected_time_s
     return Run(
         label=label,
-        times="expected" if expected and whole else "bound",
+        times="expected" if expected and whole else "roofline",
         model=analysis.model,
         hardware=analysis.hardware,
         total_s=whole.value if expected and whole else analysis.roofline_time_s,

@@ -50,12 +50,10 @@ function percent(value) {
 }
 // An estimate with its range; "unknown" where there is none.
 function expectedText(measures) {
-  const e = measures.expected;
-  return e ? `${si(measures.expected_time_s, "s", 3)} (${si(e.low, "s", 3)} to ${si(e.high, "s", 3)})` : "unknown";
+  const e = measures;
+  return e.expected_time_s === null ? "unknown" : `${si(e.expected_time_s, "s", 3)} (${si(e.expected_low_s, "s", 3)} to ${si(e.expected_high_s, "s", 3)})`;
 }
-// Marked where the device publishes no roof for the arithmetic, as in the other reports.
-const boundText = (measures) => boundOf(measures) + (measures.bound && measures.flops && measures.peak_flop_per_s === null ? "*" : "");
-// Of the measured time where there is one, else of the bound time.
+// Of the measured time where there is one, else of the roofline time.
 const shareOf = (op) => (op.measured ? op.measured.share : op.time_share);
 const boundOf = (measures) => measures.bound || "unknown";
 

@@ -42,7 +42,7 @@ class Chart {
     this.data = view.chart;
     this.others = others;
     this.levels = view.levels;
-    this.area.textContent = `Area of a dot: its ${view.measured ? "measured time" : "time at the bound"}.`;
+    this.area.textContent = `Area of a dot: its ${view.measured ? "measured time" : "time at the roofline"}.`;
     this.toggle.hidden = !this.levels;
     this.selected = null;
     this.strips = {};

@@ -65,7 +65,7 @@ function drawCompare() {
       h("td", { class: "n" }, number(t.arithmetic_intensity)), h("td", { class: boundOf(t) }, boundOf(t)),
       h("td", { class: "n" }, percent(t.compute_utilization)), h("td", { class: "n" }, percent(t.memory_utilization)));
   };
-  const heads = ["analysis", "bound time", "expected", "most per second", "FLOP/byte", "bound", "compute", "memory"];
+  const heads = ["analysis", "roofline", "expected", "per second", "FLOP/byte", "bound", "compute", "memory"];
   host.replaceChildren(tableOf(heads, views.map(row), [1, 2, 3, 4, 6, 7]));
 }
 
@@ -126,10 +126,10 @@ function describeOp(index, point) {
     if (op.special_ops) rows.push(["special functions", si(op.special_ops, "")]);
     rows.push(["traffic", `${si(op.read_bytes, "B")} read, ${si(op.write_bytes, "B")} written`],
       ["intensity", `${number(op.arithmetic_intensity)} FLOP/byte (ridge ${number(op.ridge_point)})`],
-      ["bound", `${boundText(op)}, ${si(op.roofline_time_s, "s")} (${percent(op.time_share)})`],
-      ["expected", expectedText(op)], ["", op.expected ? `${op.expected.confidence} confidence: ${op.expected.reason}` : null],
+      ["bound", `${boundOf(op)}, ${si(op.roofline_time_s, "s")} (${percent(op.time_share)})`],
+      ["expected", expectedText(op)], ["", op.confidence ? `${op.confidence} confidence: ${op.confidence_reason}` : null],
       ["", op.measured && op.measured.reason],
-      [op.measured ? "measured rate" : "rate at the bound", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
+      [op.measured ? "measured rate" : "rate at the roofline", si(point.flop_per_s === null && op.flops === 0 ? 0 : point.flop_per_s, "FLOP/s")],
       ["attainable", si(op.attainable_flop_per_s, "FLOP/s")],
       ["utilization", `compute ${percent(op.compute_utilization)}, memory ${percent(op.memory_utilization)}`]);
     for (const w of op.work) rows.push([`${w.work_class} ${w.dtype}`, w.engine ? `on ${w.engine} ${w.engine_dtype}: ${si(w.time_s, "s")}` : "no known roof"]);

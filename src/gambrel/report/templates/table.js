@@ -1,7 +1,8 @@
 // The table of ops: sorted by a click on a heading, filtered by the search and the legend, linked to
 // the chart by the index of the op.
-const confidenceOf = (op) => (op.expected ? op.expected.confidence : "unknown");
-const expectedAbout = (op) => (op.expected ? `${expectedText(op)}: ${op.expected.reason}` : "no constants serve this device");
+const confidenceOf = (op) => op.confidence || "unknown";
+const expectedAbout = (op) => (op.confidence ? `${expectedText(op)}: ${op.confidence_reason}` : "no constants serve this device");
+const timesRoofline = (op) => (op.expected_time_s && op.roofline_time_s ? op.expected_time_s / op.roofline_time_s : null);
 const order = (value) => (value === "Infinity" ? Infinity : value === null || value === undefined ? -1 : value);
 const COLUMNS = [
   { title: "op", key: (o) => o.name, cell: (o) => h("bdi", {}, o.name), css: "name" },
@@ -10,15 +11,15 @@ const COLUMNS = [
   { title: "FLOP", key: (o) => o.flops, cell: (o) => known(o, si(o.flops, "")), css: "n" },
   { title: "byte", key: (o) => o.traffic_bytes, cell: (o) => known(o, si(o.traffic_bytes, "")), css: "n" },
   { title: "FLOP/byte", key: (o) => order(o.arithmetic_intensity), cell: (o) => known(o, number(o.arithmetic_intensity)), css: "n" },
-  { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundText(o)) },
+  { title: "bound", key: boundOf, cell: (o) => h("span", { class: boundOf(o) }, boundOf(o)) },
   { title: "measured", key: (o) => order(o.measured.time_s), cell: (o) => si(o.measured.time_s, "s", 3), css: "n", measured: true },
   { title: "spread", key: (o) => order(o.measured.spread), cell: (o) => percent(o.measured.spread), css: "n", measured: true },
   { title: "of roof", key: (o) => order(o.measured.utilization), cell: (o) => percent(o.measured.utilization), css: "n", measured: true, about: (o) => o.measured.reason || null },
-  { title: "bound time", key: (o) => order(o.roofline_time_s), cell: (o) => known(o, si(o.roofline_time_s, "s", 3)), css: "n" },
+  { title: "roofline", key: (o) => order(o.roofline_time_s), cell: (o) => known(o, si(o.roofline_time_s, "s", 3)), css: "n" },
   { title: "share of time", key: (o) => order(shareOf(o)), cell: (o) => shareCell(o), css: "n" },
   { title: "expected", key: (o) => order(o.expected_time_s), cell: (o) => known(o, si(o.expected_time_s, "s", 3)), css: "n", about: expectedAbout },
-  { title: "of bound", key: (o) => order(o.expected && o.expected.ratio_to_bound), cell: (o) => known(o, o.expected && o.expected.ratio_to_bound ? `${number(o.expected.ratio_to_bound, 3)}×` : "unknown"), css: "n" },
-  { title: "starting", key: (o) => order(o.expected && o.expected.launches_share), cell: (o) => known(o, percent(o.expected && o.expected.launches_share)), css: "n" },
+  { title: "of roofline", key: (o) => order(timesRoofline(o)), cell: (o) => known(o, timesRoofline(o) ? `${number(timesRoofline(o), 3)}×` : "unknown"), css: "n" },
+  { title: "limited by", key: (o) => o.limited_by || "", cell: (o) => known(o, o.limited_by || "unknown") },
   { title: "confidence", key: (o) => CONFIDENCE.indexOf(confidenceOf(o)), cell: (o) => known(o, confidenceOf(o)), about: expectedAbout },
   { title: "shapes", key: (o) => o.shapes, cell: (o) => o.shapes, css: "shapes" },
 ];
@@ -54,7 +55,7 @@ class OpTable {
     // One analysis after another keeps the order that the reader chose.
     if (!this.columns || this.columns.length !== columns.length) {
       this.columns = columns;
-      this.sort = { column: columns.findIndex((c) => c.title === (this.measured ? "measured" : "bound time")), down: true };
+      this.sort = { column: columns.findIndex((c) => c.title === (this.measured ? "measured" : "roofline")), down: true };
     }
     this.on = null;
     this.passes = () => true;

@@ -1,0 +1,257 @@
+"""A result as a document: sections of facts, tables, charts and notes; renderers know no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from gambrel.report.options import Options
+from gambrel.report.text import clean, display_width, shorten
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+Align = Literal["left", "right"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: Heading.
+        cells: One text a row; control characters are made visible.
+        values: The same in base SI units, for CSV; empty when the cells say it all.
+        key: Name of the field in JSON, which has its unit; the heading in CSV.
+        priority: 0 stays at every width; of the others the largest is dropped first.
+        align: ``"left"`` or ``"right"``.
+        minimum: Columns to which the texts may be shortened; 0 when they may not.
+        shorten: How they are shortened.
+        styles: A style a row; empty for plain.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    values: tuple[object, ...] = ()
+    key: str = ""
+    priority: int = 0
+    align: Align = "right"
+    minimum: int = 0
+    shorten: Callable[[str, int], str] = shorten
+    styles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", tuple(map(clean, self.cells)))
+
+    @property
+    def natural(self) -> int:
+        """Terminal columns needed to show everything."""
+        return max(map(display_width, (self.title, *self.cells)))
+
+    @property
+    def least(self) -> int:
+        """Terminal columns needed at least."""
+        if not self.minimum:
+            return self.natural
+        return min(self.natural, max(self.minimum, display_width(self.title)))
+
+    def first(self, count: int) -> Column:
+        """The same of the first rows."""
+        return replace(
+            self,
+            cells=self.cells[:count],
+            values=self.values[:count],
+            styles=self.styles[:count],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under headings.
+
+    Attributes:
+        columns: All of one length.
+        heading: Above it; empty for none.
+        note: A sentence below it.
+        shares: Share of the whole in each row, to say what the rows left out take.
+        whole: What the shares are of, e.g. ``"the expected time"``.
+        all: Show every row, whatever the reader's limit.
+    """
+
+    columns: tuple[Column, ...]
+    heading: str = ""
+    note: str = ""
+    shares: tuple[float, ...] = ()
+    whole: str = ""
+    all: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.columns[0].cells) if self.columns else 0
+
+    def cut(self, top: int) -> tuple[Table, str]:
+        """The first ``top`` rows (0: all), and a sentence about the others."""
+        left_out = self.rows - top
+        if self.all or not top or left_out <= 0:
+            return self, ""
+        shown = replace(self, columns=tuple(c.first(top) for c in self.columns))
+        taken = ""
+        if self.whole:
+            taken = f" take {format_percent(sum(self.shares[top:]))} of {self.whole}"
+        return shown, f"{left_out:,} more{taken}; --top 0 shows all."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Labelled sentences.
+
+    Attributes:
+        items: Label and text.
+        heading: Above them; empty for none.
+    """
+
+    items: tuple[tuple[str, str], ...]
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """Sentences, one bullet each.
+
+    Attributes:
+        items: The sentences; none shows nothing.
+        heading: Above them; empty for none.
+        style: Of the heading.
+    """
+
+    items: tuple[str, ...]
+    heading: str = ""
+    style: str = "bold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture of characters.
+
+    Attributes:
+        draw: Gives it for the width, height and colour of a terminal.
+    """
+
+    draw: Callable[[Options], str]
+
+
+Block = Facts | Table | Notes | Chart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Blocks that belong together.
+
+    Attributes:
+        blocks: In the order to be read.
+        folded: Shown under ``--verbose`` only.
+        about: What is folded, for the line that says what ``--verbose`` shows.
+    """
+
+    blocks: tuple[Block, ...]
+    folded: bool = False
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A result to read.
+
+    Attributes:
+        title: What was asked about.
+        answer: The lines that lead, most important first.
+        sections: What follows.
+        aside: A word at the right end of the title.
+        style: Of the first line of the answer.
+    """
+
+    title: str
+    answer: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    aside: str = ""
+    style: str = ""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All of them, in reading order."""
+        return tuple(b for s in self.sections for b in s.blocks if isinstance(b, Table))
+
+
+def section(*blocks: Block | None, folded: str = "") -> Section:
+    """Blocks, without those that are absent or empty; ``folded`` says what a folded one is."""
+    return Section(
+        blocks=tuple(b for b in blocks if b is not None and _says(b)),
+        folded=bool(folded),
+        about=folded,
+    )
+
+
+def sections(*found: Section) -> tuple[Section, ...]:
+    """Those that say something."""
+    return tuple(s for s in found if s.blocks)
+
+
+def _says(block: Block) -> bool:
+    if isinstance(block, (Facts, Notes)):
+        return bool(block.items)
+    return not isinstance(block, Table) or bool(block.rows or block.note)
+
+
+def words(title: str, cells: Iterable[object], key: str = "", **more: Any) -> Column:
+    """A column of text, at the left; None and empty text are shown as given by ``str``."""
+    return Column(title=title, cells=tuple(map(str, cells)), key=key, **({"align": "left"} | more))
+
+
+def figures(
+    title: str,
+    values: Iterable[Any],
+    show: Callable[[Any], str],
+    key: str = "",
+    **more: Any,
+) -> Column:
+    """A column of numbers: ``values`` in base units, each shown by ``show``."""
+    found = tuple(values)
+    return Column(title=title, cells=tuple(map(show, found)), values=found, key=key, **more)
+
+
+def columns_of(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[Column]:
+    """Columns of rows of cells; the first ``left`` ones begin at the left."""
+    return [
+        Column(
+            title=title,
+            cells=tuple(row[i] for row in rows),
+            align="left" if i < left else "right",
+        )
+        for i, title in enumerate(header)
+    ]
+
+
+#: How numbers of one kind are shown in tables; unknown (None) stays "unknown".
+seconds = partial(format_si, unit="s", digits=3)
+amount = partial(format_si, unit="")
+ratio = format_number
+share = format_percent
+capacity = partial(format_capacity, digits=3)
+
+
+def count(value: int | None) -> str:
+    """A whole number with thousands separated."""
+    return "unknown" if value is None else f"{value:,}"
+
+
+def rate_text(value: float | None) -> str:
+    """A rate of events: thousands separated, decimals only where they matter."""
+    if value is None:
+        return "unknown"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def verdict_of_fit(fits: bool | None) -> str:
+    """Whether something fits, in a word."""
+    return {True: "yes", False: "NO", None: "unknown"}[fits]

@@ -1,0 +1,200 @@
+"""Recommendations: changes by effort with times before and after, and ops far below their roof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.estimate.store import load
+from gambrel.analysis.result import Analysis
+from gambrel.report.answers import Changes
+from gambrel.report.blocks import (
+    Document,
+    Notes,
+    Section,
+    Table,
+    capacity,
+    figures,
+    seconds,
+    section,
+    sections,
+    share,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.report.text import shorten_path
+from gambrel.units import format_percent
+
+if TYPE_CHECKING:
+    from gambrel.advise.below import Below
+    from gambrel.advise.recommend import Advice, Recommendation
+
+#: Effort → what it means for the user, as a heading; in this order.
+HEADINGS: Final = {
+    "software": "Same model, same batch: every run is faster",
+    "batch": "Larger batch: more per second, but each batch takes longer",
+    "retrain": "Only after retraining: accuracy is not judged here",
+    "replace": "Another model or device: accuracy is not judged here",
+}
+
+
+def advice_of(analysis: Analysis) -> Advice | None:
+    """Advice with the constants that this machine's user has calibrated; None without a time."""
+    if analysis.workload is None or analysis.total.roofline_time_s is None:
+        return None
+    from gambrel.advise.recommend import advise
+
+    return advise(analysis, load())
+
+
+def document(found: Advice | Changes, _options: Options) -> Document:
+    """What to change, best first."""
+    return Document(
+        title="Recommendations",
+        answer=_answer(found),
+        sections=sections(*advice_sections(found, titled=False)),
+    )
+
+
+def _answer(found: Advice | Changes) -> tuple[str, ...]:
+    stop = "" if isinstance(found, Changes) else found.stop
+    if stop:
+        return (stop,)
+    if not found.recommendations:
+        return (footnote(()),)
+    best = found.recommendations[0]
+    kind = "expected" if best.time_kind == "expected" else "roofline"
+    return (f"Best: {best.change}, {best.gain:.2f}x per item by the {kind} time",)
+
+
+def advice_sections(
+    found: Advice | Changes, of: str = "", *, titled: bool = True
+) -> tuple[Section, ...]:
+    """The tables by effort, what each change takes, and ops far below their roof."""
+    changes = found.recommendations
+    tables = [_changes(heading, rows) for heading, rows in grouped(changes)]
+    heading = f"{of}Recommendations" if titled else ""
+    told = tuple(_said(found)) if changes else (*_said(found), footnote(changes))
+    if tables:
+        tables[-1] = replace(tables[-1], note=footnote(changes))
+        if heading and not told:
+            tables[0] = replace(tables[0], heading=f"{heading}. {tables[0].heading}")
+    return (
+        section(Notes(heading=heading, items=told)),
+        section(*tables, Notes(heading="What it takes", items=tuple(what_they_cost(changes)))),
+        section(None if isinstance(found, Changes) else _far(found.below)),
+    )
+
+
+def _said(found: Advice | Changes) -> list[str]:
+    if isinstance(found, Changes):
+        return []
+    reached = "" if found.attained is None else attained_text(found.attained)
+    return [text for text in (found.stop or reached, *found.hints) if text]
+
+
+def _changes(heading: str, found: Sequence[Recommendation]) -> Table:
+    larger = found[0].effort == "batch"
+    return Table(
+        heading=heading,
+        columns=(
+            words("change", (r.change for r in found), key="change"),
+            figures("gain", (r.gain for r in found), lambda v: f"{v:.2f}×", "gain"),
+            figures("before", (r.latency_before_s for r in found), _known, "latency_before_s"),
+            figures("after", (r.latency_after_s for r in found), seconds, "latency_after_s"),
+            figures(
+                "per item before",
+                (r.time_before_s for r in found),
+                seconds,
+                "time_before_s",
+                priority=1 if larger else 5,
+            ),
+            figures(
+                "after",
+                (r.time_after_s for r in found),
+                seconds,
+                "time_after_s",
+                priority=1 if larger else 5,
+            ),
+            words("bound", map(bound_after, found), "bound_after", priority=3),
+            figures(
+                "memory",
+                (r.memory_after_bytes for r in found),
+                capacity,
+                "memory_after_bytes",
+                priority=4,
+            ),
+            words("confidence", (r.confidence or "roofline" for r in found), priority=2),
+        ),
+        all=True,
+    )
+
+
+def _far(found: Sequence[Below]) -> Table | None:
+    if not found:
+        return None
+    return Table(
+        heading="Far below their roof",
+        columns=(
+            words("op", (f"{b.name} ×{b.count}" for b in found), minimum=20, shorten=shorten_path),
+            figures("of time", (b.time_share for b in found), share),
+            figures("of its roof", (b.attained for b in found), share),
+            words("cause", (b.cause for b in found)),
+            words("remedy", (b.remedy for b in found), priority=1, minimum=30),
+        ),
+        all=True,
+    )
+
+
+def attained_text(part: float) -> str:
+    """How far the model is from perfect fusion and overlap."""
+    speed = f"{format_percent(part)} of the speed of perfect fusion and overlap"
+    return f"As it stands it attains {speed} in this format at this size."
+
+
+def grouped(found: Sequence[Recommendation]) -> list[tuple[str, list[Recommendation]]]:
+    """Recommendations under the heading of their effort."""
+    return [
+        (heading, rows)
+        for effort, heading in HEADINGS.items()
+        if (rows := [r for r in found if r.effort == effort])
+    ]
+
+
+def footnote(found: Sequence[Recommendation]) -> str:
+    """What the times are and how to repeat a change; without any, that there is none."""
+    if not found:
+        return (
+            "None: no change of the catalogue makes an item 5 % faster, beyond its own uncertainty."
+        )
+    kinds = {r.time_kind == "expected" for r in found}
+    if kinds == {True}:
+        kind = "expected ones"
+    elif kinds == {False}:
+        kind = "those of the roofline, not forecasts"
+    else:
+        kind = "expected ones, or those of the roofline where the confidence says so"
+    return (
+        f"Each change was applied to the model and analyzed again; times are {kind}, of the whole "
+        "batch where they do not say per item. Repeat one with 'gambrel what-if --change'."
+    )
+
+
+def what_they_cost(found: Sequence[Recommendation]) -> list[str]:
+    """What each single change is and costs, once; of a combination only what is new in it."""
+    told: dict[str, str] = {}
+    for r in sorted(found, key=lambda r: len(r.changes)):
+        known = {name.partition("=")[0] for change in told for name in change.split(" + ")}
+        if not {change.partition("=")[0] for change in r.changes or (r.change,)} <= known:
+            told[r.change] = r.about
+    return [f"{change}: {about}" for change, about in told.items()]
+
+
+def _known(value: Any) -> str:
+    return seconds(value) if value else "–"  # older records do not say it
+
+
+def bound_after(r: Recommendation) -> str:
+    """The resource that limits after the change."""
+    return r.bound_after.value if r.bound_after else "–"

@@ -1,0 +1,297 @@
+"""An analysis: expected time, what limits, memory and next step; then the slowest ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gambrel.analysis.fold import fold
+from gambrel.analysis.measures import Estimate, Measures, State
+from gambrel.analysis.result import Analysis, Group, OpResult
+from gambrel.report import analysis_json
+from gambrel.report.blocks import (
+    Block,
+    Column,
+    Document,
+    Facts,
+    Notes,
+    Section,
+    Table,
+    amount,
+    count,
+    figures,
+    rate_text,
+    ratio,
+    seconds,
+    section,
+    sections,
+    share,
+    words,
+)
+from gambrel.report.builders import advice, figures_of, levels
+from gambrel.report.options import Options
+from gambrel.report.terms import (
+    LIMITERS,
+    bound_text,
+    estimate_text,
+    items,
+    limiter_of,
+    memory_alone,
+    title,
+)
+from gambrel.report.text import shorten_path
+from gambrel.units import format_capacity, format_percent, format_si
+
+content = analysis_json.content
+rows = figures_of.rows
+
+
+def document(analysis: Analysis, options: Options) -> Document:
+    """The report of one analysis."""
+    found = advice.advice_of(analysis) if options.recommend else None
+    parts = [
+        section(_parts(analysis) if _is_pipeline(analysis) else None, ops_table(analysis)),
+        section(Notes(heading="Warnings", items=analysis.warnings, style="warning")),
+        *(advice.advice_sections(found) if found else ()),
+        levels.level_section(analysis, folded=not options.levels),
+        *folded(analysis),
+    ]
+    return Document(
+        title=title(analysis),
+        answer=answer(analysis, found.recommendations if found else ()),
+        sections=sections(*parts),
+        aside=(analysis.runtime_name or analysis.runtime),
+    )
+
+
+def answer(analysis: Analysis, changes: Sequence[Any] = ()) -> tuple[str, ...]:
+    """Three lines: how long, what limits, what it needs and what to do next."""
+    return _time(analysis), _limits(analysis), f"{_memory(analysis)}. {_next(analysis, changes)}"
+
+
+def _time(analysis: Analysis) -> str:
+    expected, (number, unit) = analysis.total.expected_time_s, items(analysis)
+    if expected is not None:
+        rate = f"{rate_text(number / expected.value)} {unit}/s" if expected.value else "no rate"
+        return f"Expected: {estimate_text(expected)}, {rate}"
+    roof = analysis.total.roofline_time_s
+    if roof is None:
+        return "Expected: unknown, as the roofline is: the device publishes no roof for this work"
+    rate = f", {rate_text(number / roof)} {unit}/s" if roof else ""
+    why = "no expected time: no constants were fitted for this device and runtime"
+    return f"Roofline: {format_si(roof, 's')}{rate}; {why}"
+
+
+def _limits(analysis: Analysis) -> str:
+    limiter, bound = limiter_of(analysis), analysis.bound
+    roofline = f"roofline {format_si(analysis.roofline_time_s, 's')}"
+    if limiter is None:
+        return f"Bound: {bound.value if bound else 'unknown'}; {roofline}, {_light(analysis)}"
+    if bound is not None:
+        roofline += f" ({bound.value}-bound)"
+    part = limited_share(analysis)
+    taken = f", {format_percent(part)} of the time" if part is not None else ""
+    return f"Limited by: {LIMITERS[limiter]}{taken}; {roofline}, {_light(analysis)}"
+
+
+def _light(analysis: Analysis) -> str:
+    sol = analysis.sol
+    if sol.time_s is None:
+        return "speed of light unknown"
+    certain = "" if sol.caveats or not sol.proves else " (no run is faster)"
+    return f"speed of light {format_si(sol.time_s, 's')}{certain}"
+
+
+def limited_share(analysis: Analysis) -> float | None:
+    """Share of the expected time that the limiter takes."""
+    limiter, expected = limiter_of(analysis), analysis.total.expected_time_s
+    if limiter is None or not expected:
+        return None
+    if limiter in ("launches", "host"):
+        return expected.launches_share if limiter == "launches" else expected.host_share
+    taken = (
+        e.value
+        for op in analysis.ops
+        if (e := op.measures.expected_time_s) and limiter_of(op.measures) == limiter
+    )
+    return min(sum(taken) / expected.value, 1.0)
+
+
+def _memory(analysis: Analysis) -> str:
+    need = analysis.footprint
+    fits = {True: "fits in", False: "does NOT fit in", None: "capacity"}[need.fits]
+    room = format_capacity(need.capacity_bytes)
+    return f"Memory: {format_capacity(need.total_bytes)}, {fits} {room}"
+
+
+#: Limiter → what helps, where no gain was computed.
+_HELPS: Final = {
+    "compute": "lower precision raises the roof",
+    "memory": "lower precision, fusion or a larger batch moves fewer bytes per item",
+    "network": "fewer devices or overlap with compute communicates less",
+    "launches": "graphs, fusion or a larger batch launches fewer kernels per item",
+    "host": "graphs or a compiled runtime takes the host out of the way",
+}
+
+
+def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
+    if changes:
+        best = changes[0]
+        return f"Next: {best.change}, {best.gain:.2f}x per item"
+    if analysis.footprint.fits is False:
+        return "Next: a smaller batch, lower precision or more devices"
+    if analysis.roofline_time_s is None:
+        return "Next: give the missing roofs (--peak, --bandwidth)"
+    helps = _HELPS.get(limiter_of(analysis) or str(analysis.bound), "see what would change it")
+    gains = " (gains: --recommend)" if analysis.workload is not None else ""
+    return f"Next: {helps}{gains}"
+
+
+def slowest(analysis: Analysis) -> list[OpResult]:
+    """The ops by time, longest first; identical ops of repeated layers are one row."""
+    return sorted(fold(analysis.ops), key=lambda op: -seconds_of(op.measures))
+
+
+def seconds_of(measures: Measures) -> float:
+    """Expected time, else the roofline's, else 0."""
+    expected = measures.expected_time_s
+    return expected.value if expected is not None else measures.roofline_time_s or 0.0
+
+
+def ops_table(analysis: Analysis) -> Table:
+    """One row an op, what takes longest first."""
+    ranked = slowest(analysis)
+    if not ranked:
+        return Table(columns=(), note="The model has no ops that cost anything.")
+    names = [op.name + (f" ×{op.count:,}" if op.count > 1 else "") for op in ranked]
+    measures = [op.measures for op in ranked]
+    states = [op.state for op in ranked]
+    shares = _shares(measures, analysis.total)
+    marks = tuple("warning" if s is State.UNMODELLED else "" for s in states)
+    return Table(
+        columns=(
+            words("op", names, minimum=24, shorten=shorten_path),
+            words("kind", (op.kind for op in ranked), priority=6, styles=marks),
+            words("shapes", (op.shapes for op in ranked), priority=9, minimum=24),
+            *measure_columns(measures, states, analysis.total),
+        ),
+        shares=tuple(s or 0.0 for s in shares),
+        whole=f"the {_kind_of_time(analysis)} time" if any(shares) else "",
+        note=_coverage(analysis),
+    )
+
+
+def _kind_of_time(analysis: Analysis) -> str:
+    return "expected" if analysis.total.expected_time_s else "roofline"
+
+
+def _shares(rows: Sequence[Measures], of: Measures) -> list[float | None]:
+    """Of the expected time where the whole has one, else of the roofline time."""
+    if of.expected_time_s is None:
+        return [m.time_share for m in rows]
+    whole = of.expected_time_s.value
+    times = [m.expected_time_s for m in rows]
+    return [t.value / whole if t is not None and whole else None for t in times]
+
+
+def _coverage(analysis: Analysis) -> str:
+    text = f"Formulas cover {format_percent(analysis.coverage)} of the ops"
+    text += f" and {format_percent(analysis.coverage_time)} of the time"
+    if analysis.unmodelled:
+        lost = ", ".join(f"{kind} ×{n}" for kind, n in analysis.unmodelled.items())
+        text += f"; none for: {lost}"
+    expected = analysis.total.expected_time_s
+    if expected is not None and expected.host_s:
+        waits = format_percent(expected.host_share)
+        text += f". Waiting for the host, {waits} of the time, belongs to no op"
+    alone = sum(op.measures.time_share or 0.0 for op in analysis.ops if memory_alone(op.measures))
+    if alone:
+        text += ". Bound unknown: the device publishes no roof for the arithmetic of these ops, "
+        text += f"{format_percent(alone)} of the roofline time; memory alone is counted"
+    return f"{text}."
+
+
+def measure_columns(
+    rows: Sequence[Measures], states: Sequence[State], of: Measures
+) -> list[Column]:
+    """The columns that every scope shares; an unmodelled op has no figures, rather than zeros."""
+    known = [s is not State.UNMODELLED for s in states]
+    limits = [limiter_of(m) for m in rows]
+    bounds = tuple(m.bound.value if m.bound else "" for m in rows)
+    times = [m.expected_time_s for m in rows]
+    estimated = any(times)
+
+    def lost(column: Column) -> Column:
+        cells = (cell if k else "?" for cell, k in zip(column.cells, known, strict=True))
+        return figures_of.with_cells(column, cells)
+
+    columns = [
+        figures("FLOP", (m.flops for m in rows), amount, priority=4),
+        figures("byte", (m.traffic_bytes for m in rows), amount, priority=5),
+        figures("FLOP/byte", (m.arithmetic_intensity for m in rows), ratio, priority=2),
+        words("bound", map(bound_text, rows), priority=1, styles=bounds),
+        *([words("limited by", (x or "–" for x in limits), priority=3)] if any(limits) else []),
+        figures(
+            "roofline", (m.roofline_time_s for m in rows), seconds, priority=2 if estimated else 0
+        ),
+        *([_expected(times)] if estimated else []),
+        figures("share", _shares(rows, of), share),
+        *([words("confidence", map(_confidence, times), priority=7)] if estimated else []),
+        figures("FLOP/s max", map(_attainable, rows), amount, priority=8),
+    ]
+    return [lost(column) for column in columns]
+
+
+def _expected(times: Sequence[Estimate | None]) -> Column:
+    return figures("expected", (t.value if t else None for t in times), seconds)
+
+
+def _confidence(time: Estimate | None) -> str:
+    return time.confidence if time else "unknown"
+
+
+def _attainable(measures: Measures) -> float | None:
+    # Without work there is no roof to be unknown: nothing is attained.
+    return measures.attainable_flop_per_s if measures.flops else 0.0
+
+
+def _groups(analysis: Analysis, groups: Sequence[Group], heading: str, kinds: bool) -> Table:
+    lost = analysis.unmodelled if kinds else {}
+    states = [State.UNMODELLED if g.name in lost else State.COUNTED for g in groups]
+    return Table(
+        columns=(
+            words(heading, (g.name for g in groups), minimum=12),
+            *([figures("count", (g.count for g in groups), count, priority=5)] if kinds else []),
+            *measure_columns([g.measures for g in groups], states, analysis.total),
+        ),
+        all=True,
+    )
+
+
+def _is_pipeline(analysis: Analysis) -> bool:
+    """Whether several models run one after the other."""
+    return bool(analysis.ops) and all(figures_of.PART.match(op.module) for op in analysis.ops)
+
+
+def _parts(analysis: Analysis) -> Table:
+    return _groups(analysis, analysis.by_module, "by part", kinds=False)
+
+
+def kinds_table(analysis: Analysis) -> Table:
+    """Sums by kind of op."""
+    return _groups(analysis, analysis.by_kind, "by kind", kinds=True)
+
+
+def folded(analysis: Analysis) -> tuple[Section, ...]:
+    """What only a reader who asks wants to see."""
+    blocks: list[Block] = [kinds_table(analysis)] if analysis.by_kind else []
+    return (
+        section(*blocks, folded="sums by kind of op"),
+        section(Facts(items=tuple(figures_of.facts(analysis))), folded="all figures of the whole"),
+        section(
+            Notes(heading="Assumptions", items=tuple(analysis.assumptions)),
+            Notes(heading="Counting", items=tuple(figures_of.counting(analysis))),
+            folded="assumptions",
+        ),
+        section(Notes(heading="Terms", items=figures_of.terms()), folded="what the terms mean"),
+    )

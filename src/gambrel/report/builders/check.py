@@ -1,0 +1,204 @@
+"""A check: the verdict, each requirement, and what would make it pass."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from gambrel.advise.check import Check, Fix
+from gambrel.advise.figures import Figure
+from gambrel.advise.limits import METRICS, format_metric
+from gambrel.advise.verdict import Constraint, Verdict
+from gambrel.report.blocks import (
+    Document,
+    Facts,
+    Notes,
+    Section,
+    Table,
+    count,
+    figures,
+    seconds,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.report.text import clean, cut
+
+STYLES: Final = {
+    Verdict.PASS: "total",
+    Verdict.MARGINAL: "warning",
+    Verdict.UNKNOWN: "warning",
+    Verdict.FAIL: "fail",
+}
+_TITLES: Final = {
+    Verdict.PASS: "What would make it pass",
+    Verdict.MARGINAL: "What would make it marginal",
+    Verdict.UNKNOWN: "What would leave it open",
+    Verdict.FAIL: "What comes closest",
+}
+#: Proof of a FAIL → what it means.
+_PROOFS: Final = {
+    "sol": "FAIL, proved; the limit is beyond the speed of light",
+    "expected": "FAIL, expected; the limit is outside the expected range",
+}
+
+
+def document(found: Check, _options: Options) -> Document:
+    """The verdict leads."""
+    chosen = ", ".join([found.precision, *(f"{n} {v}" for n, v in found.sizes.items())])
+    said = _PROOFS.get(getattr(found, "proof", None) or "", found.verdict.value)
+    return Document(
+        title=f"{found.model} on {found.hardware}, {chosen}",
+        answer=(said, *(f"{c.metric.capitalize()}: {_line(c)}" for c in found.constraints)),
+        style=STYLES[found.verdict],
+        sections=sections(
+            section(_constraints(found.constraints)),
+            section(Facts(items=tuple((c.metric, f"{c.reason}.") for c in found.constraints))),
+            section(_tried(found)),
+            _fixes(found),
+            section(Notes(heading="Notes", items=found.notes)),
+        ),
+    )
+
+
+def _tried(found: Check) -> Table | None:
+    """The runtimes and batches that were tried, where the user chose none."""
+    tried = getattr(found, "tried", ())
+    if len(tried) < 2:
+        return None
+    return Table(
+        heading="Tried",
+        columns=(
+            words("runtime", (t.runtime for t in tried)),
+            figures("batch", (t.batch_size for t in tried), count),
+            words("verdict", (t.verdict.value for t in tried)),
+            figures("expected", (t.expected_time_s for t in tried), seconds),
+        ),
+    )
+
+
+def _line(c: Constraint) -> str:
+    spare = "" if c.headroom is None else f", {_spare(c.headroom)}"
+    between = range_text(c.figure)
+    around = f" ({between})" if between and between != "exact" else ""
+    limit = limit_text(c).removeprefix(f"{c.metric} ")
+    return f"{value_text(c.figure)}{around} against {limit}{spare}"
+
+
+def _spare(headroom: float) -> str:
+    return f"{headroom:.0%} to spare" if headroom >= 0 else f"{-headroom:.0%} beyond it"
+
+
+def _constraints(rows: Sequence[Constraint]) -> Table:
+    return Table(
+        columns=(
+            words("limit", map(limit_text, rows), key="metric"),
+            words("expected", (value_text(r.figure) for r in rows)),
+            words("range", (range_text(r.figure) for r in rows), priority=2),
+            figures("headroom", (r.headroom for r in rows), _headroom, "headroom", priority=1),
+            words(
+                "verdict",
+                (r.verdict.value for r in rows),
+                key="verdict",
+                styles=tuple(STYLES[r.verdict] for r in rows),
+            ),
+            words("confidence", (r.confidence or "–" for r in rows), "confidence", priority=3),
+        ),
+        all=True,
+    )
+
+
+def limit_text(row: Constraint) -> str:
+    """``"latency ≤ 10 ms"``."""
+    if row.metric == "capacity":
+        return f"device memory {format_metric('memory', row.limit)}"
+    sign = "≥" if METRICS[row.metric].more_is_better else "≤"
+    return f"{row.metric} {sign} {format_metric(row.metric, row.limit)}"
+
+
+def value_text(figure: Figure) -> str:
+    """The expected value; else what it lies between, or is at most or at least."""
+    name, more = figure.metric, METRICS[figure.metric].more_is_better
+    if figure.value is not None:
+        return format_metric(name, figure.value)
+    floor, ceiling = (figure.worst, figure.high) if more else (figure.low, figure.worst)
+    if floor is not None and ceiling is not None:
+        return f"{format_metric(name, floor, 3)} to {format_metric(name, ceiling, 3)}"
+    if floor is not None:
+        return f"≥ {format_metric(name, floor)}"
+    return "unknown" if ceiling is None else f"≤ {format_metric(name, ceiling)}"
+
+
+def range_text(figure: Figure) -> str:
+    """``"0.6 ms to 1.2 ms"``; empty where the value is exact or unknown."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return ""
+    if figure.low == figure.high:
+        return "exact"
+    low, high = (format_metric(figure.metric, v, 3) for v in (figure.low, figure.high))
+    return f"{low} to {high}"
+
+
+def _headroom(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0%}"
+
+
+def _fixes(found: Check) -> Section:
+    if found.verdict.meets or found.verdict is Verdict.UNKNOWN:
+        return section()
+    other = f"Other devices: {_selection(found)}"
+    if not found.fixes:
+        told = ("No change of the catalogue comes closer.", other)
+        return section(Notes(heading="What would make it pass", items=told))
+    best = min(found.fixes, key=lambda fix: list(Verdict).index(fix.verdict))
+    fixes = Table(
+        heading=_TITLES[best.verdict],
+        columns=(
+            words("change", (" + ".join(f.changes) for f in found.fixes)),
+            words("verdict", (f.verdict.value for f in found.fixes)),
+            words("after", map(_after, found.fixes), priority=1, minimum=20),
+            words("about", (f.about for f in found.fixes), priority=4, minimum=30, shorten=cut),
+        ),
+        all=True,
+    )
+    return section(fixes, Notes(items=(f"See the difference: {_command(found)}", other)))
+
+
+def _command(found: Check) -> str:
+    """The what-if that shows the first fix, in the same precision, runtime and sizes."""
+    words_ = ["gambrel", "what-if", clean(found.model), "--hardware", found.hardware]
+    words_ += ["--precision", found.precision, *_chosen(found), *_sizes(found)]
+    for change in found.fixes[0].changes:
+        words_ += ["--change", change]
+    return shlex.join(words_)
+
+
+def _chosen(found: Check) -> list[str]:
+    words_ = ["--runtime", found.runtime] if found.runtime else []
+    words_ += ["--sparse"] * found.sparsity
+    return words_ + (["--engine", found.engine] if found.engine else [])
+
+
+def _selection(found: Check) -> str:
+    """The command that looks for devices on which the same limits are met."""
+    units = {"latency": "s", "throughput": "/s", "power": "W", "energy": "J", "memory": "B"}
+    words_ = ["gambrel", "select", clean(found.model), *_sizes(found)]
+    words_ += ["--sparse"] * found.sparsity
+    words_ += ["--engine", found.engine] if found.engine else []
+    for c in found.constraints:
+        if c.metric in units:
+            words_ += [f"--{c.metric}", f"{c.limit:.6g}{units[c.metric]}"]
+    return shlex.join(words_)
+
+
+def _sizes(found: Check) -> list[str]:
+    words_ = []
+    for name, value in found.sizes.items():
+        words_ += ["--batch", str(value)] if name == "batch" else ["--size", f"{name}={value}"]
+    return words_
+
+
+def _after(fix: Fix) -> str:
+    return ", ".join(f"{c.metric} {value_text(c.figure)}" for c in fix.constraints)

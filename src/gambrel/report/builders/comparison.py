@@ -1,0 +1,97 @@
+"""A comparison: one line a row, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gambrel.advise.compare import Comparison, Row
+from gambrel.report.blocks import (
+    Column,
+    Document,
+    Notes,
+    Table,
+    section,
+    sections,
+    verdict_of_fit,
+    words,
+)
+from gambrel.report.builders.check import value_text
+from gambrel.report.options import Options
+from gambrel.report.text import clean
+
+_FOOT = (
+    "Expected values; where none is known, what it lies between, or is at most (for power: the "
+    "thermal design power) or at least. * marks rows that no other beats in all these metrics."
+)
+
+
+def document(found: Comparison, _options: Options) -> Document:
+    """The best row leads."""
+    rows = found.rows
+    columns = (*_varying(rows), *figure_columns(rows, found.metrics), *_about(rows))
+    models = ", ".join(dict.fromkeys(r.model for r in rows))
+    return Document(
+        title=f"{models}: {len(rows)} rows, best {found.metrics[0]} first",
+        answer=_answer(found),
+        sections=sections(
+            section(Table(columns=columns, note=_FOOT)),
+            section(Notes(heading="Notes", items=(*_precisions(rows), *found.notes))),
+        ),
+    )
+
+
+def _answer(found: Comparison) -> tuple[str, ...]:
+    if not found.rows:
+        return ("Nothing to compare.",)
+    best, metric = found.rows[0], found.metrics[0]
+    batch = f", batch {best.sizes['batch']}" if "batch" in best.sizes else ""
+    shown = value_text(best.figures[metric])
+    return (f"Best {metric}: {shown}, {best.model} on {best.hardware}, {best.precision}{batch}",)
+
+
+def _varying(rows: Sequence[Row]) -> list[Column]:
+    """What tells the rows apart: always the device, the rest where it differs."""
+    columns = [
+        words("device", (f"{r.hardware}{' *' if r.pareto else ''}" for r in rows), "hardware"),
+        words("format", (r.precision for r in rows), "precision", priority=1),
+    ]
+    if len({r.model for r in rows}) > 1:
+        columns.insert(0, words("model", (r.model for r in rows), "model"))
+    if len({r.sizes.get("batch") for r in rows}) > 1:
+        cells = (str(r.sizes.get("batch", "–")) for r in rows)
+        columns.append(words("batch", cells, "batch", align="right"))
+    runtimes = [getattr(r, "runtime", "") for r in rows]
+    if any(runtimes):
+        columns.append(words("runtime", runtimes, "runtime", priority=4))
+    return columns
+
+
+def figure_columns(rows: Sequence[Row], metrics: Sequence[str]) -> list[Column]:
+    """One column a metric; the first ones stay on narrow terminals."""
+    return [
+        Column(
+            title=metric,
+            key=metric,
+            cells=tuple(value_text(r.figures[metric]) for r in rows),
+            values=tuple(r.figures[metric].value for r in rows),
+            priority=0 if i < 3 else i,
+        )
+        for i, metric in enumerate(metrics)
+    ]
+
+
+def _about(rows: Sequence[Row]) -> list[Column]:
+    bounds = (r.bound.value if r.bound else "unknown" for r in rows)
+    return [
+        words("bound", bounds, "bound", priority=6),
+        words("fits", (verdict_of_fit(r.fits) for r in rows), "fits", priority=5),
+    ]
+
+
+def _precisions(rows: Sequence[Row]) -> list[str]:
+    """Why each device has the format that it has, where nobody asked for it."""
+    chosen = [r.precision_reason for r in rows if r.precision_reason != "as asked"]
+    distinct = list(dict.fromkeys(chosen))
+    if len(distinct) > 4:
+        return ["each device in the format that its engine is made for; choose with --precision."]
+    return [f"{clean(reason).rstrip('.')}." for reason in distinct]

@@ -1,0 +1,99 @@
+"""The key/value cache of a language model, by kind of layer, and what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gambrel.llm.cache_plan import CachePlan
+from gambrel.llm.kv import KvCache
+from gambrel.report.blocks import (
+    Document,
+    Facts,
+    Table,
+    count,
+    figures,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.units import format_capacity
+
+
+def document(found: CachePlan, _options: Options) -> Document:
+    """The size leads, then what fits."""
+    cache = found.cache
+    return Document(
+        title=f"{cache.model}: {cache.batch:,} x {cache.context:,} tokens, cache in "
+        f"{cache.precision}",
+        answer=tuple(_answer(found)),
+        sections=sections(
+            section(_parts(cache)),
+            section(
+                Facts(
+                    items=(
+                        ("Weights", format_capacity(found.weights_bytes)),
+                        ("Activations", f"{format_capacity(found.activations_bytes)}, decode step"),
+                    )
+                )
+            ),
+        ),
+    )
+
+
+def _answer(found: CachePlan) -> Iterator[str]:
+    cache, policy = found.cache, found.cache.policy
+    pages = "full pages" if policy.windowed == "full" else "pages of the window"
+    yield (
+        f"Cache: {format_capacity(cache.logical_bytes)} needed, "
+        f"{format_capacity(cache.allocated_bytes)} reserved in pages of {policy.page} tokens, "
+        f"{pages} for windowed layers"
+    )
+    if found.room is None or found.usable_bytes is None:
+        return
+    room, verdict = found.room, "fits" if found.fits else "does NOT fit"
+    limit = "" if room.model_limit is None else f" (the model's limit is {room.model_limit:,})"
+    yield f"Device: {verdict} in {format_capacity(found.usable_bytes)} usable of {found.device}"
+    yield (
+        f"Room: {format_capacity(max(room.free_bytes, 0))} for the cache: at most {room.batch:,} "
+        f"sequences of {cache.context:,} tokens, or {room.context:,} tokens{limit} for "
+        f"{cache.batch:,} sequences"
+    )
+
+
+def _parts(cache: KvCache) -> Table:
+    parts = cache.parts
+    return Table(
+        columns=(
+            words("layers", (p.name for p in parts), "name", minimum=14),
+            figures("count", (p.layers for p in parts), count, "layers", priority=1),
+            figures(
+                "B per token",
+                (p.bytes_per_token for p in parts),
+                lambda v: f"{v:,.6g}",
+                "bytes_per_token",
+                priority=2,
+            ),
+            figures("tokens kept", (p.tokens for p in parts), count, "tokens", priority=3),
+            figures("needed", (p.logical_bytes for p in parts), format_capacity, "logical_bytes"),
+            figures(
+                "reserved", (p.allocated_bytes for p in parts), format_capacity, "allocated_bytes"
+            ),
+        ),
+        all=True,
+    )
+
+
+def content(found: CachePlan, _options: Options | None = None) -> dict[str, Any]:
+    """The plan with its sums."""
+    data: dict[str, Any] = msgspec.to_builtins(found)
+    data["fits"] = found.fits
+    data["cache"] |= {
+        "logical_bytes": found.cache.logical_bytes,
+        "allocated_bytes": found.cache.allocated_bytes,
+        "bytes_per_token": found.cache.bytes_per_token,
+    }
+    return data

@@ -1,0 +1,103 @@
+"""Memory over the course of a run: the peak, what is alive there, and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gambrel.analysis.timeline import Timeline, memory_timeline
+from gambrel.report.answers import Memory
+from gambrel.report.blocks import (
+    Chart,
+    Document,
+    Facts,
+    Table,
+    capacity,
+    figures,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.report.terms import title
+from gambrel.report.timeline import PARTS, chart
+from gambrel.units import format_capacity, format_si
+
+_LISTED: Final = 5
+
+
+def document(record: Memory, _options: Options) -> Document:
+    """The peak leads."""
+    found = memory_timeline(record.analysis, record.checkpoint)
+    return Document(
+        title=f"Memory over time: {title(record.analysis)}",
+        answer=tuple(_answer(found)),
+        sections=sections(
+            section(Chart(draw=lambda options: chart(found, options.columns))),
+            section(Facts(items=tuple(_checkpoints(found)))),
+            section(_largest(found)),
+        ),
+    )
+
+
+def content(record: Memory, _options: Options | None = None) -> dict[str, Any]:
+    """Every step and what is alive at the peak."""
+    return {"timeline": memory_timeline(record.analysis, record.checkpoint)}
+
+
+def _answer(found: Timeline) -> Iterator[str]:
+    peak = found.peak
+    if peak is None:
+        yield "No ops."
+        return
+    parts = ", ".join(
+        f"{name} {format_capacity(size)}"
+        for part, (name, _) in PARTS.items()
+        if (size := getattr(peak, f"{part}_bytes"))
+    )
+    yield f"Peak: {format_capacity(found.peak_bytes)} at {peak.op} ({peak.phase}): {parts}"
+    if found.capacity_bytes is not None:
+        used = found.peak_bytes / found.capacity_bytes
+        yield f"Capacity: {format_capacity(found.capacity_bytes)}, {used:.1%} in use"
+
+
+def _checkpoints(found: Timeline) -> Iterator[tuple[str, str]]:
+    if found.checkpointed:
+        yield (
+            "Checkpoints",
+            f"{found.blocks} blocks run again in backward: "
+            f"{format_si(found.recomputed_flops, 'FLOP')} more matrix work",
+        )
+
+
+def _largest(found: Timeline) -> Table | None:
+    alive = found.at_peak
+    if not alive:
+        return None
+    shapes = ("x".join(map(str, t.shape)) or "scalar" for t in alive[:_LISTED])
+    return Table(
+        heading=f"Largest of {len(alive):,} alive at the peak",
+        columns=(
+            figures("size", (t.nbytes for t in alive[:_LISTED]), capacity),
+            words("part", (t.part for t in alive[:_LISTED])),
+            words("shape", shapes, priority=1),
+            words("format", (t.dtype for t in alive[:_LISTED]), priority=2),
+            words("name", (t.name for t in alive[:_LISTED]), minimum=16),
+        ),
+        all=True,
+    )
+
+
+def rows(record: Memory) -> Table:
+    """One row an op: live bytes by part."""
+    points = memory_timeline(record.analysis, record.checkpoint).points
+    return Table(
+        columns=(
+            words("op", (p.op for p in points), "op"),
+            words("phase", (p.phase for p in points), "phase"),
+            *(
+                figures(part, (getattr(p, f"{part}_bytes") for p in points), str, f"{part}_bytes")
+                for part in PARTS
+            ),
+        ),
+    )

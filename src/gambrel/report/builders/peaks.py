@@ -1,0 +1,254 @@
+"""Measured ceilings of a machine: every figure, with what casts doubt on it, beside a datasheet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.device.model import Device
+from gambrel.report.answers import Peaks
+from gambrel.report.blocks import (
+    Column,
+    Document,
+    Notes,
+    Table,
+    columns_of,
+    section,
+    sections,
+)
+from gambrel.report.options import Options
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+if TYPE_CHECKING:
+    from gambrel.measure.records import Measurement, Survey
+
+#: Below this share of the other device's figure a ceiling is flagged as low.
+LOW: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One ceiling, measured and published.
+
+    Attributes:
+        ceiling: Engine and format, or memory level.
+        unit: Of both.
+        measured: None where it was not measured.
+        published: None where the other device has no such figure.
+    """
+
+    ceiling: str
+    unit: str
+    measured: float | None
+    published: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured / published; None where one is unknown."""
+        if self.measured is None or self.published is None:
+            return None
+        return self.measured / self.published
+
+    @property
+    def low(self) -> bool:
+        """Whether the measured figure is far below the published one."""
+        return self.ratio is not None and self.ratio < LOW
+
+
+def compare(measured: Device, published: Device) -> tuple[Row, ...]:
+    """Sets the ceilings of two devices side by side; one that only one of them has stays in."""
+    engines = dict.fromkeys(
+        (c.engine, c.dtype) for d in (measured, published) for c in d.ceilings if not c.accumulate
+    )
+    levels = dict.fromkeys(m.name for d in (measured, published) for m in d.memory)
+    rows = []
+    for engine, dtype in engines:
+        ours, theirs = measured.ceiling(engine, dtype), published.ceiling(engine, dtype)
+        rows.append(
+            Row(
+                ceiling=f"{engine} {dtype}",
+                unit="FLOP/s",
+                measured=ours.flop_per_s if ours else None,
+                published=theirs.flop_per_s if theirs else None,
+            )
+        )
+    for name in levels:
+        near, far = measured.level(name), published.level(name)
+        row = Row(
+            ceiling=name,
+            unit="B/s",
+            measured=near.byte_per_s if near else None,
+            published=far.byte_per_s if far else None,
+        )
+        if row.measured is not None or row.published is not None:
+            rows.append(row)
+    return tuple(rows)
+
+
+def compared_rows(record: Peaks) -> tuple[Row, ...]:
+    """The measured ceilings beside those of the other device; none without one."""
+    return () if record.other is None else compare(record.peaks.to_device(), record.other)
+
+
+def document(record: Peaks, _options: Options) -> Document:
+    """The two roofs lead, then every figure."""
+    survey, peaks = record.peaks.survey, record.peaks
+    return Document(
+        title=title(survey),
+        answer=(
+            f"Compute: {format_si(peaks.peak_flops, 'FLOP/s')} in {peaks.dtype}",
+            f"Memory: {format_si(peaks.peak_bandwidth, 'B/s')}; ridge point "
+            f"{format_number(peaks.ridge_point)} FLOP/byte",
+        ),
+        sections=sections(
+            section(_compared(record)),
+            section(figures_table(survey)),
+            section(Notes(items=tuple(circumstances(survey)))),
+            section(Notes(heading="Not measured", items=survey.unknown)),
+            section(Notes(heading="Notes", items=tuple(remarks(survey)))),
+        ),
+    )
+
+
+def content(record: Peaks, _options: Options | None = None) -> dict[str, Any]:
+    """The peaks, every measurement, and the device that they make."""
+    peaks = record.peaks
+    found = {n: getattr(peaks, n) for n in peaks.__struct_fields__ if n != "survey"}
+    found |= {"survey": peaks.survey, "device_record": peaks.to_device()}
+    if record.other is not None:
+        found["comparison"] = [_plain(row) for row in compared_rows(record)]
+    return found
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {
+        "ceiling": row.ceiling,
+        "unit": row.unit,
+        "measured": row.measured,
+        "published": row.published,
+        "ratio": row.ratio,
+        "low": row.low,
+    }
+
+
+def title(survey: Survey) -> str:
+    """Name and date."""
+    return f"{survey.name}, measured {survey.date}"
+
+
+_HEAD: Final = ("of", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")
+_PRIORITIES: Final = (0, 3, 1, 0, 4, 2, 5, 6, 7)
+
+
+def figures_table(survey: Survey) -> Table:
+    """One row a measurement."""
+    found = [_row(m) for m in sorted(survey.measurements, key=_order)]
+    columns = columns_of(_HEAD, found, left=2)
+    ranked = zip(columns, _PRIORITIES, strict=True)
+    return Table(columns=tuple(replace(c, priority=p) for c, p in ranked), all=True)
+
+
+def _compared(record: Peaks) -> Table | None:
+    if record.other is None:
+        return None
+    head = ("ceiling", "measured", record.other.id, "ratio", "")
+    found = [compared_cells(row) for row in compared_rows(record)]
+    return Table(heading="Beside a datasheet", columns=tuple(columns_of(head, found)), all=True)
+
+
+def compared_cells(row: Row) -> tuple[str, ...]:
+    """A ceiling beside the published one, low ones flagged."""
+    return (
+        row.ceiling,
+        format_si(row.measured, row.unit, 3),
+        format_si(row.published, row.unit, 3),
+        format_percent(row.ratio),
+        "low" if row.low else "",
+    )
+
+
+def rows(record: Peaks) -> Table:
+    """One row a measurement, in base units."""
+    found = sorted(record.peaks.survey.measurements, key=_order)
+    names = ("resource", "mix", "dtype", "threads", "value", "unit", "median", "spread", "clock_hz")
+    return Table(
+        columns=tuple(
+            Column(
+                title=name,
+                key=name,
+                cells=("",) * len(found),
+                values=tuple(getattr(m, name) for m in found),
+            )
+            for name in names
+        )
+    )
+
+
+def _row(m: Measurement) -> tuple[str, ...]:
+    return (
+        f"{m.resource} {m.dtype}".strip(),
+        m.mix,
+        str(m.threads) if m.threads else "",
+        format_si(m.value, m.unit, 4),
+        format_si(None if math.isnan(m.median) else m.median, m.unit, 3),
+        f"{m.spread:.0%}" if m.rounds > 1 else "",
+        format_si(m.clock_hz, "Hz", 3) if m.clock_hz else "",
+        format_number(m.per_cycle, 3) if m.per_cycle else "",
+        format_capacity(m.working_set_bytes, 3) if m.working_set_bytes else "",
+    )
+
+
+_ORDER = ("vector", "matrix", "library", "L1", "L2", "L3", "L4", "DRAM", "host link")
+
+
+def _order(m: Measurement) -> tuple[int, str, int]:
+    place = _ORDER.index(m.resource) if m.resource in _ORDER else len(_ORDER)
+    return place, "" if m.unit == "B/s" else m.dtype, m.threads
+
+
+def circumstances(survey: Survey) -> list[str]:
+    """What the machine did meanwhile."""
+    parts = []
+    if survey.load is not None:
+        parts.append(f"load {survey.load:.1f}")
+    if survey.stolen is not None:
+        parts.append(f"{survey.stolen:.1%} of the time stolen by the hypervisor")
+    if survey.huge_page_share is not None:
+        parts.append(f"{survey.huge_page_share:.0%} of the memory on huge pages")
+    if survey.one_way_s is not None:
+        parts.append(f"{format_si(survey.one_way_s, 's', 3)} from core to core")
+    versions = ", ".join(f"{name} {value}" for name, value in survey.versions.items())
+    return [*([", ".join(parts) + "."] if parts else []), f"versions: {versions}."]
+
+
+_ROUNDS = (
+    "rates are the mean over the faster half of the rounds, in each the upper quantile (95%) of "
+    "short slices; spread is how far the rounds are apart, without the highest and lowest tenth. "
+    "The clock of most processors changes by the second with what else the chip does, and so do "
+    "rates of arithmetic and of the inner caches; per cycle is steadier."
+)
+_BEST_ROUND = (
+    "rates are the upper quantile (95%) of many short slices, the best of the rounds; spread is "
+    "how far the rounds differ."
+)
+
+
+def _named(m: Measurement) -> str:
+    """The format where a note holds for that one alone: each has a size that suits it best."""
+    return m.dtype if m.resource == "library" else ""
+
+
+def remarks(survey: Survey) -> list[str]:
+    """How to read the figures, and what casts doubt on them."""
+    said = [
+        f"{' '.join(filter(None, (m.resource, _named(m), m.mix)))}: {m.note}."
+        for m in survey.measurements
+        if m.note
+    ]
+    return [
+        _ROUNDS if survey.device == "cpu" else _BEST_ROUND,
+        "bytes are those that the program reads and writes.",
+        *survey.notes,
+        *dict.fromkeys(said),
+    ]

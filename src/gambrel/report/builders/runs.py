@@ -1,0 +1,172 @@
+"""Two runs: the whole, then the ops whose time changes most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.report.blocks import (
+    Column,
+    Document,
+    Notes,
+    Table,
+    columns_of,
+    figures,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.report.text import shorten_path
+from gambrel.units import format_number, format_si
+
+if TYPE_CHECKING:
+    from gambrel.measure.runs.load import Run, RunPoint
+    from gambrel.measure.runs.pair import Pair, Pairing
+
+
+def document(pairing: Pairing, _options: Options) -> Document:
+    """The ratio leads."""
+    first, second = pairing.first, pairing.second
+    header, *whole = _whole(pairing)
+    return Document(
+        title=f"{first.label} and {second.label}",
+        answer=_answer(pairing),
+        sections=sections(
+            section(Table(columns=tuple(columns_of(header, whole)), all=True)),
+            section(_ops(pairing)),
+            section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
+        ),
+    )
+
+
+def _answer(pairing: Pairing) -> tuple[str, ...]:
+    first, second, ratio = pairing.first, pairing.second, pairing.ratio
+    if not ratio:
+        return ("The times of the two runs cannot be compared.",)
+    said = f"{1 / ratio:.3g}× as fast" if ratio <= 1 else f"{ratio:.3g}× as slow"
+    times = f"{format_si(first.total_s, 's')} before, {format_si(second.total_s, 's')} after"
+    return (f"{said}: {times}",)
+
+
+def _ops(pairing: Pairing) -> Table:
+    rows = [_row(p) for p in pairing.ranked()]
+    names = replace(columns_of(_HEAD, rows, left=2)[0], minimum=20, shorten=shorten_path)
+    columns = [names, *columns_of(_HEAD, rows, left=2)[1:]]
+    ranked = zip(columns, _PRIORITIES, strict=True)
+    return Table(columns=tuple(replace(c, priority=p) for c, p in ranked))
+
+
+def rows(pairing: Pairing) -> Table:
+    """One row an op, both runs in base units."""
+    pairs = pairing.ranked()
+    sides = (("first", [p.first for p in pairs]), ("second", [p.second for p in pairs]))
+    columns: list[Column] = [words("name", (p.name for p in pairs), "name")]
+    for name in ("time_s", "flops", "traffic_bytes"):
+        for which, points in sides:
+            values = (getattr(p, name) if p else None for p in points)
+            columns.append(figures(which, values, str, f"{which}_{name}"))
+    return Table(columns=tuple(columns))
+
+
+_HEAD: Final = (
+    "op",
+    "type",
+    "first",
+    "second",
+    "change",
+    "ratio",
+    "FLOP/byte first",
+    "FLOP/byte second",
+    "FLOP/s first",
+    "FLOP/s second",
+    "bound",
+)
+
+
+#: Of the columns above: which go first where a terminal is narrow.
+_PRIORITIES: Final = (0, 5, 0, 0, 1, 0, 6, 6, 7, 7, 2)
+
+
+def _whole(pairing: Pairing) -> list[tuple[str, ...]]:
+    first, second = pairing.first, pairing.second
+    return [
+        ("", first.label, second.label, "second / first"),
+        ("model", first.model.name, second.model.name, ""),
+        ("precision", first.model.precision, second.model.precision, ""),
+        ("sizes", _sizes(first), _sizes(second), ""),
+        ("hardware", first.hardware.name, second.hardware.name, ""),
+        (
+            _both("time", first.times, second.times),
+            format_si(first.total_s, "s"),
+            format_si(second.total_s, "s"),
+            format_number(pairing.ratio, 3),
+        ),
+        ("work", *_pair_of(first.flops, second.flops, "FLOP")),
+        ("traffic", *_pair_of(first.traffic_bytes, second.traffic_bytes, "B")),
+        ("rate", *_pair_of(_rate(first), _rate(second), "FLOP/s")),
+    ]
+
+
+def _sizes(run: Run) -> str:
+    return ", ".join(f"{k}={v}" for k, v in run.model.symbols.items()) or "fixed"
+
+
+def _both(name: str, first: str, second: str) -> str:
+    return f"{name} ({first})" if first == second else f"{name} ({first} / {second})"
+
+
+def _pair_of(first: float | None, second: float | None, unit: str) -> tuple[str, str, str]:
+    ratio = second / first if first and second else None
+    return format_si(first, unit), format_si(second, unit), format_number(ratio, 3)
+
+
+def _rate(run: Run) -> float | None:
+    return run.flops / run.total_s if run.total_s else None
+
+
+def _row(p: Pair) -> tuple[str, ...]:
+    point = p.second or p.first
+    kind = point.kind if point else ""
+    bounds = dict.fromkeys(x.bound for x in (p.first, p.second) if x)
+    sign = "-" if p.change_s < 0 else "+"
+    return (
+        p.name,
+        kind,
+        _time(p.first),
+        _time(p.second),
+        f"{sign}{format_si(abs(p.change_s), 's', 3)}",
+        format_number(p.ratio, 3) if p.ratio else "",
+        _intensity(p.first),
+        _intensity(p.second),
+        format_si(p.first.flop_per_s, "", 3) if p.first else "",
+        format_si(p.second.flop_per_s, "", 3) if p.second else "",
+        " to ".join(bounds),
+    )
+
+
+def _time(point: RunPoint | None) -> str:
+    return "absent" if point is None else format_si(point.time_s, "s", 3)
+
+
+def _intensity(point: RunPoint | None) -> str:
+    return "" if point is None else format_number(point.arithmetic_intensity, 3)
+
+
+def content(pairing: Pairing, _options: Options | None = None) -> dict[str, Any]:
+    """Both runs and every pair of ops."""
+    return {
+        "first": _run(pairing.first),
+        "second": _run(pairing.second),
+        "ratio": pairing.ratio,
+        "pairs": [
+            {"name": p.name, "first": p.first, "second": p.second, "ratio": p.ratio}
+            for p in pairing.pairs
+        ],
+        "warnings": pairing.warnings,
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    names = ("label", "times", "model", "total_s", "flops", "traffic_bytes")
+    return {name: getattr(run, name) for name in names} | {"hardware": run.hardware.id}

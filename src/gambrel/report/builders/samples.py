@@ -1,0 +1,311 @@
+"""Measured kernels: one line a kernel, then what looks wrong, what to look at, what to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.analysis.samples import Known, Placed, Standing
+from gambrel.analysis.samples.diagnose import recommend
+from gambrel.analysis.samples.instructions import peak_instructions
+from gambrel.analysis.samples.movement import Movement
+from gambrel.report.answers import Recorded
+from gambrel.report.blocks import (
+    Column,
+    Document,
+    Facts,
+    Notes,
+    Table,
+    amount,
+    figures,
+    section,
+    sections,
+    share,
+    words,
+)
+from gambrel.report.builders.samples_text import (
+    Rows,
+    joined_rows,
+    move_rows,
+    short_name,
+    suggestion_texts,
+)
+from gambrel.report.options import Options
+from gambrel.report.samples_chart import title
+from gambrel.report.text import clean, shorten
+from gambrel.units import format_number, format_percent, format_si
+
+_LEVELS: Final = ("DRAM", "L2", "L1", "shared")
+#: What to look at is listed for kernels with this share of the time or more.
+_LEAST_SHARE: Final = 0.01
+_MOST_REMARKS: Final = 8
+_MOST_SUGGESTIONS: Final = 5
+
+
+def document(record: Recorded, options: Options) -> Document:
+    """Time and what to change lead."""
+    standing = record.standing
+    shown = standing.kernels[: options.top or None]
+    joined, movement = record.joined, record.movement
+    changes = tuple(suggestion_texts(recommend(standing))[:_MOST_SUGGESTIONS])
+    matter = [(k, k.findings) for k in shown if _matters(k)]
+    return Document(
+        title=title(standing),
+        answer=tuple(_answer(standing, changes)),
+        sections=sections(
+            section(_kernels(standing)),
+            section(_remarks("Warnings", [(k, k.warnings) for k in shown], "warning")),
+            section(_remarks("Look at", matter, "bold")),
+            section(Notes(heading="What to change", items=changes)),
+            section(_shared("Under the prediction", joined_rows(joined)) if joined else None),
+            section(_shared("Against the other run", move_rows(movement)) if movement else None),
+            section(Facts(items=tuple(_facts(standing)))),
+            section(Notes(heading="Notes", items=tuple(_notes(standing, shown)))),
+        ),
+    )
+
+
+def _answer(standing: Standing, changes: Sequence[str]) -> Iterator[str]:
+    samples, total = standing.samples, standing.total
+    launches = sum(s.count for s in samples.launches)
+    yield (
+        f"Measured: {format_si(total.sample.time_s, 's')} in {launches:,} launches, "
+        f"{samples.format}; {_work(total)}"
+    )
+    spent: dict[str, float] = {}
+    for k in standing.kernels:
+        bound = f"{k.bound.value}-bound" if k.bound else "unknown"
+        spent[bound] = spent.get(bound, 0.0) + (k.time_share or 0.0)
+    parts = sorted(spent.items(), key=lambda item: -item[1])
+    if any(spent.values()):
+        yield f"Kernels: {', '.join(f'{format_percent(part)} {name}' for name, part in parts)}"
+    if standing.device is None:
+        yield "Roofs: no device known: give --hardware, or --peak and --bandwidth"
+    elif changes:
+        yield f"Next: {changes[0]}"
+
+
+def _shared(heading: str, rows: Rows) -> Table:
+    """A table that the page has as well; its first columns matter most."""
+    head, body, foot = rows
+    columns = tuple(
+        Column(
+            title=name,
+            cells=tuple(row[i] for row in body),
+            align="left" if i == 0 else "right",
+            minimum=0 if i else 20,
+            priority=_PRIORITIES.get(name, 3) if i else 0,
+        )
+        for i, name in enumerate(head)
+    )
+    return Table(heading=heading, columns=columns if body else (), note=foot)
+
+
+_PRIORITIES: Final = {
+    "measured": 0,
+    "expected": 1,
+    "ratio": 1,
+    "before": 1,
+    "after": 1,
+    "speedup": 0,
+}
+
+
+def _matters(kernel: Placed) -> bool:
+    return kernel.time_share is None or kernel.time_share >= _LEAST_SHARE
+
+
+def _facts(standing: Standing) -> Iterator[tuple[str, str]]:
+    for x in standing.total.levels:
+        what = format_si(x.traffic_bytes, "B") if x.traffic_bytes is not None else "rate only"
+        yield x.level, f"{what}; {x.how}" if x.how else what
+    if standing.samples.spans:
+        spans = standing.samples.spans.items()
+        yield "Timeline", ", ".join(f"{name} {format_si(s, 's')}" for name, s in spans)
+
+
+def _work(placed: Placed) -> str:
+    sample = placed.sample
+    parts = [
+        f"{w.work_class} {w.dtype} {format_si(w.flops, 'FLOP')}" + (" (sparse)" if w.sparse else "")
+        for w in sample.work
+        if not w.suspect and (w.flops or len(sample.work) == 1)
+    ]
+    if sample.state is not Known.COUNTED:
+        some = f"{', '.join(parts)} counted; of the rest: " if parts else ""
+        return f"{some}{sample.state.value}: {sample.why}"
+    return ", ".join(parts) or "0 FLOP"
+
+
+def _kernels(standing: Standing) -> Table:
+    found = standing.kernels
+    if not found:
+        return Table(columns=(), note="There are no kernels.")
+    return Table(
+        columns=tuple(_columns(found)),
+        shares=tuple(k.time_share or 0.0 for k in found),
+        whole="the time",
+    )
+
+
+def _columns(shown: Sequence[Placed]) -> list[Column]:
+    bounds = tuple(k.bound.value if k.bound else "unknown" for k in shown)
+    levels: list[Column] = []
+    for priority, level in enumerate(_LEVELS, 2):
+        if any(k.level(level) for k in shown):
+            cells = (_intensity(k, level) for k in shown)
+            levels.append(_right(f"FLOP/B {level}", cells, priority))
+            if any((x := k.level(level)) and x.utilization is not None for k in shown):
+                levels.append(_right(level, (_used(k, level) for k in shown), priority + 6))
+    return [
+        words("kernel", (short_name(k.sample.name) for k in shown), minimum=14),
+        _right("count", (f"{k.sample.count:,}" for k in shown), 6),
+        figures("time", (k.sample.time_s for k in shown), lambda v: format_si(v, "s")),
+        figures("share", (k.time_share for k in shown), share, priority=5),
+        _right("FLOP", map(_flops, shown), 7),
+        figures("FLOP/s", (k.flop_per_s for k in shown), amount, priority=1),
+        *levels,
+        words("bound", bounds, priority=1, styles=bounds),
+        _right("by", (k.binding or "–" for k in shown), 4),
+        figures("of roof", (k.roofline_efficiency for k in shown), share, priority=1),
+        figures("headroom", (k.headroom_s for k in shown), lambda v: format_si(v, "s"), priority=5),
+    ]
+
+
+def _right(name: str, cells: Iterable[str], priority: int) -> Column:
+    return Column(title=name, cells=tuple(cells), priority=priority)
+
+
+def _flops(kernel: Placed) -> str:
+    state = kernel.sample.state
+    return format_si(kernel.sample.flops, "") if state is Known.COUNTED else state.value
+
+
+def _intensity(kernel: Placed, level: str) -> str:
+    found = kernel.level(level)
+    if found is None or found.arithmetic_intensity is None:
+        return "unknown"
+    value = found.arithmetic_intensity
+    return "∞" if math.isinf(value) else format_number(value)
+
+
+def _used(kernel: Placed, level: str) -> str:
+    found = kernel.level(level)
+    return format_percent(found.utilization if found else None)
+
+
+def _remarks(heading: str, remarks: Sequence[tuple[Placed, tuple[str, ...]]], style: str) -> Notes:
+    every = [
+        f"{shorten(clean(short_name(k.sample.name)), 40)}: {text}"
+        for k, found in remarks
+        for text in found
+    ]
+    more = (
+        [f"{len(every) - _MOST_REMARKS} more; --json has all"] if len(every) > _MOST_REMARKS else []
+    )
+    return Notes(heading=heading, items=(*every[:_MOST_REMARKS], *more), style=style)
+
+
+def _notes(standing: Standing, shown: Sequence[Placed]) -> list[str]:
+    notes = list(standing.notes)
+    notes += [f"work {k.sample.state.value}: {k.sample.why}" for k in shown if k.sample.why][:3]
+    notes += [note for k in shown for note in k.sample.notes]
+    notes += [f"{number:,} {what}" for what, number in standing.samples.skipped.items()]
+    return list(dict.fromkeys(notes))
+
+
+def content(record: Recorded, _options: Options | None = None) -> dict[str, Any]:
+    """Every figure; ``state`` tells why the work of a kernel is unknown."""
+    standing, samples = record.standing, record.standing.samples
+    return {
+        "format": samples.format,
+        "sources": samples.sources,
+        "by": standing.by,
+        "hardware": standing.device,
+        "total": _row(standing.total),
+        "kernels": [_row(k) for k in standing.kernels],
+        "peak_instruction_per_s": peak_instructions(standing.device),
+        "recommendations": recommend(standing),
+        "model": record.joined,
+        "against": _movement(record.movement),
+        "spans": samples.spans,
+        "notes": standing.notes,
+        "skipped": samples.skipped,
+    }
+
+
+def _movement(movement: Movement | None) -> dict[str, Any] | None:
+    if movement is None:
+        return None
+    return {
+        "sources": movement.before.samples.sources,
+        "total": _row(movement.before.total),
+        "gained_s": movement.gained_s,
+        "speedup": movement.speedup,
+        "notes": movement.notes,
+        "moves": [
+            {name: getattr(m, name) for name in ("name", "gained_s", "speedup", "work_changed")}
+            | {"before": m.before and _row(m.before), "after": m.after and _row(m.after)}
+            for m in movement.moves
+        ],
+    }
+
+
+#: Fields of a sample, and of its place under the roofs, that JSON has as they are.
+_OF_SAMPLE: Final = (
+    *("name", "group", "range", "origin", "grid", "block", "count", "flops", "state", "why"),
+    *("instructions", "recorded", "ratios", "notes"),
+)
+_OF_PLACE: Final = (
+    *("time_share", "levels", "flop_per_s", "peak_flop_per_s", "bound", "roofline_time_s"),
+    *("roofline_efficiency", "headroom_s", "instruction_per_s", "warnings", "findings"),
+)
+
+
+def _row(placed: Placed) -> dict[str, Any]:
+    efficiency, rate = placed.roofline_efficiency, placed.flop_per_s
+    sample = {name: getattr(placed.sample, name) for name in _OF_SAMPLE}
+    return sample | {
+        "measured_time_s": placed.sample.time_s,
+        "work": [msgspec.structs.asdict(w) for w in placed.sample.work],
+        "attainable_flop_per_s": rate / efficiency if rate and efficiency else None,
+        "binding": placed.binding or None,
+        **{name: getattr(placed, name) for name in _OF_PLACE},
+    }
+
+
+def rows(record: Recorded) -> Table:
+    """One row a kernel; it reads back as a table of points."""
+    kernels = record.standing.kernels
+    levels = [x for x in _LEVELS if any(k.level(x) for k in kernels)]
+    read: dict[str, Callable[[Placed], object]] = {
+        "name": lambda k: clean(k.sample.name),
+        "count": lambda k: k.sample.count,
+        "time_s": lambda k: k.sample.time_s,
+        "flops": lambda k: k.sample.flops,
+        "state": lambda k: "" if k.sample.state is Known.COUNTED else k.sample.state.value,
+        "flop_per_s": lambda k: k.flop_per_s,
+        "bound": lambda k: k.bound.value if k.bound else "",
+        "binding": lambda k: k.binding,
+        "roofline_efficiency": lambda k: k.roofline_efficiency,
+        "time_share": lambda k: k.time_share,
+        "engine": lambda k: _engine(k)[0],
+        "dtype": lambda k: _engine(k)[1],
+    }
+    columns = [figures(key, map(get, kernels), str, key) for key, get in read.items()]
+    for x in levels:
+        at = [k.level(x) for k in kernels]
+        traffic = (p.traffic_bytes if p else None for p in at)
+        intensity = (p.arithmetic_intensity if p else None for p in at)
+        columns.append(figures(x, traffic, str, f"{x.lower()}_bytes"))
+        columns.append(figures(x, intensity, str, f"{x.lower()}_intensity"))
+    return Table(columns=tuple(columns))
+
+
+def _engine(k: Placed) -> tuple[str, str]:
+    """Engine and format, where all work is in one."""
+    found = {(w.work_class, w.dtype) for w in k.sample.work if w.flops and not w.suspect}
+    return next(iter(found)) if len(found) == 1 else ("", "")

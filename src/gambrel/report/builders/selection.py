@@ -1,0 +1,134 @@
+"""A selection of devices: what meets the limits, then what is not known, then near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gambrel.advise.select import Candidate, Selection, expected_beyond
+from gambrel.advise.verdict import Constraint, Verdict
+from gambrel.report.blocks import Column, Document, Notes, Table, section, sections, words
+from gambrel.report.builders.check import value_text
+from gambrel.report.options import Options
+
+#: Shown beside what was limited.
+_ALWAYS: Final = ("latency", "power", "memory")
+
+
+def document(found: Selection, _options: Options) -> Document:
+    """The best device leads."""
+    limits = ", ".join(limit.text for limit in found.limits)
+    groups = (
+        _group("Meets all limits", found, found.meets),
+        _group("Not known", found, found.unknown),
+        _group("Near misses (25 % or less)", found, found.near),
+    )
+    return Document(
+        title=f"{found.model}: {limits}",
+        answer=_answer(found),
+        style="total" if found.meets else "warning",
+        sections=sections(
+            *(section(group) for group in groups),
+            section(Notes(heading="Notes", items=(*_formats(found), *found.notes))),
+        ),
+    )
+
+
+def _answer(found: Selection) -> tuple[str, str]:
+    counted = (
+        f"{len(found.meets)} meet all limits, {len(found.unknown)} not known, "
+        f"{len(found.near)} near misses; {_failed(found)}"
+    )
+    if not found.meets:
+        return "No device is known to meet all limits.", counted
+    best = found.meets[0]
+    shown = ", ".join(
+        f"{limit.metric} {value_text(best.row.figures[limit.metric])}" for limit in found.limits
+    )
+    return f"Best {found.sort}: {best.row.hardware}, {best.row.precision}: {shown}", counted
+
+
+def _group(title: str, found: Selection, members: Sequence[Candidate]) -> Table:
+    if not members:
+        return Table(columns=(), heading=title, note="None.")
+    order = f"best {found.sort} first"
+    beyond = sum(map(expected_beyond, members))
+    if beyond:
+        order += f"; of these {beyond} only at the good end of the range: the expected value misses"
+    if members is found.unknown:
+        order = "first where least would have to come true"
+    return Table(
+        heading=f"{title}: {len(members)}, {order}", columns=tuple(_columns(found, members))
+    )
+
+
+def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
+    limited = [limit.metric for limit in found.limits]
+    metrics = dict.fromkeys((*limited, found.sort, *_ALWAYS))
+    open_ = all(c.verdict is Verdict.UNKNOWN for c in shown)
+    runtimes = [getattr(c.row, "runtime", "") for c in shown]
+    return [
+        words("device", (c.row.hardware for c in shown), "hardware"),
+        words("format", (c.row.precision for c in shown), "precision"),
+        *([words("runtime", runtimes, "runtime", priority=4)] if any(runtimes) else []),
+        *(
+            Column(
+                title=metric,
+                key=metric,
+                cells=tuple(value_text(c.row.figures[metric]) for c in shown),
+                values=tuple(c.row.figures[metric].value for c in shown),
+                priority=0 if metric in limited else 3,
+            )
+            for metric in metrics
+        ),
+        words("verdict", (c.verdict.value for c in shown), "verdict", priority=3 if open_ else 1),
+        words(
+            "would meet with" if open_ else "why",
+            map(_why, shown),
+            "reason",
+            priority=2,
+            minimum=24,
+        ),
+    ]
+
+
+def rows(found: Selection) -> Table:
+    """All candidates in one table, those that meet the limits first."""
+    return Table(columns=tuple(_columns(found, (*found.meets, *found.unknown, *found.near))))
+
+
+def _why(candidate: Candidate) -> str:
+    """What keeps it from a PASS, in few words; JSON has the sentences."""
+    if candidate.met_if:
+        return candidate.met_if
+    return ", ".join(_SAID[c.verdict](c) for c in candidate.constraints if c.verdict in _SAID)
+
+
+def _missed(c: Constraint) -> str:
+    return c.metric if c.headroom is None else f"{c.metric} by {-c.headroom:.0%}"
+
+
+def _near(c: Constraint) -> str:
+    if c.headroom is None or c.headroom >= 0:
+        return f"{c.metric} within its range"
+    return f"{c.metric} expected {-c.headroom:.0%} beyond"
+
+
+_SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
+    Verdict.UNKNOWN: lambda c: f"{c.metric} open",
+    Verdict.FAIL: _missed,
+    Verdict.MARGINAL: _near,
+}
+
+
+def _failed(found: Selection) -> str:
+    if not found.failed:
+        return "no device misses a limit by more than 25 %."
+    return f"{len(found.failed)} devices miss a limit by more than 25 %."
+
+
+def _formats(found: Selection) -> list[str]:
+    everyone = (*found.meets, *found.unknown, *found.near)
+    if all(c.row.precision_reason == "as asked" for c in everyone):
+        return []
+    return ["each device in the format that its engine is made for; choose with --precision."]

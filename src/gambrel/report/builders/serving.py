@@ -1,0 +1,261 @@
+"""A serving plan: the best layouts, why the next loses, what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.analysis.measures import Estimate
+from gambrel.llm.serving.records import Choice, Plan, Point
+from gambrel.report.blocks import (
+    Column,
+    Document,
+    Facts,
+    Notes,
+    Table,
+    figures,
+    rate_text,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.units import format_capacity, format_number, format_percent, format_si
+
+#: Refusals and points of the front that are listed.
+_REFUSALS: Final = 5
+_FRONT: Final = 8
+
+
+def document(plan: Plan, _options: Options) -> Document:
+    """The best layout leads."""
+    losers = tuple(_why(i, c) for i, c in enumerate(plan.best) if c.why_not)
+    return Document(
+        title=_title(plan),
+        answer=_answer(plan),
+        style="" if plan.best else "warning",
+        sections=sections(
+            section(Table(columns=tuple(_columns(plan)), all=True) if plan.best else None),
+            section(_details(plan.best[0]) if plan.best else None),
+            section(Notes(heading="Why not the next", items=losers)),
+            section(_front(plan) if plan.best else None),
+            section(Notes(heading=f"Refused: {len(plan.refused)}", items=tuple(_refusals(plan)))),
+            section(Notes(heading="What would fit", items=plan.would_fit)),
+            section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
+        ),
+    )
+
+
+def _title(plan: Plan) -> str:
+    r, p = plan.requests, plan.promise
+    parts = [f"{r.input_tokens:,} tokens in, {r.output_tokens:,} out"]
+    if r.cached_tokens:
+        parts.append(f"{r.cached_tokens:,} cached")
+    if r.concurrency:
+        parts.append(f"{r.concurrency:,} in flight")
+    if r.per_s:
+        parts.append(f"{format_number(r.per_s)} requests/s")
+    if p.ttft_s is not None:
+        parts.append(f"TTFT at most {format_si(p.ttft_s, 's')}")
+    if p.tpot_s is not None:
+        parts.append(f"TPOT at most {format_si(p.tpot_s, 's')}")
+    parts.append(f"at most {plan.max_devices} devices")
+    return f"{plan.model}: {', '.join(parts)}"
+
+
+def _answer(plan: Plan) -> tuple[str, ...]:
+    if not plan.best:
+        return ("No layout meets the target.",)
+    best = plan.best[0]
+    p = best.point
+    price = (
+        ""
+        if best.cost_per_million is None
+        else f", {format_number(best.cost_per_million, 4)} per 1M tokens"
+    )
+    return (
+        f"Best: {p.devices} x {p.device}, {_split(p)}, {p.precision}: "
+        f"{rate_text(p.tokens_per_s)} tokens/s, {rate_text(p.tokens_per_s_per_device)} per "
+        f"device{price}",
+        f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}",
+        f"Memory: {_limit(p)} stops more requests; {_in_flight(p)} in flight, at most "
+        f"{best.max_batch:,} per replica fit",
+    )
+
+
+def _columns(plan: Plan) -> list[Column]:
+    best = plan.best
+
+    def column(title: str, text: Callable[[Choice], str], priority: int, key: str) -> Column:
+        return Column(title=title, cells=tuple(map(text, best)), priority=priority, key=key)
+
+    columns = [
+        Column(title="#", cells=tuple(str(i + 1) for i in range(len(best))), key="rank"),
+        words(
+            "layout",
+            (f"{c.point.devices} x {c.point.device}" for c in best),
+            "device",
+            priority=1,
+            minimum=12,
+        ),
+        words("split", (_split(c.point) for c in best), "layout"),
+        words("format", (c.point.precision for c in best), "precision", priority=3, minimum=6),
+        column("in flight", lambda c: _in_flight(c.point), 2, "batch"),
+        figures("TPOT", (c.point.tpot_s for c in best), lambda v: format_si(v, "s", 3), "tpot_s"),
+        figures("TTFT", (c.point.ttft_s for c in best), lambda v: format_si(v, "s", 3), "ttft_s"),
+        figures(
+            "tokens/s",
+            (c.point.tokens_per_s for c in best),
+            rate_text,
+            "tokens_per_s",
+            priority=1,
+        ),
+        figures(
+            "per device",
+            (c.point.tokens_per_s_per_device for c in best),
+            rate_text,
+            "tokens_per_s_per_device",
+        ),
+    ]
+    if plan.prices:
+        price = (c.cost_per_million for c in best)
+        columns.append(figures("per 1M", price, format_number, "cost_per_million", priority=1))
+    return columns
+
+
+def _split(point: Point) -> str:
+    return "one device" if point.devices == 1 else str(point.sharding)
+
+
+def _in_flight(point: Point) -> str:
+    data = point.sharding.data
+    return f"{point.batch:,}" if data == 1 else f"{data} x {point.batch:,}"
+
+
+def _details(choice: Choice) -> Facts:
+    p = choice.point
+    m = p.memory
+    steps = ", ".join(f"{n} {format_percent(s)}" for n, s in choice.shares.items())
+    items = (
+        (
+            "TPOT",
+            f"{_range(choice.tpot, p.tpot_s)}; {format_si(p.interference_s, 's', 3)} of it chunked "
+            f"prefill interleaved with decode; {format_number(p.tokens_per_s_per_user, 3)} "
+            f"tokens/s per user{_bound(choice)}",
+        ),
+        (
+            "TTFT",
+            f"{format_si(p.ttft_s, 's', 3)} = prefill {format_si(p.prefill_s, 's', 3)} + queue "
+            f"{format_si(p.queue_s, 's', 3)}; {format_si(p.burst_ttft_s, 's', 3)} on average if "
+            "all in flight arrive together",
+        ),
+        ("Step", steps),
+        (
+            "Memory",
+            f"{format_capacity(m.weights_bytes)} weights + {format_capacity(m.activations_bytes)} "
+            f"activations + {format_capacity(m.sequence_bytes)} per request, of "
+            f"{format_capacity(m.usable_bytes)} usable: at most {choice.max_batch:,} requests per "
+            f"replica, or {choice.max_context:,} tokens each at {p.batch:,}; what stops more: "
+            f"{_limit(p)}",
+        ),
+        ("Energy", _energy(choice)),
+    )
+    return Facts(heading="Best", items=items)
+
+
+def _range(estimate: Estimate | None, value: float) -> str:
+    if estimate is None:
+        return f"{format_si(value, 's', 3)} by the roofline alone; no expected time is known"
+    return (
+        f"{format_si(estimate.value, 's', 3)} ({format_si(estimate.low, 's', 3)} to "
+        f"{format_si(estimate.high, 's', 3)}, {estimate.confidence} confidence: {estimate.reason})"
+    )
+
+
+def _bound(choice: Choice) -> str:
+    time = getattr(choice, "roofline_tpot_s", None) or getattr(choice, "bound_tpot_s", None)
+    if time is None:
+        return ""
+    return f"; decode step {choice.bound}-bound, {format_si(time, 's', 3)} by the roofline"
+
+
+def _limit(point: Point) -> str:
+    return {
+        "memory": "memory",
+        "tpot": "TPOT",
+        "ttft": "TTFT",
+        "concurrency": "not asked for",
+        "throughput": "no more tokens/s",
+    }[point.limited_by]
+
+
+def _energy(choice: Choice) -> str:
+    if choice.energy_j_per_token is not None:
+        return f"{format_si(choice.energy_j_per_token, 'J', 3)} per output token"
+    missing = choice.energy.missing if choice.energy else ()
+    return f"unknown: no published constant for {'; '.join(missing)}" if missing else "unknown"
+
+
+def _why(index: int, choice: Choice) -> str:
+    return f"{index + 1}, {_split(choice.point)}: {choice.why_not}"
+
+
+def _front(plan: Plan) -> Table:
+    points = plan.pareto
+    shown = points[:: max(1, -(-len(points) // _FRONT))]
+    user = (p.tokens_per_s_per_user for p in shown)
+    device = (p.tokens_per_s_per_device for p in shown)
+    return Table(
+        heading=f"Pareto front: {len(points)} of {len(plan.points)} points, whatever the target",
+        columns=(
+            figures("tokens/s per user", user, rate_text),
+            figures("per device", device, rate_text),
+            words("in flight", map(_in_flight, shown), align="right"),
+            words("split", map(_split, shown)),
+            words("device", (p.device for p in shown), priority=1),
+            words("format", (p.precision for p in shown), priority=2),
+        ),
+        all=True,
+    )
+
+
+def _refusals(plan: Plan) -> list[str]:
+    found = [
+        f"{r.sharding} of {r.device}, {r.precision}: {r.reason}" for r in plan.refused[:_REFUSALS]
+    ]
+    rest = len(plan.refused) - len(found)
+    return [*found, f"and {rest} more; --json has all."] if rest > 0 else found
+
+
+def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:
+    """The plan without the analyses of single steps."""
+    names = ("model", "requests", "promise", "engine", "max_devices", "prices", "would_fit")
+    return {
+        **{name: getattr(plan, name) for name in names},
+        "best": [_choice(choice) for choice in plan.best],
+        "pareto": [_point(point) for point in plan.pareto],
+        "refused": [msgspec.to_builtins(r) | {"layout": str(r.sharding)} for r in plan.refused],
+        "assumptions": plan.assumptions,
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {
+        **msgspec.to_builtins(point),
+        "layout": str(point.sharding),
+        "devices": point.devices,
+        "tokens_per_s_per_device": point.tokens_per_s_per_device,
+        "tokens_per_s_per_user": point.tokens_per_s_per_user,
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    kept = msgspec.structs.replace(choice, decode=None, prefill=None, energy=None)
+    found: dict[str, Any] = msgspec.to_builtins(kept)
+    for name in ("decode", "prefill", "energy", "point"):
+        found.pop(name)
+    for name in ("tpot", "ttft"):  # estimates: the plain names are the point's
+        found[f"{name}_expected"] = found.pop(name)
+    return {**_point(choice.point), **found}

@@ -1,0 +1,71 @@
+"""A training step of a language model."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.llm.training import TrainingStep
+from gambrel.report.blocks import Document, Facts, Notes, rate_text, section, sections
+from gambrel.report.options import Options
+from gambrel.units import format_capacity, format_percent, format_si
+
+#: Fields that are analyses or written apart.
+_APART: Final = frozenset({"expected", "passes", "end", "memory"})
+
+
+def document(step: TrainingStep, _options: Options) -> Document:
+    """Time of a step, rate and memory."""
+    m, expected = step.memory, step.expected
+    fits = {None: "capacity unknown", True: "fits", False: "does NOT fit"}[m.fits]
+    parts = (
+        ("Bubble", format_percent(step.bubble)),
+        ("Exchange", format_si(step.exchange_s, "s")),
+        ("Update", format_si(step.update_s, "s")),
+        ("Model work", f"{format_si(step.model_flops, 'FLOP')} per token"),
+        ("HFU", f"{format_percent(step.hfu)}, with what is recomputed"),
+        ("Parameters", format_capacity(m.parameters_bytes)),
+        ("Gradients", format_capacity(m.gradients_bytes)),
+        ("Optimizer", format_capacity(m.optimizer_bytes)),
+        ("Activations", format_capacity(m.activations_bytes)),
+    )
+    return Document(
+        title=f"{step.passes.model.name} on {step.passes.hardware.id}, training step",
+        answer=(
+            f"Expected: {format_si(step.step_s, 's')} ({format_si(expected.low, 's')} to "
+            f"{format_si(expected.high, 's')}, {expected.confidence} confidence: "
+            f"{expected.reason})",
+            f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
+            f"{format_percent(step.mfu)}; roofline {format_si(_roofline(step), 's')}",
+            f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
+            f"device, {fits}",
+        ),
+        sections=sections(
+            section(Facts(items=parts)),
+            section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
+        ),
+    )
+
+
+def _roofline(step: TrainingStep) -> float | None:
+    found: float | None = getattr(step, "roofline_step_s", None) or getattr(
+        step, "bound_step_s", None
+    )
+    return found
+
+
+def content(step: TrainingStep, _options: Options | None = None) -> dict[str, Any]:
+    """The figures, without the analyses op by op."""
+    return {
+        "model": step.passes.model.name,
+        "hardware": step.passes.hardware.id,
+        "step_s": step.step_s,
+        "expected": step.expected,
+        **{n: getattr(step, n) for n in step.__struct_fields__ if n not in _APART},
+        "memory": {
+            **msgspec.to_builtins(step.memory),
+            "total_bytes": step.memory.total_bytes,
+            "fits": step.memory.fits,
+        },
+    }

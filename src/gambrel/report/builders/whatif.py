@@ -1,0 +1,155 @@
+"""A what-if: the gain, the whole before and after, the kinds and ops that change most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gambrel.advise.whatif import Difference, Point, Side, WhatIf
+from gambrel.report.answers import Changed
+from gambrel.report.blocks import (
+    Document,
+    Notes,
+    Table,
+    figures,
+    ratio,
+    seconds,
+    section,
+    sections,
+    words,
+)
+from gambrel.report.options import Options
+from gambrel.report.terms import range_text
+from gambrel.report.text import shorten_path
+from gambrel.units import format_capacity, format_number, format_si
+
+
+def document(record: WhatIf | Changed, _options: Options) -> Document:
+    """The gain leads."""
+    found = _whatif(record)
+    return Document(
+        title=f"{found.model}: {' + '.join(found.changes)}",
+        answer=(_gain(found),),
+        sections=sections(
+            section(_total(found)),
+            section(_table("By kind of op", found.kinds)),
+            section(_table("Ops that change most", found.ops)),
+            section(Notes(heading="What it costs", items=(found.about,) if found.about else ())),
+            section(Notes(heading="Assumed after the change", items=found.notes)),
+        ),
+    )
+
+
+def content(record: WhatIf | Changed, _options: Options | None = None) -> WhatIf:
+    """The differences; the analyses of both sides are for charts."""
+    return _whatif(record)
+
+
+def _whatif(record: WhatIf | Changed) -> WhatIf:
+    return record.found if isinstance(record, Changed) else record
+
+
+def _gain(found: WhatIf) -> str:
+    if found.gain is None:
+        return "The gain is unknown: the device publishes no roof that bounds this model."
+    if found.gain < 1:
+        verdict = f"{1 / found.gain:.3g}× slower per item"
+    else:
+        verdict = f"{found.gain:.3g}× faster per item"
+    return f"{verdict}, by the {found.gain_kind} time."
+
+
+def _total(found: WhatIf) -> Table:
+    rows: list[tuple[str, Callable[[Point], str]]] = [
+        ("device", lambda p: p.hardware),
+        ("precision", lambda p: p.precision),
+        ("runtime", lambda p: p.runtime),
+        ("sizes", lambda p: ", ".join(f"{k} {v}" for k, v in p.sizes.items()) or "fixed"),
+        ("work", lambda p: format_si(p.total.flops, "FLOP")),
+        ("traffic", lambda p: format_si(p.total.traffic_bytes, "B")),
+        ("intensity, FLOP/byte", lambda p: _intensity(p.total)),
+        ("bound", lambda p: p.total.bound.value if p.total.bound else "unknown"),
+        ("roofline time", lambda p: format_si(p.total.roofline_time_s, "s")),
+        ("expected time", lambda p: _expected(p)),
+        ("  its range", lambda p: range_text(p.total.expected_time_s)),
+        ("expected per item", _per_item),
+        ("memory", lambda p: f"{format_capacity(p.memory_bytes)}{_fits(p)}"),
+    ]
+    return Table(
+        columns=(
+            words("total", (name for name, _ in rows)),
+            words("before", (show(found.before) for _, show in rows)),
+            words("after", (show(found.after) for _, show in rows)),
+        ),
+        all=True,
+    )
+
+
+def _table(title: str, found: Sequence[Difference]) -> Table | None:
+    if not found:
+        return None
+
+    def both(text: Callable[[Side], str]) -> list[str]:
+        return [f"{_of(r.before, text)} → {_of(r.after, text)}" for r in found]
+
+    return Table(
+        heading=title,
+        columns=(
+            words("name", (r.name for r in found), minimum=18, shorten=shorten_path),
+            words("time", both(lambda s: seconds(s.time_s)), align="right"),
+            figures("change", (r.change_s for r in found), seconds),
+            words(
+                "traffic",
+                both(lambda s: format_si(s.traffic_bytes, "B", 3)),
+                align="right",
+                priority=2,
+            ),
+            words("FLOP/byte", both(_intensity), align="right", priority=3),
+            words("bound", both(lambda s: s.bound.value if s.bound else "–"), priority=4),
+        ),
+    )
+
+
+def rows(record: WhatIf | Changed) -> Table:
+    """One row an op: both sides in base units."""
+    found = _whatif(record).ops
+    sides = (("before", [r.before for r in found]), ("after", [r.after for r in found]))
+    return Table(
+        columns=(
+            words("name", (r.name for r in found), "name"),
+            *(
+                figures(name, (s.time_s if s else None for s in side), ratio, f"time_{name}_s")
+                for name, side in sides
+            ),
+            *(
+                figures(
+                    name,
+                    (s.traffic_bytes if s else None for s in side),
+                    ratio,
+                    f"traffic_{name}_bytes",
+                )
+                for name, side in sides
+            ),
+        ),
+    )
+
+
+def _of(side: Side | None, text: Callable[[Side], str]) -> str:
+    return "none" if side is None else text(side)
+
+
+def _intensity(side: Side) -> str:
+    return "∞" if side.arithmetic_intensity is None else format_number(side.arithmetic_intensity, 3)
+
+
+def _expected(point: Point) -> str:
+    found = point.total.expected_time_s
+    return "unknown" if found is None else f"{format_si(found.value, 's')}, {found.confidence}"
+
+
+def _per_item(point: Point) -> str:
+    found = point.total.expected_time_s
+    return "unknown" if found is None else format_si(found.value / point.items, "s")
+
+
+def _fits(point: Point) -> str:
+    return ", does NOT fit" if point.fits is False else ""

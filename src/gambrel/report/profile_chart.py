@@ -1,0 +1,76 @@
+"""A profile as a chart description: measured rates under the roofs they were held against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gambrel.analysis.result import Analysis
+from gambrel.report.answers import Profiled
+from gambrel.report.chart import Chart, Point, describe, limits
+from gambrel.report.options import Options
+from gambrel.report.plot_terminal import draw
+
+if TYPE_CHECKING:
+    from gambrel.measure.profile.points import RooflinePoint, Totals
+
+
+def chart_of_profile(
+    analysis: Analysis,
+    points: Sequence[RooflinePoint],
+    totals: Totals,
+    title: str | None = None,
+) -> Chart:
+    """The chart that every renderer draws; a dot's area shows its measured time.
+
+    Args:
+        analysis: Of the same capture, one row a point.
+        points: What was measured of each row.
+        totals: The whole; its star is at the end-to-end rate.
+        title: Heading; None takes "model on device, measured".
+    """
+    heading = title or f"{analysis.model.name} on {analysis.hardware.name}, measured"
+    base = describe(analysis, heading)
+    longest = max((p.time_s or 0.0 for p in points), default=0.0)
+    drawn = sorted(
+        (_measured(at, points[at.index], longest) for at in base.points),
+        key=lambda at: -(points[at.index].time_s or 0.0),
+    )
+    rate = analysis.total.flops / totals.plain_s if totals.plain_s else None
+    whole = msgspec.structs.replace(base.total, flop_per_s=rate or None)
+    x_range, y_range = limits([*drawn, whole], base.ridges, base.roofs, base.memory_roofs, None)
+    return msgspec.structs.replace(
+        base,
+        y_label="measured rate (FLOP/s)",
+        x_range=x_range,
+        y_range=y_range,
+        points=tuple(drawn),
+        total=whole,
+    )
+
+
+def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
+    """The dot at its measured rate; one without a measured time goes to the lower margin."""
+    if not point.time_s:
+        unseen = "" if at.margin else "bottom"
+        return msgspec.structs.replace(
+            at, flop_per_s=None, size=0.0, margin=at.margin or unseen, note=at.note or point.reason
+        )
+    return msgspec.structs.replace(
+        at,
+        flop_per_s=point.achieved_flop_per_s or None,
+        size=math.sqrt(point.time_s / longest) if longest else 0.0,
+        note=at.note or point.reason,
+    )
+
+
+def render_terminal(record: Profiled, options: Options) -> str:
+    """Draws the chart for a terminal; nothing without the analysis of the same capture."""
+    if record.analysis is None:
+        return ""
+    profile = record.profile
+    chart = chart_of_profile(record.analysis, profile.ops, profile.totals, options.title)
+    return draw(chart, options)

@@ -1,0 +1,118 @@
+"""Two runs as a chart: dots of the second, each with a line from its place in the first."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from gambrel.report.chart import SHAPES, Chart, Move, Point, limits
+from gambrel.report.options import Options
+from gambrel.report.plot_static import figure, save
+from gambrel.report.plot_terminal import draw
+from gambrel.report.roofs_chart import chart_of
+
+if TYPE_CHECKING:
+    from gambrel.measure.runs.load import RunPoint
+    from gambrel.measure.runs.pair import Pairing
+
+#: Dots drawn: those with most time.
+_MOST: Final = 200
+
+
+def render(pairing: Pairing, options: Options) -> str:
+    """Draws the chart for a terminal."""
+    return draw(describe(pairing, options.title), options)
+
+
+def picture(pairing: Pairing, options: Options, name: str) -> bytes:
+    """The chart as ``svg``, ``png`` or ``pdf``."""
+    return save(lambda: figure(describe(pairing, options.title)), name)
+
+
+def describe(pairing: Pairing, title: str | None = None) -> Chart:
+    """The chart: dots of the second run, each with a line from its place in the first.
+
+    Args:
+        pairing: The two runs.
+        title: Heading; None takes "first to second".
+    """
+    second = pairing.second
+    base = chart_of(second.hardware, second.model.precision)
+    ranked = sorted(pairing.pairs, key=lambda p: -max(_s(p.first), _s(p.second)))[:_MOST]
+    kinds = dict.fromkeys(p.second.kind for p in ranked if p.second)
+    shapes = {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
+    longest = max((_s(p.second) for p in ranked), default=0.0)
+    points = tuple(
+        _point(i, p.second, shapes[p.second.kind], longest)
+        for i, p in enumerate(ranked)
+        if p.second and _place(p.second)
+    )
+    moves = [m for p in ranked if (m := _move(p.first, p.second))]
+    whole = msgspec.structs.replace(_point(-1, second.whole, "star", 0.0), size=1.0)
+    shift = _move(pairing.first.whole, second.whole)
+    moves += [shift] if shift else []
+    ends = [_end(m.start) for m in moves]
+    x_range, y_range = limits(
+        [*points, *ends, whole], base.ridges, base.roofs, base.memory_roofs, None
+    )
+    return msgspec.structs.replace(
+        base,
+        title=title or f"{pairing.first.label} to {second.label} on {second.hardware.name}",
+        y_label="rate (FLOP/s)",
+        x_range=x_range,
+        y_range=y_range,
+        points=points,
+        total=whole,
+        kinds=shapes,
+        moves=tuple(moves),
+    )
+
+
+def _s(point: RunPoint | None) -> float:
+    return point.time_s or 0.0 if point else 0.0
+
+
+def _place(point: RunPoint | None) -> tuple[float, float] | None:
+    """Where a dot is; None where it has no place on logarithmic axes."""
+    if point is None:
+        return None
+    x, y = point.arithmetic_intensity, point.flop_per_s
+    return (x, y) if 0 < x < math.inf and y else None
+
+
+def _move(first: RunPoint | None, second: RunPoint | None) -> Move | None:
+    start, end = _place(first), _place(second)
+    if start is None or end is None or second is None:
+        return None
+    return Move(start=start, end=end, bound=second.bound)
+
+
+def _point(index: int, point: RunPoint, shape: str, longest: float) -> Point:
+    x, y = _place(point) or (None, None)
+    return Point(
+        index=index,
+        name=point.name,
+        kind=point.kind,
+        module="",
+        bound=point.bound,
+        shape=shape,
+        arithmetic_intensity=x,
+        flop_per_s=y,
+        size=math.sqrt(_s(point) / longest) if longest else 0.0,
+    )
+
+
+def _end(at: tuple[float, float]) -> Point:
+    return Point(
+        index=0,
+        name="",
+        kind="",
+        module="",
+        bound="unknown",
+        shape="circle",
+        arithmetic_intensity=at[0],
+        flop_per_s=at[1],
+        size=0.0,
+    )

@@ -1,0 +1,123 @@
+"""The unit of every number in the JSON of any answer: by the end of its name, or by its name.
+
+Rules come first to mind when a field is named, so most fields need no entry. A field that has
+neither makes the test of the envelope fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+#: End of a name → unit; the first that fits.
+SUFFIXES: Final[tuple[tuple[str, str], ...]] = (
+    ("flop_per_s", "FLOP/s"),
+    ("byte_per_s", "byte/s"),
+    ("instruction_per_s", "warp instruction/s"),
+    ("tokens_per_s", "token/s"),
+    ("tokens_per_s_per_device", "token/s"),
+    ("tokens_per_s_per_user", "token/s"),
+    ("tokens_per_s_per_request", "token/s"),
+    ("samples_per_s", "1/s"),
+    ("requests_per_s", "1/s"),
+    ("items_per_s", "1/s"),
+    ("_per_s", "1/s"),
+    ("_per_j", "1/J"),
+    ("_j_per_token", "J/token"),
+    ("bytes_per_token", "byte/token"),
+    ("_bytes", "byte"),
+    ("flops", "FLOP"),
+    ("_hz", "Hz"),
+    ("_tokens", "token"),
+    ("intensity", "FLOP/byte"),
+    ("intensities", "FLOP/byte"),
+    ("ridge_point", "FLOP/byte"),
+    ("utilization", "1"),
+    ("efficiency", "1"),
+    ("_share", "1"),
+    ("_shares", "1"),
+    ("_gain", "1"),
+    ("launches", "1"),
+    ("_count", "1"),
+    ("_w", "W"),
+    ("_j", "J"),
+    ("_expected", "s"),
+    ("_s", "s"),
+)
+
+#: A number whose unit stands beside it in the same object.
+BESIDE: Final = "as 'unit' beside it"
+
+#: Counts, shares and ratios.
+_COUNTS: Final = frozenset((
+    "acceptance", "attained", "attention_data", "batch", "batch_size", "bits", "blocks",
+    "bubble", "concurrency", "count", "coverage", "coverage_ops", "coverage_time",
+    "coverage_traffic", "coverage_work", "covered", "data", "depth", "devices", "error",
+    "expert", "free_ops", "gain", "gain_low", "headroom", "hfu", "high_ratio",
+    "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio",
+    "max_batch", "max_devices", "max_sequences", "mfu", "microbatches", "missed", "nodes",
+    "num_units", "ops", "overlap", "page", "parameters", "peak_index", "per_unit", "pipeline",
+    "plain_spread", "points", "profiled_steps", "rank", "ranks", "ratio", "ratios", "recorded",
+    "replicas", "rounds", "routing_skew", "rows", "samples", "schema_version", "sequences",
+    "shape", "share", "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "steps",
+    "stolen", "strain", "symbols", "tensor", "threads", "times", "unmodelled", "windowed",
+    "zero",
+))  # fmt: skip
+
+#: Names that no rule covers.
+NAMES: Final[dict[str, str]] = {
+    **dict.fromkeys(_COUNTS, "1"),
+    **dict.fromkeys(
+        ("batch_tokens", "context", "seq", "tokens", "max_context", "model_limit"), "token"
+    ),
+    **dict.fromkeys(
+        ("value", "low", "high", "best", "worst", "limit", "median", "measured", "published"),
+        BESIDE,
+    ),
+    **dict.fromkeys(("latency", "spans", "busy", "expected", "resources", "time"), "s"),
+    "year": "calendar year",
+    "special_ops": "evaluation",
+    "image": "pixel",
+    "nbytes": "byte",
+    "instructions": "warp instruction",
+    "others": "byte",
+    "capacities": "byte",
+    "peak_bandwidth": "byte/s",
+    "per_cycle": "1/cycle",
+    "byte_per_clock": "byte/cycle",
+    "model_flops": "FLOP/token",
+    "prices": "as given, for an hour",
+    "cost_per_million": "as the prices, per 1e6 output tokens",
+}
+
+#: Parts that are a format of their own, with their units in their documentation.
+OPAQUE: Final = frozenset({"workload", "pictures", "units", "settings", "versions"})
+
+
+def unit_of(name: str) -> str | None:
+    """The unit of a field, by its name; None where nobody declared one."""
+    if name in NAMES:
+        return NAMES[name]
+    return next((unit for end, unit in SUFFIXES if name.endswith(end) or name == end[1:]), None)
+
+
+def units_in(content: Mapping[str, Any]) -> dict[str, str]:
+    """Unit of each field that holds a number anywhere in an answer, in order of appearance."""
+    return {name: unit_of(name) or "" for name in dict.fromkeys(_numbers(content, ""))}
+
+
+def _numbers(value: object, name: str) -> Iterator[str]:
+    """Names of the fields whose value is a number; of a map by free names, that of the map."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, (int, float)):
+        yield name
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key in OPAQUE:
+                continue
+            of_map = unit_of(name) is not None and not isinstance(item, Mapping)
+            yield from _numbers(item, name if of_map else str(key))
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for item in value:
+            yield from _numbers(item, name)

@@ -1,0 +1,81 @@
+"""Every kind of result in every format: one head, a unit for every number, 80 columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from gambrel.report import KINDS, Options, document, envelope, kind_of, render, write
+from tests.report.kinds import KINDS as MADE
+
+HEAD = ("type", "schema_version", "gambrel_version", "units", "assumptions", "warnings")
+
+
+@pytest.fixture(scope="module")
+def made() -> Any:
+    """Records by the name of their class, each made once."""
+    kept: dict[str, Any] = {}
+
+    def make(name: str) -> Any:
+        return kept[name] if name in kept else kept.setdefault(name, MADE[name]())
+
+    return make
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {kind.record.rpartition(":")[2] for kind in KINDS} == MADE.keys()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_json_has_the_head_and_every_number_a_unit(name: str, made: Any) -> None:
+    record = made(name)
+    data = json.loads(render(record, "json"))
+    assert tuple(data)[: len(HEAD)] == HEAD
+    assert data["type"] == kind_of(record).type
+    assert data["schema_version"] == 2
+    assert isinstance(data["assumptions"], list)
+    assert isinstance(data["warnings"], list)
+    assert {n for n, unit in data["units"].items() if not unit} == set()
+    assert set(data) - set(HEAD)  # it says something
+    assert data == json.loads(json.dumps(envelope(record)))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_text_fits_the_terminal_and_leads_with_the_answer(name: str, made: Any) -> None:
+    record = made(name)
+    shown = document(record)
+    text = str(render(record, "table", Options(width=80, top=5)))
+    assert max(map(cell_len, text.splitlines())) <= 80
+    assert text.splitlines()[0].split()[0] == shown.title.split()[0]
+    lists = {"Devices", "Models", "Runtimes", "Sweep", "Pictures"}
+    assert shown.answer or name in lists
+    assert len(shown.answer) <= 6
+    for line in text.splitlines():
+        at = line.find("no run is faster")
+        assert at < 0 or "speed of light" in text[: text.find(line) + at]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_markdown_csv_and_page(name: str, made: Any) -> None:
+    record = made(name)
+    assert str(render(record, "markdown")).startswith("# ")
+    rows = list(csv.reader(io.StringIO(str(render(record, "csv")))))
+    assert len({len(row) for row in rows}) == 1
+    assert len(set(rows[0])) == len(rows[0])  # every column has a name of its own
+    if kind_of(record).type != "gambrel/runs":
+        assert "<html" in str(render(record, "html"))[:200].lower()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_picture(name: str, made: Any, tmp_path: Any) -> None:
+    record = made(name)
+    for drawn in kind_of(record).drawn:
+        if drawn in {"svg", "png", "pdf"}:
+            assert write(record, tmp_path / f"x.{drawn}").stat().st_size > 500
+        elif drawn != "html":
+            assert render(record, drawn)
