@@ -22,6 +22,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.options import Options
+from gambrel.report.terms import LIMITERS
 from gambrel.units import format_capacity, format_number, format_percent, format_si
 
 #: Refusals and points of the front that are listed.
@@ -79,7 +80,8 @@ def _answer(plan: Plan) -> tuple[str, ...]:
         f"Best: {p.devices} x {p.device}, {_split(p)}, {p.precision}: "
         f"{rate_text(p.tokens_per_s)} tokens/s, {rate_text(p.tokens_per_s_per_device)} per "
         f"device{price}",
-        f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}",
+        f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}; "
+        f"{p.runtime}",
         f"Memory: {_limit(p)} stops more requests; {_in_flight(p)} in flight, at most "
         f"{best.max_batch:,} per replica fit",
     )
@@ -175,10 +177,13 @@ def _range(estimate: Estimate | None, value: float) -> str:
 
 
 def _bound(choice: Choice) -> str:
-    time = getattr(choice, "roofline_tpot_s", None) or getattr(choice, "bound_tpot_s", None)
-    if time is None:
+    if choice.roofline_tpot_s is None:
         return ""
-    return f"; decode step {choice.bound}-bound, {format_si(time, 's', 3)} by the roofline"
+    return (
+        f"; decode limited by {LIMITERS.get(choice.limited_by or '', 'unknown')}, "
+        f"{format_si(choice.roofline_tpot_s, 's', 3)} by the roofline, "
+        f"{format_si(choice.point.sol_tpot_s, 's', 3)} at the speed of light"
+    )
 
 
 def _limit(point: Point) -> str:
@@ -188,7 +193,7 @@ def _limit(point: Point) -> str:
         "ttft": "TTFT",
         "concurrency": "not asked for",
         "throughput": "no more tokens/s",
-    }[point.limited_by]
+    }[point.batch_limit]
 
 
 def _energy(choice: Choice) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from gambrel.llm.training import TrainingStep
 from gambrel.report.blocks import Document, Facts, Notes, rate_text, section, sections
 from gambrel.report.options import Options
+from gambrel.report.terms import LIMITERS
 from gambrel.units import format_capacity, format_percent, format_si
 
 #: Fields that are analyses or written apart.
@@ -37,7 +38,10 @@ def document(step: TrainingStep, _options: Options) -> Document:
             f"{format_si(expected.high, 's')}, {expected.confidence} confidence: "
             f"{expected.reason})",
             f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
-            f"{format_percent(step.mfu)}; roofline {format_si(_roofline(step), 's')}",
+            f"{format_percent(step.mfu)}",
+            f"Limited by: {LIMITERS[step.limited_by]}; roofline "
+            f"{format_si(step.roofline_step_s, 's')}, speed of light "
+            f"{format_si(step.sol_step_s, 's')}",
             f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
             f"device, {fits}",
         ),
@@ -46,13 +50,6 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
     )
-
-
-def _roofline(step: TrainingStep) -> float | None:
-    found: float | None = getattr(step, "roofline_step_s", None) or getattr(
-        step, "bound_step_s", None
-    )
-    return found
 
 
 def content(step: TrainingStep, _options: Options | None = None) -> dict[str, Any]:
