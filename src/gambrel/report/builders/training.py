@@ -39,7 +39,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             f"{expected.reason})",
             f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
             f"{format_percent(step.mfu)}",
-            f"Limited by: {LIMITERS[step.limited_by]}; roofline "
+            f"Limited by: {LIMITERS.get(step.limited_by, 'unknown')}; roofline "
             f"{format_si(step.roofline_step_s, 's')}, speed of light "
             f"{format_si(step.sol_step_s, 's')}",
             f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
