@@ -3,11 +3,14 @@
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.advise.check import check
 from gambrel.advise.limits import parse_limits
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.advise.recommend import advise
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.settings import Settings
 from gambrel.device.model import MemoryLevel
-from gambrel.report.check import render, to_json
+from gambrel.report import render
 from tests.analysis.small import device, host_fed, perceptron
 
 
@@ -51,9 +54,65 @@ def test_limits_that_contradict_each_other_are_named():
 
 def test_text_and_json_say_the_same():
     found = checked({"latency": "1us", "power": "10W"})
-    text, data = render(found), msgspec.json.decode(to_json(found))
+    text, data = render(found), msgspec.json.decode(render(found, "json"))
     assert data["type"] == "gambrel/check"
     assert data["verdict"] == found.verdict.value == "FAIL"
-    assert text.startswith("FAIL  perceptron on toy, fp16, batch 1\n")
-    assert data["units"]["latency"] == "s"
+    assert "\nFAIL, proved" in text
+    assert (data["proof"], found.proof) == ("sol", "sol")
     assert data["constraints"][0]["limit"] == pytest.approx(1e-6)
+
+
+#: MLPerf v3.0 Offline, ResNet-50 int8, samples/s per device (table of the contract, section 6).
+MLPERF = {
+    "h100-sxm5-80gb": 91_826,
+    "a100-sxm4-80gb": 42_871,
+    "h100-pcie-80gb": 57_182,
+    "l40": 31_014,
+    "a30": 21_354,
+    "l4": 13_595,
+    "t4": 6_121,
+    "jetson-agx-orin-64gb": 6_438,
+}
+
+
+@pytest.mark.parametrize("on", MLPERF)
+def test_no_published_rate_is_a_failure(on):
+    at = gambrel.check("resnet50", on, precision="int8", throughput=MLPERF[on])
+    assert at.proof != "sol"
+    below = gambrel.check("resnet50", on, precision="int8", throughput=MLPERF[on] * 0.65)
+    assert below.verdict != "FAIL", (below.reason, below.runtime, below.sizes)
+
+
+def test_every_runtime_and_batch_is_tried_for_a_throughput():
+    found = gambrel.check("resnet50", "h100", precision="int8", throughput="60000/s")
+    assert found.verdict.meets
+    assert len({t.runtime for t in found.tried}) > 1
+    assert {1, 64} <= {t.batch_size for t in found.tried}
+    assert any("tried" in note and found.runtime in note for note in found.notes)
+    # At one item the host alone takes longer, whatever the runtime.
+    one = gambrel.check("resnet50", "h100", precision="int8", throughput="60000/s", batch_size=1)
+    assert (one.verdict, one.proof) == ("FAIL", "expected")
+    assert {t.batch_size for t in one.tried} == {1}
+    eager = gambrel.check("resnet50", "h100", latency="1ms", runtime="pytorch")
+    assert {t.runtime for t in eager.tried} == {"pytorch"}
+
+
+@pytest.mark.parametrize("model", ["clip-vit-b-32", "resnet50"])
+def test_every_face_says_the_same_about_fitting(model):
+    on = "coral-edge-tpu"
+    found = gambrel.analyze(model, on)
+    (row,) = gambrel.compare(model, on).rows
+    assert row.fits == found.footprint.fits
+    assert not any("does not fit" in h for h in advise(found).hints) or row.fits is False
+
+
+@pytest.mark.parametrize(
+    ("model", "on"), [("resnet50", "tpu-v5e"), ("clip-vit-b-32", "coral-edge-tpu")]
+)
+def test_advice_never_proposes_what_is_refused(model, on):
+    found = gambrel.analyze(model, on)
+    for r in advise(found).recommendations:
+        found.with_change(*r.changes)
+        assert "fuse" not in r.changes  # the compilers of TPUs fuse already
+        if on == "coral-edge-tpu":
+            assert not any(c.startswith(("weights=", "batch=")) for c in r.changes)

@@ -5,23 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.advise.compare import Field, _front, compare
+from gambrel.advise.compare import Grid, _front, compare
 from gambrel.advise.fleet import Fleet
 from gambrel.advise.limits import parse_limits
 from gambrel.advise.select import select
-from gambrel.analysis.analyze import Settings
+from gambrel.analysis.question import ask
+from gambrel.analysis.settings import Settings
 from gambrel.api import advise as advising
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.errors import InputError, UnknownNameError
-from gambrel.report import Options
-from gambrel.report.compare import render as render_comparison
-from gambrel.report.select import render as render_selection
-from gambrel.report.select import to_json
+from gambrel.report import Options, render
+from tests.advise.small import subject
 from tests.analysis.small import device, perceptron
 
 CATALOG = list_devices()
 YOLO = Fleet(zoo.load("yolov8n"), Settings())
+SUBJECT = subject("yolov8n")
 
 
 def named(*names):
@@ -30,7 +30,7 @@ def named(*names):
 
 def over(*names, prices=None, precisions=(None,)):
     devices = named(*names) if names else CATALOG
-    return Field(fleets=[YOLO], devices=devices, precisions=precisions, prices=prices or {})
+    return Grid(subjects=[SUBJECT], devices=devices, precisions=precisions, prices=prices or {})
 
 
 def hardware(candidates):
@@ -53,8 +53,8 @@ def test_more_is_better_for_throughput():
 
 
 def test_what_does_not_fit_comes_last():
-    big = Fleet(zoo.load("llama-3-70b-prefill"), Settings())
-    found = compare(Field(fleets=[big], devices=named("l4", "mi300x")), ["memory"])
+    big = subject("llama-3-70b-prefill")
+    found = compare(Grid(subjects=[big], devices=named("l4", "mi300x")), ["memory"])
     assert [(r.hardware, r.fits) for r in found.rows] == [("mi300x", True), ("l4", False)]
 
 
@@ -71,7 +71,7 @@ def test_nothing_to_compare():
     with pytest.raises(UnknownNameError, match="unknown metric 'speed'"):
         compare(over("l4"), ["speed"])
     with pytest.raises(InputError, match="at least one model and one device"):
-        compare(Field(fleets=[YOLO], devices=[]), ["latency"])
+        compare(Grid(subjects=[SUBJECT], devices=[]), ["latency"])
     with pytest.raises(InputError, match="at least one metric"):
         compare(over("l4"), [])
 
@@ -86,14 +86,15 @@ def test_prices_order_and_limit():
 
 
 def test_near_misses_stand_apart_with_the_reason():
-    latency = YOLO.on(named("l4")[0]).facts.expected.low
+    points = SUBJECT.points(named("l4")[0], None)
+    latency = min(p.facts.expected.low for p in points if p.facts.expected)
     found = select(over("l4"), parse_limits({"latency": latency * 0.99}))
     assert not found.meets
     assert found.near == () or found.near[0].reason.startswith("latency: ")
     # 17 MB against 15 MB: 13 % too much
     near = select(over("l4"), parse_limits({"memory": "15MB"}))
     assert hardware(near.near) == ["l4"]
-    assert near.near[0].reason.startswith("memory: the best possible is 16.99 MB")
+    assert near.near[0].reason.startswith("memory: it needs 16.99 MB")
     assert select(over("l4"), parse_limits({"memory": "1MB"})).failed == ("l4",)
 
 
@@ -146,29 +147,29 @@ def test_what_is_expected_beyond_a_limit_stands_last_and_is_said():
     assert late
     assert late == list(range(len(times) - len(late), len(times)))
     assert {times[i][0] for i in late} == {"MARGINAL"}
-    assert f"of these {len(late)} only at the good end" in " ".join(render_selection(found).split())
+    assert f"of these {len(late)} only at the good end" in " ".join(render(found).split())
 
 
 def test_reports_show_the_groups():
     found = select(over(), parse_limits({"latency": "33ms", "power": "75W"}))
-    text = render_selection(found)
+    text = render(found)
     assert text.startswith("yolov8n: latency ≤ 33 ms, power ≤ 75 W\n")
     assert text.index("Meets all limits:") < text.index("Not known:") < text.index("Near misses")
-    data = msgspec.json.decode(to_json(found))
+    data = msgspec.json.decode(render(found, "json"))
     assert [c["row"]["hardware"] for c in data["meets"]] == hardware(found.meets)
     assert data["type"] == "gambrel/selection"
 
 
 def test_a_comparison_in_text_says_what_is_unknown():
     found = compare(over("l4", "hailo-8"), ["efficiency", "latency", "price"])
-    text = render_comparison(found)
-    assert "Best efficiency first" in text
+    text = render(found)
+    assert "best efficiency first" in text
     assert "unknown" in text
 
 
 def test_a_toy_without_roofs_is_unknown_everywhere():
     bare = device(ceilings=(), memory=())
-    field = Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare])
+    field = Grid(subjects=[subject(perceptron())], devices=[bare])
     found = select(field, parse_limits({"latency": "1s"}))
     assert hardware(found.unknown) == ["toy"]
 
@@ -195,7 +196,7 @@ def test_unknowns_say_what_would_have_to_come_true():
 def test_where_nothing_bounds_a_figure_everything_would_have_to_come_true():
     bare = device(ceilings=(), memory=())
     found = select(
-        Field(fleets=[Fleet(perceptron(), Settings())], devices=[bare]),
+        Grid(subjects=[subject(perceptron())], devices=[bare]),
         parse_limits({"latency": "1s"}),
     )
     assert strained(found) == {"toy": (1.0, "")}
@@ -214,28 +215,38 @@ def test_the_front_is_what_no_other_beats(costs):
 
 def test_a_long_comparison_says_how_much_is_left_out():
     found = compare(over("l4", "t4", "a10"), ["latency"])
-    short = render_comparison(found, Options(top=2))
-    assert "and 1 more; --top 0 shows all." in short
-    assert "more;" not in render_comparison(found, Options(top=0))
+    short = render(found, "table", Options(top=2))
+    assert "1 more; --top 0 shows all." in short
+    assert "more;" not in render(found, "table", Options(top=0))
 
 
 @pytest.mark.parametrize(("model", "phase"), [("yolov8n", None), ("llama-3-8b", "decode")])
-def test_what_is_prepared_for_many_devices_changes_no_bit(model, phase):
+def test_what_is_prepared_for_many_devices_changes_nothing(model, phase):
     # Over the catalog ops that share a formula are predicted together; over a few one by one.
     asked = {"latency": "20ms", "power": "300W", "phase": phase}
     kept: dict = {}
-    whole = advising.select(model, fleets=kept, **asked)
-    (fleet, _), *rest = kept.values()
+    whole = advising.select.answer(ask("select", {"model": model, **asked}), kept)
+    (found, _), *rest = kept.values()
     assert not rest
-    alone = Fleet(fleet._workload, fleet._settings)
-    assert [fleet.on(d) for d in CATALOG] == [alone.on(d) for d in CATALOG]
+    fleet = found.fleet()
+    alone = Fleet(fleet.bench.workload, fleet._settings)
+    for one in CATALOG:
+        a, b = fleet.on(one), alone.on(one)
+        assert (a.precision, a.runtime, a.bound) == (b.precision, b.runtime, b.bound)
+        known = a.facts.expected, b.facts.expected
+        if all(known):
+            assert known[0].value == pytest.approx(known[1].value, rel=1e-12)
+
     # A second question with other limits uses the same fleet, and says what a fresh one does.
-    assert advising.select(model, fleets=kept, **asked) == whole
+    def again_with(**more):
+        return advising.select.answer(ask("select", {"model": model, **asked, **more}), kept)
+
+    assert again_with() == whole
     other = asked | {"power": "75W"}
-    again = advising.select(model, fleets=kept, prices={"l4": 2500}, **other)
+    again = again_with(prices={"l4": 2500}, power="75W")
     assert again == advising.select(model, prices={"l4": 2500}, **other) != whole
     assert len(kept) == 1
-    assert advising.select(model, fleets=kept, batch_size=4, **asked) != whole
+    assert again_with(batch_size=4) != whole
     assert len(kept) == 2
 
 
@@ -244,11 +255,14 @@ def test_a_price_is_no_part_of_what_is_kept():
     assert [YOLO.on(l4, price=p).facts.price for p in (None, 2.0, None, 3.0)] == [None, 2, None, 3]
 
 
-def test_stacks_share_what_is_evaluated_and_say_the_same():
-    (l4,) = named("l4")
-    known: dict = {}
-    for stack in ("eager", "compiled", "epilogue", "ideal"):
-        chosen = Settings(stack=stack)
-        shared = Fleet(zoo.load("yolov8n"), chosen, known=known)
-        assert shared.on(l4) == Fleet(zoo.load("yolov8n"), chosen).on(l4)
-    assert list(known) == [shared.on(l4).precision]
+def test_the_best_runtime_is_named_and_those_asked_for_get_a_row_each():
+    (h100,) = named("h100-sxm5-80gb")
+    (best,) = compare(Grid(subjects=[subject("resnet50")], devices=[h100]), ["latency"]).rows
+    rows = []
+    for name in ("pytorch", "torch-compile", "tensorrt"):
+        over_one = Grid(subjects=[subject("resnet50", runtime=name)], devices=[h100])
+        rows += compare(over_one, ["latency"]).rows
+    assert [row.runtime for row in rows] == ["pytorch", "torch-compile", "tensorrt"]
+    times = [row.figures["latency"].value for row in rows]
+    assert best.figures["latency"].value <= min(times)
+    assert len({row.sol_time_s for row in (*rows, best)}) == 1  # no property of the runtime

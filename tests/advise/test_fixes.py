@@ -10,12 +10,12 @@ from gambrel.advise.check import check
 from gambrel.advise.fixes import fixes, with_fixes
 from gambrel.advise.limits import parse_limits
 from gambrel.advise.whatif import with_change
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.settings import Settings
 from gambrel.capture import zoo
 from gambrel.cli import run
 from gambrel.device.catalog import list_devices
-from gambrel.report import Options
-from gambrel.report.check import render
+from gambrel.report import Options, render
 
 DEVICES = {d.id: d for d in list_devices()}
 
@@ -29,8 +29,8 @@ def failed(model, on, limits, **settings):
 @pytest.mark.parametrize(
     ("model", "on", "limits", "settings"),
     [
-        ("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"}, {}),
-        ("resnet50", "a100-sxm4-80gb", {"latency": "500us"}, {"precision": "fp32"}),
+        ("resnet50", "jetson-orin-nano-8gb", {"latency": "1.2ms"}, {}),
+        ("resnet50", "a100-sxm4-80gb", {"latency": "1500us"}, {"precision": "fp32"}),
         ("bert-base", "t4", {"throughput": "430/s"}, {}),
         ("resnet50", "l4", {"memory": "40MB"}, {"sizes": {"batch": 4}}),
         ("llama-3-8b-decode", "rtx-4090", {"memory": "12GB"}, {}),
@@ -60,7 +60,7 @@ def test_what_nothing_reaches_shows_what_comes_closest():
 
 
 def test_retraining_comes_only_where_nothing_else_is_enough():
-    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"})
+    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1.2ms"})
     retrained = [f for f in tried if any(c.startswith(("prune", "sparsity")) for c in f.changes)]
     assert all(len(f.changes) == 1 for f in retrained)
     _, _, hard = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1us"})
@@ -82,11 +82,15 @@ def test_only_a_failure_needs_fixes():
 
 
 def test_the_command_in_the_report_repeats_the_first_fix(capsys):
-    found, wanted, _ = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "3ms"})
+    found, wanted, _ = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1.2ms"})
     told = with_fixes(check(found, wanted), case_of(found), wanted)
-    words = " ".join(render(told, Options(width=1000)).split("See the difference: ")[1].split())
+    words = " ".join(
+        render(told, "table", Options(width=1000)).split("See the difference: ")[1].split()
+    )
     command, other = words.split(" Notes")[0].split(" Other devices: ")
-    assert other == "gambrel select resnet50 --batch 1 --size image=224 --latency 0.003s"
+    other = other.split(" •")[0].split(" --verbose")[0]
+    command = command.removesuffix(" •")
+    assert other == "gambrel select resnet50 --batch 1 --size image=224 --latency 0.0012s"
     assert run([*shlex.split(other)[1:], "--json"]) == 0
     capsys.readouterr()
     assert run([*shlex.split(command)[1:], "--json"]) == 0

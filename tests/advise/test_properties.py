@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gambrel.advise.check import judge_point
-from gambrel.advise.compare import Field
+from gambrel.advise.compare import Grid
 from gambrel.advise.figures import figure
 from gambrel.advise.fleet import Fleet
 from gambrel.advise.limits import LIMITED, METRICS, Limit, parse_limits
@@ -16,12 +16,14 @@ from gambrel.advise.recommend import recommend
 from gambrel.advise.select import select
 from gambrel.advise.verdict import Verdict, judge, worst
 from gambrel.advise.whatif import with_change
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.settings import Settings
 from gambrel.capture import zoo
 from gambrel.capture.zoo import list_models
 from gambrel.cli import run
 from gambrel.device.catalog import list_devices
 from gambrel.device.roofs import resolve
+from tests.advise.small import subject
 
 ORDER = [Verdict.PASS, Verdict.MARGINAL, Verdict.UNKNOWN, Verdict.FAIL]
 DEVICES = list_devices()
@@ -40,6 +42,11 @@ metrics = st.sampled_from(LIMITED)
 def fleet(model, batch=None):
     workload = zoo.load(model)
     return Fleet(workload, Settings(sizes={"batch": batch} if batch else {}))
+
+
+@cache
+def kept(model, batch=None):
+    return subject(model, batch)
 
 
 @cache
@@ -102,7 +109,7 @@ def test_the_whole_is_as_bad_as_its_worst_part(model, device, wanted):
 )
 def test_what_violates_never_stands_above_what_meets(model, latency, power, sort):
     limits = parse_limits({"latency": latency, "power": power})
-    found = select(Field(fleets=[fleet(model)], devices=DEVICES), limits, sort)
+    found = select(Grid(subjects=[kept(model)], devices=DEVICES), limits, sort)
     assert all(c.verdict.meets for c in found.meets)
     assert all(c.verdict is Verdict.UNKNOWN for c in found.unknown)
     assert all(c.verdict is Verdict.FAIL for c in found.near)
@@ -123,7 +130,7 @@ def test_what_violates_never_stands_above_what_meets(model, latency, power, sort
 @settings(max_examples=12, deadline=None)
 @given(few, st.floats(1e-5, 10.0), st.floats(0.01, 1.0), st.floats(1, 500))
 def test_tighter_limits_never_add_a_device(model, latency, tighter, power):
-    field = Field(fleets=[fleet(model)], devices=DEVICES)
+    field = Grid(subjects=[kept(model)], devices=DEVICES)
 
     def met(seconds):
         found = select(field, parse_limits({"latency": seconds, "power": power}))
@@ -172,11 +179,11 @@ def test_recommendations_hold_when_they_are_applied(model, device):
 
 def test_contradicting_limits_are_one_sentence_each():
     limits = parse_limits({"latency": "10ms", "throughput": "1000fps"})
-    found = select(Field(fleets=[fleet("resnet18")], devices=DEVICES), limits)
+    found = select(Grid(subjects=[kept("resnet18", 1)], devices=DEVICES), limits)
     (note,) = found.notes
     assert "1000 items/s at batch 1 need a batch every 1 ms" in note
     assert "raise the batch" in note
-    at_batch = select(Field(fleets=[fleet("resnet18", 16)], devices=DEVICES), limits)
+    at_batch = select(Grid(subjects=[kept("resnet18", 16)], devices=DEVICES), limits)
     assert at_batch.notes == ()
 
 

@@ -15,12 +15,12 @@ def estimate(value, low, high):
 
 
 def facts(**changes):
-    """Batch of 2: 4 s at the bound, 8 s expected (6 to 12), 100 bytes, 50 W."""
+    """Batch of 2: speed of light 3 s, roofline 4 s, 8 s expected (6 to 12), 100 bytes, 50 W."""
     fields = {
         "items": 2,
         "expected": estimate(8.0, 6.0, 12.0),
         "roofline_s": 4.0,
-        "floor_s": 3.0,
+        "sol_s": 3.0,
         "memory_bytes": 100,
         "power_cap_w": 50.0,
     }
@@ -34,7 +34,7 @@ def verdict(metric, limit, **changes):
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        (2.9, "FAIL"),  # no software beats 3 s
+        (2.9, "FAIL"),  # no run beats 3 s
         (5.9, "FAIL"),  # below the whole range
         (6.0, "MARGINAL"),  # the lower end reaches it
         (8.0, "MARGINAL"),
@@ -66,17 +66,30 @@ def test_under_ten_percent_of_headroom_is_marginal():
 
 def test_only_what_no_run_can_beat_is_certain():
     certain = judge(facts(), Limit(metric="latency", value=2.0))
-    assert (certain.confidence, certain.reason) == ("certain", "the best possible is 3 s")
+    assert (certain.confidence, certain.proof) == ("certain", "sol")
+    assert certain.reason == "no run is faster than the speed of light, 3 s"
     likely = judge(facts(), Limit(metric="latency", value=5.0))
     assert (likely.verdict, likely.confidence) == (Verdict.FAIL, "medium")
+    assert likely.proof == "expected"
+    assert judge(facts(), Limit(metric="latency", value=7.0)).proof is None
     assert likely.headroom == pytest.approx(-0.6)  # 8 s against 5 s
+
+
+def test_where_less_work_than_counted_may_do_nothing_is_proved():
+    doubtful = judge(facts(doubt=lambda: "Winograd"), Limit(metric="latency", value=2.0))
+    assert (doubtful.verdict, doubtful.proof) == (Verdict.FAIL, "expected")
+    assert doubtful.reason.endswith("no proof here: Winograd")
+    memory = judge(facts(), Limit(metric="memory", value=99.0))
+    assert (memory.verdict, memory.proof) == (Verdict.FAIL, "expected")
 
 
 def test_without_an_expected_time_nothing_passes():
     assert verdict("latency", 1e9, expected=None) == "UNKNOWN"
-    assert verdict("latency", 3.9, expected=None) == "FAIL"  # the bound is 4 s
-    assert verdict("throughput", 0.6, expected=None) == "FAIL"  # 2 items in 4 s are 0.5/s
-    assert verdict("latency", 1.0, expected=None, roofline_s=None, floor_s=None) == "UNKNOWN"
+    # another runtime may beat this one's roofline of 4 s; none the speed of light of 3 s
+    assert verdict("latency", 3.9, expected=None) == "UNKNOWN"
+    assert verdict("latency", 2.9, expected=None) == "FAIL"
+    assert verdict("throughput", 0.7, expected=None) == "FAIL"  # 2 items in 3 s are 0.67/s
+    assert verdict("latency", 1.0, expected=None, roofline_s=None, sol_s=None) == "UNKNOWN"
 
 
 def test_ops_without_a_formula_leave_the_time_open():
@@ -125,7 +138,7 @@ def test_a_tighter_limit_is_never_better(points, known, capped, limit, factor, m
     about = facts(
         expected=estimate(value, low, high) if known else None,
         roofline_s=bound,
-        floor_s=floor,
+        sol_s=floor,
         power_cap_w=floor if capped else None,
     )
     more = metric == "throughput"

@@ -39,7 +39,7 @@ def test_every_point_equals_its_own_analysis():
 
 def test_depthwise_convolutions_are_expected_alike():
     batches, devices = [1, 3, 64], ["h100", "l40s", "epyc-9755"]
-    found = gambrel.sweep("mobilenet-v2", devices, precision=["fp16", "fp32"], batch=batches)
+    found = gambrel.sweep("mobilenet-v2", devices, precision=["fp16", "fp32"], batch_size=batches)
     for i in range(len(found)):
         single = gambrel.analyze(
             "mobilenet-v2",

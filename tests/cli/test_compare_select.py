@@ -67,7 +67,7 @@ def test_prices(capsys):
         ("select yolov8n --latency 33ms --sort speed", "unknown metric 'speed'"),
         ("select yolov8n --latency 33ms --price l4", "write DEVICE=NUMBER"),
         ("select yolov8n --latency 33ms --price l4=cheap", "write a number"),
-        ("compare yolov8n --hardware ,", "name at least one device"),
+        ("compare yolov8n --hardware ,", "is not a list of values"),
         ("compare yolov8n --hardware l4 --metric speed", "unknown metric 'speed'"),
         ("compare yolov8n --hardware l5000", "unknown device"),
     ],

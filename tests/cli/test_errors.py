@@ -37,9 +37,9 @@ def refused(gambrel: Gambrel, *words: str) -> str:
         (("analyze",), r"Missing argument 'MODEL'. Run 'gambrel analyze --help'."),
         (
             ("analyze", "resnet50", "--presicion", "fp16"),
-            r"No such option: --presicion .*--precision.* Run 'gambrel analyze --help'.",
+            r"No such option:? .?--presicion.*--precision.* Run 'gambrel analyze --help'.",
         ),
-        (("--verison",), r"No such option: --verison.* Run 'gambrel --help'."),
+        (("--verison",), r"No such option:? .?--verison.* Run 'gambrel --help'."),
         (
             ("analyze", "resnet5O", *DEVICE),
             r"unknown model 'resnet5O'; closest: resnet50.* Run 'gambrel models list'.",
@@ -67,7 +67,7 @@ def refused(gambrel: Gambrel, *words: str) -> str:
         ),
         (("analyze", "resnet50", "--bandwidth", "5T"), r"which device\?"),
         (("analyze", "resnet50", *DEVICE, "--peak", "5T"), r"give either --hardware or --peak"),
-        (("analyze", "resnet50", *DEVICE, "--bandwidth", ""), r"give either --hardware or --peak"),
+        (("analyze", "resnet50", *DEVICE, "--bandwidth", ""), r"--bandwidth is empty; write"),
     ],
 )
 def test_unknown_names(gambrel: Gambrel, words: tuple[str, ...], said: str) -> None:
@@ -93,13 +93,23 @@ def test_no_command_shows_the_help(gambrel: Gambrel, command: tuple[str, ...]) -
         (("--batch", "1,,2"), "--batch: '' is not a whole number of at least 1."),
         (("--batch", ""), "--batch: '' is not a whole number of at least 1."),
         (("--input", "1x0"), "--input: '0' is not a whole number of at least 1."),
-        (("--image", "0"), "image=0: give a whole number of at least 1."),
+        (("--image", "0"), "--image: '0' is not a whole number of at least 1."),
         (("--image", "225"), "image=225: this model takes multiples of 32; nearest: 224, 256."),
         (("--size", "foo=3"), "resnet50 has no size 'foo'; it has batch, image."),
         (("--size", "foo"), "--size 'foo': write NAME=NUMBER, e.g. --size seq=2048."),
         (("--phase", "decode"), "resnet50 has no phase 'decode'; it has one forward pass."),
-        (("--phase", "foo"), "unknown phase 'foo'; a model has prefill or decode."),
-        (("--causal", "foo"), "causal='foo': use 'half' or 'full'."),
+        (("--phase", "foo"), "unknown --phase 'foo'; closest: prefill, decode."),
+        (("--causal", "foo"), "unknown --causal 'foo'; closest: half, full."),
+        (("--batch", "٣"), "--batch: '٣' is not a whole number of at least 1."),
+        (("--batch", "10^26"), "--batch: '10^26' is not a whole number of at least 1."),
+        (
+            ("--image", "1000000000000"),
+            "--image: '1000000000000' is not a whole number of at most 1,000,000,000.",
+        ),
+        (
+            ("--size", "batch=1", "--batch", "2"),
+            "batch is given twice: 1 among the sizes, 2 on its own; give it once.",
+        ),
     ],
 )
 def test_wrong_values(gambrel: Gambrel, words: tuple[str, ...], said: str) -> None:
@@ -109,10 +119,11 @@ def test_wrong_values(gambrel: Gambrel, words: tuple[str, ...], said: str) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--engine", "foo"), r"unknown engine 'foo'; closest: matrix, vector"),
-        (("--stack", "foo"), r".*'foo'"),
-        (("--top", "-1"), r"Invalid value for '--top': .* Run 'gambrel analyze --help'."),
-        (("--image", "abc"), r"Invalid value for '--image': .*('abc'|integer)"),
+        (("--engine", "foo"), r"a100-sxm4-80gb has no engine 'foo'; it has (matrix|vector)"),
+        (("--runtime", "foo"), r"unknown runtime 'foo'; closest: .* Run 'gambrel runtimes list'."),
+        (("--runtime", "hailort"), r"Hailo.* does not run on a100-sxm4-80gb; choose from "),
+        (("--top", "-1"), r"--top: '-1' is not a whole number of at least 0."),
+        (("--image", "abc"), r"--image: 'abc' is not a whole number of at least 1."),
         (("--train",), r"resnet50: the built-in models are inference workloads; for a training"),
     ],
 )
@@ -123,14 +134,14 @@ def test_wrong_choices(gambrel: Gambrel, words: tuple[str, ...], said: str) -> N
 @pytest.mark.parametrize(
     ("peak", "bandwidth", "said"),
     [
-        ("-5T", "1T", "'-5T' is not a positive, finite rate."),
-        ("0", "1T", "'0' is not a positive, finite rate."),
-        ("nan", "1T", "'nan' is not a rate; write for example 989T or 989TFLOP/s."),
-        ("inf", "1T", "'inf' is not a rate; write for example 989T or 989TFLOP/s."),
-        ("1e999", "1T", "'1e999' is not a positive, finite rate."),
-        ("", "1T", "'' is not a rate; write for example 989T or 989TFLOP/s."),
-        ("5TB/s", "1T", "'5TB/s': unknown unit 'TB/s' for a rate; "),
-        ("5T", "3 parsecs", "'3 parsecs': unknown unit 'parsecs' for a bandwidth; "),
+        ("-5T", "1T", "--peak: '-5T' is not a positive, finite rate."),
+        ("0", "1T", "--peak: '0' is not a positive, finite rate."),
+        ("nan", "1T", "--peak: 'nan' is not a rate; write for example 989T or 989TFLOP/s."),
+        ("inf", "1T", "--peak: 'inf' is not a rate; write for example 989T or 989TFLOP/s."),
+        ("1e999", "1T", "--peak: '1e999' is not a positive, finite rate."),
+        ("", "1T", "--peak is empty; write for example 989T."),
+        ("5TB/s", "1T", "--peak: '5TB/s': unknown unit 'TB/s' for a rate; "),
+        ("5T", "3 parsecs", "--bandwidth: '3 parsecs': unknown unit 'parsecs' for a bandwidth; "),
     ],
 )
 def test_wrong_peaks(gambrel: Gambrel, peak: str, bandwidth: str, said: str) -> None:
@@ -141,14 +152,14 @@ def test_wrong_peaks(gambrel: Gambrel, peak: str, bandwidth: str, said: str) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-o", "a.docx"), r"unknown file suffix '.docx'. a.docx: write one of .txt, .json, .html"),
+        (("-o", "a.docx"), r"unknown file suffix '.docx'. a.docx: write one of .txt, .json,"),
         (("-o", "report"), r"unknown file suffix ''. report: write one of"),
         (("-o", "absent/a.html"), r"cannot write absent/a.html: there is no folder absent."),
         (("--html", "absent/a.html"), r"cannot write absent/a.html: there is no folder absent."),
         (("-o", "dir.json"), r"cannot write dir.json: it is a folder."),
-        (("--html", "dir.json"), r"Invalid value for '--html': .*directory"),
+        (("--html", "dir.json"), r"--html dir.json: name a .html file"),
         (("--html", "a.svg"), r"--html a.svg: name a .html file; --output a.svg is svg."),
-        (("--batch", "1,2", "-o", "a.svg"), r"a.svg: this format shows one analysis, not 2; use"),
+        (("--batch", "1,2", "-o", "a.svg"), r"a.svg: there is no svg of analyses; write one of"),
         (("-o", "good.json", "-o", "absent/b.json"), r"cannot write absent/b.json"),
     ],
 )

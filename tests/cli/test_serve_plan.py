@@ -67,14 +67,14 @@ def test_steps_are_written_op_by_op(tmp_path):
 def test_without_an_answer_there_is_no_step(tmp_path):
     found = run(*ASKED, "--tpot", "1us", "--decode", str(tmp_path / "decode.html"))
     assert found.returncode == 2
-    assert "--decode: nothing keeps the promise" in found.stderr
+    assert "--decode: nothing meets the targets" in found.stderr
     assert len(found.stderr.splitlines()) == 1
 
 
-def test_nothing_keeps_the_promise_is_a_failed_check():
+def test_no_layout_that_meets_the_targets_is_a_failed_check():
     found = run(*ASKED, "--tpot", "1us")
     assert (found.returncode, found.stderr) == (1, "")
-    assert "Nothing keeps the promise" in found.stdout
+    assert "No layout meets the target" in found.stdout
 
 
 def test_a_cache_that_does_not_fit_is_a_failed_check():
@@ -90,4 +90,5 @@ def test_a_cache_that_does_not_fit_is_a_failed_check():
 def test_a_training_step_that_does_not_fit_is_a_failed_check():
     found = run("train-plan", "llama-3.1-8b", "--hardware", "l4", "--seq", "1k")
     assert (found.returncode, found.stderr) == (1, "")
-    assert "does not fit" in found.stdout
+    asked = ("train-plan", "llama-3.1-8b", "--hardware", "l4", "--seq", "1k", "--json")
+    assert json.loads(run(*asked).stdout)["memory"]["fits"] is False

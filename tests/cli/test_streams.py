@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gambrel.report import csv_, table
+from gambrel.report import csv_, terminal
 from tests.cli.conftest import Gambrel
 
 RESNET = ("analyze", "resnet50", "--hardware", "a100-sxm4-80gb")
@@ -39,7 +39,7 @@ def test_interrupt_while_writing_keeps_the_old_file(
 
 
 def test_interrupt_before_the_table(gambrel: Gambrel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "render", _interrupt)
+    monkeypatch.setattr(terminal, "render", _interrupt)
     done = gambrel(*RESNET, "-o", "a.json")
     assert (done.code, done.out) == (130, "")
     assert not list(Path().iterdir())
@@ -80,7 +80,7 @@ def test_encoding_that_lacks_characters() -> None:
     done = _start(*RESNET, "--top", "1", PYTHONIOENCODING="ascii")
     out, err = done.communicate()
     assert (done.returncode, err) == (0, b"")
-    assert b"? batch 1 ? image 224" in out
+    assert b" ?s" in out  # microseconds
 
 
 def test_pipes_get_no_escape_codes() -> None:

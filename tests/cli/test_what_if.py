@@ -16,8 +16,8 @@ def test_text_and_json(capsys):
     assert run([*COMMAND.split(), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["after"]["precision"] == "int8"
-    assert data["after"]["stack"] == "compiled"
-    again = gambrel.analyze("resnet50", "a100", precision="int8", stack="compiled")
+    assert data["after"]["runtime"] == "torch-compile"
+    again = gambrel.analyze("resnet50", "a100", precision="int8", runtime="torch-compile")
     assert data["after"]["total"]["roofline_time_s"] == again.roofline_time_s
     assert data["after"]["total"]["expected_time_s"]["value"] == again.expected_time_s.value
 

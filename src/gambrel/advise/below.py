@@ -21,7 +21,7 @@ class Below(msgspec.Struct, frozen=True, kw_only=True):
         name: Of the op, repeated layers merged.
         count: Executions.
         time_share: Of the expected time of the whole.
-        attained: Bound over expected time.
+        attained: Roofline over expected time.
         cause: ``launches``, ``network``, ``wrong engine``, ``small problem`` or ``access``.
         remedy: What would help.
     """
@@ -62,10 +62,13 @@ def below(analysis: Analysis) -> tuple[Below, ...]:
 
 def _cause(measures: Measures, device: Device) -> tuple[str, str]:
     if measures.bound is Bound.NETWORK:
-        return "network", "devices wait for each other: fewer devices a group, or a faster link"
+        return "network", "devices wait for each other: fewer devices per group, or a faster link"
     expected = measures.expected_time_s
     if expected is not None and expected.launches_share >= _FAR:
-        return "launches", "starting kernels takes most of it: fuse, a larger batch, or graphs"
+        return (
+            "launches",
+            "kernel-launch overhead takes most of it: fuse, a larger batch, or graphs",
+        )
     slow = [w for w in measures.work if w.work_class == "matrix" and w.engine]
     if any(c.engine == "matrix" for c in device.ceilings) and any(
         w.engine == "vector" or width_bytes(w.engine_dtype) > width_bytes(w.dtype) for w in slow

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
 from gambrel.advise.figures import items_of
 from gambrel.advise.fleet import Point, point_of
 from gambrel.advise.limits import Limit
+from gambrel.advise.subjects import Subject
 from gambrel.advise.verdict import Constraint, Verdict, judge, worst
 from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
 from gambrel.units import format_capacity, format_number, format_si
 
 
@@ -30,6 +33,24 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     constraints: tuple[Constraint, ...]
 
 
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime and a batch that were tried.
+
+    Attributes:
+        runtime: Id of the runtime.
+        batch_size: Items at once.
+        verdict: Overall.
+        proof: Of a FAIL.
+        expected_time_s: Of the batch; None when unknown.
+    """
+
+    runtime: str
+    batch_size: int
+    verdict: Verdict
+    proof: str | None
+    expected_time_s: float | None
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to "will it do?".
 
@@ -40,6 +61,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         runtime: Id of the runtime.
         sizes: Symbol → value.
         verdict: The worst of all requirements.
+        proof: What a FAIL rests on: ``sol`` (no run meets it) or ``expected``; None otherwise.
         confidence: Of that verdict.
         reason: Of that verdict.
         constraints: One a requirement.
@@ -47,6 +69,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         notes: What the user must know: choices made for them, contradictions, assumptions.
         sparsity: Whether products with weights were held against sparse peaks.
         engine: The engine that matrix work was held against alone; empty for the rules.
+        tried: Runtimes and batches that were tried; the answer is that of the best.
     """
 
     model: str
@@ -62,6 +85,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     sparsity: bool = False
     engine: str = ""
+    proof: str | None = None
+    tried: tuple[Trial, ...] = ()
 
 
 def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
@@ -73,7 +98,8 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
     """
     constraints = judge_point(point_of(analysis), limits)
     verdict = worst(c.verdict for c in constraints)
-    decisive = next(c for c in constraints if c.verdict is verdict)
+    proof = proof_of(constraints)
+    decisive = next(c for c in constraints if c.verdict is verdict and c.proof == proof)
     return Check(
         model=analysis.model.name,
         hardware=analysis.hardware.id,
@@ -91,6 +117,67 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
         ),
         sparsity=analysis.sparsity,
         engine=analysis.engine,
+        proof=proof,
+    )
+
+
+def proof_of(constraints: Sequence[Constraint]) -> str | None:
+    """What the FAIL of any requirement rests on: one that is proved is enough."""
+    proofs = {c.proof for c in constraints}
+    return next((p for p in ("sol", "expected") if p in proofs), None)
+
+
+def tried_batches(subject: Subject, limits: Sequence[Limit], step: int = 2) -> list[int]:
+    """The batches at which limits may be met, smallest first; ``[0]`` is the one asked for.
+
+    Args:
+        subject: The model.
+        limits: Only a throughput is helped by a larger batch.
+        step: From one batch to the next.
+    """
+    open_ = [b for b in subject.batches() if any(x.metric == "throughput" for x in limits)]
+    return [b for b in open_ if (b.bit_length() - 1) % (step.bit_length() - 1) == 0] or [0]
+
+
+def trials(
+    subject: Subject, device: Device, precision: str | None, limits: Sequence[Limit]
+) -> list[tuple[Trial, tuple[Constraint, ...]]]:
+    """Every runtime of a device at every batch that fits and may help, the best first."""
+    found = []
+    for batch in tried_batches(subject, limits):
+        points = subject.points(device, precision, None, batch)
+        found += [_trial(point, limits) for point in points]
+        if all(point.fits is False for point in points):
+            break
+    proved = all(trial.proof == "sol" for trial, _ in found)
+    return sorted(found, key=lambda pair: _standing(*pair, proved=proved))
+
+
+def _trial(point: Point, limits: Sequence[Limit]) -> tuple[Trial, tuple[Constraint, ...]]:
+    constraints = judge_point(point, limits)
+    expected = point.facts.expected
+    trial = Trial(
+        runtime=point.runtime,
+        batch_size=point.facts.items,
+        verdict=worst(c.verdict for c in constraints),
+        proof=proof_of(constraints),
+        expected_time_s=expected.value if expected else None,
+    )
+    return trial, constraints
+
+
+_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
+
+
+def _standing(trial: Trial, constraints: Sequence[Constraint], *, proved: bool) -> tuple[Any, ...]:
+    """Sorts best first; a FAIL is proved only where every one is."""
+    item_s = None if trial.expected_time_s is None else trial.expected_time_s / trial.batch_size
+    return (
+        _ORDER[trial.verdict],
+        trial.proof == "sol" and not proved,
+        missed_by(constraints),
+        item_s is None,
+        item_s or 0.0,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from gambrel.advise.figures import Facts, Figure, figure
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS
+from gambrel.advise.subjects import Subject, refuse_empty
 from gambrel.analysis.measures import Bound
 from gambrel.device.model import Device
 from gambrel.errors import InputError, UnknownNameError
@@ -24,8 +25,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         precision: Number format.
         precision_reason: Why that one.
         sizes: Symbol → value.
-        bound: The resource that limits; None when unknown.
-        roofline_time_s: Roofline bound of the batch; None when unknown.
+        runtime: Id of the runtime.
+        runtime_reason: Why that one.
+        bound: The roofline's verdict; None when unknown.
+        sol_time_s: Speed of light of the batch; None when unknown.
+        roofline_time_s: Roofline of the batch under the runtime; None when unknown.
         fits: Whether it fits into the device; None when unknown.
         pareto: Whether no other row is better in one of the metrics and as good in all others.
         figures: Metric → figure.
@@ -36,7 +40,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     precision_reason: str
     sizes: dict[str, int]
+    runtime: str
+    runtime_reason: str
     bound: Bound | None
+    sol_time_s: float | None
     roofline_time_s: float | None
     fits: bool | None
     pareto: bool
@@ -58,24 +65,26 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Grid:
     """What to compare.
 
     Attributes:
-        fleets: Models at sizes.
+        subjects: Models, each at a batch.
         devices: At least one.
         precisions: None stands for each device's own.
         prices: Device id → price.
     """
 
-    fleets: Sequence[Fleet]
+    subjects: Sequence[Subject]
     devices: Sequence[Device]
     precisions: Sequence[str | None] = (None,)
     prices: Mapping[str, float] = field(default_factory=dict)
 
 
-def compare(over: Field, metrics: Sequence[str], notes: Sequence[str] = ()) -> Comparison:
+def compare(over: Grid, metrics: Sequence[str], notes: Sequence[str] = ()) -> Comparison:
     """Every model on every device, best first by the first metric.
+
+    A row each for runtimes that were asked for; else one under the runtime that is the best there.
 
     Args:
         over: What to compare.
@@ -87,16 +96,16 @@ def compare(over: Field, metrics: Sequence[str], notes: Sequence[str] = ()) -> C
         UnknownNameError: No such metric.
     """
     check_metrics(metrics)
-    if not over.fleets or not over.devices:
-        raise InputError("name at least one model and one device to compare.")
-    rows = [
-        row_of(fleet, device, fleet.on(device, precision, over.prices.get(device.id)))
-        for fleet in over.fleets
-        for device in over.devices
-        for precision in over.precisions
-    ]
-    marked = mark_pareto(rows, metrics)
-    ordered = sorted(marked, key=lambda row: rank(row, metrics[0]))
+    refuse_empty(over.subjects, over.devices)
+    rows = []
+    for subject in over.subjects:
+        for device in over.devices:
+            for precision in over.precisions:
+                points = subject.points(device, precision, over.prices.get(device.id))
+                found = [row_of(subject.fleet(), device, point) for point in points]
+                best = min(found, key=lambda row: rank(row, metrics[0]))
+                rows += found if subject.runtimes else [best]
+    ordered = sorted(mark_pareto(rows, metrics), key=lambda row: rank(row, metrics[0]))
     return Comparison(metrics=tuple(metrics), rows=tuple(ordered), notes=tuple(notes))
 
 
@@ -114,10 +123,13 @@ def row_of(fleet: Fleet, device: Device, point: Point) -> Row:
     return Row(
         model=fleet.name,
         hardware=device.id,
+        runtime=point.runtime,
+        runtime_reason=point.runtime_reason,
         precision=point.precision,
         precision_reason=point.precision_reason,
         sizes=fleet.sizes,
         bound=point.bound,
+        sol_time_s=point.facts.sol_s,
         roofline_time_s=point.facts.roofline_s,
         fits=point.fits,
         pareto=False,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from gambrel.advise.changes import CATALOGUE, Case, apply_changes, parse_change
-from gambrel.advise.demand import Demand, Evaluated
 from gambrel.advise.fleet import Fleet, Point
-from gambrel.analysis.alike import classes_of
+from gambrel.analysis.workbench import Workbench
 from gambrel.errors import GambrelError
-from gambrel.workload import Workload
 
 Changes = tuple[str, ...]
 
@@ -27,10 +24,8 @@ class Explorer:
         self.case = case
         self._cases: dict[Changes, Case | None] = {(): case}
         self._points: dict[Changes, Point | None] = {}
-        self._fleets: dict[tuple[int, str], Fleet] = {}
-        self._demands: dict[tuple[int, str], dict[str, Demand]] = defaultdict(dict)
-        self._known: dict[tuple[int, str], dict[str, Evaluated]] = defaultdict(dict)
-        self._alike: dict[int, tuple[int, ...]] = {}
+        self._fleets: dict[Hashable, Fleet] = {}
+        self._benches: dict[Hashable, Workbench] = {}
 
     @property
     def start(self) -> Point:
@@ -57,24 +52,16 @@ class Explorer:
             return None
 
     def _point(self, case: Case) -> Point:
-        """The case held against its device; what it asks for is evaluated once for all devices."""
-        shared = replace(case.settings, precision=None)
-        key = (id(case.workload), repr(replace(shared, calibration=None)))
+        """The case held against its device; what can be shared between cases is made once."""
+        settings = case.settings
+        shared = replace(settings, precision=None, runtime=None)
+        bench = (id(case.workload), repr((shared.sizes, shared.conventions)))
+        key = (*bench, shared.sparsity, shared.engine, shared.warm)
         if key not in self._fleets:  # cases are kept, so that no id comes again
-            roofless = repr(replace(shared, calibration=None, sparsity=False, engine=None))
-            self._fleets[key] = Fleet(
-                case.workload,
-                shared,
-                alike=self._classes(case.workload),
-                demands=self._demands[id(case.workload), roofless],
-                known=self._known[id(case.workload), repr((shared.sizes, shared.conventions))],
-            )
-        return self._fleets[key].on(case.device, case.settings.precision)
-
-    def _classes(self, workload: Workload) -> tuple[int, ...]:
-        if id(workload) not in self._alike:
-            self._alike[id(workload)] = classes_of(workload)
-        return self._alike[id(workload)]
+            known = self._benches.get(bench)
+            self._fleets[key] = Fleet(case.workload, shared, bench=known)
+            self._benches[bench] = self._fleets[key].bench
+        return self._fleets[key].on(case.device, settings.precision, runtime=settings.runtime)
 
     def _changed(self, changes: Changes) -> Case | None:
         if changes not in self._cases:

@@ -7,7 +7,7 @@ judged by the same arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from gambrel.advise.limits import METRICS, format_metric
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.sol import Sol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,10 @@ class Facts:
     Attributes:
         items: Items of the batch.
         expected: Expected time of the batch; None when unknown.
-        roofline_s: Roofline bound of the batch; None when no roof is known.
-        floor_s: Bound with perfect fusion and overlap: no software beats it.
+        roofline_s: Roofline of the batch under its runtime; None when no roof is known.
+        sol_s: Speed of light of the batch; None when no roof is known.
+        doubt: Why missing the speed of light proves nothing; an empty text where it does. Called
+            only where it is missed.
         memory_bytes: Footprint.
         power_cap_w: Thermal design power; None when not published.
         unmodelled: Ops without a formula, which every time leaves out.
@@ -37,12 +40,13 @@ class Facts:
     items: int
     expected: Estimate | None
     roofline_s: float | None
-    floor_s: float | None
+    sol_s: float | None
     memory_bytes: int
     power_cap_w: float | None
     unmodelled: int = 0
     energy: EnergyEstimate | None = None
     price: float | None = None
+    doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +56,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         metric: A key of `METRICS`.
         unit: Of all numbers.
         value: Expected; None when unknown.
-        low: Lower end of the range; for an unknown value, what it exceeds as the stack is.
+        low: Lower end of the range; for an unknown value, what it exceeds.
         high: Upper end of the range.
-        best: No run is better; proves that a limit cannot be met. None when nothing proves it.
+        best: No run is better (times: the speed of light), which may prove that a limit cannot be
+            met. None when unknown.
         worst: No run is worse; proves that a limit is met. None when nothing proves it.
         confidence: ``high``, ``medium`` or ``low``; empty when unknown.
         reason: Where the figure and its confidence come from, or why it is unknown.
@@ -77,12 +82,20 @@ def facts_of(analysis: Analysis) -> Facts:
         items=items_of(analysis),
         expected=analysis.expected_time_s,
         roofline_s=analysis.roofline_time_s,
-        floor_s=analysis.sol_time_s,
+        sol_s=analysis.sol_time_s,
         memory_bytes=analysis.footprint.total_bytes,
         power_cap_w=analysis.hardware.tdp_w,
         unmodelled=sum(analysis.unmodelled.values()),
         energy=analysis.energy,
+        doubt=lambda: doubt_of(analysis.sol),
     )
+
+
+def doubt_of(sol: Sol) -> str:
+    """Why a miss of the speed of light would not be a proof; empty where it is one."""
+    if sol.caveats:
+        return sol.caveats[0]
+    return "" if sol.proves else "its ceilings were measured, not published"
 
 
 def items_of(analysis: Analysis) -> int:
@@ -100,11 +113,10 @@ def figure(facts: Facts, metric: str) -> Figure:
 
 
 def _latency(facts: Facts) -> Figure:
-    best = min((t for t in (facts.roofline_s, facts.floor_s) if t is not None), default=None)
-    expected = facts.expected
+    best, expected = facts.sol_s, facts.expected
     if expected is None:
-        why = "no constants to expect a time from on this device"
-        return _made("latency", low=facts.roofline_s, best=best, reason=why)
+        why = "nothing was measured of this runtime on this device or its kin"
+        return _made("latency", best=best, reason=why)
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"
         return _made("latency", low=expected.low, best=best, reason=why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -29,7 +29,7 @@ _DEEPEST = 3
 _PER_ITEM: Final = frozenset({"throughput", "power", "energy", "efficiency"})
 
 
-def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
+def fixes(case: Case, limits: Sequence[Limit], without: Collection[str] = ()) -> tuple[Fix, ...]:
     """Changes with which the limits are met, what costs a user least first.
 
     Single changes where any passes; else a combination, greedily built, beside single changes that
@@ -40,13 +40,16 @@ def fixes(case: Case, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     Args:
         case: What failed.
         limits: What it failed.
+        without: Kinds of change that are not to be tried.
     """
-    return _fixes(Explorer(case), limits)
+    return _fixes(Explorer(case), limits, without)
 
 
-def _fixes(explorer: Explorer, limits: Sequence[Limit]) -> tuple[Fix, ...]:
+def _fixes(
+    explorer: Explorer, limits: Sequence[Limit], without: Collection[str]
+) -> tuple[Fix, ...]:
     missed = judge_point(explorer.start, limits)
-    texts = _candidates(explorer, missed)
+    texts = [t for t in _candidates(explorer, missed) if parse_change(t)[0] not in without]
     tried = [fix for text in texts if (fix := _fix(explorer, (text,), limits))]
     enough = [fix for fix in tried if fix.verdict.meets]
     if any(fix.verdict is Verdict.PASS for fix in enough):
@@ -61,12 +64,14 @@ def _fixes(explorer: Explorer, limits: Sequence[Limit]) -> tuple[Fix, ...]:
     return tuple(_cheapest([*best, *enough, *nearest])[:_LISTED])
 
 
-def with_fixes(found: Check, case: Case, limits: Sequence[Limit]) -> Check:
+def with_fixes(
+    found: Check, case: Case, limits: Sequence[Limit], without: Collection[str] = ()
+) -> Check:
     """A failed check with what would make it pass; any other one as it is."""
     if found.verdict is not Verdict.FAIL:
         return found
     explorer = Explorer(case)
-    tried = _fixes(explorer, limits)
+    tried = _fixes(explorer, limits, without)
     notes = (*fitting(explorer), *found.notes)
     return msgspec.structs.replace(found, fixes=tried, notes=notes)
 
@@ -84,14 +89,18 @@ def _candidates(explorer: Explorer, missed: Sequence[Constraint]) -> Iterator[st
 
 
 def _fix(explorer: Explorer, changes: Changes, limits: Sequence[Limit]) -> Fix | None:
+    """The changes, applied; None where they do not apply or what they lead to is unknown."""
     point = explorer.tried(changes)
     if point is None:
         return None
     constraints = judge_point(point, limits)
+    verdict = worst(c.verdict for c in constraints)
+    if verdict is Verdict.UNKNOWN and explorer.start.facts.expected is not None:
+        return None
     return Fix(
         changes=changes,
         about=describe_changes(changes),
-        verdict=worst(c.verdict for c in constraints),
+        verdict=verdict,
         constraints=constraints,
     )
 

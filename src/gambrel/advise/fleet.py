@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import msgspec
 
-from gambrel.advise.figures import Facts, facts_of
+from gambrel.advise.figures import Facts, doubt_of, facts_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Settings
+from gambrel.analysis.sol import sol_of
 from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.model import Device
+from gambrel.runtimes import Runtime
 from gambrel.workload import Workload
 
 
@@ -119,15 +121,22 @@ class Fleet:
             return point
         return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
 
+    def predicts(self, device: Device, runtime: Runtime) -> bool:
+        """Whether anything was measured that tells times under a runtime on a device."""
+        return self._machine(device).estimator(runtime) is not None
+
+    def _machine(self, device: Device) -> Machine:
+        if id(device) not in self._machines:
+            self._machines[id(device)] = Machine(device, self._settings)
+        return self._machines[id(device)]
+
     def _point(self, device: Device, precision: str | None, runtime: str | None) -> Point:
         settings = replace(
             self._settings,
             precision=precision or self._settings.precision,
             runtime=runtime or self._settings.runtime,
         )
-        if id(device) not in self._machines:
-            self._machines[id(device)] = Machine(device, self._settings)
-        machine = self._machines[id(device)]
+        machine = self._machine(device)
         found = answered(self.bench, machine, settings)
         total = totals(found.table, found.held, found.expected, machine.roofs)
         limit = binding_of(found.held.total_busy)
@@ -135,11 +144,12 @@ class Fleet:
             items=self.sizes.get("batch", 1),
             expected=found.expected.total,
             roofline_s=found.held.time_s,
-            floor_s=found.sol_time_s,
+            sol_s=found.sol_time_s,
             memory_bytes=self.bench.memory_bytes(found.chosen.precision),
             power_cap_w=device.tdp_w,
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             energy=energy(total, device, self.sizes.get("batch", 1)),
+            doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
         )
         chosen = found.chosen
         return Point(

@@ -13,6 +13,7 @@ from gambrel.device.roofs import resolve
 from gambrel.dtypes import PRECISIONS, parse_dtype, width_bytes
 from gambrel.errors import InputError
 from gambrel.ops import is_prunable
+from gambrel.runtimes import takes
 from gambrel.workload import Role
 
 #: Share of channels that is proposed; more has to be asked for.
@@ -37,7 +38,22 @@ def _precisions(case: Case) -> Iterable[str]:
 
 
 def _weights(case: Case, text: str) -> Case:
-    return replace(case, workload=narrow_weights(case.workload, parse_dtype(text)))
+    return replace(case, workload=narrow_weights(case.workload, _taken(case, text)))
+
+
+def _taken(case: Case, text: str) -> str:
+    """A format of stored numbers that the runtime can read.
+
+    Raises:
+        UnknownNameError: No such format.
+        InputError: The runtime does not take it.
+    """
+    dtype, runtime = parse_dtype(text), case.runtime
+    if not takes(runtime, dtype):
+        raise InputError(
+            f"{runtime.name} does not read {dtype}; it takes {', '.join(runtime.formats)}."
+        )
+    return dtype
 
 
 def _weight_formats(case: Case) -> Iterable[str]:
@@ -48,7 +64,7 @@ def _weight_formats(case: Case) -> Iterable[str]:
 
 
 def _kv(case: Case, text: str) -> Case:
-    return replace(case, workload=narrow_cache(case.workload, parse_dtype(text)))
+    return replace(case, workload=narrow_cache(case.workload, _taken(case, text)))
 
 
 def _kv_formats(case: Case) -> Iterable[str]:

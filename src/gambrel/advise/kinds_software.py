@@ -11,7 +11,7 @@ from gambrel.advise.case import Case, Effort, Kind, none_proposed, with_settings
 from gambrel.advise.layout import channels_last, has_layout_copies
 from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
-from gambrel.runtimes import check_runs, matches, runtime
+from gambrel.runtimes import candidates, check_runs, matches, runtime
 
 _LARGEST_BATCH: Final = 1024
 
@@ -61,6 +61,15 @@ def _under(case: Case, name: str) -> Case:
     return with_settings(case, runtime=found.id)
 
 
+def _runtimes(case: Case) -> Iterable[str]:
+    """Others that run there, those apart that changes of their own lead to."""
+    now = case.runtime.id
+    language = is_language_model(case.workload)
+    precision = None if case.workload.precisions else case.precision
+    found = (r.id for r in candidates(case.device, precision, language=language))
+    return [name for name in found if name not in {now, _FUSED.get(now), _RECORDED.get(now)}]
+
+
 def _graphs(case: Case, _: str) -> Case:
     after = _RECORDED.get(case.runtime.id)
     if after is None:
@@ -102,7 +111,8 @@ def _size(name: str) -> Callable[[Case, str], Case]:
 def _batches(case: Case) -> Iterable[str]:
     """Doublings; the caller stops where they no longer pay."""
     batch = case.sizes.get("batch")
-    while batch is not None and batch < _LARGEST_BATCH:
+    most = min(_LARGEST_BATCH, case.runtime.max_batch or _LARGEST_BATCH)
+    while batch is not None and batch < most:
         batch *= 2
         yield str(batch)
 
@@ -161,7 +171,7 @@ RUNTIME: Final = Kind(
     about="Another runtime: other kernels, other host overhead.",
     example="runtime=tensorrt",
     apply=_under,
-    propose=none_proposed,
+    propose=_runtimes,
 )
 
 SIZES: Final = tuple(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from gambrel.analysis.question import FIELDS
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
-from gambrel.units import format_number, format_si, parse_quantity
+from gambrel.units import format_number, format_si
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,44 +23,30 @@ class Metric:
         name: As in options and JSON.
         unit: SI unit.
         more_is_better: False for costs, True for throughput and efficiency.
-        quantity: How its text is read, for `gambrel.units.parse_quantity`; empty: plain number.
-        example: What to write.
-        bare: Whether a number without a unit is clear.
     """
 
     name: str
     unit: str
     more_is_better: bool = False
-    quantity: str = ""
-    example: str = ""
-    bare: bool = False
 
 
 #: All metrics, in the order in which they are shown.
 METRICS: Final[dict[str, Metric]] = {
     m.name: m
     for m in (
-        Metric(name="latency", unit="s", quantity="time", example="10ms"),
-        Metric(
-            name="throughput",
-            unit="item/s",
-            more_is_better=True,
-            quantity="throughput",
-            example="30fps",
-            bare=True,
-        ),
-        Metric(name="power", unit="W", quantity="power", example="15W"),
-        Metric(name="energy", unit="J/item", quantity="energy", example="500mJ"),
-        Metric(name="efficiency", unit="item/J", more_is_better=True, example="100", bare=True),
-        Metric(name="memory", unit="byte", quantity="size", example="4096MB or 4GiB"),
-        Metric(name="price", unit="", example="300", bare=True),
+        Metric(name="latency", unit="s"),
+        Metric(name="throughput", unit="item/s", more_is_better=True),
+        Metric(name="power", unit="W"),
+        Metric(name="energy", unit="J/item"),
+        Metric(name="efficiency", unit="item/J", more_is_better=True),
+        Metric(name="memory", unit="byte"),
+        Metric(name="price", unit=""),
     )
 }
 
 #: What `check` takes; the others are for comparing.
 LIMITED: Final = ("latency", "throughput", "power", "energy", "memory")
 
-_BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
 _SPEC_KEYS: Final = ("model", "hardware", "batch", "precision", "limits")
 
 
@@ -127,32 +112,11 @@ def parse_value(name: str, given: str | float) -> float:
     Raises:
         InputError: As `parse_limits`.
     """
-    metric = METRICS[name]
-    if isinstance(given, str):
-        if not metric.bare and _BARE.match(given):
-            raise InputError(f"{name} {given!r} has no unit; write for example {metric.example}.")
-        if metric.quantity:
-            return _quantity(metric, given)
-        given = _number(metric, given)
-    if isinstance(given, bool) or not math.isfinite(given) or given <= 0:
-        raise InputError(f"{name} {given!r}: give a positive number, e.g. {metric.example!r}.")
-    return float(given)
-
-
-def _quantity(metric: Metric, text: str) -> float:
-    try:
-        return parse_quantity(text, metric.quantity)
-    except InputError as error:
-        raise InputError(f"{metric.name}: {error}") from None
-
-
-def _number(metric: Metric, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(
-            f"{metric.name} {text!r}: write a number, e.g. {metric.example}."
-        ) from None
+    field = FIELDS["max_price" if name == "price" else name]
+    value: float = field.kind.read(given, field.kind, name)
+    if value <= 0:
+        raise InputError(f"{name} {given!r}: give a positive number.")
+    return value
 
 
 def read_spec(path: Path) -> Spec:

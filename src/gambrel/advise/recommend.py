@@ -19,7 +19,6 @@ from gambrel.advise.changes import (
 from gambrel.advise.explore import Changes, Explorer, kinds_of
 from gambrel.advise.fitting import fitting
 from gambrel.advise.fleet import Point
-from gambrel.advise.launches import GRAPHS
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
@@ -30,9 +29,8 @@ from gambrel.units import format_percent, format_si
 SMALLEST_GAIN = 1.05
 #: A model that attains this share of what the device can do is done.
 DONE = 0.95
-#: Share of the expected time in starts of kernels that is worth a word.
+#: Share of the expected time in launch overhead and waiting for the host that is worth a word.
 LAUNCH_SHARE = 0.2
-#: What makers call a recorded sequence of launches.
 #: Changes from which combinations are begun.
 _COMBINATIONS = 2
 
@@ -51,10 +49,10 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
         memory_after_bytes: Footprint after the change.
         fits_after: Whether that fits the device; None when unknown.
         changes: As `Analysis.with_change` takes them.
-        time_kind: ``expected``, or ``bound`` where no expected time is known.
+        time_kind: ``expected``, or ``roofline`` where no expected time is known.
         gain_low: The gain at the least favourable end of both ranges, errors taken as common to
             both; above 1.
-        confidence: Of the expected times, the lower one; empty for bounds.
+        confidence: Of the expected times, the lower one; empty for rooflines.
         effort: What it asks of a user: ``software`` (same weights, same batch), ``batch`` (more
             items at once: more a second, each batch takes longer), ``retrain`` or ``replace``
             (another model or device).
@@ -71,7 +69,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     memory_after_bytes: int
     fits_after: bool | None
     changes: tuple[str, ...] = ()
-    time_kind: str = "bound"
+    time_kind: str = "roofline"
     gain_low: float = 1.0
     confidence: str = ""
     effort: str = "software"
@@ -104,16 +102,16 @@ def recommend(
 
     What makes every run faster comes first, then larger batches, then what needs retraining, then
     another model or device; within each the largest gain first. Times are the expected ones where
-    they are known on both sides, else bounds. Left out is what does not fit in memory, what the
-    device has no engine for, and a gain within its own uncertainty. An empty result says that none
-    of the catalogue's changes helps.
+    they are known on both sides, else those of the roofline. Left out is what does not fit in
+    memory, what device and runtime do not take, and a gain within its own uncertainty. An empty
+    result says that none of the catalogue's changes helps.
 
     Args:
         analysis: As it stands.
         calibration: Constants of the expected time; None for those that come with gambrel.
 
     Raises:
-        InputError: The analysis carries no workload, or has no bound time.
+        InputError: The analysis carries no workload, or has no roofline time.
     """
     return _ranked(_explorer(analysis, calibration))
 
@@ -121,7 +119,7 @@ def recommend(
 def _explorer(analysis: Analysis, calibration: Calibration | None) -> Explorer:
     if analysis.workload is None or analysis.total.roofline_time_s is None:
         raise InputError(
-            f"{analysis.model.name}: this analysis has no workload or no bound time to improve on."
+            f"{analysis.model.name}: this analysis has no workload or no roofline to improve on."
         )
     return Explorer(case_of(analysis, calibration))
 
@@ -183,16 +181,13 @@ def _hints(analysis: Analysis) -> tuple[str, ...]:
     expected = analysis.expected_time_s
     if expected is None or not expected.value or not analysis.launches:
         return ()
-    share = expected.launches_s / expected.value
+    share = expected.launches_share + expected.host_share
     if share < LAUNCH_SHARE:
         return ()
-    graph = GRAPHS.get(analysis.hardware.vendor.lower())
-    how = f"Recorded as a {graph} it does; " if graph else "Compiled into one program it does; "
-    limit = format_si(expected.value / analysis.launches, "s", 3)
+    each = format_si(expected.value / analysis.launches, "s", 3)
     return (
-        f"Starting {analysis.launches:,} kernels takes {format_percent(share)} of the expected "
-        f"time, which supposes that the host keeps up. {how}a host that starts them one by one and "
-        f"needs more than {limit} for each adds the rest.",
+        f"Launch overhead and waiting for the host take {format_percent(share)} of the expected "
+        f"time: {analysis.launches:,} kernels, one every {each}.",
     )
 
 
@@ -212,7 +207,7 @@ def _without_gain(explorer: Explorer) -> tuple[str, ...]:
     ]
     if not tried:
         return ()
-    return (f"Tried, without a gain of 5 % beyond its uncertainty: {', '.join(tried)}.",)
+    return (f"Tried, no gain of 5 % beyond its uncertainty: {', '.join(tried)}.",)
 
 
 def _of_kind(explorer: Explorer, start: Point, name: str) -> Iterator[Recommendation]:
@@ -315,7 +310,7 @@ def _times(start: Point, after: Point) -> tuple[str, float | None, float | None]
     was, then = start.facts.expected, after.facts.expected
     if was is not None and then is not None:
         return "expected", was.value, then.value
-    return "bound", start.facts.roofline_s, after.facts.roofline_s
+    return "roofline", start.facts.roofline_s, after.facts.roofline_s
 
 
 def _gain(start: Point, after: Point) -> float:
@@ -332,7 +327,7 @@ def _least_gain(start: Point, after: Point, kind: str, moved: bool) -> float:
     compared with low ends, high with high. Errors on two devices have nothing in common.
     """
     was, then = start.facts.expected, after.facts.expected
-    if kind == "bound" or was is None or then is None:
+    if kind == "roofline" or was is None or then is None:
         return _gain(start, after)
     items = after.facts.items / start.facts.items
     ends = [(was.low, then.low), (was.value, then.value), (was.high, then.high)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from gambrel.advise.check import contradictions, judge_point, missed_by
-from gambrel.advise.compare import Field, Row, check_metrics, rank, row_of
+from gambrel.advise.check import contradictions, judge_point, missed_by, tried_batches
+from gambrel.advise.compare import Grid, Row, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
+from gambrel.advise.subjects import Subject
 from gambrel.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.roofs import roofs_of
 from gambrel.device.model import Device
@@ -76,12 +77,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def select(
-    field: Field, limits: Sequence[Limit], sort: str = "latency", notes: Sequence[str] = ()
+    over: Grid, limits: Sequence[Limit], sort: str = "latency", notes: Sequence[str] = ()
 ) -> Selection:
-    """Devices for one model; of several precisions each device takes its best.
+    """Devices for one model; of precisions, runtimes and open batches each device takes its best.
 
     Args:
-        field: One model, the devices, the precisions to choose from, the prices.
+        over: One model, the devices, the precisions to choose from, the prices.
         limits: At least one.
         sort: Metric that ranks within a group.
         notes: To carry along.
@@ -90,22 +91,22 @@ def select(
         UnknownNameError: No such metric.
     """
     check_metrics([sort])
-    fleet = field.fleets[0]
-    found = [_best(fleet, device, field, limits, sort) for device in field.devices]
+    subject = over.subjects[0]
+    found = [_best(subject, device, over, limits, sort) for device in over.devices]
     found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
     failed = [c for c in found if c.verdict is Verdict.FAIL]
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
     near = [c for c in failed if _nearly(c)]
     near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
     return Selection(
-        model=fleet.name,
+        model=subject.fleet().name,
         limits=tuple(limits),
         sort=sort,
         meets=tuple(c for c in found if c.verdict.meets),
         unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
         near=tuple(near),
         failed=tuple(c.row.hardware for c in failed if not _nearly(c)),
-        notes=(*contradictions(limits, fleet.sizes.get("batch", 1)), *notes),
+        notes=(*contradictions(limits, subject.fleet().sizes.get("batch", 1)), *notes),
     )
 
 
@@ -120,15 +121,28 @@ _ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
 
 
 def _best(
-    fleet: Fleet, device: Device, field: Field, limits: Sequence[Limit], sort: str
+    subject: Subject, device: Device, over: Grid, limits: Sequence[Limit], sort: str
 ) -> Candidate:
-    several = len(field.precisions) > 1
-    native = [p for p in field.precisions if not several or p is None or _native(device, p)]
-    found = [
-        judged(fleet, device, fleet.on(device, p, field.prices.get(device.id)), limits)
-        for p in native or field.precisions[:1]
-    ]
-    return min(found, key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
+    several = len(over.precisions) > 1
+    native = [p for p in over.precisions if not several or p is None or _native(device, p)]
+    price = over.prices.get(device.id)
+    best: Candidate | None = None
+    for batch in tried_batches(subject, limits, step=4):
+        found = [
+            judged(subject.fleet(batch or None), device, point, limits)
+            for precision in native or over.precisions[:1]
+            for point in subject.points(device, precision, price, batch)
+        ]
+        best = min([*([best] if best else []), *found], key=lambda c: _standing(c, sort))
+        if best.verdict is Verdict.PASS or all(c.row.fits is False for c in found):
+            break
+    assert best is not None  # there is a first batch
+    return best
+
+
+def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
+    """Sorts best first."""
+    return _ORDER[candidate.verdict], expected_beyond(candidate), *rank(candidate.row, sort)
 
 
 def _native(device: Device, precision: str) -> bool:

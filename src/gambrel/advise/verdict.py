@@ -1,16 +1,18 @@
-"""A figure against a limit: PASS, MARGINAL, FAIL or UNKNOWN, with the reason."""
+"""A figure against a limit: PASS, MARGINAL, FAIL (proved or expected) or UNKNOWN, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gambrel.advise.figures import Facts, Figure, figure
 from gambrel.advise.limits import METRICS, Limit, format_metric
 
+#: Metrics that the speed of light limits.
+TIMED: Final = frozenset({"latency", "throughput"})
 #: Less headroom than this is called marginal.
 HEADROOM: Final = 0.10
 
@@ -50,6 +52,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
             else by what proves the verdict; None when nothing is known.
         confidence: ``certain`` when proven; else ``high``, ``medium``, ``low``; empty if unknown.
         reason: Why this verdict.
+        proof: What a FAIL rests on: ``sol`` (the limit is beyond the speed of light, so that no run
+            meets it) or ``expected`` (outside the range of the expected value, or it does not fit);
+            None for any other verdict.
     """
 
     metric: str
@@ -60,15 +65,16 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     headroom: float | None
     confidence: str
     reason: str
+    proof: str | None = None
 
 
 def judge(facts: Facts, limit: Limit) -> Constraint:
     """One requirement against the facts of a model on a device.
 
-    In order: FAIL when even the best possible run misses the limit; PASS when even the worst
-    possible one meets it; FAIL when the whole expected range misses it; UNKNOWN without an expected
-    value; PASS when the whole range meets it with 10 % to spare at the expected value; else
-    MARGINAL. So a tighter limit never makes a verdict better.
+    In order: FAIL when the limit is beyond the speed of light, or the need of memory beyond its
+    limit; PASS when even the worst possible run meets it; FAIL when the whole expected range misses
+    it; UNKNOWN without an expected value; PASS when the whole range meets it with 10 % to spare at
+    the expected value; else MARGINAL. So a tighter limit never makes a verdict better.
     """
     found = figure(facts, limit.metric)
     more = METRICS[limit.metric].more_is_better
@@ -80,9 +86,8 @@ def judge(facts: Facts, limit: Limit) -> Constraint:
         return limit.value / value if more else value / limit.value
 
     least, most = (found.high, found.low) if more else (found.low, found.high)
-    verdict, confidence, reason = _decide(
-        found, used(found.best), used(found.worst), used(least), used(found.value), used(most)
-    )
+    shares = _Shares(*map(used, (found.best, found.worst, least, found.value, most)))
+    verdict, confidence, reason, proof = _decide(found, shares, facts)
     share = used(_decisive(found, verdict, least))
     return Constraint(
         metric=limit.metric,
@@ -93,41 +98,52 @@ def judge(facts: Facts, limit: Limit) -> Constraint:
         headroom=None if share is None else 1 - share,
         confidence=confidence,
         reason=reason,
+        proof=proof,
     )
 
 
-def _decide(
-    found: Figure,
-    best: float | None,
-    worst: float | None,
-    low: float | None,
-    value: float | None,
-    high: float | None,
-) -> tuple[Verdict, str, str]:
-    """The verdict, its confidence and its reason, from the shares of the limit used up."""
-    at_best = format_metric(found.metric, found.best)
-    if best is not None and best > 1:
-        return Verdict.FAIL, "certain", f"the best possible is {at_best}"
-    if worst is not None and worst <= 1:
-        return Verdict.PASS, found.confidence or "high", found.reason
-    if low is not None and low > 1:
-        why = (
-            found.reason
-            if value is not None
-            else f"even the favourable end misses it; {found.reason}"
-        )
-        return Verdict.FAIL, found.confidence or "high", why
-    if value is None or high is None:
-        return Verdict.UNKNOWN, "", found.reason
-    if high <= 1 and value <= 1 - HEADROOM:
-        return Verdict.PASS, found.confidence, found.reason
-    if high <= 1:
+class _Shares(NamedTuple):
+    """Shares of the limit that the numbers of a figure use up; above 1 misses it."""
+
+    best: float | None
+    worst: float | None
+    low: float | None
+    value: float | None
+    high: float | None
+
+
+def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, str, str | None]:
+    """The verdict, its confidence, its reason and the proof of a FAIL."""
+    if used.best is not None and used.best > 1:
+        return _beyond_best(found, facts)
+    if used.worst is not None and used.worst <= 1:
+        return Verdict.PASS, found.confidence or "high", found.reason, None
+    if used.low is not None and used.low > 1:
+        why = f"even the favourable end of the range misses it; {found.reason}"
+        return Verdict.FAIL, found.confidence or "high", why, "expected"
+    if used.value is None or used.high is None:
+        return Verdict.UNKNOWN, "", found.reason, None
+    if used.high <= 1 and used.value <= 1 - HEADROOM:
+        return Verdict.PASS, found.confidence, found.reason, None
+    if used.high <= 1:
         why = f"under {HEADROOM:.0%} headroom"
-    elif value <= 1:
+    elif used.value <= 1:
         why = "the upper end of the range misses it"
     else:
         why = "the expected value misses it, the better end of the range meets it"
-    return Verdict.MARGINAL, found.confidence, f"{why}; {found.reason}"
+    return Verdict.MARGINAL, found.confidence, f"{why}; {found.reason}", None
+
+
+def _beyond_best(found: Figure, facts: Facts) -> tuple[Verdict, str, str, str]:
+    """A limit that is beyond the speed of light, or beyond what is certain to be needed."""
+    best = format_metric(found.metric, found.best)
+    if found.metric not in TIMED:
+        return Verdict.FAIL, found.confidence, f"it needs {best}; {found.reason}", "expected"
+    doubt = facts.doubt()
+    if not doubt:
+        return Verdict.FAIL, "certain", f"no run is faster than the speed of light, {best}", "sol"
+    why = f"the speed of light as counted is {best}, which is no proof here: {doubt}"
+    return Verdict.FAIL, found.confidence or "low", why, "expected"
 
 
 def _decisive(found: Figure, verdict: Verdict, least: float | None) -> float | None:

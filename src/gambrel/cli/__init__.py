@@ -1,15 +1,20 @@
 """The command line: each command parses, calls one function, renders its result.
 
-Exit codes: 0 done; 2 a user's error, one line on stderr; 130 interrupted.
+Exit codes: 0 done; 1 a FAIL verdict; 2 a user's error, one line on stderr; 3 an UNKNOWN verdict; 70
+a defect of gambrel; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+DEFECT: Final = 70
 INTERRUPTED: Final = 130
+#: Set to anything to see the traceback of a defect.
+TRACEBACK: Final = "GAMBREL_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,25 +35,36 @@ def run(argv: Sequence[str]) -> int:
         return _run(argv)
     except (KeyboardInterrupt, EOFError):
         return _interrupted()
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        said = f"{type(error).__name__}: {error}"[:200]
+        advice = f"Set {TRACEBACK}=1 for the traceback and please report it."
+        return _fail(f"this is a defect of gambrel: {said} {advice}", DEFECT)
 
 
 def _run(argv: Sequence[str]) -> int:
-    import typer
+    import click
 
-    from gambrel.cli.app import USAGE_ERRORS, build
+    from gambrel.cli.app import build
+    from gambrel.cli.output import write_text
     from gambrel.errors import GambrelError
 
+    tree = build()
     try:
-        code = build(argv[0] if argv else "")(
-            args=list(argv), prog_name="gambrel", standalone_mode=False
-        )
+        with tree.make_context("gambrel", list(argv)) as context:
+            code = tree.invoke(context)
+    except click.exceptions.Exit as left:
+        return left.exit_code
     except GambrelError as error:
         return _fail(str(error))
-    except USAGE_ERRORS as error:
+    except click.exceptions.NoArgsIsHelpError as error:
+        write_text(error.format_message())
+        place = error.ctx.command_path if error.ctx else "gambrel"
+        return _fail(f"no command given. Run '{place} --help'.")
+    except click.ClickException as error:
         return _fail(_usage(error))
-    except typer.Abort:
-        return _interrupted()
-    if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this
+    except click.Abort:
         return _interrupted()
     return code if isinstance(code, int) else 0
 
@@ -56,17 +72,17 @@ def _run(argv: Sequence[str]) -> int:
 def _usage(error: Any) -> str:
     """What was wrong with the words, and the command that lists the right ones."""
     said = error.format_message() or "no command given"
-    end = "" if said.endswith((".", "?")) else "."
+    end = "" if said.endswith((".", "?", ")")) else "."
     context = getattr(error, "ctx", None)
     hint = f" Run '{context.command_path} --help'." if context else ""
     return f"{said}{end}{hint}"
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, code: int = 2) -> int:
     from gambrel.report.text import clean
 
     print(f"gambrel: {clean(' '.join(message.split()))}", file=sys.stderr)
-    return 2
+    return code
 
 
 def _interrupted() -> int:

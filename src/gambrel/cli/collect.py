@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Final
 
-import typer
+import click
 
+from gambrel.cli.command import OTHER, Group, argument, command, flag, option
 from gambrel.cli.output import write_text
 from gambrel.errors import InputError
 
-app = typer.Typer(
-    help="Print the command that records a run for 'gambrel import', or run it (--run).",
-    epilog="Example: gambrel collect ncu --hardware h100",
-    no_args_is_help=True,
+collect = Group(
+    "collect",
+    "Print the command that records a run for 'gambrel import', or run it (--run).",
+    {name: f"collect:{name}" for name in ("ncu", "kineto", "rocprof", "perf")},
+    "Examples:\n  gambrel collect ncu --hardware h100",
 )
-
-Device_ = Annotated[str, typer.Option("--hardware", "-d", help="The device on which it will run.")]
-Program = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- PROGRAM...]", help="What to run.")
-]
-Run = Annotated[bool, typer.Option("--run", help="Run it here instead of printing it.")]
+_PROGRAM: Final = argument("program", "[-- PROGRAM...]", nargs=-1, type=click.UNPROCESSED)
+_RUN: Final = flag("--run", help="Run it here instead of printing it.", section=OTHER)
 
 
-@app.command(
+def _device(*, required: bool) -> click.Option:
+    return option(*("--hardware", "-d"), help="The device on which it will run.", required=required)
+
+
+@command(
     "ncu",
-    epilog="Examples: gambrel collect ncu --hardware a100\n\n"
-    "gambrel collect ncu --hardware h100 -- python train.py > collect.sh\n\n"
-    "gambrel collect ncu --section . -- ./program",
+    _PROGRAM,
+    _device(required=False),
+    option(
+        "--section",
+        help="Write a section file into this folder (for all chips if none is named), use it.",
+    ),
+    flag("--nvtx", help="With NVTX ranges, for --by group.", section=OTHER),
+    _RUN,
+    examples="""
+  gambrel collect ncu --hardware a100
+  gambrel collect ncu --hardware h100 -- python train.py > collect.sh
+  gambrel collect ncu --section . -- ./program
+""",
 )
 def ncu(
-    hardware: Annotated[
-        str | None, typer.Option("--hardware", "-d", help="The device on which it will run.")
-    ] = None,
-    program: Program = None,
-    section: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a section file into this folder (for all chips if none is named), use it.",
-            file_okay=False,
-        ),
-    ] = None,
-    nvtx: Annotated[bool, typer.Option("--nvtx", help="With NVTX ranges, for --by group.")] = False,
-    run: Run = False,
+    program: tuple[str, ...], hardware: str | None, section: str | None, nvtx: bool, run: bool
 ) -> None:
     """Print Nsight Compute's command with the metrics that this chip has."""
     from gambrel.device.lookup import find
@@ -58,20 +58,21 @@ def ncu(
     if section is not None:
         from gambrel.report.registry import replace_file
 
-        if not section.is_dir():
+        folder = Path(section)
+        if not folder.is_dir():
             raise InputError(f"cannot write {section}: there is no such folder.")
         text = ncu_section(compute_capability(device) if device else "")
-        replace_file(section / f"{SECTION}.section", text.encode())
-        command = section_command(str(section), program or (), nvtx=nvtx)
+        replace_file(folder / f"{SECTION}.section", text.encode())
+        command = section_command(section, program, nvtx=nvtx)
     elif device is not None:
-        command = ncu_command(compute_capability(device), program or (), nvtx=nvtx)
+        command = ncu_command(compute_capability(device), program, nvtx=nvtx)
     else:
         raise InputError("name the device (--hardware), or write a section file (--section DIR).")
     roofs = f" --hardware {device.id}" if device else ""
     _print_or_run(f"{command}\ngambrel import kernels.csv{roofs} -o roofline.html", run, program)
 
 
-@app.command("kineto", epilog="Example: gambrel collect kineto > record.py")
+@command("kineto", examples="  gambrel collect kineto > record.py")
 def kineto() -> None:
     """Print a script that records a PyTorch trace with shapes."""
     from gambrel.traces.collect_others import kineto_script
@@ -79,25 +80,37 @@ def kineto() -> None:
     write_text(kineto_script())
 
 
-@app.command("rocprof", epilog="Example: gambrel collect rocprof --hardware mi300x -- ./program")
-def rocprof(hardware: Device_, program: Program = None, run: Run = False) -> None:
+@command(
+    "rocprof",
+    _PROGRAM,
+    _device(required=True),
+    _RUN,
+    examples="  gambrel collect rocprof --hardware mi300x -- ./program",
+)
+def rocprof(program: tuple[str, ...], hardware: str, run: bool) -> None:
     """Print rocprofv3's command with the counters of this GPU."""
     from gambrel.device.lookup import find
     from gambrel.traces.collect_others import rocprof_commands
 
-    _print_or_run(rocprof_commands(find(hardware).device, program or ()), run, program)
+    _print_or_run(rocprof_commands(find(hardware).device, program), run, program)
 
 
-@app.command("perf", epilog="Example: gambrel collect perf --hardware epyc-9654 -- ./program")
-def perf(hardware: Device_, program: Program = None, run: Run = False) -> None:
+@command(
+    "perf",
+    _PROGRAM,
+    _device(required=True),
+    _RUN,
+    examples="  gambrel collect perf --hardware epyc-9654 -- ./program",
+)
+def perf(program: tuple[str, ...], hardware: str, run: bool) -> None:
     """Print perf's command with the events of this processor."""
     from gambrel.device.lookup import find
     from gambrel.traces.collect_others import perf_command
 
-    _print_or_run(perf_command(find(hardware).device, program or ()), run, program)
+    _print_or_run(perf_command(find(hardware).device, program), run, program)
 
 
-def _print_or_run(commands: str, run: bool, program: list[str] | None) -> None:
+def _print_or_run(commands: str, run: bool, program: tuple[str, ...]) -> None:
     """Prints commands, or runs them with the shell and ends with their exit code.
 
     Raises:

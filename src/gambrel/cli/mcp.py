@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import click
 
-import typer
+from gambrel.cli.command import OTHER, command, flag, option
+from gambrel.errors import InputError, MissingExtraError
 
-from gambrel.errors import MissingExtraError
-
-EXAMPLES = """Examples:
-
-gambrel mcp
-
-gambrel mcp --http --port 8765
-
-claude mcp add gambrel -- gambrel mcp
-"""
+PORT = 8765
 
 
-def mcp(
-    http: Annotated[
-        bool, typer.Option("--http", help="Streamable HTTP on 127.0.0.1 instead of stdio.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(help="For --http; 0 takes a free one.", min=0, max=65535)
-    ] = 8765,
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust", help="Let agents name models as code (file.py:function), run here."
-        ),
-    ] = False,
-) -> None:
+@command(
+    "mcp",
+    flag("--http", help="Streamable HTTP on 127.0.0.1 instead of stdio.", section=OTHER),
+    option(
+        *("--port",),
+        help=f"For --http; 0 takes a free one. [{PORT}]",
+        type=click.IntRange(0, 65535),
+        metavar="N",
+    ),
+    flag(
+        *("--trust",),
+        help="Let agents name models as code (file.py:function), run here.",
+        section=OTHER,
+    ),
+    examples="""
+  gambrel mcp
+  gambrel mcp --http --port 8765
+  claude mcp add gambrel -- gambrel mcp
+""",
+)
+def mcp(http: bool, port: int | None, trust: bool) -> None:
     """Serve analyses to agents over the Model Context Protocol."""
+    if port is not None and not http:
+        raise InputError("--port is for --http; without it the server speaks over stdin.")
     try:
         from gambrel.mcp.server import build_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"mcp", "pydantic", "uvicorn", "starlette"}:
+        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "uvicorn", "starlette"}:
             raise
         raise MissingExtraError("mcp (2.0 or later)", "mcp", "gambrel mcp") from None
     server = build_server(trust=trust)
     if http:
-        serve_http(server, port)
+        serve_http(server, PORT if port is None else port)
     else:
         serve_stdio(server)

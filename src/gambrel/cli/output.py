@@ -2,107 +2,82 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
-    from gambrel.analysis.result import Analysis
+    from gambrel.report.options import Options
 
 
-def check_outputs(files: Sequence[Path], count: int, page: Path | None = None) -> None:
-    """Refuses, before any work, a file that could not be written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What to print and to write of a result.
 
-    Args:
-        files: To be written.
-        count: How many analyses they are to show.
-        page: The one among them that is to be an HTML page.
-
-    Raises:
-        UnknownNameError: No format has that suffix.
-        InputError: It is a folder or its folder does not exist, or the format shows one analysis
-            only, or the page has the suffix of another format.
+    Attributes:
+        as_json: JSON on stdout, and nothing else.
+        html: A page to write.
+        output: Further files; the suffix chooses the format.
+        more: Choices of `gambrel.report.options.Options`.
     """
-    from gambrel.report import check_target, format_of
 
-    for path in files:
-        chosen = format_of(path)
-        if path == page and chosen.name != "html":
-            raise InputError(f"--html {path}: name a .html file; --output {path} is {chosen.name}.")
-        if count > 1 and not chosen.several:
-            raise InputError(f"{path}: this format shows one analysis, not {count}; use .html.")
-        check_target(path)
+    as_json: bool = False
+    html: Path | None = None
+    output: Sequence[Path] = ()
+    more: dict[str, Any]
 
+    @classmethod
+    def of(
+        cls,
+        as_json: bool = False,
+        html: Path | None = None,
+        output: Sequence[Path] = (),
+        **more: Any,
+    ) -> Shown:
+        """From the options of a command; the rest are choices of the report."""
+        return cls(as_json=as_json, html=html, output=output, more=more)
 
-def print_json(
-    analyses: Sequence[Analysis],
-    files: Sequence[Path],
-    *,
-    levels: bool = False,
-    recommend: bool = False,
-) -> None:
-    """Prints one analysis as a JSON object, several as an array; nothing else on stdout."""
-    from gambrel.report import Options, render, render_many
+    @property
+    def files(self) -> list[Path]:
+        """Everything that is to be written."""
+        return [*([self.html] if self.html else []), *self.output]
 
-    options = Options(recommend=recommend)
-    one = len(analyses) == 1
-    text = render(analyses[0], "json", options) if one else render_many(analyses, "json", options)
-    write_text(text if isinstance(text, str) else text.decode())
-    save_all(analyses, files, levels=levels, recommend=recommend)
+    def check(self, record: type) -> Shown:
+        """Refuses, before any work, a file that the result could not be written to.
 
+        Args:
+            record: Class of the result that is to come.
 
-def emit(
-    analyses: Sequence[Analysis],
-    files: Sequence[Path],
-    *,
-    top: int,
-    roofline: bool,
-    recommend: bool,
-    levels: bool = False,
-) -> None:
-    """Prints the tables, the chart and the recommendations that were asked for; writes files."""
-    from gambrel.report import render, render_many, terminal_options
+        Raises:
+            GambrelError: Its suffix, its folder, or the result has no such format.
+        """
+        from gambrel.report import check_file
 
-    options = terminal_options(sys.stdout, top=top)
-    if len(analyses) > 1:
-        write_text(str(render_many(analyses, "table", options)))
-    for analysis in analyses:
-        if len(analyses) == 1:
-            write_text(str(render(analysis, "table", options)))
-        if roofline:
-            write_text(str(render(analysis, "roofline", options)))
-        if levels:
-            from gambrel.report.levels import render_levels
+        for path in self.files:
+            check_file(path, record, "html" if path == self.html else "")
+        return self
 
-            write_text(render_levels(analysis, options))
-        if recommend:
-            from gambrel.advise.recommend import advise
-            from gambrel.analysis.estimate.store import load
-            from gambrel.report.advice import render_advice
+    def emit(self, record: object) -> None:
+        """Prints the result and writes the files that were asked for."""
+        from gambrel.report import render, write
 
-            write_text(render_advice(advise(analysis, load()), options))
-    save_all(analyses, files, levels=levels, recommend=recommend)
+        options = self.options()
+        write_text(str(render(record, "json" if self.as_json else "table", options)))
+        for path in self.files:
+            print(f"wrote {write(record, path, options)}", file=sys.stderr)
 
+    def options(self) -> Options:
+        """Width and colour of the terminal with the choices of the reader."""
+        import dataclasses
 
-def save_all(
-    analyses: Sequence[Analysis],
-    files: Sequence[Path],
-    *,
-    levels: bool = False,
-    recommend: bool = False,
-) -> None:
-    """Writes each file and says so on stderr; ``levels`` draws charts by memory level."""
-    from gambrel.report import Options, write
+        from gambrel.report.options import terminal_options
 
-    options = Options(levels=levels, recommend=recommend)
-    for path in files:
-        written = write(analyses[0] if len(analyses) == 1 else list(analyses), path, options)
-        print(f"wrote {written}", file=sys.stderr)
+        return dataclasses.replace(terminal_options(sys.stdout), **self.more)
 
 
 def write_text(text: str) -> None:
@@ -111,6 +86,8 @@ def write_text(text: str) -> None:
     Raises:
         InputError: It cannot be written, e.g. because the disk is full.
     """
+    if sys.stdout is None:  # closed by the caller (`>&-`)
+        return
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding).rstrip("\n") + "\n")
@@ -130,29 +107,9 @@ def _discard_stdout() -> None:
     os.close(nowhere)
 
 
-def leave(held: bool | None) -> None:
-    """Ends the command as `gambrel check` does: 1 where it does not hold, 3 where that is unknown.
-
-    Raises:
-        typer.Exit: In these two cases.
-    """
-    import typer
-
-    if not held:
-        raise typer.Exit(3 if held is None else 1)
-
-
-def json_text(value: object) -> str:
-    """A record, or records in lists and dicts, as indented JSON."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
-
-
-def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+def exit_code(held: bool | None) -> int:
+    """As `gambrel check`: 1 where it does not hold, 3 where that is unknown."""
+    return {True: 0, False: 1, None: 3}[held]
 
 
 def progress(done: int, total: int, name: str) -> None:

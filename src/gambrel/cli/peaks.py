@@ -5,96 +5,102 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from gambrel.cli.output import json_text, progress, write_text
+from gambrel.analysis.question import PRINT
+from gambrel.cli.command import SHOWN, command, flag, option, path
+from gambrel.cli.output import Shown, progress
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
     from gambrel.measure.records import HardwarePeaks
 
-EXAMPLES = (
-    "Examples: gambrel peaks --device cpu\n\n"
-    "gambrel peaks --quick --compare epyc-9755\n\n"
-    "gambrel peaks --html peaks.html\n\n"
-    "gambrel peaks --device cuda --save lab.toml\n\n"
-    "Then: gambrel analyze resnet50 --hardware this"
+_HOW = "How to measure"
+
+
+@command(
+    "peaks",
+    option("--device", help="cpu, cuda or cuda:N.", default="cpu", section=_HOW),
+    option(
+        *("--steps",),
+        help="Repetitions of each measurement. [20]",
+        type=click.IntRange(1),
+        default=20,
+        section=_HOW,
+    ),
+    option(
+        *("--warmup",),
+        help="Repetitions thrown away before. [5]",
+        type=click.IntRange(0),
+        default=5,
+        section=_HOW,
+    ),
+    flag("--quick", help="Few short rounds: rougher, in seconds.", section=_HOW),
+    flag("--refresh", help="Measure again even if there is a stored result.", section=_HOW),
+    option(
+        *("--precision", "-p"),
+        help="Format of the compute roof shown first.",
+        default="fp32",
+        section=PRINT,
+    ),
+    option("--compare", help="Set the figures beside those of this device.", section=PRINT),
+    path("--save", help="Write a device file (.toml)."),
+    *SHOWN,
+    examples="""
+  gambrel peaks --device cpu
+  gambrel peaks --quick --compare epyc-9755
+  gambrel peaks --html peaks.html
+  gambrel peaks --device cuda --save lab.toml
+  gambrel analyze resnet50 --hardware this
+""",
 )
-
-
 def peaks(
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    dtype: Annotated[
-        str, typer.Option("--precision", "-p", help="Format of the compute roof shown first.")
-    ] = "fp32",
-    steps: Annotated[int, typer.Option(help="Repetitions of each measurement.", min=1)] = 20,
-    warmup: Annotated[int, typer.Option(help="Repetitions thrown away before.", min=0)] = 5,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few short rounds: rougher, in seconds.")
-    ] = False,
-    refresh: Annotated[
-        bool, typer.Option("--refresh", help="Measure again even if there is a stored result.")
-    ] = False,
-    compare: Annotated[
-        str | None, typer.Option(help="Set the figures beside those of this device.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Write a device file (.toml).", dir_okay=False)
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the measured roofs.", dir_okay=False)
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    device: str,
+    steps: int,
+    warmup: int,
+    quick: bool,
+    refresh: bool,
+    precision: str,
+    compare: str | None,
+    save: Path | None,
+    **shown: Any,
 ) -> None:
     """Measure the ceilings of this machine: FLOP/s per precision, bytes/s per memory level."""
     from gambrel.device.resolve import resolve_hardware
-    from gambrel.dtypes import parse_dtype
     from gambrel.measure.peaks import measure_peaks
     from gambrel.measure.peaks import quick as quickly
-    from gambrel.report.registry import replace_file
+    from gambrel.report.answers import Peaks
 
-    _check(save, html)
+    asked = Shown.of(**shown).check(Peaks)
+    _check([*asked.files, *([save] if save else [])], save)
     other = resolve_hardware(compare)[0] if compare else None
-    shown = not json_ and sys.stderr.isatty()
+    drawn = not asked.as_json and sys.stderr.isatty()
     effort = quickly(device) if quick else {"steps": steps, "warmup": warmup}
     found = measure_peaks(
         device,
         steps=effort["steps"],
         warmup=effort["warmup"],
         rounds=effort.get("rounds"),
-        dtype=dtype,
+        dtype=precision,
         refresh=refresh,
-        progress=progress if shown else None,
+        progress=progress if drawn else None,
     )
-    if shown:
+    if drawn:
         print("\r\033[K", end="", file=sys.stderr)
     if save is not None:
         _save(found, save)
-    from gambrel.measure import text
-
-    record = found.to_device()
-    rows = text.compare(record, other) if other else ()
-    if html is not None:
-        made = text.page(found.survey, record, parse_dtype(dtype), rows, other.id if other else "")
-        replace_file(html, made.encode())
-        print(f"wrote {html}", file=sys.stderr)
-    if json_:
-        write_text(json_text(_plain(found) | ({"comparison": rows} if other else {})))
-        return
-    write_text(f"{found!r}\n\n{text.render(found.survey)}")
-    if other is not None:
-        write_text(f"\n{text.render_comparison(rows, other.id)}")
+    asked.emit(Peaks(peaks=found, other=other, precision=precision))
 
 
-def _check(save: Path | None, html: Path | None) -> None:
+def _check(targets: list[Path], save: Path | None) -> None:
     """Finds out before the measurement whether its results can be written."""
-    from gambrel.report.registry import check_target
+    from gambrel.report import check_target
 
     if save is not None and save.suffix != ".toml":
         raise InputError(f"{save}: a device file ends in .toml.")
-    for target in filter(None, (save, html)):
+    for target in targets:
         check_target(target)
         if target.exists() and not target.is_file():
             continue  # a device or a pipe
@@ -105,23 +111,12 @@ def _check(save: Path | None, html: Path | None) -> None:
             raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
 
 
-def _save(found: HardwarePeaks, path: Path) -> None:
+def _save(found: HardwarePeaks, target: Path) -> None:
     import msgspec
 
     from gambrel.measure.convert import to_toml
     from gambrel.report.registry import replace_file
 
-    device = msgspec.structs.replace(found.to_device(), id=path.stem, aliases=())
-    replace_file(path, to_toml(device).encode())
-    print(f"wrote {path}", file=sys.stderr)
-
-
-def _plain(found: HardwarePeaks) -> dict[str, object]:
-    compact = {f: getattr(found, f) for f in found.__struct_fields__ if f != "survey"}
-    return {
-        "schema_version": found.survey.schema_version,
-        "units": {"peak_flops": "FLOP/s", "peak_bandwidth": "B/s", "ridge_point": "FLOP/byte"},
-        **compact,
-        "survey": found.survey,
-        "device_record": found.to_device(),
-    }
+    device = msgspec.structs.replace(found.to_device(), id=target.stem, aliases=())
+    replace_file(target, to_toml(device).encode())
+    print(f"wrote {target}", file=sys.stderr)

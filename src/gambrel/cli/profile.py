@@ -5,123 +5,130 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from gambrel.cli.output import write_text
-from gambrel.cli.parse import parse_shape
+from gambrel.analysis.question import FIELDS, PRINT
+from gambrel.cli.command import SHOWN, argument, command, flag, option, path
+from gambrel.cli.output import Shown
 from gambrel.errors import InputError
 
-EXAMPLES = (
-    "Examples: gambrel profile my_model.py:build --device cpu\n\n"
-    "gambrel profile my_model.py:build --input 8x3x224x224 --html profile.html\n\n"
-    "gambrel profile my_model.py:build --train --by module\n\n"
-    "gambrel profile my_model.py:build --compile --compare\n\n"
-    "gambrel profile my_model.py:build --hardware lab.toml --json"
+_HOW = "How it runs"
+
+
+@command(
+    "profile",
+    argument("model", "MODEL"),
+    option("--device", help="cpu, cuda or cuda:N.", default="cpu", section=_HOW),
+    option(
+        *("--hardware", "-d"),
+        help="Hold the ops against this device's roofs; by default this machine is measured.",
+        section=_HOW,
+    ),
+    option(
+        *("--input", "shapes"),
+        help=FIELDS["input_shapes"].help,
+        multiple=True,
+        metavar="1x3x224x224",
+        section=_HOW,
+    ),
+    option(
+        "--steps", help="Steps measured. [20]", type=click.IntRange(1), default=20, section=_HOW
+    ),
+    option(
+        *("--warmup",),
+        help="Steps thrown away before. [5]",
+        type=click.IntRange(0),
+        default=5,
+        section=_HOW,
+    ),
+    flag("--train", help="Training steps: forward, backward, optimizer.", section=_HOW),
+    option(
+        *("--optimizer",),
+        help="With --train: adamw, adam, sgd, sgd_momentum or none.",
+        default="adamw",
+        section=_HOW,
+    ),
+    flag(
+        *("--compile", "compiled"),
+        help="Run what torch.compile makes of it, by kernel.",
+        section=_HOW,
+    ),
+    option(
+        "--top", help="Rows of the table; 0 shows all. [10]", type=int, default=10, section=PRINT
+    ),
+    option("--by", help="Rows of the table: op or module.", default="op", section=PRINT),
+    flag("--compare", "compared", help="Measured beside expected and roofline times."),
+    option(
+        *("--roofline/--no-roofline", "-r"),
+        help="Draw the ops under the roofs.",
+        default=True,
+        section=PRINT,
+    ),
+    option(
+        *("--calibrate",),
+        help="Fit expected times to this profile and store them under a name.",
+        section=PRINT,
+    ),
+    path("--save", help="Write the profile as JSON, which compare-runs reads."),
+    *SHOWN,
+    examples="""
+  gambrel profile my_model.py:build --device cpu
+  gambrel profile my_model.py:build --input 8x3x224x224 --html profile.html
+  gambrel profile my_model.py:build --train --by module
+  gambrel profile my_model.py:build --compile --compare
+  gambrel profile my_model.py:build --hardware lab.toml --json
+""",
 )
-
-
 def profile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="file.py:function or package.module:Class, as for analyze.",
-            show_default=False,
-        ),
-    ],
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            "--hardware",
-            "-d",
-            help="Hold the ops against this device's roofs; by default this machine is measured.",
-        ),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="Shape of an example input, e.g. 1x3x224x224; repeatable."),
-    ] = None,
-    steps: Annotated[int, typer.Option(help="Steps measured.", min=1)] = 20,
-    warmup: Annotated[int, typer.Option(help="Steps thrown away before.", min=0)] = 5,
-    top: Annotated[int, typer.Option(help="Rows of the table; 0 shows all.", min=0)] = 10,
-    train: Annotated[
-        bool, typer.Option("--train", help="Training steps: forward, backward, optimizer.")
-    ] = False,
-    optimizer: Annotated[
-        str, typer.Option(help="With --train: adamw, adam, sgd, sgd_momentum or none.")
-    ] = "adamw",
-    compile_: Annotated[
-        bool, typer.Option("--compile", help="Run what torch.compile makes of it, by kernel.")
-    ] = False,
-    by: Annotated[str, typer.Option(help="Rows of the table: op or module.")] = "op",
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Measured beside expected and bound times.")
-    ] = False,
-    roofline: Annotated[
-        bool, typer.Option("--roofline/--no-roofline", "-r", help="Draw the ops under the roofs.")
-    ] = True,
-    calibrate: Annotated[
-        str | None,
-        typer.Option(help="Fit expected times to this profile and store them under a name."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page: chart, modules, ops.", dir_okay=False)
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the profile as JSON.", dir_okay=False)
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    model: str,
+    device: str,
+    hardware: str | None,
+    shapes: tuple[str, ...],
+    steps: int,
+    warmup: int,
+    train: bool,
+    optimizer: str,
+    compiled: bool,
+    by: str,
+    compared: bool,
+    calibrate: str | None,
+    save: Path | None,
+    **shown: Any,
 ) -> None:
     """Profile a model: measured time per op under the roofs, end to end, and what lies between."""
-    for path in filter(None, (html, save)):
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+    from gambrel.report import check_target
+    from gambrel.report.answers import Profiled
+
+    asked = Shown.of(**shown).check(Profiled)
+    if save is not None:
+        check_target(save)
     if by not in {"op", "module"}:
         raise InputError(f"--by {by}: give op or module.")
-    analyzer, notes = _analyzer(model, shape or [], hardware, compile_)
+    analyzer, notes = _analyzer(model, shapes, hardware, compiled)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         analyzer.profile(device, warmup=warmup, steps=steps, train=train, optimizer=optimizer)
-    _keep(analyzer, html, save, calibrate)
-    if json_:
-        write_text(analyzer.to_json())
-        return
-    from gambrel.measure.profile import text
-    from gambrel.measure.profile.record import Comparison
-    from gambrel.report import terminal_options
-
-    options = terminal_options(sys.stdout)
-    found, whole = analyzer.results, analyzer.totals
-
-    if by == "module":
-        write_text(text.by_module(analyzer.modules, found, whole, top, options))
-    else:
-        write_text(text.summary(found, whole, top, options))
-    if roofline and found:
-        write_text("\n" + analyzer.roofline(options))
-    if compare:
-        compared = Comparison(points=tuple(found), totals=whole)
-        write_text("\n" + text.comparison(compared, top, options))
-    warned = dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)
-    if notes or warned:
-        write_text(text.paragraphs([("note:", note) for note in (*notes, *warned)], options))
-
-
-def _keep(analyzer: Any, html: Path | None, save: Path | None, calibrate: str | None) -> None:
-    if html is not None:
-        _write(html, analyzer.to_html())
     if save is not None:
         analyzer.save(save)
         print(f"wrote {save}", file=sys.stderr)
     if calibrate is not None:
         print(f"wrote {analyzer.calibrate(calibrate)}", file=sys.stderr)
+    warned = dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)
+    asked.emit(
+        Profiled(
+            profile=analyzer.record,
+            analysis=analyzer.by_row(),
+            by=by,
+            compared=compared,
+            notes=(*notes, *warned),
+        )
+    )
 
 
 def _analyzer(
-    model: str, shapes: list[str], hardware: str | None, compiled: bool
+    model: str, shapes: tuple[str, ...], hardware: str | None, compiled: bool
 ) -> tuple[Any, tuple[str, ...]]:
     from gambrel.capture.files.python_source import load_target
     from gambrel.device.resolve import resolve_hardware
@@ -133,17 +140,11 @@ def _analyzer(
             "give file.py:function or package.module:Class."
         )
     roofs, notes = resolve_hardware(hardware) if hardware else (None, ())
-    loaded = load_target(model, input_shapes=tuple(parse_shape(text) for text in shapes))
+    read = FIELDS["input_shapes"].read(shapes, "analyze", "--input")
+    loaded = load_target(model, input_shapes=read)
     module = loaded.model
     if compiled:
         import torch
 
         module = torch.compile(module)
     return RooflineAnalyzer(module, loaded.args, roofs, kwargs=loaded.kwargs), notes
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
-    print(f"wrote {path}", file=sys.stderr)

@@ -1,15 +1,15 @@
-"""Hardware and sizes as users name them."""
+"""Hardware as users name it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from gambrel.device.files import load_file
-from gambrel.device.lookup import find
+from gambrel.device.lookup import find, from_peaks
 from gambrel.device.model import Device
 from gambrel.errors import InputError
 
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from gambrel.measure.records import HardwarePeaks
 
 Hardware: TypeAlias = "str | PathLike[str] | Device | HardwarePeaks"
-
-
-def listed_hardware(hardware: Hardware | Sequence[Hardware]) -> list[Hardware]:
-    """One device or several, as a list."""
-    if isinstance(hardware, Sequence) and not isinstance(hardware, str):
-        return list(hardware)
-    return [hardware]
 
 
 def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
@@ -56,15 +49,47 @@ def this_machine() -> tuple[Device, tuple[str, ...]]:
     return found
 
 
-def checked_sizes(sizes: Mapping[str, int | None]) -> dict[str, int | None]:
-    """The sizes that were given.
+def asked_device(
+    hardware: Hardware | None, peak: float | None, bandwidth: float | None
+) -> tuple[Device, tuple[str, ...]]:
+    """The device that is named, or that two numbers describe.
+
+    Args:
+        hardware: As for `resolve_hardware`; None for two numbers.
+        peak: Compute roof, FLOP/s.
+        bandwidth: Memory roof, byte/s.
 
     Raises:
-        InputError: One that is no whole number of at least 1.
+        InputError: Neither, both, or half of it; and what `resolve_hardware` raises.
     """
-    for name, value in sizes.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
-    return {k: v for k, v in sizes.items() if v is not None}
+    if hardware is not None:
+        if peak is not None or bandwidth is not None:
+            raise InputError("give either --hardware or --peak and --bandwidth, not both.")
+        return resolve_hardware(hardware)
+    if peak is None or bandwidth is None:
+        raise InputError(
+            "which device? Give --hardware NAME (see 'gambrel hardware list'), "
+            "or --peak 989T --bandwidth 3.35T."
+        )
+    return from_peaks(peak, bandwidth), ()
+
+
+def asked_devices(
+    hardware: Iterable[Hardware] | None, peak: float | None, bandwidth: float | None
+) -> tuple[list[Device], list[str]]:
+    """Several devices, each once, with what the user should know; ``"all"`` is the catalog.
+
+    Raises:
+        InputError: As `asked_device`.
+    """
+    from gambrel.device.catalog import list_devices
+
+    named = list(hardware or ())
+    if peak is not None or bandwidth is not None or not named:
+        device, notes = asked_device(named[0] if named else None, peak, bandwidth)
+        return [device], list(notes)
+    if any(isinstance(name, str) and name.strip().lower() == "all" for name in named):
+        return list(list_devices()), []
+    found = [resolve_hardware(name) for name in named]
+    devices = {device.id: device for device, _ in found}
+    return list(devices.values()), list(dict.fromkeys(n for _, notes in found for n in notes))

@@ -1,6 +1,15 @@
 """Runtimes: how a workload is executed. One TOML file each; see docs/runtimes.md."""
 
-from gambrel.runtimes.catalog import Chosen, check_runs, choose, on_device, runtime, runtimes, takes
+from gambrel.runtimes.catalog import (
+    Chosen,
+    candidates,
+    check_runs,
+    choose,
+    on_device,
+    runtime,
+    runtimes,
+    takes,
+)
 from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, matches
 
 __all__ = [
@@ -9,6 +18,7 @@ __all__ = [
     "Kernels",
     "Residency",
     "Runtime",
+    "candidates",
     "check_runs",
     "choose",
     "matches",

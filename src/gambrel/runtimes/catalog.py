@@ -12,7 +12,7 @@ import msgspec
 
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
-from gambrel.runtimes.model import Default, Runtime, matches
+from gambrel.runtimes.model import Default, Kernels, Runtime, matches
 
 #: What runs where nothing more specific is known.
 FALLBACK = "pytorch"
@@ -99,6 +99,29 @@ def choose(
         what = " for language models" if ranked[0][0].language else ""
         return Chosen(runtime=found, reason=f"the default on {device.id}{what}")
     return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
+
+
+def candidates(
+    device: Device, precision: str | None = None, *, language: bool = False
+) -> tuple[Runtime, ...]:
+    """The runtimes that people may take on a device, its default first.
+
+    Thought experiments are left out, and so is one that names no devices where nobody uses it.
+
+    Args:
+        device: The machine.
+        precision: Number format that was asked for; None: any.
+        language: Whether a phase of a language model is to run.
+    """
+    default = choose(device, precision=precision, language=language).runtime
+    others = (
+        r
+        for r in on_device(device, language=language)
+        if r.kernels is not Kernels.WHOLE
+        and (precision is None or takes(r, precision))
+        and (r.runs_on or any(matches(d.devices, device) for d in r.default_for))
+    )
+    return tuple({r.id: r for r in (default, *others)}.values())
 
 
 def check_runs(

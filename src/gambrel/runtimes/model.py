@@ -103,6 +103,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         served: Language models are stored as serving engines store them (q, k, v as one matrix).
         language_only: Runs language models and nothing else.
         graph: Launches are recorded and replayed; the host does not pay for each.
+        max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
@@ -122,6 +123,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     served: bool = False
     language_only: bool = False
     graph: bool = False
+    max_batch: int | None = None
     persistent_recurrence: bool = False
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()

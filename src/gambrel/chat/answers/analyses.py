@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.chat.frame import Frame
 from gambrel.chat.lexicon import lexicon
 
 if TYPE_CHECKING:
-    from gambrel.advise.fleet import Fleet
     from gambrel.advise.recommend import Advice
     from gambrel.analysis.estimate.constants import Calibration
 
@@ -32,7 +30,7 @@ def analyses_of(frame: Frame) -> tuple[Analysis, ...]:
     return analyze(
         frame.models[0],
         frame.hardware[0],
-        frame.batch or (None,),
+        tuple(frame.batch) or None,
         frame.precision[0] if frame.precision else None,
         frame.sizes,
         frame.phase or None,
@@ -43,25 +41,25 @@ def analyses_of(frame: Frame) -> tuple[Analysis, ...]:
 def _analyzed(
     model: str,
     hardware: str,
-    batches: tuple[int | None, ...],
+    batches: tuple[int, ...] | None,
     precision: str | None,
     sizes: tuple[tuple[str, int], ...],
     phase: str | None,
-    runtime: str,
+    runtime: str | None,
 ) -> tuple[Analysis, ...]:
-    from gambrel.api.analyze import Question, answer
+    from gambrel.analysis.question import ask
+    from gambrel.api.analyze import answers
 
-    return answer(
-        Question(
-            model=model,
-            hardware=hardware,
-            batches=batches,
-            precision=precision,
-            sizes=dict(sizes),
-            phase=phase,
-            runtime=runtime,
-        )
-    )
+    given = {
+        "model": model,
+        "hardware": hardware,
+        "batch_size": batches,
+        "precision": precision,
+        "sizes": dict(sizes),
+        "phase": phase,
+        "runtime": runtime,
+    }
+    return answers(ask("analyze", given))
 
 
 _kept = lru_cache(maxsize=_KEPT)(_analyzed)
@@ -69,7 +67,7 @@ _kept = lru_cache(maxsize=_KEPT)(_analyzed)
 
 #: Analysis, the user's own constants, and what was advised.
 _advised: list[tuple[Analysis, Calibration | None, Advice]] = []
-_fleets: dict[str, tuple[Fleet, Sequence[str]]] = {}
+_subjects: dict[str, Any] = {}
 
 
 def advice_of(analysis: Analysis) -> Advice:
@@ -89,17 +87,17 @@ def advice_of(analysis: Analysis) -> Advice:
     return _advised[0][2]
 
 
-def fleets_of(model: str) -> dict[str, tuple[Fleet, Sequence[str]]] | None:
+def subjects_of(model: str) -> dict[str, Any] | None:
     """What earlier selections prepared; None for a model that can change between two turns."""
     if not lexicon().find(model):
         return None
-    if len(_fleets) >= _KEPT:
-        _fleets.clear()
-    return _fleets
+    if len(_subjects) >= _KEPT:
+        _subjects.clear()
+    return _subjects
 
 
 def forget() -> None:
     """Drops what is kept, as when the conversation starts."""
     _kept.cache_clear()
     _advised.clear()
-    _fleets.clear()
+    _subjects.clear()

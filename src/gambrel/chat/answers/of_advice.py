@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.chat.answers.analyses import analyses_of, fleets_of
+from gambrel.chat.answers.analyses import analyses_of, subjects_of
 from gambrel.chat.answers.base import Answer, More
 from gambrel.chat.commands import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
@@ -140,18 +140,19 @@ def _fix_sentence(found: Check) -> str:
 
 
 def _select(frame: Frame, options: Options) -> Answer:
+    from gambrel.analysis.question import ask
     from gambrel.api.advise import select
     from gambrel.report import render
 
     asked = _single(frame) | {"precision": frame.precision or None}
-    found = select(
-        frame.models[0],
-        None if frame.hardware in {(), ("all",)} else frame.hardware,
-        **dict(frame.limits),  # type: ignore[arg-type]
-        sort=frame.metrics[0] if frame.metrics else None,
-        fleets=fleets_of(frame.models[0]),
+    given = {
+        "model": frame.models[0],
+        "hardware": frame.hardware or None,
+        "sort": frame.metrics[0] if frame.metrics else None,
+        **dict(frame.limits),
         **asked,
-    )
+    }
+    found = select.answer(ask("select", given), subjects_of(frame.models[0]))
     return Answer(
         frame=frame,
         sentence=_select_sentence(found),
@@ -213,10 +214,10 @@ def _compare(frame: Frame, options: Options) -> Answer:
         metrics = {"metric": tuple(command[command.index("--metric") + 1].split(","))}
     found = compare(
         frame.models,
-        None if frame.hardware == ("all",) else frame.hardware,
+        frame.hardware,
         precision=frame.precision or None,
         batch_size=frame.batch or None,
-        **metrics,  # type: ignore[arg-type]
+        **metrics,
         **_several(frame),
     )
     return Answer(

@@ -33,7 +33,7 @@ def _kv_cache(frame: Frame, options: Options) -> Answer:
     found = kv_cache(
         frame.models[0],
         context=sizes.get("context", CONTEXT),
-        batch=frame.batch[0] if frame.batch else 1,
+        batch_size=frame.batch[0] if frame.batch else None,
         hardware=frame.hardware[0] if frame.hardware else None,
         precision=frame.precision[0] if frame.precision else None,
     )

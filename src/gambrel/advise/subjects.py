@@ -1,0 +1,101 @@
+"""What is judged: a model at several batches under every runtime that a device has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gambrel.advise.fleet import Fleet, Point
+from gambrel.analysis.settings import is_language_model
+from gambrel.device.model import Device
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.runtimes import Runtime, candidates, choose
+
+#: Batches that are tried where a throughput is wanted at any batch.
+LARGEST_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model to be held against devices.
+
+    Attributes:
+        make: From a batch (None: as it is) and whether a serving engine stores the weights, to the
+            model at that batch.
+        batch: Items at once; None leaves it open.
+        runtimes: Names that were asked for; empty tries every one that runs on a device.
+        fleets: Those that were made.
+    """
+
+    make: Callable[[int | None, bool], Fleet]
+    batch: int | None = None
+    runtimes: Sequence[str] = ()
+    fleets: dict[tuple[int | None, bool], Fleet] = field(default_factory=dict)
+
+    def fleet(self, batch: int | None = None, *, served: bool = False) -> Fleet:
+        """The model at a batch; None takes the one that was asked for."""
+        key = (batch or self.batch, served)
+        if key not in self.fleets:
+            self.fleets[key] = self.make(*key)
+        return self.fleets[key]
+
+    def points(
+        self, device: Device, precision: str | None, price: float | None = None, batch: int = 0
+    ) -> list[Point]:
+        """The model on a device, once for each runtime.
+
+        Args:
+            device: The device.
+            precision: Number format; None takes each runtime's own.
+            price: What the device costs.
+            batch: Items at once; 0 takes the one that was asked for.
+
+        Raises:
+            InputError: A runtime that was asked for does not run there.
+        """
+        return [
+            self.fleet(batch or None, served=runtime.served).on(
+                device, precision, price, runtime.id
+            )
+            for runtime in self._runtimes(device, precision)
+            if batch <= (runtime.max_batch or batch)
+        ]
+
+    def batches(self) -> Iterator[int]:
+        """Powers of two that the model takes; nothing where the batch is not open."""
+        symbols = {s.name: s for s in self.fleet().bench.workload.symbols}
+        symbol = symbols.get("batch")
+        if self.batch is not None or symbol is None:
+            return
+        batch = 1
+        while batch <= min(LARGEST_BATCH, symbol.maximum or LARGEST_BATCH):
+            if batch >= symbol.minimum:
+                yield batch
+            batch *= 2
+
+    def _runtimes(self, device: Device, precision: str | None) -> list[Runtime]:
+        language = is_language_model(self.fleet().bench.workload)
+        if self.runtimes:
+            return [
+                choose(device, name, precision=_single(precision), language=language).runtime
+                for name in self.runtimes
+            ]
+        found = candidates(device, _single(precision), language=language)
+        # Of those that nothing is known of, one is enough: their speed of light is the same.
+        known = [r for r in found if self.fleet(served=r.served).predicts(device, r)]
+        return known or list(found[:1])
+
+
+def _single(precision: str | None) -> str | None:
+    """A format of the whole model; formats part by part are no runtime's business."""
+    try:
+        return None if precision is None else parse_dtype(precision)
+    except UnknownNameError:
+        return None
+
+
+def refuse_empty(subjects: Sequence[Subject], devices: Sequence[Device]) -> None:
+    """Raises InputError where there is nothing to hold against each other."""
+    if not subjects or not devices:
+        raise InputError("name at least one model and one device to compare.")

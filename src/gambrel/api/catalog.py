@@ -1,0 +1,45 @@
+"""What is known: devices, models and runtimes, as lists."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from gambrel.analysis.question import Question
+from gambrel.report.answers import Devices, Models, Runtimes
+
+
+def devices(question: Question, **order: Any) -> Devices:
+    """Devices of the catalog that a question names.
+
+    Args:
+        question: Of the verb ``devices``.
+        **order: Precision, sort and reverse of `gambrel.device.listing.list_rows`.
+    """
+    from gambrel.device.listing import Filter, list_rows
+
+    which = Filter(**{f.name: getattr(question, f.name) for f in fields(Filter)})
+    return Devices(devices=tuple(list_rows(which, **order)))
+
+
+def models(question: Question) -> Models:
+    """Built-in models, and language models that are built from their configuration."""
+    from gambrel.capture.zoo import search
+    from gambrel.llm.known import names
+
+    text, family = question.text, question.family
+    language = () if family else names()
+    found = tuple(name for name in language if text is None or text.lower() in name)
+    return Models(models=tuple(search(text, family)), language=found)
+
+
+def runtimes(question: Question) -> Runtimes:
+    """Runtimes; of a device those that run there."""
+    from gambrel.device.resolve import resolve_hardware
+    from gambrel.runtimes import on_device
+    from gambrel.runtimes import runtimes as known
+
+    if question.hardware is None:
+        return Runtimes(runtimes=tuple(known().values()))
+    device = resolve_hardware(question.hardware)[0]
+    return Runtimes(runtimes=on_device(device, language=True))

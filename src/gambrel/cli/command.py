@@ -1,0 +1,222 @@
+"""Commands and their options; those of a question are made from its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gambrel.analysis.commandline import word_of
+from gambrel.analysis.fields import FLAG, PRICES, Field
+from gambrel.analysis.question import PRINT, ask, fields_of
+
+#: Sections of a help text, in order; what belongs to none comes last.
+OTHER: Final = "Options"
+
+
+class Option(click.Option):
+    """An option that knows its section of the help.
+
+    Args:
+        section: Heading.
+    """
+
+    def __init__(self, *args: Any, section: str = OTHER, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.section = section
+
+
+class Argument(click.Argument):
+    """A positional argument with a line in the help, under a section.
+
+    Args:
+        about: What it is.
+        section: Heading.
+    """
+
+    def __init__(self, *args: Any, about: str = "", section: str = OTHER, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.about, self.section = about, section
+
+    def get_help_record(self, _: click.Context) -> tuple[str, str]:
+        """Metavar and help."""
+        return self.metavar or "", self.about
+
+
+class Command(click.Command):
+    """A command whose help groups its options and ends with examples that can be copied."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes one list for each section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and record[1]:
+                sections.setdefault(getattr(parameter, "section", OTHER), []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records, col_max=26)
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples as they are."""
+        if self.epilog:
+            formatter.write(f"\n{self.epilog.strip()}\n")
+
+
+def command(
+    name: str,
+    *options: click.Parameter,
+    examples: str,
+    verb: str = "",
+    words: Sequence[str] | None = None,
+) -> Callable[[Callable[..., Any]], Command]:
+    """Makes a command of a function; its docstring is the help.
+
+    Args:
+        name: Of the command.
+        *options: Its own options and arguments.
+        examples: Shown at the end of the help, one a line.
+        verb: The question it asks: the function gets it as its first argument, a `Question`, and
+            the command has an option for each field.
+        words: Fields that are given without an option; None takes that of the verb.
+    """
+    fields = list(fields_of(verb, "cli")) if verb else []
+    names = [field.name for field in fields]
+    plain = (word_of(verb),) if words is None else words
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        def callback(**values: Any) -> Any:
+            given = {name: _given(values.pop(name)) for name in names}
+            return function(*([ask(verb, given, "cli")] if verb else []), **values)
+
+        return Command(
+            name,
+            callback=callback,
+            params=[*(_parameter(field, verb, plain) for field in fields), *options],
+            help=function.__doc__,
+            epilog=f"Examples:\n  {examples.strip()}",
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )
+
+    return decorate
+
+
+def argument(name: str, metavar: str, **more: Any) -> click.Argument:
+    """A word of the command itself."""
+    return Argument([name], metavar=metavar, **more)
+
+
+def option(*flags: str, help: str, section: str = OTHER, **more: Any) -> Option:
+    """An option of one command."""
+    return Option(list(flags), help=help, section=section, **more)
+
+
+def flag(*flags: str, help: str, section: str = PRINT) -> Option:
+    """An option without a value."""
+    return Option(list(flags), help=help, section=section, is_flag=True)
+
+
+def path(*flags: str, help: str, section: str = PRINT, **more: Any) -> Option:
+    """An option that names a file to write."""
+    return Option(list(flags), help=help, section=section, type=Path, metavar="FILE", **more)
+
+
+#: Options of every command that prints a result.
+JSON: Final = flag("--json", "as_json", help="Print JSON and nothing else.")
+VERBOSE: Final = flag("--verbose", "-v", help="Show assumptions, sources and definitions as well.")
+HTML: Final = path("--html", help="Write an interactive page.")
+OUTPUT: Final = path(
+    *("--output", "-o"),
+    help="Write a file; the suffix chooses: .html .svg .png .pdf .json .csv .md; repeatable.",
+    multiple=True,
+)
+SHOWN: Final = (JSON, VERBOSE, HTML, OUTPUT)
+
+
+def _given(value: Any) -> Any:
+    """What the question takes for an option: None where it was not given."""
+    if value in ((), False):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _parameter(field: Field, verb: str, words: Sequence[str]) -> click.Parameter:
+    kind = field.kind
+    if field.name in words:
+        needed = verb in field.required
+        metavar = kind.metavar if needed else f"[{kind.metavar}]"
+        about = {"about": field.help, "section": field.group}
+        return Argument([field.name], required=needed, metavar=metavar, **about)
+    more: Mapping[str, Any] = {"is_flag": True, "default": None}
+    if kind is not FLAG:
+        several = verb in field.several or kind.metavar == "NAME=N" or kind is PRICES
+        more = {"metavar": kind.metavar, "multiple": several}
+    return Option([*field.flags, field.name], help=_help(field), section=field.group, **more)
+
+
+def _help(field: Field) -> str:
+    value = field.default
+    if field.kind is FLAG or value in (None, (), 0, 0.0):
+        return field.help
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"{field.help} [{text}]"
+
+
+class Group(click.Group):
+    """A group whose commands are imported when they are called.
+
+    Args:
+        name: Of the group.
+        help: One paragraph.
+        lazy: Command → ``module:attribute``.
+        examples: Shown at the end of the help.
+    """
+
+    def __init__(
+        self, name: str, help: str, lazy: Mapping[str, str], examples: str, **more: Any
+    ) -> None:
+        super().__init__(
+            name,
+            help=help,
+            no_args_is_help=True,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            **more,
+        )
+        self._lazy = lazy
+        self.epilog = examples
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples as they are."""
+        formatter.write(f"\n{self.epilog}\n")
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Their names, in the order of the help."""
+        return list(self._lazy)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        """One of them; None where there is none of that name."""
+        if name not in self._lazy:
+            return None
+        from importlib import import_module
+
+        module, attribute = self._lazy[name].split(":")
+        found: click.Command = getattr(import_module(f"gambrel.cli.{module}"), attribute)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names.
+
+        Raises:
+            UsageError: No such command; the closest ones are given.
+        """
+        if args and args[0] not in self._lazy and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self._lazy, 3, 0.5)
+            meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise click.UsageError(f"No such command {args[0][:200]!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)

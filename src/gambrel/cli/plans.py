@@ -1,0 +1,101 @@
+"""The commands that plan for language models: serving, a training step, the cache."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from gambrel.analysis.question import Question
+from gambrel.cli.command import HTML, JSON, SHOWN, VERBOSE, command, path
+from gambrel.cli.output import Shown, exit_code
+from gambrel.errors import InputError
+
+_STEP = "decode step on one device, op by op, with its roofline: .html .svg .json .csv .md."
+
+
+@command(
+    "serve-plan",
+    path("--decode", help=f"Write the best layout's {_STEP}"),
+    path("--prefill", help="The same of the step of a prompt."),
+    *(JSON, VERBOSE, HTML),
+    verb="serve-plan",
+    examples="""
+  gambrel serve-plan config.json --hardware h200 --max-devices 8 --input 8k --output 1k \\
+    --tpot 30ms --ttft 1s --price 3.5/h
+  gambrel serve-plan llama-3.1-70b --hardware h100,h200,b200 --max-devices 64 --input 1k \\
+    --output 1k --precision fp8 --tpot 20ms
+  gambrel serve-plan deepseek-v3 -d h200 --input 4k --output 1k --tensor 8 --expert 8 \\
+    --attention-data 8 --concurrency 256 --decode step.html
+  gambrel serve-plan llama-3.1-70b -d h100 --input 2k --output 500 --rate 20/s --speculate 3 \\
+    --acceptance 0.7 --draft llama-3.1-8b
+
+Exit code: 1 where nothing meets the targets.
+""",
+)
+def serve_plan(question: Question, decode: Path | None, prefill: Path | None, **shown: Any) -> int:
+    """Plan the serving of a language model: what fits, how fast, which layout, at what cost."""
+    from gambrel.api.plans import serve_plan as plan_serving
+    from gambrel.llm.serving.records import Plan
+
+    asked = Shown.of(**shown, top=question.top).check(Plan)
+    found = plan_serving.answer(question)
+    asked.emit(found)
+    for target, which in ((decode, "decode"), (prefill, "prefill")):
+        if target is not None:
+            _write_step(found, which, target)
+    return exit_code(bool(found.best))
+
+
+def _write_step(found: Any, which: str, target: Path) -> None:
+    """The analysis of a step of the best choice, op by op, as a file."""
+    if not found.best:
+        raise InputError(f"--{which}: nothing meets the targets, so there is no step to write.")
+    getattr(found.best[0], which).save(target)
+    print(f"wrote {target}", file=sys.stderr)
+
+
+@command(
+    "train-plan",
+    *SHOWN,
+    verb="train-plan",
+    examples="""
+  gambrel train-plan llama-3.1-8b --hardware h100 --seq 8k --data 8 --zero 3 --recompute full
+  gambrel train-plan config.json -d h100 --seq 4k --tensor 8 --pipeline 4 --microbatches 32 \\
+    --topology dgx-h100
+
+Exit code: 1 where it does not fit, 3 where that is unknown.
+""",
+)
+def train_plan(question: Question, **shown: Any) -> int:
+    """Predict a training step: time, MFU, tokens per second per device, memory."""
+    from gambrel.api.plans import train_plan as plan_training
+    from gambrel.llm.training import TrainingStep
+
+    asked = Shown.of(**shown, top=question.top).check(TrainingStep)
+    found = plan_training.answer(question)
+    asked.emit(found)
+    return exit_code(found.memory.fits)
+
+
+@command(
+    "kv-cache",
+    *SHOWN,
+    verb="kv-cache",
+    examples="""
+  gambrel kv-cache llama-3.1-8b --hardware h100 --batch 64 --context 8k
+  gambrel kv-cache config.json --context 128k --precision bf16,kv=fp8 --windowed window
+  gambrel kv-cache model-q4_k_m.gguf --hardware rtx-4090 --context 32k --json
+
+Exit code with --hardware: 1 where it does not fit, 3 where that is unknown.
+""",
+)
+def kv_cache(question: Question, **shown: Any) -> int:
+    """Count the key/value cache: needed and reserved bytes, largest batch and context."""
+    from gambrel.api.plans import kv_cache as count_cache
+    from gambrel.llm.cache_plan import CachePlan
+
+    asked = Shown.of(**shown).check(CachePlan)
+    found = count_cache.answer(question)
+    asked.emit(found)
+    return 0 if question.hardware is None else exit_code(found.fits)
