@@ -30,7 +30,7 @@ def llama():
 
 
 def test_no_change_gives_the_same_analysis():
-    found = toy(sizes={"batch": 4}, stack="compiled", sparsity=True, framework="vllm", warm=True)
+    found = toy(sizes={"batch": 4}, runtime="torch-compile", sparsity=True, warm=True)
     assert case_of(found).analyzed() == found
 
 
@@ -70,8 +70,20 @@ def test_cache():
 def test_sparsity_and_fusion():
     assert with_change(toy(), ["sparsity"]).sparsity
     fused = with_change(toy(), ["fuse"])
-    assert fused.stack == "compiled"
+    assert fused.runtime == "torch-compile"
     assert fused.traffic_bytes <= toy().traffic_bytes
+    with pytest.raises(InputError, match="fuses already what it can; fuse changes nothing"):
+        with_change(fused, ["fuse"])
+
+
+def test_recorded_launches_leave_the_kernels_and_take_the_host_away():
+    before = analyze(zoo.load("resnet18"), A100, Settings(runtime="pytorch"))
+    after = with_change(before, ["graphs"])
+    assert after.runtime == "pytorch-graph"
+    assert after.roofline_time_s == before.roofline_time_s
+    assert after.expected_time_s.host_s == 0 < before.expected_time_s.host_s
+    with pytest.raises(InputError, match="has no host launches to record"):
+        with_change(after, ["graphs"])
 
 
 def test_another_device_chooses_its_own_precision_unless_one_was_asked_for():
@@ -79,6 +91,17 @@ def test_another_device_chooses_its_own_precision_unless_one_was_asked_for():
     assert with_change(chosen, ["hardware=coral-edge-tpu"]).model.precision == "int8"
     asked = analyze(zoo.load("resnet18"), A100, Settings(precision="fp16"))
     assert with_change(asked, ["hardware=h200"]).model.precision == "fp16"
+
+
+def test_another_device_chooses_its_own_runtime_unless_one_was_asked_for():
+    chosen = analyze(zoo.load("resnet18"), A100, Settings())
+    assert chosen.runtime == "pytorch"
+    assert with_change(chosen, ["hardware=coral-edge-tpu"]).runtime == "edgetpu"
+    fused = with_change(chosen, ["fuse", "hardware=h200"])
+    assert fused.runtime == "torch-compile"
+    asked = analyze(zoo.load("resnet18"), A100, Settings(runtime="tensorrt"))
+    with pytest.raises(InputError, match="NVIDIA TensorRT does not run on mi300x"):
+        with_change(asked, ["hardware=mi300x"])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +116,9 @@ def test_another_device_chooses_its_own_precision_unless_one_was_asked_for():
         ("weights=fp32", InputError, "has no matrix weights wider than fp32"),
         ("precision=fp7", UnknownNameError, "unknown precision 'fp7'"),
         ("hardware=h1000", UnknownNameError, "unknown device 'h1000'"),
-        ("stack=magic", InputError, "unknown stack 'magic'"),
+        ("runtime=magic", UnknownNameError, "unknown runtime 'magic'"),
+        ("runtime=tensorrt", InputError, "NVIDIA TensorRT does not run on toy"),
+        ("graphs", InputError, "PyTorch eager in a CUDA graph does not run on toy"),
         ("checkpoint", InputError, "no backward pass"),
     ],
 )

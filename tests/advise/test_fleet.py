@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from gambrel.advise.figures import facts_of
 from gambrel.advise.fleet import Fleet
 from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.settings import is_language_model
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
+from gambrel.runtimes import on_device, takes
 from tests.analysis.small import device, host_fed, perceptron
 
 MODELS = ("yolov8n", "resnet18", "bert-base", "llama-3-8b-decode", "mixtral-8x7b-decode")
@@ -31,7 +33,7 @@ def same(found, expected):
     assert near(found.floor_s, expected.floor_s)
     assert (found.expected is None) == (expected.expected is None)
     if found.expected is not None:
-        for part in ("value", "low", "high", "overhead_s"):
+        for part in ("value", "low", "high", "launches_s", "host_s"):
             want = pytest.approx(getattr(expected.expected, part), rel=1e-9)
             assert getattr(found.expected, part) == want
         assert found.expected.confidence == expected.expected.confidence
@@ -46,16 +48,21 @@ def same(found, expected):
     st.sampled_from([d.id for d in list_devices()]),
     st.sampled_from([1, 3, 16]),
     st.sampled_from([None, "int8", "fp32"]),
-    st.sampled_from(["eager", "compiled", "epilogue", "ideal"]),
+    st.randoms(use_true_random=False),
 )
-def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, stack):
+def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, random):
     workload = zoo.load(model)
     on = next(d for d in list_devices() if d.id == device_id)
-    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
+    runs = on_device(on, language=is_language_model(workload))
+    takers = [r.id for r in runs if precision is None or takes(r, precision)]
+    runtime = random.choice([None, *takers])
+    chosen = Settings(precision=precision, sizes={"batch": batch}, runtime=runtime)
     point = Fleet(workload, chosen).on(on)
     found = analyze(workload, on, chosen)
     same(point.facts, facts_of(found))
     assert point.bound == found.bound
+    assert (point.runtime, point.runtime_reason) == (found.runtime, found.runtime_reason)
+    assert point.fits == found.footprint.fits
     assert (point.precision, point.precision_reason) == (
         found.model.precision,
         found.model.precision_reason,
@@ -63,9 +70,9 @@ def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, stack
 
 
 @pytest.mark.parametrize("on", [device(), host_fed(50), device(ceilings=(), memory=())])
-@pytest.mark.parametrize("stack", ["eager", "compiled"])
-def test_toy_devices(on, stack):
-    chosen = Settings(precision="fp16", stack=stack)
+@pytest.mark.parametrize("runtime", ["pytorch", "torch-compile", "perfect"])
+def test_toy_devices(on, runtime):
+    chosen = Settings(precision="fp16", runtime=runtime)
     same(Fleet(perceptron(), chosen).on(on).facts, facts_of(analyze(perceptron(), on, chosen)))
 
 
@@ -82,11 +89,11 @@ def test_the_precision_of_a_point_wins_and_a_price_is_carried():
     st.sampled_from(("yolov8n", "bert-base", "swin-t", "mixtral-8x7b-decode", "mamba-130m")),
     st.sampled_from([1, 16]),
     st.sampled_from([None, "int8", "fp32"]),
-    st.sampled_from(["eager", "compiled"]),
+    st.sampled_from([None, "pytorch", "perfect"]),
 )
-def test_many_at_once_are_the_same_ones(model, batch, precision, stack):
+def test_many_at_once_are_the_same_ones(model, batch, precision, runtime):
     workload = zoo.load(model)
-    chosen = Settings(precision=precision, sizes={"batch": batch}, stack=stack)
+    chosen = Settings(precision=precision, sizes={"batch": batch}, runtime=runtime)
     alone, bulk = Fleet(workload, chosen), Fleet(workload, chosen, bulk=True)
     for on in list_devices()[::7]:
         one, other = alone.on(on), bulk.on(on)

@@ -29,6 +29,7 @@ def test_the_same_answer_as_the_zoo(path: Path) -> None:
     """The zoo's entry was captured from transformers, which splits norms and rotation into ops."""
     for phase in ("prefill", "decode"):
         asked: dict[str, Any] = {"phase": phase, "batch_size": 4, "precision": "bf16"}
+        asked["runtime"] = "pytorch"  # serving engines would store q, k and v as one matrix
         own = gambrel.analyze(str(path), "h100", **asked)
         known = gambrel.analyze("llama-3-8b", "h100", **asked)
         assert own.total.matrix_flops == known.total.matrix_flops
@@ -96,9 +97,10 @@ def test_a_saved_analysis_keeps_its_precision(path: Path, tmp_path: Path) -> Non
 
 
 def test_sizes_stay_open_for_sweeps(path: Path) -> None:
-    table = gambrel.sweep(str(path), "h100", phase="decode", precision="bf16", batch=[1, 16])
+    asked: dict[str, Any] = {"phase": "decode", "precision": "bf16", "runtime": "pytorch"}
+    table = gambrel.sweep(str(path), "h100", batch=[1, 16], **asked)
     times = [
-        gambrel.analyze(str(path), "h100", phase="decode", batch_size=b).total.roofline_time_s
+        gambrel.analyze(str(path), "h100", batch_size=b, **asked).total.roofline_time_s
         for b in (1, 16)
     ]
     assert list(table.roofline_time_s) == pytest.approx(times)
@@ -107,10 +109,11 @@ def test_sizes_stay_open_for_sweeps(path: Path) -> None:
 def test_windows_bound_the_cache_of_one_analysis(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(GEMMA3_27B), encoding="utf-8")
-    found = gambrel.analyze(str(file), "h100", phase="decode", context=8192)
+    asked: dict[str, Any] = {"phase": "decode", "precision": "bf16", "runtime": "pytorch"}
+    found = gambrel.analyze(str(file), "h100", context=8192, **asked)
     # 52 layers keep 1,024 positions, 10 keep all; 16 heads of 128, keys and values, 2 bytes.
     assert found.footprint.kv_cache_bytes == (52 * 1024 + 10 * 8192) * 16 * 128 * 2 * 2
-    table = gambrel.sweep(str(file), "h100", phase="decode", precision="bf16", context=[1024, 8192])
+    table = gambrel.sweep(str(file), "h100", context=[1024, 8192], **asked)
     assert table.roofline_time_s[1] == pytest.approx(found.total.roofline_time_s)
 
 
@@ -190,15 +193,14 @@ def test_without_transformers_the_missing_package_is_named(monkeypatch: pytest.M
 
 def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
     formats = ["bf16", "fp8", "w4a16,kv=fp8"]
-    table = gambrel.sweep(
-        str(path), ["h100", "a100"], phase="decode", precision=formats, batch=[1, 8]
-    )
+    asked: dict[str, Any] = {"phase": "decode", "runtime": "pytorch"}
+    table = gambrel.sweep(str(path), ["h100", "a100"], precision=formats, batch=[1, 8], **asked)
     assert len(table) == 3 * 2 * 2
     for i in (0, 3, 5, 11):
         one = gambrel.analyze(
             str(path),
             str(table.device[i]),
-            phase="decode",
+            **asked,
             batch_size=int(table.sizes["batch"][i]),
             precision=str(table.precision[i]),
         )
@@ -214,11 +216,11 @@ def test_a_training_step_is_not_answered_with_a_prefill(path: Path) -> None:
 
 
 def test_every_command_takes_a_precision_part_by_part(path: Path) -> None:
-    found = gambrel.compare(
-        str(path), ["h100"], phase="decode", precision=["bf16", "w4a16,kv=fp8"], metric="latency"
-    )
+    formats = ["bf16", "w4a16,kv=fp8"]
+    asked: dict[str, Any] = {"phase": "decode", "runtime": "pytorch"}
+    found = gambrel.compare(str(path), ["h100"], precision=formats, metric="latency", **asked)
     by_format = {row.precision: row for row in found.rows}
-    one = gambrel.analyze(str(path), "h100", phase="decode", precision="w4a16,kv=fp8")
+    one = gambrel.analyze(str(path), "h100", precision="w4a16,kv=fp8", **asked)
     assert by_format.keys() == {"bf16", "w4a16,kv=fp8"}
     assert by_format["w4a16,kv=fp8"].roofline_time_s == pytest.approx(one.total.roofline_time_s)
     chosen = gambrel.select(
@@ -235,9 +237,11 @@ def test_a_language_model_by_name_needs_no_file():
     assert 33e9 < analysis.total.read_bytes < 33.5e9
 
 
-def test_a_named_framework_stores_q_k_v_and_gate_up_as_one_matrix():
-    own = gambrel.analyze("qwen3-32b", "h200", phase="decode")
-    served = gambrel.analyze("qwen3-32b", "h200", phase="decode", framework="vllm")
+def test_serving_engines_store_q_k_v_and_gate_up_as_one_matrix():
+    own = gambrel.analyze("qwen3-32b", "h200", phase="decode", runtime="pytorch")
+    served = gambrel.analyze("qwen3-32b", "h200", phase="decode", runtime="vllm")
+    default = gambrel.analyze("qwen3-32b", "h200", phase="decode")
+    assert (default.runtime, default.total) == ("vllm", served.total)
     assert served.flops == own.flops  # the same arithmetic
     products = [sum(op.kind == "matmul" for op in a.ops) for a in (own, served)]
     assert products == [7 + 1, 4 + 1]  # of 64 equal layers: q k v o gate up down; and the head

@@ -26,11 +26,13 @@ class Case:
         workload: The model.
         device: The machine.
         settings: Sizes, precision and runtime (None chooses one) and the rest.
+        default_runtime: The runtime is the device's default: another device takes its own.
     """
 
     workload: Workload
     device: Device
     settings: Settings
+    default_runtime: bool = False
 
     @property
     def precision(self) -> str:
@@ -116,7 +118,12 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
         warm=analysis.warm,
         calibration=calibration,
     )
-    return Case(workload=analysis.workload, device=analysis.hardware, settings=settings)
+    return Case(
+        workload=analysis.workload,
+        device=analysis.hardware,
+        settings=settings,
+        default_runtime=analysis.runtime_reason != "as asked",
+    )
 
 
 def with_settings(case: Case, **settings: object) -> Case:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind
+from gambrel.advise.case import Case, Effort, Kind, with_settings
 from gambrel.analysis.checkpointing import checkpointed
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
@@ -30,7 +30,8 @@ def _hardware(case: Case, text: str) -> Case:
     from gambrel.device.lookup import find
 
     device = load_file(Path(text)) if text.endswith(".toml") else find(text).device
-    return replace(case, device=device)
+    changed = replace(case, device=device)
+    return with_settings(changed, runtime=None) if case.default_runtime else changed
 
 
 def _peers(case: Case) -> Iterable[str]:

@@ -58,7 +58,7 @@ def _under(case: Case, name: str) -> Case:
     """
     found = runtime(name)
     check_runs(found, case.device, language=is_language_model(case.workload))
-    return with_settings(case, runtime=found.id)
+    return replace(with_settings(case, runtime=found.id), default_runtime=False)
 
 
 def _runtimes(case: Case) -> Iterable[str]:

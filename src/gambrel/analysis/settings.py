@@ -104,13 +104,14 @@ def choose_precision(
 ) -> tuple[str, str]:
     """The number format to run in, and why.
 
-    What the model was built with part by part; what the user asks for; the dtype that the user's
+    What the model was built with part by part (asked for, or the checkpoint's own); what the user
+    asks for; the dtype that the user's
     own module or file has; else, for an architecture from the zoo, the format that the device's
     engine is made for. A runtime that lacks the format takes its own first one instead, unless the
     user asked.
     """
     if workload.precisions and requested in (None, workload.precisions):
-        return workload.precisions, "the checkpoint's own, part by part"
+        return workload.precisions, "part by part"
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
