@@ -127,7 +127,7 @@ def _best(
     native = [p for p in over.precisions if not several or p is None or _native(device, p)]
     price = over.prices.get(device.id)
     best: Candidate | None = None
-    for batch in tried_batches(subject, limits, step=4):
+    for batch in tried_batches(subject, limits, step=16):
         found = [
             judged(subject.fleet(batch or None), device, point, limits)
             for precision in native or over.precisions[:1]

@@ -81,10 +81,25 @@ class Subject:
                 choose(device, name, precision=_single(precision), language=language).runtime
                 for name in self.runtimes
             ]
-        found = candidates(device, _single(precision), language=language)
+        found = _undominated(candidates(device, _single(precision), language=language))
         # Of those that nothing is known of, one is enough: their speed of light is the same.
         known = [r for r in found if self.fleet(served=r.served).predicts(device, r)]
         return known or list(found[:1])
+
+
+def _undominated(found: Sequence[Runtime]) -> list[Runtime]:
+    """Without those that another one beats on any device: the same kernels, launched by a graph."""
+    graphs = [r for r in found if r.graph]
+    return [
+        r
+        for r in found
+        if r.graph
+        or not any(
+            (r.kernels, r.residency, r.constants) == (g.kernels, g.residency, g.constants)
+            and not r.language_only
+            for g in graphs
+        )
+    ]
 
 
 def _single(precision: str | None) -> str | None:

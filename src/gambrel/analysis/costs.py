@@ -197,7 +197,7 @@ def cost_table(
         plan: What the runtime makes of it.
         bulk: Prepare for many devices.
     """
-    priced = tuple(evaluator.costs())
+    priced = evaluator.priced
     builder = _Builder(workload, evaluator, plan, priced)
     if plan.kernels is Kernels.OP:
         builder.alone()

@@ -38,6 +38,7 @@ class Evaluator:
         self._conventions = conventions
         self.alike = classes_of(workload) if alike is None else alike
         self._dims: dict[str, Any] = {}
+        self._priced: tuple[tuple[Op, OpView, Cost | None], ...] | None = None
         self._shapes: dict[tuple[tuple[Dim, ...], Dim | None], tuple[tuple[Any, ...], Any]] = {}
         self._views: list[TensorView | None] = [None] * len(workload.tensors)
 
@@ -92,6 +93,13 @@ class Evaluator:
             phase=op.phase,
             conventions=self._conventions,
         )
+
+    @property
+    def priced(self) -> tuple[tuple[Op, OpView, Cost | None], ...]:
+        """`costs`, made once for all ways of fusing."""
+        if self._priced is None:
+            self._priced = tuple(self.costs())
+        return self._priced
 
     def costs(self) -> Iterator[tuple[Op, OpView, Cost | None]]:
         """Every op with its view and its cost (None: unmodelled), in order.

@@ -33,8 +33,6 @@ def serve_plan(question: Question) -> Plan:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.analysis.estimate.store import load as load_calibration
-    from gambrel.analysis.settings import Settings
     from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
     from gambrel.llm.serving.question import Engine, Promise, Requests
@@ -80,8 +78,6 @@ def train_plan(question: Question) -> TrainingStep:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.analysis.estimate.store import load as load_calibration
-    from gambrel.analysis.settings import Settings
     from gambrel.llm.precision import Precisions
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.training import TrainingPlan, train

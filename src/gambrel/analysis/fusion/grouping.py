@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -36,12 +37,32 @@ def group(
     Returns:
         Kernels in an order in which they can run.
     """
-    flow = program(workload, priced)
+    flow, known = _kept(workload, priced)
     if not flow.steps:
         return ()
-    if kernels is Kernels.TILED:
-        return _tiled(flow, allowance)
-    return _GROUPINGS[kernels](flow)
+    before = Kernels.EPILOGUE if kernels is Kernels.TILED else kernels
+    if before not in known:
+        known[before] = _GROUPINGS[before](flow)
+    if kernels is Kernels.TILED and allowance is not None:
+        return kept_on_chip(known[before], flow, allowance)
+    return known[before]
+
+
+#: Costs that were grouped last, their dataflow and their kernels: devices differ in their on-chip
+#: memory only, and are asked one after another.
+_recent: deque[tuple[Sequence[Priced], Program, dict[Kernels, tuple[Kernel, ...]]]] = deque(
+    maxlen=8
+)
+
+
+def _kept(
+    workload: Workload, priced: Sequence[Priced]
+) -> tuple[Program, dict[Kernels, tuple[Kernel, ...]]]:
+    for costs, flow, known in _recent:
+        if costs is priced:
+            return flow, known
+    _recent.append((priced, program(workload, priced), {}))
+    return _recent[-1][1:]
 
 
 def _op(flow: Program) -> tuple[Kernel, ...]:
@@ -55,11 +76,6 @@ def _pointwise(flow: Program) -> tuple[Kernel, ...]:
 
 def _epilogue(flow: Program) -> tuple[Kernel, ...]:
     return with_traffic(with_epilogues(_grouped(flow)[0], flow), flow)
-
-
-def _tiled(flow: Program, allowance: Allowance | None) -> tuple[Kernel, ...]:
-    kernels = _epilogue(flow)
-    return kernels if allowance is None else kept_on_chip(kernels, flow, allowance)
 
 
 def _whole(flow: Program) -> tuple[Kernel, ...]:
