@@ -66,7 +66,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class DataTable:
     """Rows under headings.
 
     Attributes:
@@ -90,7 +90,7 @@ class Table:
         """How many there are."""
         return len(self.columns[0].cells) if self.columns else 0
 
-    def cut(self, top: int) -> tuple[Table, str]:
+    def cut(self, top: int) -> tuple[DataTable, str]:
         """The first ``top`` rows (0: all), and a sentence about the others."""
         left_out = self.rows - top
         if self.all or not top or left_out <= 0:
@@ -103,7 +103,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class FactList:
     """Labelled sentences.
 
     Attributes:
@@ -141,7 +141,7 @@ class Chart:
     draw: Callable[[Options], str]
 
 
-Block = Facts | Table | Notes | Chart
+Block = FactList | DataTable | Notes | Chart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +178,9 @@ class Document:
     style: str = ""
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DataTable, ...]:
         """All of them, in reading order."""
-        return tuple(b for s in self.sections for b in s.blocks if isinstance(b, Table))
+        return tuple(b for s in self.sections for b in s.blocks if isinstance(b, DataTable))
 
 
 def section(*blocks: Block | None, folded: str = "") -> Section:
@@ -198,9 +198,9 @@ def sections(*found: Section) -> tuple[Section, ...]:
 
 
 def _says(block: Block) -> bool:
-    if isinstance(block, (Facts, Notes)):
+    if isinstance(block, (FactList, Notes)):
         return bool(block.items)
-    return not isinstance(block, Table) or bool(block.rows or block.note)
+    return not isinstance(block, DataTable) or bool(block.rows or block.note)
 
 
 def words(title: str, cells: Iterable[object], key: str = "", **more: Any) -> Column:

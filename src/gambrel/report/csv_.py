@@ -8,14 +8,14 @@ import math
 from enum import Enum
 from typing import Final
 
-from gambrel.report.blocks import Column, Document, Table
+from gambrel.report.blocks import Column, DataTable, Document
 
 #: A cell that starts with one of these is a formula to a spreadsheet
 #: (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def render(document: Document, table: Table | None = None) -> str:
+def render(document: Document, table: DataTable | None = None) -> str:
     """Returns every row of a table; by default of the first one whose columns have keys.
 
     An unknown figure is an empty cell, an infinite one is ``inf``. Text that a spreadsheet would
@@ -35,7 +35,7 @@ def render(document: Document, table: Table | None = None) -> str:
     return out.getvalue()
 
 
-def main_table(document: Document) -> Table | None:
+def main_table(document: Document) -> DataTable | None:
     """The first table whose columns have keys, else the first with rows; None without tables."""
     keyed = (t for t in document.tables if any(c.key for c in t.columns))
     return next(keyed, None) or next((t for t in document.tables if t.rows), None)

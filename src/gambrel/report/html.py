@@ -19,7 +19,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Analyses
-from gambrel.report.blocks import Notes, Table, rate_text
+from gambrel.report.blocks import DataTable, Notes, rate_text
 from gambrel.report.builders import advice, figures_of
 from gambrel.report.builders.analysis import answer, seconds_of
 from gambrel.report.chart import describe
@@ -125,7 +125,7 @@ def _advice(analysis: Analysis) -> dict[str, Any] | None:
     if found is None:
         return None
     blocks = [block for part in advice.advice_sections(found) for block in part.blocks]
-    tables = [block for block in blocks if isinstance(block, Table)]
+    tables = [block for block in blocks if isinstance(block, DataTable)]
     return {
         "tables": [
             {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gambrel.report.blocks import Block, Chart, Document, Facts, Notes, Section, Table
+from gambrel.report.blocks import Block, Chart, DataTable, Document, FactList, Notes, Section
 from gambrel.report.options import Options
 from gambrel.report.text import clean, shorten
 
@@ -40,7 +40,7 @@ def _block(block: Block, options: Options) -> Iterator[str]:
     heading = getattr(block, "heading", "")
     if heading:
         yield f"## {escape(heading)}"
-    if isinstance(block, Facts):
+    if isinstance(block, FactList):
         yield _rows(("figure", "value"), "ll", block.items)
     elif isinstance(block, Notes):
         yield "\n".join(f"- {escape(item)}" for item in block.items)
@@ -50,7 +50,7 @@ def _block(block: Block, options: Options) -> Iterator[str]:
         yield from _table(block, options)
 
 
-def _table(block: Table, options: Options) -> Iterator[str]:
+def _table(block: DataTable, options: Options) -> Iterator[str]:
     shown, rest = block.cut(options.top)
     columns = [c for c in shown.columns if any((c.title, *c.cells))]
     if block.rows:

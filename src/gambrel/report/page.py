@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gambrel._version import __version__
-from gambrel.report.blocks import Block, Chart, Document, Facts, Notes, Section, Table
+from gambrel.report.blocks import Block, Chart, DataTable, Document, FactList, Notes, Section
 from gambrel.report.options import Options
 from gambrel.report.text import clean
 
@@ -64,7 +64,7 @@ def _block(block: Block) -> Iterator[str]:
         return
     if block.heading:
         yield f"<h2>{_escape(block.heading)}</h2>"
-    if isinstance(block, Facts):
+    if isinstance(block, FactList):
         rows = "".join(f"<tr>{_cells('td', item)}</tr>" for item in block.items)
         yield f'<div class="wide"><table>{rows}</table></div>'
     elif isinstance(block, Notes):
@@ -73,7 +73,7 @@ def _block(block: Block) -> Iterator[str]:
         yield from _table(block)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: DataTable) -> Iterator[str]:
     if table.rows:
         head = _cells("th", (c.title for c in table.columns))
         cells = zip(*(c.cells for c in table.columns), strict=True)

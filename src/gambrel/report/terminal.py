@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
-from gambrel.report.blocks import Block, Chart, Column, Document, Facts, Notes, Table
+from gambrel.report.blocks import Block, Chart, Column, DataTable, Document, FactList, Notes
 from gambrel.report.options import Options
 from gambrel.report.text import clean, display_width, shorten
 
@@ -97,13 +97,13 @@ def _block(block: Block, options: Options) -> list[RenderableType]:
         shown = listed(block.heading, block.items, block.style)
         return shown if block.heading else shown[1:]
     parts: list[RenderableType] = [line((block.heading, "bold"))] if block.heading else []
-    if isinstance(block, Facts):
+    if isinstance(block, FactList):
         longest = max(len(label) for label, _ in block.items)
         return [*parts, hanging(block.items, min(longest, _LABEL) + 2, "dim")]
     return [*parts, *_table(block, options)]
 
 
-def _table(block: Table, options: Options) -> list[RenderableType]:
+def _table(block: DataTable, options: Options) -> list[RenderableType]:
     shown, rest = block.cut(options.top)
     parts: list[RenderableType] = [table(shown.columns, options.columns)] if block.rows else []
     if rest:

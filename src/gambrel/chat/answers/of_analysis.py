@@ -328,14 +328,14 @@ _LABELS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def _lines(a: Analysis, frame: Frame, options: Options) -> str:
-    from gambrel.report.blocks import Facts
+    from gambrel.report.blocks import FactList
     from gambrel.report.builders.figures_of import facts
     from gambrel.report.terminal import render_block
 
     wanted = _LABELS[frame.intent]
     found = dict(facts(a))
     rows = tuple((label, found[label]) for label in wanted if label in found)
-    return render_block(Facts(items=rows), options)
+    return render_block(FactList(items=rows), options)
 
 
 def _kinds(a: Analysis, _frame: Frame, options: Options) -> str:

@@ -10,10 +10,10 @@ from gambrel.analysis.estimate.store import load
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Changes
 from gambrel.report.blocks import (
+    DataTable,
     Document,
     Notes,
     Section,
-    Table,
     capacity,
     figures,
     seconds,
@@ -94,9 +94,9 @@ def _said(found: Advice | Changes) -> list[str]:
     return [text for text in (found.stop or reached, *found.hints) if text]
 
 
-def _changes(heading: str, found: Sequence[Recommendation]) -> Table:
+def _changes(heading: str, found: Sequence[Recommendation]) -> DataTable:
     larger = found[0].effort == "batch"
-    return Table(
+    return DataTable(
         heading=heading,
         columns=(
             words("change", (r.change for r in found), key="change"),
@@ -131,10 +131,10 @@ def _changes(heading: str, found: Sequence[Recommendation]) -> Table:
     )
 
 
-def _far(found: Sequence[Below]) -> Table | None:
+def _far(found: Sequence[Below]) -> DataTable | None:
     if not found:
         return None
-    return Table(
+    return DataTable(
         heading="Far below their roof",
         columns=(
             words("op", (f"{b.name} ×{b.count}" for b in found), minimum=20, shorten=shorten_path),

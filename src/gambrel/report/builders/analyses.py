@@ -8,9 +8,9 @@ from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
     Notes,
-    Table,
     amount,
     figures,
     rate_text,
@@ -40,7 +40,7 @@ def document(found: Analyses, options: Options) -> Document:
         title=f"{names} on {devices}: {len(all_)} analyses",
         answer=_answer(all_),
         sections=sections(
-            section(Table(columns=tuple(_columns(all_)), all=True)),
+            section(DataTable(columns=tuple(_columns(all_)), all=True)),
             *(s for a in all_ for s in _advice(a) if options.recommend),
             section(Notes(heading="Warnings", items=warnings, style="warning")),
             section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
@@ -53,7 +53,7 @@ def content(found: Analyses, options: Options | None = None) -> dict[str, Any]:
     return {"analyses": [envelope(a, options) for a in found.analyses]}
 
 
-def rows(found: Analyses) -> Table:
+def rows(found: Analyses) -> DataTable:
     """The ops of all in one table."""
     return figures_of.rows(*found.analyses)
 

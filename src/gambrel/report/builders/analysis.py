@@ -12,11 +12,11 @@ from gambrel.report import analysis_json
 from gambrel.report.blocks import (
     Block,
     Column,
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
     Section,
-    Table,
     amount,
     count,
     figures,
@@ -158,17 +158,17 @@ def seconds_of(measures: Measures) -> float:
     return expected.value if expected is not None else measures.roofline_time_s or 0.0
 
 
-def ops_table(analysis: Analysis) -> Table:
+def ops_table(analysis: Analysis) -> DataTable:
     """One row an op, what takes longest first."""
     ranked = slowest(analysis)
     if not ranked:
-        return Table(columns=(), note="The model has no ops that cost anything.")
+        return DataTable(columns=(), note="The model has no ops that cost anything.")
     names = [op.name + (f" ×{op.count:,}" if op.count > 1 else "") for op in ranked]
     measures = [op.measures for op in ranked]
     states = [op.state for op in ranked]
     shares = _shares(measures, analysis.total)
     marks = tuple("warning" if s is State.UNMODELLED else "" for s in states)
-    return Table(
+    return DataTable(
         columns=(
             words("op", names, minimum=24, shorten=shorten_path),
             words("kind", (op.kind for op in ranked), priority=6, styles=marks),
@@ -255,10 +255,10 @@ def _attainable(measures: Measures) -> float | None:
     return measures.attainable_flop_per_s if measures.flops else 0.0
 
 
-def _groups(analysis: Analysis, groups: Sequence[Group], heading: str, kinds: bool) -> Table:
+def _groups(analysis: Analysis, groups: Sequence[Group], heading: str, kinds: bool) -> DataTable:
     lost = analysis.unmodelled if kinds else {}
     states = [State.UNMODELLED if g.name in lost else State.COUNTED for g in groups]
-    return Table(
+    return DataTable(
         columns=(
             words(heading, (g.name for g in groups), minimum=12),
             *([figures("count", (g.count for g in groups), count, priority=5)] if kinds else []),
@@ -273,11 +273,11 @@ def _is_pipeline(analysis: Analysis) -> bool:
     return bool(analysis.ops) and all(figures_of.PART.match(op.module) for op in analysis.ops)
 
 
-def _parts(analysis: Analysis) -> Table:
+def _parts(analysis: Analysis) -> DataTable:
     return _groups(analysis, analysis.by_module, "by part", kinds=False)
 
 
-def kinds_table(analysis: Analysis) -> Table:
+def kinds_table(analysis: Analysis) -> DataTable:
     """Sums by kind of op."""
     return _groups(analysis, analysis.by_kind, "by kind", kinds=True)
 
@@ -287,7 +287,9 @@ def folded(analysis: Analysis) -> tuple[Section, ...]:
     blocks: list[Block] = [kinds_table(analysis)] if analysis.by_kind else []
     return (
         section(*blocks, folded="sums by kind of op"),
-        section(Facts(items=tuple(figures_of.facts(analysis))), folded="all figures of the whole"),
+        section(
+            FactList(items=tuple(figures_of.facts(analysis))), folded="all figures of the whole"
+        ),
         section(
             Notes(heading="Assumptions", items=tuple(analysis.assumptions)),
             Notes(heading="Counting", items=tuple(figures_of.counting(analysis))),

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gambrel.report.answers import Calibrated
-from gambrel.report.blocks import Document, Notes, Table, count, figures, section, sections, words
+from gambrel.report.blocks import (
+    DataTable,
+    Document,
+    Notes,
+    count,
+    figures,
+    section,
+    sections,
+    words,
+)
 from gambrel.report.options import Options
 
 
@@ -11,7 +20,7 @@ def document(found: Calibrated, _options: Options) -> Document:
     """One line a class."""
     rows = found.classes
     points = sum(r.points for r in rows)
-    table = Table(
+    table = DataTable(
         columns=(
             words("class", (r.name for r in rows), "name", minimum=20),
             figures("points", (r.points for r in rows), count, "points"),

@@ -11,11 +11,11 @@ from gambrel.advise.figures import Figure
 from gambrel.advise.limits import METRICS, format_metric
 from gambrel.advise.verdict import Constraint, Verdict
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
     Section,
-    Table,
     count,
     figures,
     seconds,
@@ -55,7 +55,7 @@ def document(found: Check, _options: Options) -> Document:
         style=STYLES[found.verdict],
         sections=sections(
             section(_constraints(found.constraints)),
-            section(Facts(items=tuple((c.metric, f"{c.reason}.") for c in found.constraints))),
+            section(FactList(items=tuple((c.metric, f"{c.reason}.") for c in found.constraints))),
             section(_tried(found)),
             _fixes(found),
             section(Notes(heading="Notes", items=found.notes)),
@@ -63,12 +63,12 @@ def document(found: Check, _options: Options) -> Document:
     )
 
 
-def _tried(found: Check) -> Table | None:
+def _tried(found: Check) -> DataTable | None:
     """The runtimes and batches that were tried, where the user chose none."""
     tried = getattr(found, "tried", ())
     if len(tried) < 2:
         return None
-    return Table(
+    return DataTable(
         heading="Tried",
         columns=(
             words("runtime", (t.runtime for t in tried)),
@@ -91,8 +91,8 @@ def _spare(headroom: float) -> str:
     return f"{headroom:.0%} to spare" if headroom >= 0 else f"{-headroom:.0%} beyond it"
 
 
-def _constraints(rows: Sequence[Constraint]) -> Table:
-    return Table(
+def _constraints(rows: Sequence[Constraint]) -> DataTable:
+    return DataTable(
         columns=(
             words("limit", map(limit_text, rows), key="metric"),
             words("expected", (value_text(r.figure) for r in rows)),
@@ -153,7 +153,7 @@ def _fixes(found: Check) -> Section:
         told = ("No change of the catalogue comes closer.", other)
         return section(Notes(heading="What would make it pass", items=told))
     best = min(found.fixes, key=lambda fix: list(Verdict).index(fix.verdict))
-    fixes = Table(
+    fixes = DataTable(
         heading=_TITLES[best.verdict],
         columns=(
             words("change", (" + ".join(f.changes) for f in found.fixes)),

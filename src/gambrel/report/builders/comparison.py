@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gambrel.advise.compare import Comparison, Row
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
     Notes,
-    Table,
     section,
     sections,
     verdict_of_fit,
@@ -34,7 +34,7 @@ def document(found: Comparison, _options: Options) -> Document:
         title=f"{models}: {len(rows)} rows, best {found.metrics[0]} first",
         answer=_answer(found),
         sections=sections(
-            section(Table(columns=columns, note=_FOOT)),
+            section(DataTable(columns=columns, note=_FOOT)),
             section(Notes(heading="Notes", items=(*_precisions(rows), *found.notes))),
         ),
     )

@@ -13,10 +13,10 @@ from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
 from gambrel.device.roofs import main_memory
 from gambrel.report.answers import Sheet
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
-    Table,
     amount,
     figures,
     ratio,
@@ -49,7 +49,7 @@ def document(sheet: Sheet, _options: Options) -> Document:
             section(_links(device, keys)),
             section(Notes(heading="Notes", items=tuple(explain(device)))),
             section(Notes(heading="Unknown", items=unknown)),
-            section(Facts(heading="Sources", items=cited)),
+            section(FactList(heading="Sources", items=cited)),
         ),
     )
 
@@ -60,7 +60,7 @@ def content(sheet: Sheet, _options: Options | None = None) -> dict[str, Any]:
     return found | {"explained": explain(sheet.device), "understood": sheet.notes}
 
 
-def _ceilings(device: Device, keys: dict[Source, int]) -> Table:
+def _ceilings(device: Device, keys: dict[Source, int]) -> DataTable:
     roofs, memory = device.ceilings, main_memory(device)
     rate = memory.byte_per_s if memory else None
 
@@ -79,7 +79,7 @@ def _ceilings(device: Device, keys: dict[Source, int]) -> Table:
         words("source", (_cited((c.source, c.sparse_source), keys) for c in roofs), priority=3),
         words("note", (c.note for c in roofs), priority=5, minimum=20, shorten=cut),
     )
-    return Table(
+    return DataTable(
         heading=_HEAD if roofs else "",
         columns=columns if roofs else (),
         note="" if roofs else "No compute roof is known.",
@@ -87,11 +87,11 @@ def _ceilings(device: Device, keys: dict[Source, int]) -> Table:
     )
 
 
-def _memory(device: Device, keys: dict[Source, int]) -> Table:
+def _memory(device: Device, keys: dict[Source, int]) -> DataTable:
     levels = device.memory
     if not levels:
-        return Table(columns=(), note="No memory level is known.")
-    return Table(
+        return DataTable(columns=(), note="No memory level is known.")
+    return DataTable(
         columns=(
             words("memory", (m.name for m in levels)),
             words("type", (m.technology or "–" for m in levels)),
@@ -104,11 +104,11 @@ def _memory(device: Device, keys: dict[Source, int]) -> Table:
     )
 
 
-def _links(device: Device, keys: dict[Source, int]) -> Table | None:
+def _links(device: Device, keys: dict[Source, int]) -> DataTable | None:
     links = device.links
     if not links:
         return None
-    return Table(
+    return DataTable(
         columns=(
             words("link", (x.name for x in links)),
             figures("byte/s", (x.byte_per_s for x in links), amount),

@@ -6,8 +6,8 @@ from functools import partial
 
 from gambrel.report.answers import Devices
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Table,
     amount,
     figures,
     ratio,
@@ -48,7 +48,7 @@ def document(found: Devices, _options: Options) -> Document:
     )
     return Document(
         title=f"{len(rows)} devices",
-        sections=sections(section(Table(columns=columns, note=foot, all=True))),
+        sections=sections(section(DataTable(columns=columns, note=foot, all=True))),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.report.blocks import Column, Table
+from gambrel.report.blocks import Column, DataTable
 from gambrel.report.terms import (
     DEFINITIONS,
     DERIVED,
@@ -244,10 +244,10 @@ def row(op: OpResult) -> list[object]:
     return head + figures + [getattr(expected, n, None) for n in _EXPECTED.values()]
 
 
-def rows(*analyses: Analysis) -> Table:
+def rows(*analyses: Analysis) -> DataTable:
     """One row an op in execution order; the first columns tell the analyses apart."""
     made = [[*_run(a), *row(op)] for a in analyses for op in a.ops]
-    return Table(
+    return DataTable(
         columns=tuple(
             Column(title=name, key=name, cells=("",) * len(made), values=tuple(r[i] for r in made))
             for i, name in enumerate((*_RUN, *COLUMNS))

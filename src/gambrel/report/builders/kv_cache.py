@@ -10,9 +10,9 @@ import msgspec
 from gambrel.llm.cache_plan import CachePlan
 from gambrel.llm.kv import KvCache
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Facts,
-    Table,
+    FactList,
     count,
     figures,
     section,
@@ -33,7 +33,7 @@ def document(found: CachePlan, _options: Options) -> Document:
         sections=sections(
             section(_parts(cache)),
             section(
-                Facts(
+                FactList(
                     items=(
                         ("Weights", format_capacity(found.weights_bytes)),
                         ("Activations", f"{format_capacity(found.activations_bytes)}, decode step"),
@@ -64,9 +64,9 @@ def _answer(found: CachePlan) -> Iterator[str]:
     )
 
 
-def _parts(cache: KvCache) -> Table:
+def _parts(cache: KvCache) -> DataTable:
     parts = cache.parts
-    return Table(
+    return DataTable(
         columns=(
             words("layers", (p.name for p in parts), "name", minimum=14),
             figures("count", (p.layers for p in parts), count, "layers", priority=1),

@@ -8,9 +8,9 @@ from gambrel.analysis.levels import USABLE, binding_level
 from gambrel.analysis.result import Analysis
 from gambrel.report.blocks import (
     Block,
+    DataTable,
     Notes,
     Section,
-    Table,
     amount,
     figures,
     ratio,
@@ -37,9 +37,9 @@ def level_section(analysis: Analysis, *, folded: bool) -> Section:
     return section(*blocks, folded=_ABOUT if folded else "")
 
 
-def _whole(analysis: Analysis) -> Table:
+def _whole(analysis: Analysis) -> DataTable:
     levels, binding = analysis.total.levels, binding_level(analysis.total.levels)
-    return Table(
+    return DataTable(
         heading="Memory levels",
         columns=(
             words("level", (level.name for level in levels)),
@@ -72,7 +72,7 @@ def _remarks(analysis: Analysis) -> list[str]:
     return remarks
 
 
-def _ops(analysis: Analysis) -> Table:
+def _ops(analysis: Analysis) -> DataTable:
     from gambrel.report.builders.analysis import slowest
     from gambrel.report.text import shorten_path
 
@@ -87,4 +87,4 @@ def _ops(analysis: Analysis) -> Table:
         for i, level in enumerate(analysis.total.levels)
     ]
     longest = (binding_level(op.measures.levels) or "unknown" for op in ops)
-    return Table(columns=(names, *traffic, words("longest", longest, priority=1)), all=True)
+    return DataTable(columns=(names, *traffic, words("longest", longest, priority=1)), all=True)

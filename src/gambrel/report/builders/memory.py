@@ -9,9 +9,9 @@ from gambrel.analysis.timeline import Timeline, memory_timeline
 from gambrel.report.answers import Memory
 from gambrel.report.blocks import (
     Chart,
+    DataTable,
     Document,
-    Facts,
-    Table,
+    FactList,
     capacity,
     figures,
     section,
@@ -34,7 +34,7 @@ def document(record: Memory, _options: Options) -> Document:
         answer=tuple(_answer(found)),
         sections=sections(
             section(Chart(draw=lambda options: chart(found, options.columns))),
-            section(Facts(items=tuple(_checkpoints(found)))),
+            section(FactList(items=tuple(_checkpoints(found)))),
             section(_largest(found)),
         ),
     )
@@ -70,12 +70,12 @@ def _checkpoints(found: Timeline) -> Iterator[tuple[str, str]]:
         )
 
 
-def _largest(found: Timeline) -> Table | None:
+def _largest(found: Timeline) -> DataTable | None:
     alive = found.at_peak
     if not alive:
         return None
     shapes = ("x".join(map(str, t.shape)) or "scalar" for t in alive[:_LISTED])
-    return Table(
+    return DataTable(
         heading=f"Largest of {len(alive):,} alive at the peak",
         columns=(
             figures("size", (t.nbytes for t in alive[:_LISTED]), capacity),
@@ -88,10 +88,10 @@ def _largest(found: Timeline) -> Table | None:
     )
 
 
-def rows(record: Memory) -> Table:
+def rows(record: Memory) -> DataTable:
     """One row an op: live bytes by part."""
     points = memory_timeline(record.analysis, record.checkpoint).points
-    return Table(
+    return DataTable(
         columns=(
             words("op", (p.op for p in points), "op"),
             words("phase", (p.phase for p in points), "phase"),

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gambrel.report.answers import Models
-from gambrel.report.blocks import Document, Notes, Table, amount, figures, section, sections, words
+from gambrel.report.blocks import (
+    DataTable,
+    Document,
+    Notes,
+    amount,
+    figures,
+    section,
+    sections,
+    words,
+)
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 from gambrel.workload import WorkloadSummary
@@ -19,7 +28,7 @@ def document(found: Models, _options: Options) -> Document:
     rows = found.models
     if not rows and not found.language:
         return Document(title="No model matches. Run 'gambrel models list' to see all.")
-    table = Table(
+    table = DataTable(
         columns=(
             words("model", (m.name for m in rows), "name", minimum=16),
             words("family", (m.family for m in rows), "family", priority=4),

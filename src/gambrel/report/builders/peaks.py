@@ -10,9 +10,9 @@ from gambrel.device.model import Device
 from gambrel.report.answers import Peaks
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
     Notes,
-    Table,
     columns_of,
     section,
     sections,
@@ -141,20 +141,20 @@ _HEAD: Final = ("of", "mix", "threads", "rate", "median", "spread", "clock", "pe
 _PRIORITIES: Final = (0, 3, 1, 0, 4, 2, 5, 6, 7)
 
 
-def figures_table(survey: Survey) -> Table:
+def figures_table(survey: Survey) -> DataTable:
     """One row a measurement."""
     found = [_row(m) for m in sorted(survey.measurements, key=_order)]
     columns = columns_of(_HEAD, found, left=2)
     ranked = zip(columns, _PRIORITIES, strict=True)
-    return Table(columns=tuple(replace(c, priority=p) for c, p in ranked), all=True)
+    return DataTable(columns=tuple(replace(c, priority=p) for c, p in ranked), all=True)
 
 
-def _compared(record: Peaks) -> Table | None:
+def _compared(record: Peaks) -> DataTable | None:
     if record.other is None:
         return None
     head = ("ceiling", "measured", record.other.id, "ratio", "")
     found = [compared_cells(row) for row in compared_rows(record)]
-    return Table(heading="Beside a datasheet", columns=tuple(columns_of(head, found)), all=True)
+    return DataTable(heading="Beside a datasheet", columns=tuple(columns_of(head, found)), all=True)
 
 
 def compared_cells(row: Row) -> tuple[str, ...]:
@@ -168,11 +168,11 @@ def compared_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def rows(record: Peaks) -> Table:
+def rows(record: Peaks) -> DataTable:
     """One row a measurement, in base units."""
     found = sorted(record.peaks.survey.measurements, key=_order)
     names = ("resource", "mix", "dtype", "threads", "value", "unit", "median", "spread", "clock_hz")
-    return Table(
+    return DataTable(
         columns=tuple(
             Column(
                 title=name,

@@ -9,10 +9,10 @@ import msgspec
 
 from gambrel.report.answers import Profiled
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
-    Table,
     count,
     figures,
     seconds,
@@ -44,7 +44,7 @@ def document(record: Profiled, options: Options) -> Document:
         sections=sections(
             section(table),
             section(compared(profile.ops) if record.compared else None),
-            section(Facts(items=tuple(facts(profile.ops, profile.totals)))),
+            section(FactList(items=tuple(facts(profile.ops, profile.totals)))),
             section(Notes(heading="Far from the roof", items=tuple(reasons(slowest)))),
             section(Notes(heading="Notes", items=record.notes)),
         ),
@@ -71,13 +71,13 @@ def _slowest(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
     return sorted(points, key=lambda p: -(p.time_s or 0.0))
 
 
-def ops(points: Sequence[RooflinePoint]) -> Table:
+def ops(points: Sequence[RooflinePoint]) -> DataTable:
     """One row an op, longest first."""
     found = _slowest(points)
     if not found:
-        return Table(columns=(), note="no op that costs anything")
+        return DataTable(columns=(), note="no op that costs anything")
     whole = sum(p.time_s or 0.0 for p in found)
-    return Table(
+    return DataTable(
         columns=(
             words("name", (p.name for p in found), "name", minimum=20, shorten=shorten_path),
             words("type", (p.type for p in found), "type", priority=6),
@@ -124,7 +124,7 @@ def reasons(shown: Sequence[RooflinePoint]) -> list[str]:
     ]
 
 
-def compared(points: Sequence[RooflinePoint]) -> Table:
+def compared(points: Sequence[RooflinePoint]) -> DataTable:
     """Measured beside expected and roofline, longest first, and the sums of ops with all."""
     rows = [(p.name, p.time_s, p.expected_time_s, p.roofline_time_s) for p in _slowest(points)]
     known = [row for row in rows if all(row[1:])]
@@ -132,7 +132,7 @@ def compared(points: Sequence[RooflinePoint]) -> Table:
     names = [row[0] for row in rows]
     of_expected = (_over(row[1], row[2]) for row in rows)
     note = "" if not known else f"Ops with all three: {_summed(total)}."
-    return Table(
+    return DataTable(
         heading="Measured beside expected",
         columns=(
             words("name", names, "name", minimum=20, shorten=shorten_path),
@@ -163,11 +163,11 @@ def _three(value: float | None) -> str:
     return format_number(value, 3)
 
 
-def modules_table(modules: Sequence[ModulePoint], top: int) -> Table:
+def modules_table(modules: Sequence[ModulePoint], top: int) -> DataTable:
     """The modules that take longest, each with all inside it, in the model's order."""
     order = sorted(range(len(modules)), key=lambda i: -(modules[i].time_s or 0.0))
     found = [modules[i] for i in sorted(order[: top or None])]
-    return Table(
+    return DataTable(
         columns=(
             words("module", (m.name for m in found), "name", minimum=20, shorten=shorten_path),
             figures("ops", (m.ops for m in found), count, "ops", priority=6),
@@ -210,12 +210,12 @@ def content(record: Profiled, _options: Options | None = None) -> dict[str, Any]
     }
 
 
-def rows(record: Profiled) -> Table:
+def rows(record: Profiled) -> DataTable:
     """One row an op in execution order."""
     points = record.profile.ops
     names = type(points[0]).__struct_fields__ if points else ("name", "time_s")
     data = [[getattr(p, name) for name in names] for p in points]
-    return Table(
+    return DataTable(
         columns=tuple(
             figures(name, (row[i] for row in data), str, name) for i, name in enumerate(names)
         )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
     Notes,
-    Table,
     columns_of,
     figures,
     section,
@@ -33,7 +33,7 @@ def document(pairing: Pairing, _options: Options) -> Document:
         title=f"{first.label} and {second.label}",
         answer=_answer(pairing),
         sections=sections(
-            section(Table(columns=tuple(columns_of(header, whole)), all=True)),
+            section(DataTable(columns=tuple(columns_of(header, whole)), all=True)),
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),
@@ -49,15 +49,15 @@ def _answer(pairing: Pairing) -> tuple[str, ...]:
     return (f"{said}: {times}",)
 
 
-def _ops(pairing: Pairing) -> Table:
+def _ops(pairing: Pairing) -> DataTable:
     rows = [_row(p) for p in pairing.ranked()]
     names = replace(columns_of(_HEAD, rows, left=2)[0], minimum=20, shorten=shorten_path)
     columns = [names, *columns_of(_HEAD, rows, left=2)[1:]]
     ranked = zip(columns, _PRIORITIES, strict=True)
-    return Table(columns=tuple(replace(c, priority=p) for c, p in ranked))
+    return DataTable(columns=tuple(replace(c, priority=p) for c, p in ranked))
 
 
-def rows(pairing: Pairing) -> Table:
+def rows(pairing: Pairing) -> DataTable:
     """One row an op, both runs in base units."""
     pairs = pairing.ranked()
     sides = (("first", [p.first for p in pairs]), ("second", [p.second for p in pairs]))
@@ -66,7 +66,7 @@ def rows(pairing: Pairing) -> Table:
         for which, points in sides:
             values = (getattr(p, name) if p else None for p in points)
             columns.append(figures(which, values, str, f"{which}_{name}"))
-    return Table(columns=tuple(columns))
+    return DataTable(columns=tuple(columns))
 
 
 _HEAD: Final = (

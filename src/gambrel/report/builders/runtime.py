@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gambrel.report.blocks import (
+    DataTable,
     Document,
-    Facts,
-    Table,
+    FactList,
     count,
     figures,
     seconds,
@@ -31,7 +31,7 @@ def document(found: Runtime, _options: Options) -> Document:
         title=f"{found.name} ({found.id})",
         answer=(found.about,),
         sections=sections(
-            section(Facts(items=tuple(_facts(found)))),
+            section(FactList(items=tuple(_facts(found)))),
             section(_hosts(found)),
             section(_evidence(found)),
         ),
@@ -58,10 +58,10 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         yield "Default for", f"{', '.join(default.devices)}{formats}"
 
 
-def _hosts(found: Runtime) -> Table | None:
+def _hosts(found: Runtime) -> DataTable | None:
     if not found.host:
         return None
-    return Table(
+    return DataTable(
         heading="Host",
         columns=(
             figures("per launch", (h.per_launch_s for h in found.host), seconds),
@@ -77,11 +77,11 @@ def _hosts(found: Runtime) -> Table | None:
     )
 
 
-def _evidence(found: Runtime) -> Table:
+def _evidence(found: Runtime) -> DataTable:
     rows = found.evidence
     if not rows:
-        return Table(columns=(), note="No measured rows: its expected times are unknown.")
-    return Table(
+        return DataTable(columns=(), note="No measured rows: its expected times are unknown.")
+    return DataTable(
         heading="Evidence",
         columns=(
             words("what", (e.what for e in rows), "what", minimum=20, shorten=cut),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gambrel.report.answers import Runtimes
-from gambrel.report.blocks import Document, Table, count, figures, section, sections, words
+from gambrel.report.blocks import DataTable, Document, count, figures, section, sections, words
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 
@@ -13,7 +13,7 @@ def document(found: Runtimes, _options: Options) -> Document:
     rows = found.runtimes
     if not rows:
         return Document(title="No runtime matches. Run 'gambrel runtimes list' to see all.")
-    table = Table(
+    table = DataTable(
         columns=(
             words("runtime", (r.id for r in rows), "id"),
             words("name", (r.name for r in rows), "name", priority=4),

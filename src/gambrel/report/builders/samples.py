@@ -15,10 +15,10 @@ from gambrel.analysis.samples.movement import Movement
 from gambrel.report.answers import Recorded
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
-    Table,
     amount,
     figures,
     section,
@@ -62,7 +62,7 @@ def document(record: Recorded, options: Options) -> Document:
             section(Notes(heading="What to change", items=changes)),
             section(_shared("Under the prediction", joined_rows(joined)) if joined else None),
             section(_shared("Against the other run", move_rows(movement)) if movement else None),
-            section(Facts(items=tuple(_facts(standing)))),
+            section(FactList(items=tuple(_facts(standing)))),
             section(Notes(heading="Notes", items=tuple(_notes(standing, shown)))),
         ),
     )
@@ -88,7 +88,7 @@ def _answer(standing: Standing, changes: Sequence[str]) -> Iterator[str]:
         yield f"Next: {changes[0]}"
 
 
-def _shared(heading: str, rows: Rows) -> Table:
+def _shared(heading: str, rows: Rows) -> DataTable:
     """A table that the page has as well; its first columns matter most."""
     head, body, foot = rows
     columns = tuple(
@@ -101,7 +101,7 @@ def _shared(heading: str, rows: Rows) -> Table:
         )
         for i, name in enumerate(head)
     )
-    return Table(heading=heading, columns=columns if body else (), note=foot)
+    return DataTable(heading=heading, columns=columns if body else (), note=foot)
 
 
 _PRIORITIES: Final = {
@@ -140,11 +140,11 @@ def _work(placed: Placed) -> str:
     return ", ".join(parts) or "0 FLOP"
 
 
-def _kernels(standing: Standing) -> Table:
+def _kernels(standing: Standing) -> DataTable:
     found = standing.kernels
     if not found:
-        return Table(columns=(), note="There are no kernels.")
-    return Table(
+        return DataTable(columns=(), note="There are no kernels.")
+    return DataTable(
         columns=tuple(_columns(found)),
         shares=tuple(k.time_share or 0.0 for k in found),
         whole="the time",
@@ -277,7 +277,7 @@ def _row(placed: Placed) -> dict[str, Any]:
     }
 
 
-def rows(record: Recorded) -> Table:
+def rows(record: Recorded) -> DataTable:
     """One row a kernel; it reads back as a table of points."""
     kernels = record.standing.kernels
     levels = [x for x in _LEVELS if any(k.level(x) for k in kernels)]
@@ -302,7 +302,7 @@ def rows(record: Recorded) -> Table:
         intensity = (p.arithmetic_intensity if p else None for p in at)
         columns.append(figures(x, traffic, str, f"{x.lower()}_bytes"))
         columns.append(figures(x, intensity, str, f"{x.lower()}_intensity"))
-    return Table(columns=tuple(columns))
+    return DataTable(columns=tuple(columns))
 
 
 def _engine(k: Placed) -> tuple[str, str]:

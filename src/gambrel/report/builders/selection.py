@@ -7,7 +7,7 @@ from typing import Final
 
 from gambrel.advise.select import Candidate, Selection, expected_beyond
 from gambrel.advise.verdict import Constraint, Verdict
-from gambrel.report.blocks import Column, Document, Notes, Table, section, sections, words
+from gambrel.report.blocks import Column, DataTable, Document, Notes, section, sections, words
 from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 
@@ -48,16 +48,16 @@ def _answer(found: Selection) -> tuple[str, str]:
     return f"Best {found.sort}: {best.row.hardware}, {best.row.precision}: {shown}", counted
 
 
-def _group(title: str, found: Selection, members: Sequence[Candidate]) -> Table:
+def _group(title: str, found: Selection, members: Sequence[Candidate]) -> DataTable:
     if not members:
-        return Table(columns=(), heading=title, note="None.")
+        return DataTable(columns=(), heading=title, note="None.")
     order = f"best {found.sort} first"
     beyond = sum(map(expected_beyond, members))
     if beyond:
         order += f"; of these {beyond} only at the good end of the range: the expected value misses"
     if members is found.unknown:
         order = "first where least would have to come true"
-    return Table(
+    return DataTable(
         heading=f"{title}: {len(members)}, {order}", columns=tuple(_columns(found, members))
     )
 
@@ -92,9 +92,9 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
     ]
 
 
-def rows(found: Selection) -> Table:
+def rows(found: Selection) -> DataTable:
     """All candidates in one table, those that meet the limits first."""
-    return Table(columns=tuple(_columns(found, (*found.meets, *found.unknown, *found.near))))
+    return DataTable(columns=tuple(_columns(found, (*found.meets, *found.unknown, *found.near))))
 
 
 def _why(candidate: Candidate) -> str:

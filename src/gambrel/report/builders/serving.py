@@ -11,10 +11,10 @@ from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.records import Choice, Plan, Point
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
-    Facts,
+    FactList,
     Notes,
-    Table,
     figures,
     rate_text,
     section,
@@ -38,7 +38,7 @@ def document(plan: Plan, _options: Options) -> Document:
         answer=_answer(plan),
         style="" if plan.best else "warning",
         sections=sections(
-            section(Table(columns=tuple(_columns(plan)), all=True) if plan.best else None),
+            section(DataTable(columns=tuple(_columns(plan)), all=True) if plan.best else None),
             section(_details(plan.best[0]) if plan.best else None),
             section(Notes(heading="Why not the next", items=losers)),
             section(_front(plan) if plan.best else None),
@@ -136,7 +136,7 @@ def _in_flight(point: Point) -> str:
     return f"{point.batch:,}" if data == 1 else f"{data} x {point.batch:,}"
 
 
-def _details(choice: Choice) -> Facts:
+def _details(choice: Choice) -> FactList:
     p = choice.point
     m = p.memory
     steps = ", ".join(f"{n} {format_percent(s)}" for n, s in choice.shares.items())
@@ -164,7 +164,7 @@ def _details(choice: Choice) -> Facts:
         ),
         ("Energy", _energy(choice)),
     )
-    return Facts(heading="Best", items=items)
+    return FactList(heading="Best", items=items)
 
 
 def _range(estimate: Estimate | None, value: float) -> str:
@@ -207,12 +207,12 @@ def _why(index: int, choice: Choice) -> str:
     return f"{index + 1}, {_split(choice.point)}: {choice.why_not}"
 
 
-def _front(plan: Plan) -> Table:
+def _front(plan: Plan) -> DataTable:
     points = plan.pareto
     shown = points[:: max(1, -(-len(points) // _FRONT))]
     user = (p.tokens_per_s_per_user for p in shown)
     device = (p.tokens_per_s_per_device for p in shown)
-    return Table(
+    return DataTable(
         heading=f"Pareto front: {len(points)} of {len(plan.points)} points, whatever the target",
         columns=(
             figures("tokens/s per user", user, rate_text),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.report.blocks import (
     Column,
+    DataTable,
     Document,
-    Table,
     amount,
     count,
     figures,
@@ -46,9 +46,9 @@ def document(found: Sweep, _options: Options) -> Document:
     )
 
 
-def rows(found: Sweep) -> Table:
+def rows(found: Sweep) -> DataTable:
     """One column a field of the sweep, and one a size."""
-    return Table(columns=tuple(_column(n, v, found.sizes) for n, v in found.to_dict().items()))
+    return DataTable(columns=tuple(_column(n, v, found.sizes) for n, v in found.to_dict().items()))
 
 
 def _column(name: str, values: Any, sizes: Mapping[str, Any]) -> Column:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.llm.training import TrainingStep
-from gambrel.report.blocks import Document, Facts, Notes, rate_text, section, sections
+from gambrel.report.blocks import Document, FactList, Notes, rate_text, section, sections
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
 from gambrel.units import format_capacity, format_percent, format_si
@@ -46,7 +46,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             f"device, {fits}",
         ),
         sections=sections(
-            section(Facts(items=parts)),
+            section(FactList(items=parts)),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
     )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from gambrel.advise.whatif import Difference, Point, Side, WhatIf
 from gambrel.report.answers import Changed
 from gambrel.report.blocks import (
+    DataTable,
     Document,
     Notes,
-    Table,
     figures,
     ratio,
     seconds,
@@ -58,7 +58,7 @@ def _gain(found: WhatIf) -> str:
     return f"{verdict}, by the {found.gain_kind} time."
 
 
-def _total(found: WhatIf) -> Table:
+def _total(found: WhatIf) -> DataTable:
     rows: list[tuple[str, Callable[[Point], str]]] = [
         ("device", lambda p: p.hardware),
         ("precision", lambda p: p.precision),
@@ -74,7 +74,7 @@ def _total(found: WhatIf) -> Table:
         ("expected per item", _per_item),
         ("memory", lambda p: f"{format_capacity(p.memory_bytes)}{_fits(p)}"),
     ]
-    return Table(
+    return DataTable(
         columns=(
             words("total", (name for name, _ in rows)),
             words("before", (show(found.before) for _, show in rows)),
@@ -84,14 +84,14 @@ def _total(found: WhatIf) -> Table:
     )
 
 
-def _table(title: str, found: Sequence[Difference]) -> Table | None:
+def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
     if not found:
         return None
 
     def both(text: Callable[[Side], str]) -> list[str]:
         return [f"{_of(r.before, text)} → {_of(r.after, text)}" for r in found]
 
-    return Table(
+    return DataTable(
         heading=title,
         columns=(
             words("name", (r.name for r in found), minimum=18, shorten=shorten_path),
@@ -109,11 +109,11 @@ def _table(title: str, found: Sequence[Difference]) -> Table | None:
     )
 
 
-def rows(record: WhatIf | Changed) -> Table:
+def rows(record: WhatIf | Changed) -> DataTable:
     """One row an op: both sides in base units."""
     found = _whatif(record).ops
     sides = (("before", [r.before for r in found]), ("after", [r.after for r in found]))
-    return Table(
+    return DataTable(
         columns=(
             words("name", (r.name for r in found), "name"),
             *(

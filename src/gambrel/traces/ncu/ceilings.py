@@ -49,7 +49,7 @@ _MOST_KEPT: Final = 100_000
 _CLOCK_NAMES: Final = frozenset(clock for *_, clock in _LEVELS)
 
 
-class Peaks:
+class ChipPeaks:
     """What the launches of a file say of the device's peaks, put together while it is read."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def _kept(shape: Shape) -> tuple[tuple[tuple[str, str, int], ...], bool]:
 _FLOP: Final = "FLOP of "
 
 
-def from_report(peaks: Peaks, cc: str, name: str) -> tuple[Device | None, str]:
+def from_report(peaks: ChipPeaks, cc: str, name: str) -> tuple[Device | None, str]:
     """Builds a device of the peaks that a report holds.
 
     Args:
@@ -146,7 +146,7 @@ def from_report(peaks: Peaks, cc: str, name: str) -> tuple[Device | None, str]:
     return device, note
 
 
-def _ceilings(peaks: Peaks, cc: str, clock: float, source: Source) -> tuple[Ceiling, ...]:
+def _ceilings(peaks: ChipPeaks, cc: str, clock: float, source: Source) -> tuple[Ceiling, ...]:
     found = []
     for dtype, base, _ in _VECTOR:
         peak = peaks.median(_FLOP + base)
@@ -179,7 +179,7 @@ def _candidates(names: Sequence[str], cc: str) -> list[str]:
     return dense + totals + parts
 
 
-def _memory(peaks: Peaks, source: Source) -> list[MemoryLevel]:
+def _memory(peaks: ChipPeaks, source: Source) -> list[MemoryLevel]:
     levels: dict[str, MemoryLevel] = {}
     for level, base, factor, clock_name in _LEVELS:
         peak, clock = peaks.median(base + _PEAK), peaks.median(clock_name)

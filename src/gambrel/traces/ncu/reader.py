@@ -22,7 +22,7 @@ from gambrel.analysis.samples import (
 from gambrel.traces import rocprof
 from gambrel.traces.collected import Collected
 from gambrel.traces.ncu.attributes import Attributes, completed, reckon
-from gambrel.traces.ncu.ceilings import Peaks, from_report
+from gambrel.traces.ncu.ceilings import ChipPeaks, from_report
 from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
 from gambrel.traces.ncu.cut import Table
 from gambrel.traces.ncu.launch import Launch
@@ -146,7 +146,7 @@ class _Seen:
         self.collected = Collected()
         self.chips: dict[str, None] = {}
         self.device_name = ""
-        self.peaks = Peaks()
+        self.peaks = ChipPeaks()
         self.attributes = Attributes()
         self._cc = cc
         self._owner: Sequence[str] | None = None
