@@ -123,12 +123,6 @@ def verdict(row: Row, target: float) -> str:
 CHECKED = ("resnet", "vit-", "yolov8", "wide-", "densenet", "convnext", "deit", "swin", "mobilenet")
 
 
-ONE_BATCH = pytest.mark.xfail(
-    strict=True, reason="check still holds one batch under one runtime against the limit"
-)
-
-
-@ONE_BATCH
 @pytest.mark.parametrize("share", [1, 0.65, 0.1])
 def test_no_target_of_the_contract_fails(share):
     tried = [row for row in rows("contract") if row.device not in NO_DEVICE]
@@ -138,12 +132,7 @@ def test_no_target_of_the_contract_fails(share):
 
 @pytest.mark.parametrize(
     "file",
-    [
-        pytest.param("mlperf_inference", marks=ONE_BATCH),
-        pytest.param("edge_aihub", marks=ONE_BATCH),
-        "edge_hailo",
-        pytest.param("edge_rknn", marks=ONE_BATCH),
-    ],
+    ["mlperf_inference", "edge_aihub", "edge_hailo", "edge_rknn"],
 )
 def test_no_published_figure_fails(file, chosen):
     tried = [r for r in chosen(file) if r.model.startswith(CHECKED)]
