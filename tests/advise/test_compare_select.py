@@ -266,3 +266,11 @@ def test_the_best_runtime_is_named_and_those_asked_for_get_a_row_each():
     times = [row.figures["latency"].value for row in rows]
     assert best.figures["latency"].value <= min(times)
     assert len({row.sol_time_s for row in (*rows, best)}) == 1  # no property of the runtime
+
+
+def test_runtimes_share_what_is_evaluated_and_say_the_same():
+    (l4,) = named("l4")
+    for runtime in ("pytorch", "torch-compile", "onnxruntime", "tensorrt", "perfect"):
+        chosen = Settings(runtime=runtime)
+        shared = Fleet(zoo.load("yolov8n"), chosen, bench=YOLO.bench)
+        assert shared.on(l4) == Fleet(zoo.load("yolov8n"), chosen).on(l4)

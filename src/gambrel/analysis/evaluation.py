@@ -82,10 +82,10 @@ def busy_of(cost: Cost, roofs: Roofs) -> Busy:
     """Seconds that one execution keeps each resource busy."""
     found: Busy = {}
     for (engine, dtype), flops in cost.work.items():
-        roof = roofs.engine_roof(engine.value, dtype, cost.prunable)
+        roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
         if roof is not None and not _is_zero(flops):
-            key = roof.engine, Bound.COMPUTE
-            found[key] = found.get(key, 0.0) + roofline.seconds(flops, roof.flop_per_s)
+            key = roof[0], Bound.COMPUTE
+            found[key] = found.get(key, 0.0) + roofline.seconds(flops, roof[1])
     moved = cost.read_bytes + cost.write_bytes
     places = (
         ((roofs.memory, roofs.memory_bound), moved, roofs.memory_byte_per_s),

@@ -300,6 +300,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         if self.roofline_time_s is None:
             return None
         busy = [t.utilization for t in self.times if t.bound is bound]
+        if bound is Bound.COMPUTE and self.flops and self.peak_flop_per_s is None:
+            return None
         demanded = {
             Bound.COMPUTE: bool(self.flops),
             Bound.MEMORY: bool(self.traffic_bytes),

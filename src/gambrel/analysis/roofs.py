@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gambrel.analysis.measures import Bound
+from gambrel.device.fastest import fastest as fastest_rate
 from gambrel.device.model import Device
 from gambrel.device.roofs import (
     Roof,
@@ -31,6 +32,7 @@ class Roofs:
             None where the device is not placed in a network.
         notes: What the user must know about these roofs.
         engines: (class of work, number format, sparse) → roof, filled as they are asked for.
+        fastest: (number format, sparse) → rate of matrix work without a roof, likewise.
     """
 
     device: Device
@@ -46,6 +48,7 @@ class Roofs:
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
     engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
+    fastest: dict[tuple[str, bool], float | None] = field(default_factory=dict)
 
     def engine_roof(self, work_class: str, dtype: str, prunable: bool = False) -> Roof | None:
         """The roof that serves a class of work in a number format; None when unknown.
@@ -61,6 +64,27 @@ class Roofs:
                 self.device, work_class, dtype, sparsity=key[2], engine=self.engine
             )
         return self.engines[key]
+
+    def least_time_roof(
+        self, work_class: str, dtype: str, prunable: bool = False
+    ) -> tuple[str, float] | None:
+        """Engine and FLOP/s of the least time that work can take; None when unknown.
+
+        Work without a published roof is held against the rate of the speed of light, if that knows
+        one (demonstrated, or of a narrower format), so that no roofline time is below it. It stays
+        without a roof, and the verdict without an answer.
+        """
+        roof = self.engine_roof(work_class, dtype, prunable)
+        if roof is not None:
+            return roof.engine, roof.flop_per_s
+        if work_class != "matrix":
+            return None
+        key = (dtype, prunable and self.sparsity)
+        if key not in self.fastest:
+            found = fastest_rate(self.device, work_class, dtype, sparsity=key[1])
+            self.fastest[key] = None if found is None else found.flop_per_s
+        rate = self.fastest[key]
+        return None if rate is None else (work_class, rate)
 
     def vector_peak(self, dtype: str) -> float | None:
         """FLOP/s of the vector units, for kernels that could run there; None when unknown.
