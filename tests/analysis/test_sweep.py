@@ -56,7 +56,7 @@ def test_depthwise_convolutions_are_expected_alike():
 @pytest.mark.parametrize("name", ["resnet18", "bert-base"])
 def test_every_runtime_sweeps(name, runtime):
     """Kernels that depend on sizes are formed anew at every point."""
-    found = gambrel.sweep(name, ["a100"], batch=[1, 5], precision=["fp16"], runtime=runtime)
+    found = gambrel.sweep(name, ["a100"], batch_size=[1, 5], precision=["fp16"], runtime=runtime)
     for i, batch in enumerate((1, 5)):
         single = gambrel.analyze(name, "a100", batch_size=batch, precision="fp16", runtime=runtime)
         same(found, i, single)

@@ -98,7 +98,7 @@ def test_a_saved_analysis_keeps_its_precision(path: Path, tmp_path: Path) -> Non
 
 def test_sizes_stay_open_for_sweeps(path: Path) -> None:
     asked: dict[str, Any] = {"phase": "decode", "precision": "bf16", "runtime": "pytorch"}
-    table = gambrel.sweep(str(path), "h100", batch=[1, 16], **asked)
+    table = gambrel.sweep(str(path), "h100", batch_size=[1, 16], **asked)
     times = [
         gambrel.analyze(str(path), "h100", batch_size=b, **asked).total.roofline_time_s
         for b in (1, 16)
@@ -194,7 +194,7 @@ def test_without_transformers_the_missing_package_is_named(monkeypatch: pytest.M
 def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
     formats = ["bf16", "fp8", "w4a16,kv=fp8"]
     asked: dict[str, Any] = {"phase": "decode", "runtime": "pytorch"}
-    table = gambrel.sweep(str(path), ["h100", "a100"], precision=formats, batch=[1, 8], **asked)
+    table = gambrel.sweep(str(path), ["h100", "a100"], precision=formats, batch_size=[1, 8], **asked)
     assert len(table) == 3 * 2 * 2
     for i in (0, 3, 5, 11):
         one = gambrel.analyze(

@@ -6,6 +6,8 @@ import gzip
 import os
 import pickle
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -314,3 +316,26 @@ def test_names_cannot_colour_the_message(gambrel: Gambrel) -> None:
     said = refused(gambrel, "analyze", "\x1b[31mx\n.pt", *DEVICE)
     assert "\x1b" not in said
     assert said.startswith("no such file: \\x1b[31mx .pt.")
+
+
+def test_a_defect_is_one_line_and_never_a_verdict(
+    gambrel: Gambrel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("fp8_block,block=128")
+
+    monkeypatch.setattr("gambrel.api.advise.check.answer", broken)
+    words = ("check", "resnet50", *DEVICE, "--latency", "1ms")
+    done = gambrel(*words)
+    assert (done.code, done.out, done.err.count("\n")) == (70, "", 1)
+    assert "KeyError: 'fp8_block,block=128' Set GAMBREL_TRACEBACK=1" in done.err
+    monkeypatch.setenv("GAMBREL_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        gambrel(*words)
+
+
+def test_a_closed_output_is_no_defect() -> None:
+    code = (
+        "import sys; sys.stdout = None; from gambrel.cli import run; sys.exit(run(['--version']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
