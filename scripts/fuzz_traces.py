@@ -31,7 +31,8 @@ from tests.traces.test_tables import PERF
 from gambrel.analysis.samples import place
 from gambrel.device.lookup import find
 from gambrel.errors import GambrelError
-from gambrel.report.samples import render
+from gambrel.report import render
+from gambrel.report.answers import Recorded
 from gambrel.traces import read
 
 #: Seconds and bytes that one execution may take.
@@ -172,9 +173,9 @@ def execute(path: Path, number: int, device: object) -> str:
         standing = place(read(path), device if number % 2 else None)  # type: ignore[arg-type]
         if number % 20 == 0:
             for name in ("json", "table", "csv", "roofline"):
-                render(standing, name)
+                render(Recorded(standing=standing), name)
         if number % 5000 == 0:
-            render(standing, "html")
+            render(Recorded(standing=standing), "html")
     except GambrelError as error:
         if "\n" in str(error):
             raise AssertionError(f"an error of several lines: {error!s:.200}") from None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gambrel.measure import library
-from gambrel.measure.library import Product, Search, Trial, Way
+from gambrel.measure.library import Product, Search, SearchTrial, Way
 
 
 class Time:
@@ -30,7 +30,7 @@ def a_way(time, label, seconds, seen=None):
 
 
 def a_trial(time, *ways):
-    return Trial(Product(name="p", dtype="fp32", threads=3, ways=ways), time)
+    return SearchTrial(Product(name="p", dtype="fp32", threads=3, ways=ways), time)
 
 
 def test_the_best_way_stands_with_its_label():

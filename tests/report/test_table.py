@@ -206,7 +206,7 @@ def test_only_the_speed_of_light_claims_that_no_run_is_faster() -> None:
 
 def test_what_is_folded_is_named() -> None:
     shown, opened = text(samples.tiny()), text(samples.tiny(), verbose=True)
-    assert "--verbose shows sums by kind of op, all figures of the whole, assumptions" in shown
+    assert "--verbose shows sums by kind of op, all figures, assumptions" in shown
     assert "by kind" not in shown.replace("by kind of op", "")
     assert "--verbose" not in opened
     assert "Weights are read once per run." in opened

@@ -67,9 +67,10 @@ class Shown:
         from gambrel.report import render, write
 
         options = self.options()
+        written = [write(record, path, options) for path in self.files]  # before anything is said
         write_text(str(render(record, "json" if self.as_json else "table", options)))
-        for path in self.files:
-            print(f"wrote {write(record, path, options)}", file=sys.stderr)
+        for path in written:
+            print(f"wrote {path}", file=sys.stderr)
 
     def options(self) -> Options:
         """Width and colour of the terminal with the choices of the reader."""

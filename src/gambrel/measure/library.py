@@ -126,7 +126,7 @@ def _goes_on(times: list[float]) -> bool:
     return len(times) < _LEAST_CALLS or (sum(times) < _TURN_S and len(times) < _MOST_CALLS)
 
 
-class Trial:
+class SearchTrial:
     """All ways of one product, of which the better ones stay.
 
     Attributes:
@@ -189,14 +189,14 @@ class Search:
 
     def __init__(self, *, rough: bool = False) -> None:
         self._rough = rough
-        self._trials: list[Trial] | None = None
+        self._trials: list[SearchTrial] | None = None
         self.versions: dict[str, str] = {}
 
     def turn(self) -> None:
         """One round of every product; the first loads the libraries."""
         if self._trials is None:
             most = _MOST_ROUGH_S if self._rough else _MOST_S
-            self._trials = [Trial(p, most_s=most) for p in self._products()]
+            self._trials = [SearchTrial(p, most_s=most) for p in self._products()]
         for trial in self._trials:
             trial.turn()
         time.sleep(_REST_S)

@@ -115,13 +115,13 @@ def _front(found: Comparison) -> Figure:
     return result
 
 
-def _places(rows: Sequence[Row], shown: plot_compare.Shown) -> tuple[list[float], list[float]]:
+def _places(rows: Sequence[Row], shown: plot_compare.Front) -> tuple[list[float], list[float]]:
     xs = [plot_compare.value(r.figures[shown.x]) for r in rows]
     return xs, [plot_compare.value(r.figures[shown.y]) for r in rows]
 
 
 def _rows(
-    axes: Axes, rows: Sequence[Row], shown: plot_compare.Shown, color: str, label: str
+    axes: Axes, rows: Sequence[Row], shown: plot_compare.Front, color: str, label: str
 ) -> None:
     """A dot a row; hollow where a figure is only a limit."""
     exact = [all(r.figures[m].value is not None for m in (shown.x, shown.y)) for r in rows]
@@ -132,7 +132,7 @@ def _rows(
     axes.scatter([], [], s=22, color=color, label=label)
 
 
-def _scales(axes: Axes, shown: plot_compare.Shown) -> None:
+def _scales(axes: Axes, shown: plot_compare.Front) -> None:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axes.set_xscale("log")

@@ -24,7 +24,7 @@ NAMED = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Front:
     """What a chart of a comparison shows.
 
     Attributes:
@@ -72,7 +72,7 @@ def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
     )
 
 
-def shown(found: Comparison, x: str = "", y: str = "") -> Shown:
+def shown(found: Comparison, x: str = "", y: str = "") -> Front:
     """The rows that a chart shows; arguments and errors as for `plot`."""
     y = y or found.metrics[0]
     x = x or next((m for m in found.metrics if m != y), "")
@@ -81,7 +81,7 @@ def shown(found: Comparison, x: str = "", y: str = "") -> Shown:
     rows = [r for r in found.rows if r.fits is not False and _known(r, x) and _known(r, y)]
     if not rows:
         raise InputError(f"no row has both {x} and {y}: there is nothing to draw.")
-    return Shown(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))))
+    return Front(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))))
 
 
 def render(found: Comparison, _options: Options) -> str:

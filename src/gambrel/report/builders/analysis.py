@@ -288,7 +288,7 @@ def folded(analysis: Analysis) -> tuple[Section, ...]:
     return (
         section(*blocks, folded="sums by kind of op"),
         section(
-            FactList(items=tuple(figures_of.facts(analysis))), folded="all figures of the whole"
+            FactList(items=tuple(figures_of.facts(analysis))), folded="all figures"
         ),
         section(
             Notes(heading="Assumptions", items=tuple(analysis.assumptions)),
