@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from gambrel.chat.frame import Frame, Pairs
-from gambrel.chat.lexicon import phases_of
+from gambrel.chat.names import phases_of
+from gambrel.chat.roles import change_of
 
 #: Intents that judge against limits.
 _LIMITED: Final = frozenset({"check", "select", "serve"})
@@ -34,6 +35,7 @@ def merged(own: Frame, previous: Frame, text: str) -> Frame:
         batch=own.batch or base.batch,
         phase=_phase(own, base, models),
         runtime=own.runtime or base.runtime,
+        settings=tuple({**dict(base.settings), **dict(own.settings)}.items()),
         limits=_limits(own, base, intent),
         changes=own.changes,
         metrics=own.metrics or (base.metrics if base.intent == intent else ()),
@@ -61,7 +63,11 @@ def _settled(previous: Frame) -> Frame:
         precision=(given["precision"],) if "precision" in given else previous.precision,
         batch=(int(given["batch"]),) if "batch" in given else previous.batch,
         hardware=(given["hardware"],) if "hardware" in given else previous.hardware,
-        runtime="torch-compile" if "fuse" in given else given.get("runtime", previous.runtime),
+        runtime=("torch-compile",)
+        if "fuse" in given
+        else (given["runtime"],)
+        if "runtime" in given
+        else previous.runtime,
         changes=(),
     )
 
@@ -104,7 +110,7 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     changes = list(own.changes)
     if not own.intent:  # "and fp8 on h100?": no words said what-if, so nothing was sorted yet
         changes = [f"precision={p}" for p in own.precision[-1:]] + changes
-        changes += ["fuse"] if own.runtime == "torch-compile" else []
+        changes += [change_of(name) for name in own.runtime[-1:]]
         changes += [f"batch={b}" for b in own.batch[-1:]]
     elif not again and own.hardware and not own.models and "DEVICE" in text:
         changes += [f"hardware={own.hardware[-1]}"]

@@ -123,9 +123,9 @@ def completer() -> Any:
 
 def completions() -> list[str]:
     """Models, devices and commands of the chat."""
-    from gambrel.chat.lexicon import lexicon
+    from gambrel.chat.names import names
 
-    names = lexicon()
+    names = names()
     models = sorted({n.name for n in names.models.values()})
     return [*COMMANDS, *models, *sorted(names.vendors)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel.chat.answers import Answer, answer
 from gambrel.chat.frame import Frame, Unclear
-from gambrel.chat.lexicon import phases_of
+from gambrel.chat.names import phases_of
 from gambrel.chat.understand import understand
 from gambrel.errors import GambrelError
 from gambrel.report.options import Options

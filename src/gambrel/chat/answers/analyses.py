@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.chat.frame import Frame
-from gambrel.chat.lexicon import lexicon
+from gambrel.chat.names import names
 
 if TYPE_CHECKING:
     from gambrel.advise.recommend import Advice
@@ -25,7 +25,7 @@ def analyses_of(frame: Frame) -> tuple[Analysis, ...]:
     Raises:
         GambrelError: What the question names cannot be analyzed as asked.
     """
-    built_in = all(lexicon().find(name) for name in (frame.models[0], frame.hardware[0]))
+    built_in = all(names().find(name) for name in (frame.models[0], frame.hardware[0]))
     analyze = _kept if built_in else _analyzed
     return analyze(
         frame.models[0],
@@ -89,7 +89,7 @@ def advice_of(analysis: Analysis) -> Advice:
 
 def subjects_of(model: str) -> dict[str, Any] | None:
     """What earlier selections prepared; None for a model that can change between two turns."""
-    if not lexicon().find(model):
+    if not names().find(model):
         return None
     if len(_subjects) >= _KEPT:
         _subjects.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.analyses import analyses_of, subjects_of
 from gambrel.chat.answers.base import Answer, More
-from gambrel.chat.commands import ANOTHER, TOP, command_of
+from gambrel.chat.command import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_si

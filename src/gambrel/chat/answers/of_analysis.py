@@ -13,7 +13,7 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.chat.answers.analyses import advice_of, analyses_of
 from gambrel.chat.answers.base import Answer, More
-from gambrel.chat.commands import ANOTHER, TOP, command_of
+from gambrel.chat.command import ANOTHER, TOP, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.report.terms import title

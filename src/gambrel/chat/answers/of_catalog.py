@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gambrel.chat.answers.base import Answer
-from gambrel.chat.commands import command_of
+from gambrel.chat.command import command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_si
@@ -176,7 +176,7 @@ def _help(frame: Frame, _options: Options) -> Answer:
 
 def help_text() -> str:
     """What can be asked, with an example each."""
-    from gambrel.chat.evidence import INTENTS
+    from gambrel.chat.intents import INTENTS
 
     width = max(len(i.about) for i in INTENTS.values())
     return "".join(f"{i.about:<{width}}  {i.example}\n" for i in INTENTS.values())

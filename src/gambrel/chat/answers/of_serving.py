@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.base import Answer
-from gambrel.chat.commands import CONTEXT, DEVICES, INPUT, OUTPUT, command_of
+from gambrel.chat.command import CONTEXT, DEVICES, INPUT, OUTPUT, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_si

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gambrel.chat.reading import without_names
+from gambrel.chat.sentence import without_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

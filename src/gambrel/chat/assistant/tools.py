@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.chat.answers import Answer, answer
-from gambrel.chat.evidence import INTENTS
 from gambrel.chat.frame import Frame
+from gambrel.chat.intents import INTENTS
 from gambrel.errors import InputError
 from gambrel.report.options import Options
 
@@ -141,11 +141,11 @@ def _check_files(frame: Frame, question: str) -> None:
 
     What a tool returned may have talked the language model into another file.
     """
-    from gambrel.chat.lexicon import lexicon
+    from gambrel.chat.names import names
 
     changed = (c.partition("=")[2] for c in frame.changes if c.startswith(("hardware=", "model=")))
     for name in (*frame.models, *frame.hardware, *changed):
-        if name == "all" or lexicon().find(name) is not None:
+        if name == "all" or names().find(name) is not None:
             continue
         looks_like_file = any(mark in name for mark in "/\\:.") or Path(name).exists()
         if ":" in name or (looks_like_file and name not in question.split()):

@@ -34,7 +34,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lexicon:
+class Names:
     """All spellings.
 
     Attributes:
@@ -116,7 +116,7 @@ def phases_of(name: str) -> tuple[str, ...]:
     """
     if name.lower().endswith(LANGUAGE_FILES):
         return _phases_of_file(name)
-    return lexicon().phases.get(name, ())
+    return names().phases.get(name, ())
 
 
 def _phases_of_file(name: str) -> tuple[str, ...]:
@@ -150,14 +150,14 @@ def digits(text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def lexicon() -> Lexicon:
-    """The lexicon of the built-in models and the catalog, and the user's own devices."""
+def names() -> Names:
+    """Those of the built-in models and the catalog, and the user's own devices."""
     models, phases = _models()
     devices, vendors = _devices()
     by_digits: dict[str, list[str]] = {}
     for key in (*models, *devices):
         by_digits.setdefault(digits(key), []).append(key)
-    return Lexicon(
+    return Names(
         models=models,
         devices=devices,
         phases=phases,
@@ -188,9 +188,9 @@ def _models() -> tuple[dict[str, Named], dict[str, tuple[str, ...]]]:
 
 def _language_names() -> tuple[str, ...]:
     """Language models that are built in by their configuration alone."""
-    from gambrel.llm.known import names
+    from gambrel.llm import known
 
-    return names()
+    return known.names()
 
 
 def _devices() -> tuple[dict[str, Named], dict[str, str]]:
