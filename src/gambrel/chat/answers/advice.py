@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gambrel.chat.answers.base import Answer
@@ -72,7 +71,7 @@ def _fix_sentence(found: Check) -> str:
     )
 
 
-def _room_for(frame: Frame, found: Check) -> Callable[[], Answer] | None:
+def _room_for(frame: Frame, found: Check) -> Callable[[], tuple[Answer, ...]] | None:
     """A MARGINAL verdict on time has no fixes: what would make room is what to change."""
     timed = {"latency", "throughput"} & {c.metric for c in found.constraints}
     if found.verdict.value != "MARGINAL" or not timed:
@@ -85,7 +84,7 @@ def _room_for(frame: Frame, found: Check) -> Callable[[], Answer] | None:
         runtime=(found.runtime,),
         batch=(batch,) if batch and "throughput" in timed else frame.batch,
     )
-    return partial(_room, asked, found)
+    return lambda: (_room(asked, found),)
 
 
 def _room(frame: Frame, found: Check) -> Answer:
@@ -157,12 +156,13 @@ def _candidate(c: Candidate, found: Selection) -> str:
 def _compare(frame: Frame, found: Comparison) -> Answer:
     table = replace(document(found).tables[0], note="") if found.rows else None
     several = len(found.rows) > 1 and frame.hardware != ("all",)
+    timed = several and found.metrics[0] in {"latency", "throughput"}
     return Answer(
         frame=frame,
         sentence=_compare_sentence(found),
         record=found,
         blocks=(table,) if table else (),
-        later=partial(_reason, frame, found) if several and found.metrics[0] == "latency" else None,
+        later=(lambda: _reasons(frame, found.rows)) if timed else None,
     )
 
 
@@ -182,24 +182,20 @@ def _compare_sentence(found: Comparison) -> str:
     return f"{first}{'; '.join(told)}."
 
 
-def _reason(frame: Frame, found: Comparison) -> Answer:
+def _reasons(frame: Frame, rows: Sequence[Row]) -> tuple[Answer, ...]:
     """Why the first row is ahead of the second: what limits each, and their roofs."""
-    rows = found.rows[:2]
-    first, second = (_analysis(frame, row) for row in rows)
-    times = [
-        a.expected_time_s.value if a.expected_time_s else a.roofline_time_s for a in (first, second)
-    ]
-    if not all(times):
-        return Answer(frame=frame, sentence="")
-    gain = format_number(times[1] / times[0], 3)
-    return Answer(
-        frame=frame,
-        sentence=f"Why: {_name(first, second)} is {gain}× as fast. {_roofs(first)}; {_roofs(second)}.",
+    frames = [_alone(frame, row) for row in rows[:2]]
+    first, second = (analyses_of(own)[0] for own in frames)
+    why = f"Why {_name(first, second)}: {_roofs(first)}; {_roofs(second)}."
+    return (
+        Answer(frame=frames[0], sentence=why, record=first),
+        Answer(frame=frames[1], sentence="", record=second),
     )
 
 
-def _analysis(frame: Frame, row: Row) -> Analysis:
-    own = replace(
+def _alone(frame: Frame, row: Row) -> Frame:
+    """The question about one row of a comparison."""
+    return replace(
         frame,
         intent="latency",
         models=(row.model.removesuffix(f"-{frame.phase}"),),
@@ -209,7 +205,6 @@ def _analysis(frame: Frame, row: Row) -> Analysis:
         batch=(row.sizes["batch"],) if "batch" in row.sizes else (),
         metrics=(),
     )
-    return analyses_of(own)[0]
 
 
 def _name(a: Analysis, other: Analysis) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.measures import Bound
@@ -36,7 +35,7 @@ def answer(frame: Frame) -> Answer:
         record=_record(analyses),
         blocks=tuple(_BLOCKS[frame.intent](a) for a in analyses if frame.intent in _BLOCKS),
         notes=_notes(analyses),
-        later=partial(_recommended, frame, analyses[0]) if improvable else None,
+        later=(lambda: (_recommended(frame, analyses[0]),)) if improvable else None,
     )
 
 
@@ -106,7 +105,7 @@ def _in_practice(a: Analysis) -> str:
 def _line(text: str) -> str:
     """``"Expected: 3 ms"`` → ``"expected 3 ms"``, for the middle of a sentence."""
     label, _, rest = text.partition(": ")
-    return f"{label[:1].lower()}{label[1:]} {rest}"
+    return f"{label[:1].lower()}{label[1:]} {rest}".strip()
 
 
 def _against_ridge(a: Analysis) -> str:
@@ -137,7 +136,10 @@ def _intensity(a: Analysis) -> str:
 
 def _latency(a: Analysis) -> str:
     time, limits, _ = lead(a)
-    return f"{title(a)} under {a.runtime_name}: {_line(time)}. {_line(limits).capitalize()}."
+    if a.expected_time_s is None:
+        limits = f"{_verdict(a).capitalize()}; speed of light {format_si(a.sol_time_s, 's')}"
+    said = _line(limits)
+    return f"{title(a)} under {a.runtime_name}: {_line(time)}. {said[:1].upper()}{said[1:]}."
 
 
 def _memory(a: Analysis) -> str:
@@ -195,19 +197,7 @@ def _why(a: Analysis) -> str:
     )
     return (
         f"{title(a)} is {_verdict(a)} because {_against_ridge(a)}. Of the roofline time it spends "
-        f"{spent}; by kind: {groups}. {_in_practice(a)}{_saved(a)}"
-    )
-
-
-def _saved(a: Analysis) -> str:
-    """What fewer launches would save."""
-    found = a.launch_saving()
-    if found is None or found.runtime_time_s is None or found.runtime_gain is None:
-        return ""
-    return (
-        f" Under {found.runtime} it is expected to take "
-        f"{format_si(found.runtime_time_s.value, 's')}, {format_number(found.runtime_gain, 3)}× as "
-        f"fast, with {found.runtime_launches:,} instead of {found.launches:,} kernels."
+        f"{spent}; by kind: {groups}. {_in_practice(a)}"
     )
 
 

@@ -23,7 +23,7 @@ class Answer:
         record: The result that it rests on, as `gambrel.report` renders it; None for terms.
         blocks: What of its report stands below the sentence.
         notes: What the user must know of the answer.
-        later: Works out a further part that takes longer; None when nothing is missing.
+        later: Works out further parts that take longer; None when nothing is missing.
     """
 
     frame: Frame
@@ -31,7 +31,7 @@ class Answer:
     record: object = None
     blocks: tuple[Block, ...] = ()
     notes: tuple[str, ...] = ()
-    later: Callable[[], Answer] | None = None
+    later: Callable[[], tuple[Answer, ...]] | None = None
 
     @property
     def command_line(self) -> str:
@@ -40,10 +40,10 @@ class Answer:
 
     @property
     def parts(self) -> Iterator[Answer]:
-        """The answer, and the part that takes longer."""
+        """The answer, and the parts that take longer."""
         yield self
         if self.later is not None:
-            yield self.later()
+            yield from self.later()
 
     def data(self) -> dict[str, Any] | None:
         """What its command prints with ``--json``."""
