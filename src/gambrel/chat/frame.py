@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class Frame:
     hardware: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     batch: tuple[int, ...] = ()
-    sizes: tuple[tuple[str, Any], ...] = ()
+    sizes: Pairs = ()
     phase: str = ""
     runtime: tuple[str, ...] = ()
-    settings: tuple[tuple[str, Any], ...] = ()
+    settings: Pairs = ()
     limits: Pairs = ()
     changes: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()

@@ -108,7 +108,7 @@ def rendered(reply: Reply, options: Options) -> Iterator[str]:
         yield _text(reply.told, options)
     last = len(reply.answers) - 1
     for i, found in enumerate(reply.answers):
-        notes = reply.notes if i == last else ()
+        notes = (*(reply.notes if i == last else ()), *found.notes)
         room = LINES // len(reply.answers) - (reply.told.count("\n") + 3 if reply.told else 0)
         yield from _answered(found, notes, options, room, told=bool(reply.told))
 

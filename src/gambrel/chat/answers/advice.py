@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 def answer(frame: Frame) -> Answer:
     """Calls the function of the API that the frame asks for."""
-    found = result_of(frame)
-    told = _BY_INTENT[frame.intent](frame, found)
-    return replace(told, notes=tuple(getattr(found, "notes", ())))
+    return _BY_INTENT[frame.intent](frame, result_of(frame))
 
 
 #: Verdict → the answer to "can it?".

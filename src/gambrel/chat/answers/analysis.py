@@ -34,7 +34,6 @@ def answer(frame: Frame) -> Answer:
         sentence=" ".join(_premise(a, frame) + _SENTENCES[frame.intent](a) for a in analyses),
         record=_record(analyses),
         blocks=tuple(_BLOCKS[frame.intent](a) for a in analyses if frame.intent in _BLOCKS),
-        notes=_notes(analyses),
         later=(lambda: (_recommended(frame, analyses[0]),)) if improvable else None,
     )
 
@@ -45,15 +44,11 @@ def _record(analyses: Sequence[Analysis]) -> object:
     return analyses[0] if len(analyses) == 1 else Analyses(analyses=tuple(analyses))
 
 
-def _notes(analyses: Sequence[Analysis]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(n for a in analyses for n in (*a.assumptions, *a.warnings)))
-
-
 def advised(frame: Frame) -> Answer:
     """What to change, each change analyzed again."""
     analysis = analyses_of(frame)[0]
-    found = _recommended(frame, analysis)
-    return replace(found, sentence=_best(analysis, advice_of(analysis)), notes=_notes((analysis,)))
+    found = advice_of(analysis)
+    return replace(_recommended(frame, analysis), sentence=_best(analysis, found), record=analysis)
 
 
 def _recommended(frame: Frame, analysis: Analysis) -> Answer:

@@ -22,7 +22,7 @@ class Answer:
         sentence: The answer in words.
         record: The result that it rests on, as `gambrel.report` renders it; None for terms.
         blocks: What of its report stands below the sentence.
-        notes: What the user must know of the answer.
+        notes: What was assumed for the user.
         later: Works out further parts that take longer; None when nothing is missing.
     """
 

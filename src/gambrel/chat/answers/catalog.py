@@ -31,7 +31,6 @@ def _device(frame: Frame) -> Answer:
         sentence=of(device, frame.precision),
         record=sheet,
         blocks=() if frame.intent == "ridge" else document(sheet).tables[:1],
-        notes=notes,
     )
 
 

@@ -29,9 +29,9 @@ def answer(frame: Frame) -> Answer:
     made = document(found)
     given = dict(frame.sizes)
     assumed = [
-        f"{name} of {value:,} tokens assumed; say e.g. '{value} tokens {name}'."
+        f"{value:,} tokens of {name} assumed."
         for name, value in ASSUMED[frame.intent].items()
-        if name not in given
+        if name not in given and name != "max_devices"
     ]
     lines = " ".join(f"{line}." for line in made.answer)
     return Answer(
