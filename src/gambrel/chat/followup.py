@@ -60,9 +60,18 @@ def _settled(previous: Frame) -> Frame:
     """The turn before a question that is no what-if: changes that are plain settings are made."""
     given = dict(change.partition("=")[::2] for change in previous.changes)
     given |= {"runtime": "torch-compile"} if "fuse" in given else {}
-    made = {name: (given[name],) for name in ("precision", "hardware", "runtime") if name in given}
-    batch = (int(given["batch"]),) if "batch" in given else previous.batch
-    return replace(previous, **made, batch=batch, changes=())
+
+    def made(name: str) -> tuple[str, ...]:
+        return (given[name],) if name in given else getattr(previous, name)
+
+    return replace(
+        previous,
+        precision=made("precision"),
+        hardware=made("hardware"),
+        runtime=made("runtime"),
+        batch=tuple(map(int, made("batch"))),
+        changes=(),
+    )
 
 
 def _hardware(own: Frame, base: Frame, intent: str) -> tuple[str, ...]:

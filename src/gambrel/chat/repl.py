@@ -140,9 +140,9 @@ def completions() -> list[str]:
     """Models, devices and commands of the chat."""
     from gambrel.chat.names import names
 
-    names = names()
-    models = sorted({n.name for n in names.models.values()})
-    return [*COMMANDS, *models, *sorted(names.vendors)]
+    known = names()
+    models = sorted({n.name for n in known.models.values()})
+    return [*COMMANDS, *models, *sorted(known.vendors)]
 
 
 def _history() -> Any:

@@ -66,7 +66,8 @@ def frame_of(sentence: Sentence, intent: str) -> Frame | Unclear:
     own: Frame | Unclear = frame if intent in _WHOLE else _one_step(frame)
     if isinstance(own, Unclear):
         return own
-    return _ROLES.get(intent, lambda frame, _: frame)(own, sentence)
+    role = _ROLES.get(intent)
+    return role(own, sentence) if role else own
 
 
 def _phase(sentence: Sentence) -> str:

@@ -39,7 +39,7 @@ def _check(frame: Frame, found: Check) -> Answer:
         frame=frame,
         sentence=_check_sentence(found),
         record=found,
-        blocks=tuple(sorted(tables, key=lambda table: table.heading == "Tried")),
+        blocks=tuple(sorted(tables, key=lambda t: "Tried" in str(getattr(t, "heading", "")))),
         later=_room_for(frame, found),
     )
 

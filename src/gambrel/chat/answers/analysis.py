@@ -12,7 +12,7 @@ from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import advice_of, analyses_of
 from gambrel.chat.command import ANOTHER
 from gambrel.chat.frame import Frame
-from gambrel.report.blocks import Block, Table, figures, seconds, words
+from gambrel.report.blocks import Block, DataTable, figures, seconds, words
 from gambrel.report.builders.analysis import answer as lead
 from gambrel.report.builders.analysis import kinds_table, limited_share, ops_table, slowest
 from gambrel.report.terms import LIMITERS, estimate_text, limiter_of, title, utilization_text
@@ -58,10 +58,10 @@ def _recommended(frame: Frame, analysis: Analysis) -> Answer:
     return Answer(frame=frame, sentence=found.stop, record=found, blocks=(table,))
 
 
-def changes_table(changes: Sequence[Recommendation]) -> Table:
+def changes_table(changes: Sequence[Recommendation]) -> DataTable:
     """Changes, those with an expected gain first."""
     known = sorted(changes, key=lambda r: r.time_kind != "expected")
-    return Table(
+    return DataTable(
         heading="Recommendations" if known else "",
         columns=(
             words("change", (r.change for r in known), minimum=20),

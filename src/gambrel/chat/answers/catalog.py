@@ -130,10 +130,10 @@ _ACRONYMS: Final = frozenset({"mfu", "ttft", "tpot", "hbm", "tdp", "flop"})
 
 def _help(frame: Frame) -> Answer:
     from gambrel.chat.intents import INTENTS
-    from gambrel.report.blocks import Table, words
+    from gambrel.report.blocks import DataTable, words
 
     examples = words("for example", (intent.example for intent in INTENTS.values()))
-    table = Table(columns=(examples,), all=True)
+    table = DataTable(columns=(examples,), all=True)
     return Answer(frame=frame, sentence="Ask about models and devices:", blocks=(table,))
 
 
