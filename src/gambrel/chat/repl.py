@@ -141,7 +141,7 @@ def completions() -> list[str]:
     from gambrel.chat.names import names
 
     known = names()
-    models = sorted({n.name for n in known.models.values()})
+    models = sorted({n.name for n in known.keys.values() if n.kind == "model"})
     return [*COMMANDS, *models, *sorted(known.vendors)]
 
 

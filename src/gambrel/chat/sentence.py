@@ -13,8 +13,8 @@ from gambrel.chat.words import corrected, is_known
 
 #: Words of the longest name.
 _LONGEST: Final = 6
-_WORD: Final = re.compile(r"[^\s,;?!()\"“”]+")
-_EDGE: Final = ".:'’`"
+#: Marks at the edges of a word do not belong to it.
+_WORD: Final = re.compile(r"(?![.:'’`])[^\s,;?!()\"“”]+(?<![.:'’`])")
 _ARTICLES: Final = frozenset(
     {"a", "an", "the", "at", "in", "on", "is", "for", "of", "to", "or", "and", "vs"}
 )
@@ -53,15 +53,8 @@ class Sentence:
     words: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Word:
-    text: str
-    start: int
-    end: int
-
-
 #: Words taken at a position and the marker for them; (0, "") for none.
-_Step = Callable[[str, list[_Word], int, Sentence], tuple[int, str]]
+_Step = Callable[[str, list[re.Match[str]], int, Sentence], tuple[int, str]]
 
 
 def parse(question: str) -> Sentence:
@@ -103,8 +96,8 @@ def without_names(text: str) -> str:
     while i < len(words):
         size, _ = _exact(text.lower(), words, i, Sentence())
         if size:
-            kept.append(text[at : words[i].start])
-            at = words[i + size - 1].end
+            kept.append(text[at : words[i].start()])
+            at = words[i + size - 1].end()
         i += size or 1
     return _FORMATS.sub(" ", "".join([*kept, text[at:]]))
 
@@ -119,27 +112,21 @@ def _mark(text: str, step: _Step, done: Sentence) -> str:
     while i < len(words):
         taken, marker = step(text, words, i, done)
         if taken:
-            parts += [text[at : words[i].start], marker]
-            at = words[i + taken - 1].end
+            parts += [text[at : words[i].start()], marker]
+            at = words[i + taken - 1].end()
         i += taken or 1
     return "".join([*parts, text[at:]])
 
 
-def _words(text: str) -> list[_Word]:
-    found = []
-    for match in _WORD.finditer(text):
-        word = match.group().rstrip(_EDGE)
-        start = match.start() + len(word) - len(word.lstrip(_EDGE))
-        if word.strip(_EDGE):
-            found.append(_Word(text=word.strip(_EDGE), start=start, end=match.start() + len(word)))
-    return found
+def _words(text: str) -> list[re.Match[str]]:
+    return list(_WORD.finditer(text))
 
 
-def _exact(text: str, words: list[_Word], i: int, done: Sentence) -> tuple[int, str]:
+def _exact(text: str, words: list[re.Match[str]], i: int, done: Sentence) -> tuple[int, str]:
     """A name in any known spelling, the longest one that begins here."""
     known = names()
     for size in range(min(_LONGEST, len(words) - i), 0, -1):
-        span = text[words[i].start : words[i + size - 1].end]
+        span = text[words[i].start() : words[i + size - 1].end()]
         if _broken(span) or _stray(words, i, size) or _is_number(text, words, i, size):
             continue
         found = known.find(span) or _plural(known, span)
@@ -152,17 +139,17 @@ def _broken(span: str) -> bool:
     return any(mark in span for mark in (",", "?", "!", ";", ": ", "(", ")", '"'))
 
 
-def _stray(words: list[_Word], i: int, size: int) -> bool:
+def _stray(words: list[re.Match[str]], i: int, size: int) -> bool:
     """Whether a window begins or ends with a word that belongs to the sentence."""
-    return words[i].text in _ARTICLES or words[i + size - 1].text in _ARTICLES
+    return words[i][0] in _ARTICLES or words[i + size - 1][0] in _ARTICLES
 
 
-def _is_number(text: str, words: list[_Word], i: int, size: int) -> bool:
+def _is_number(text: str, words: list[re.Match[str]], i: int, size: int) -> bool:
     """Whether a bare number, as 3090, counts something rather than naming a card."""
-    if size > 1 or not words[i].text.isdigit():
+    if size > 1 or not words[i][0].isdigit():
         return False
-    before = words[i - 1].text if i else ""
-    return before in _COUNTED or bool(_UNIT_AHEAD.match(text[words[i].end :]))
+    before = words[i - 1][0] if i else ""
+    return before in _COUNTED or bool(_UNIT_AHEAD.match(text[words[i].end() :]))
 
 
 def _plural(known: Names, span: str) -> Named | None:
@@ -187,9 +174,9 @@ def _keep(found: Named, span: str, done: Sentence) -> str:
     return "DEVICE"
 
 
-def _misspelt_word(_: str, words: list[_Word], i: int, done: Sentence) -> tuple[int, str]:
+def _misspelt_word(_: str, words: list[re.Match[str]], i: int, done: Sentence) -> tuple[int, str]:
     """A misspelt name without digits, or a misspelt word of the vocabulary."""
-    word = words[i].text
+    word = words[i][0]
     if not re.fullmatch(r"[a-z][a-z'-]{3,}", word) or is_known(word) or names().begins(word):
         return 0, ""
     better = corrected(word)
@@ -203,14 +190,16 @@ def _misspelt_word(_: str, words: list[_Word], i: int, done: Sentence) -> tuple[
     return 1, _keep(found, word, done)
 
 
-def _misspelt_name(text: str, words: list[_Word], i: int, done: Sentence) -> tuple[int, str]:
+def _misspelt_name(
+    text: str, words: list[re.Match[str]], i: int, done: Sentence
+) -> tuple[int, str]:
     """A misspelt name with digits; else what looks like a name is noted as a stranger."""
-    if _plain_word(words[i].text):
+    if _plain_word(words[i][0]):
         return 0, ""
     size = 1
-    while size < 4 and i + size < len(words) and not _plain_word(words[i + size].text):
+    while size < 4 and i + size < len(words) and not _plain_word(words[i + size][0]):
         size += 1
-    spans = [text[words[i].start : words[i + n - 1].end] for n in range(size, 0, -1)]
+    spans = [text[words[i].start() : words[i + n - 1].end()] for n in range(size, 0, -1)]
     for n, span in zip(range(size, 0, -1), spans, strict=True):
         found = None if _broken(span) else names().similar(span)
         if found is not None:
@@ -232,7 +221,7 @@ def _plain_word(word: str) -> bool:
 
 
 def _looks_like_name(text: str) -> bool:
-    first = _words(text)[0].text
+    first = _words(text)[0][0]
     mixed = any(c.isalpha() for c in text) and any(c.isdigit() for c in text)
     return mixed or (first.isalpha() and names().begins(first))
 
@@ -244,12 +233,12 @@ _THOSE: Final = re.compile(rf"\b(?:the|these|those|of) (?:{_COUNT.pattern})\b")
 
 def _leftovers(done: Sentence) -> None:
     for word in _words(done.text):
-        if _COUNT.fullmatch(word.text) and not _THOSE.search(done.text):
-            done.numbers.append(word.text)
+        if _COUNT.fullmatch(word[0]) and not _THOSE.search(done.text):
+            done.numbers.append(word[0])
             continue
-        if word.text == "STRANGER" or _plain_word(word.text):
+        if word[0] == "STRANGER" or _plain_word(word[0]):
             continue
-        if any(c.isdigit() for c in word.text):
-            done.numbers.append(word.text)
+        if any(c.isdigit() for c in word[0]):
+            done.numbers.append(word[0])
         else:
-            done.words.append(word.text)
+            done.words.append(word[0])

@@ -34,12 +34,12 @@ _PROOFS: Final = {"sol": ", the limit is beyond the speed of light", "expected":
 
 
 def _check(frame: Frame, found: Check) -> Answer:
-    tables = document(found).tables[1:]
+    tables = sorted(document(found).tables[1:], key=lambda table: table.heading == "Tried")
     return Answer(
         frame=frame,
         sentence=_check_sentence(found),
         record=found,
-        blocks=tuple(sorted(tables, key=lambda t: "Tried" in str(getattr(t, "heading", "")))),
+        blocks=tuple(tables),
         later=_room_for(frame, found),
     )
 
