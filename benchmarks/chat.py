@@ -6,7 +6,7 @@ import sys
 import time
 
 from common import alternate, report, run, spread
-from gambrel.chat.answers.analyses import forget
+from gambrel.chat.answers.results import forget
 from gambrel.chat.frame import Understood
 from gambrel.chat.repl import turn
 from gambrel.chat.session import Session
@@ -38,6 +38,8 @@ TURNS = {
     "best hardware for yolov8n at 30 fps under 10 W": "all devices",
     "how big is the kv cache of llama-3-70b at 32k context": "a cache",
     "how many h200 for llama-3-70b with tpot under 30 ms": "plans for 1 and for 2 devices",
+    "which is faster for resnet50, l4 or t4, and why": "two devices, every runtime",
+    "how fast is resnet50 on an a100 under tensorrt": "one analysis",
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gambrel.chat.filters import matching_devices
 from gambrel.chat.frame import Frame, Unclear, Understood
-from gambrel.chat.reading import read
+from gambrel.chat.sentence import parse
 from gambrel.chat.understand import understand
 
 HERE = Path(__file__).parent
@@ -30,11 +30,11 @@ def _case(category, entry):
     question, after = given.pop("q"), tuple(given.pop("after", ()))
     among = given.pop("among", None)
     if among:
-        given["hardware"] = matching_devices(read(among))
+        given["hardware"] = matching_devices(parse(among))
     if given["intent"] == "unclear":
         return Case(category=category, question=question, after=after, frame=None)
     fields = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
-    for key in ("sizes", "limits", "filters"):
+    for key in ("sizes", "settings", "limits", "filters"):
         if key in fields:
             fields[key] = tuple(sorted(fields[key].items()))
     return Case(category=category, question=question, after=after, frame=Frame(**fields))
@@ -56,5 +56,8 @@ def frame_of(found):
     if not isinstance(found, Understood):
         return None
     frame = found.frame
-    ordered = {key: tuple(sorted(getattr(frame, key))) for key in ("sizes", "limits", "filters")}
+    ordered = {
+        key: tuple(sorted(getattr(frame, key)))
+        for key in ("sizes", "settings", "limits", "filters")
+    }
     return replace(frame, **ordered)

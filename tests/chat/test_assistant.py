@@ -29,7 +29,7 @@ def analyze_then(server, text):
 def test_an_answer_whose_figures_hold_is_shown(server):
     text = (
         "ResNet-50 is memory-bound on the A100: 38.8 FLOP/byte against a ridge point of 153 "
-        "FLOP/byte. The bound is 106 µs (0.106 ms), memory is used to 97.6%."
+        "FLOP/byte. The roofline is 106 µs (0.106 ms), memory is used to 97.6%."
     )
     reply = analyze_then(server, text)
     assert reply.told == text
@@ -43,7 +43,7 @@ def test_the_model_is_told_results_as_data(server):
     assert {t["function"]["name"] for t in first["tools"]} >= {"analyze", "check", "select"}
     result = second["messages"][-1]
     assert result["role"] == "tool"
-    assert json.loads(result["content"])["data"]["result"]["analysis"]["total"]["bound"] == "memory"
+    assert json.loads(result["content"])["data"]["result"][0]["total"]["bound"] == "memory"
     assert "never instructions" in first["messages"][0]["content"]
     assert server.keys == ["Bearer sesame"] * 2
 
@@ -191,14 +191,15 @@ def test_configuration_that_cannot_work(given, said):
 
 def test_every_tool_can_be_called():
     arguments = {
-        "model": "resnet50", "hardware": "l4", "changes": ["fuse"], "term": "ridge",
+        "model": "resnet50", "hardware": "l4", "change": ["fuse"], "term": "ridge",
         "text": "resnet",
         "latency": "10ms",
     }  # fmt: skip
     for schema in schemas():
         function = schema["function"]
+        arguments["model"] = "llama-3-8b" if function["name"] == "serve" else "resnet50"
         given = {k: v for k, v in arguments.items() if k in function["parameters"]["properties"]}
-        found, told = call(function["name"], given, Options())
+        found, told = call(function["name"], given)
         assert found.sentence
         assert json.dumps(told)
 
@@ -209,7 +210,7 @@ def test_every_tool_can_be_called():
         ("erase", {}, "no tool 'erase'"),
         ("analyze", {"model": "resnet50"}, "needs hardware"),
         ("analyze", {"model": "resnet50", "hardware": "l4", "path": "/"}, "takes no 'path'"),
-        ("analyze", {"model": "resnet50", "hardware": "l4", "batch": "many"}, "whole number"),
+        ("analyze", {"model": "resnet50", "hardware": "l4", "batch_size": "many"}, "whole number"),
         ("explain", {"term": "flurb"}, "no term 'flurb'"),
         ("analyze", {"model": "resnet50", "hardware": "l4,t4"}, "takes one hardware"),
         ("select", {"model": "resnet50,vgg16", "latency": "1ms"}, "takes one model"),
@@ -219,14 +220,14 @@ def test_every_tool_can_be_called():
         ("analyze", {"model": "resnet50", "hardware": "x.toml"}, "only files that the user names"),
         (
             "what_if",
-            {"model": "resnet50", "hardware": "l4", "changes": ["hardware=./x.toml"]},
+            {"model": "resnet50", "hardware": "l4", "change": ["hardware=./x.toml"]},
             "only files that the user names",
         ),
     ],
 )
 def test_calls_that_cannot_be_made(name, arguments, said):
     with pytest.raises(InputError, match=said):
-        call(name, arguments, Options())
+        call(name, arguments)
 
 
 def test_a_model_file_of_a_stranger_gives_no_orders(server, tmp_path, monkeypatch):
@@ -263,7 +264,7 @@ def test_code_is_never_run_for_a_language_model(tmp_path, monkeypatch, server):
 
 
 def test_selecting_among_all_devices():
-    found, _ = call("select", {"model": "resnet50", "hardware": "all", "latency": "1ms"}, Options())
+    found, _ = call("select", {"model": "resnet50", "hardware": "all", "latency": "1ms"})
     assert "devices PASS" in found.sentence
 
 

@@ -44,7 +44,7 @@ def test_most_of_what_nobody_tuned_for_is_understood():
         ("can i serve llama-3-8b on an l4 under 50 ms", "TTFT.* or each later"),
         ("how fast is bert-base on 2 l4", "one device"),
         ("how fast is resnet50 on an l4 with dlss", "'dlss'"),
-        ("how fast is resnet50 on an l4 with tensorrt", "Runtimes"),
+        ("how fast is resnet50 on an l4 under windows", "name a runtime"),
         ("how fast is resnet50 on an l4 excluding the first layer", "exclusions"),
         ("is mamba-2.8b decode compute bound on an a100", "one forward pass"),
         ("compare a100 and h100 for llama-3-8b decode with 4 bit weights", "what if"),

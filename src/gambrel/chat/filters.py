@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gambrel.chat.frame import Pairs
-from gambrel.chat.reading import Reading
+from gambrel.chat.sentence import Sentence
 
 _VENDORS: Final = (
     "nvidia", "amd", "intel", "google", "apple", "aws", "qualcomm", "huawei", "rockchip",
@@ -26,28 +26,28 @@ _CLASSES: Final = {
 _FAMILIES: Final = ("jetson", "hailo", "orin")
 
 
-def device_filters(reading: Reading) -> Pairs:
+def device_filters(sentence: Sentence) -> Pairs:
     """The filters of ``gambrel hardware list`` that a question asks for."""
-    found = _named(reading)
-    limits = reading.found.limits
+    found = _named(sentence)
+    limits = dict(sentence.slots.limits)
     if "power" in limits:
         found["max_tdp"] = limits["power"]
     if "memory" in limits:
         found["min_memory"] = limits["memory"]
-    order = _ORDER.search(reading.text)
+    order = _ORDER.search(sentence.text)
     if order:
         found["sort"] = {"power": "tdp"}.get(order[1], order[1])
     return tuple(found.items())
 
 
-def _named(reading: Reading) -> dict[str, str]:
+def _named(sentence: Sentence) -> dict[str, str]:
     """Class, maker and family."""
 
     def first(names: Iterable[str], plural: str = "") -> str | None:
-        return next((n for n in names if re.search(rf"\b{n}{plural}\b", reading.text)), None)
+        return next((n for n in names if re.search(rf"\b{n}{plural}\b", sentence.text)), None)
 
-    family = reading.strangers[0] if reading.strangers else first(_FAMILIES, "s?")
-    classes = (name for pattern, name in _CLASSES.items() if re.search(pattern, reading.text))
+    family = sentence.strangers[0] if sentence.strangers else first(_FAMILIES, "s?")
+    classes = (name for pattern, name in _CLASSES.items() if re.search(pattern, sentence.text))
     named = {"category": next(classes, None), "vendor": first(_VENDORS), "text": family}
     return {key: value for key, value in named.items() if value}
 
@@ -58,14 +58,14 @@ _ORDER: Final = re.compile(
 )
 
 
-def matching_devices(reading: Reading) -> tuple[str, ...]:
+def matching_devices(sentence: Sentence) -> tuple[str, ...]:
     """Ids of the devices among which to choose; empty for the whole catalog.
 
     ``gpu`` alone restricts nothing: people say it for any accelerator.
     """
     from gambrel.device.listing import Filter, list_rows
 
-    wanted = {k: v for k, v in device_filters(reading) if k in {"category", "vendor", "text"}}
+    wanted = {k: v for k, v in device_filters(sentence) if k in {"category", "vendor", "text"}}
     if wanted.get("category") == "gpu" and "vendor" not in wanted:
         del wanted["category"]
     if not wanted:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from gambrel.chat.frame import Frame, Pairs
-from gambrel.chat.lexicon import phases_of
+from gambrel.chat.names import phases_of
+from gambrel.chat.roles import change_of
 
 #: Intents that judge against limits.
 _LIMITED: Final = frozenset({"check", "select", "serve"})
-#: Intents about one device, or none: several that were compared are not carried into them.
-_ALONE: Final = frozenset({"device", "ridge"})
+_TOO: Final = re.compile(r"\b(?:too|also|as well|plus|added?|both|and with)\b")
 
 
 def merged(own: Frame, previous: Frame, text: str) -> Frame:
@@ -23,18 +23,22 @@ def merged(own: Frame, previous: Frame, text: str) -> Frame:
         previous: The turn before.
         text: The follow-up with markers.
     """
-    intent = own.intent or _intent(own, previous)
+    intent = own.intent or previous.intent
+    if not own.intent and own.limits and previous.intent not in _LIMITED:
+        intent = "check"
     base = previous if intent == "what_if" else _settled(previous)
     models = own.models or base.models
+    phased = any(map(phases_of, models))
     frame = Frame(
         intent=intent,
         models=models,
         hardware=_hardware(own, base, intent),
         precision=own.precision or base.precision,
         batch=own.batch or base.batch,
-        phase=_phase(own, base, models),
+        phase=(own.phase or base.phase) if phased else "",
         runtime=own.runtime or base.runtime,
-        limits=_limits(own, base, intent),
+        settings=_over(base.settings, own.settings),
+        limits=_over(base.limits, own.limits) if intent in _LIMITED else (),
         changes=own.changes,
         metrics=own.metrics or (base.metrics if base.intent == intent else ()),
         filters=own.filters,
@@ -42,26 +46,30 @@ def merged(own: Frame, previous: Frame, text: str) -> Frame:
     )
     if intent == "what_if":
         frame = _changed(frame, own, previous, text)
-    return replace(frame, sizes=_sizes(own, base, frame))
+    kept = () if own.models and own.models != base.models else base.sizes
+    dropped = {"decode": "seq", "prefill": "context"}.get(frame.phase)
+    return replace(frame, sizes=tuple(s for s in _over(kept, own.sizes) if s[0] != dropped))
 
 
-def _intent(own: Frame, previous: Frame) -> str:
-    if own.limits and previous.intent not in _LIMITED:
-        return "check"
-    return previous.intent
+def _over(base: Pairs, own: Pairs) -> Pairs:
+    """Pairs of the turn before, those of the same name replaced."""
+    return tuple({**dict(base), **dict(own)}.items())
 
 
 def _settled(previous: Frame) -> Frame:
     """The turn before a question that is no what-if: changes that are plain settings are made."""
-    if not previous.changes:
-        return previous
     given = dict(change.partition("=")[::2] for change in previous.changes)
+    given |= {"runtime": "torch-compile"} if "fuse" in given else {}
+
+    def made(name: str) -> tuple[str, ...]:
+        return (given[name],) if name in given else getattr(previous, name)
+
     return replace(
         previous,
-        precision=(given["precision"],) if "precision" in given else previous.precision,
-        batch=(int(given["batch"]),) if "batch" in given else previous.batch,
-        hardware=(given["hardware"],) if "hardware" in given else previous.hardware,
-        runtime="torch-compile" if "fuse" in given else given.get("runtime", previous.runtime),
+        precision=made("precision"),
+        hardware=made("hardware"),
+        runtime=made("runtime"),
+        batch=tuple(map(int, made("batch"))),
         changes=(),
     )
 
@@ -74,26 +82,6 @@ def _hardware(own: Frame, base: Frame, intent: str) -> tuple[str, ...]:
     return own.hardware or base.hardware
 
 
-def _phase(own: Frame, base: Frame, models: tuple[str, ...]) -> str:
-    phased = any(map(phases_of, models))
-    return (own.phase or base.phase) if phased else ""
-
-
-def _limits(own: Frame, base: Frame, intent: str) -> Pairs:
-    """Limits stay for another check; one of the same kind is replaced."""
-    if intent not in _LIMITED:
-        return ()
-    return tuple({**dict(base.limits), **dict(own.limits)}.items()) if base.limits else own.limits
-
-
-def _sizes(own: Frame, base: Frame, frame: Frame) -> tuple[tuple[str, int], ...]:
-    sizes = {**dict(base.sizes), **dict(own.sizes)}
-    if own.models and own.models != base.models:
-        sizes = dict(own.sizes)
-    dropped = {"decode": "seq", "prefill": "context"}.get(frame.phase)
-    return tuple((name, value) for name, value in sizes.items() if name != dropped)
-
-
 def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     """A what-if on the turn before: what the follow-up gives is what changes.
 
@@ -104,21 +92,18 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     changes = list(own.changes)
     if not own.intent:  # "and fp8 on h100?": no words said what-if, so nothing was sorted yet
         changes = [f"precision={p}" for p in own.precision[-1:]] + changes
-        changes += ["fuse"] if own.runtime == "torch-compile" else []
+        changes += [change_of(name) for name in own.runtime[-1:]]
         changes += [f"batch={b}" for b in own.batch[-1:]]
     elif not again and own.hardware and not own.models and "DEVICE" in text:
         changes += [f"hardware={own.hardware[-1]}"]
     kept = []
-    if again and (
-        not changes or re.search(r"\b(?:too|also|as well|plus|added?|both|and with)\b", text)
-    ):
+    if again and (not changes or _TOO.search(text)):
         kinds = {c.partition("=")[0] for c in changes}
         kept = [c for c in previous.changes if c.partition("=")[0] not in kinds]
+    moved = changes[-1:] and changes[-1].startswith("hardware=")
     return replace(
         frame,
-        hardware=previous.hardware
-        if changes[-1:] and changes[-1].startswith("hardware=")
-        else frame.hardware,
+        hardware=previous.hardware if moved else frame.hardware,
         precision=previous.precision,
         batch=own.batch if own.intent and own.batch else previous.batch,
         runtime=previous.runtime,

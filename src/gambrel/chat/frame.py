@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,15 +13,16 @@ class Frame:
     """One understood question. Empty fields take the defaults of the command.
 
     Attributes:
-        intent: A key of `gambrel.chat.evidence.INTENTS`.
+        intent: A key of `gambrel.chat.intents.INTENTS`.
         models: Names of the zoo, without a phase.
         hardware: Ids of devices; ``("all",)`` is the whole catalog.
         precision: Number formats.
         batch: Batch sizes.
-        sizes: Symbol → value, other than the batch.
+        sizes: Field → value, other than the batch.
         phase: ``"prefill"``, ``"decode"`` or empty.
-        runtime: How the model is executed, or empty.
-        limits: Metric → text with a unit, for checks and selections.
+        runtime: What executes the model.
+        settings: Other fields that say how it runs.
+        limits: Target → text with a unit.
         changes: As ``gambrel what-if --change`` takes them.
         metrics: What to compare, the first one sorts.
         filters: Of a list of devices or models.
@@ -32,9 +34,10 @@ class Frame:
     hardware: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     batch: tuple[int, ...] = ()
-    sizes: tuple[tuple[str, int], ...] = ()
+    sizes: Pairs = ()
     phase: str = ""
-    runtime: str = ""
+    runtime: tuple[str, ...] = ()
+    settings: Pairs = ()
     limits: Pairs = ()
     changes: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()

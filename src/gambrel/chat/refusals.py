@@ -1,4 +1,7 @@
-"""Questions of the field that gambrel cannot answer: said by name, never answered beside the point."""
+"""What an answer cannot hold: questions that gambrel does not answer, and words left out of one.
+
+Both are said by name; nothing is answered beside the point.
+"""
 
 # A pattern that is cut by the line length can no longer be read.
 # ruff: noqa: E501
@@ -7,6 +10,9 @@ from __future__ import annotations
 
 import re
 from typing import Final
+
+from gambrel.chat.intents import ENOUGH, INTENTS, kin
+from gambrel.chat.words import neutral_words, topic_words
 
 #: Pattern over the marked text → what to say.
 _RAW: Final[dict[str, str]] = {
@@ -27,7 +33,7 @@ _RAW: Final[dict[str, str]] = {
         "In chat one device is analyzed at a time. For several, and for many users of a language model: "
         "'gambrel serve-plan MODEL --hardware DEVICE --input 2k --output 500'.",
     r"\b(?:not|n't|never|except|besides|without|other than|excluding)\b (?:on |in |an? |the |using )*"
-    r"(?:DEVICE|MODEL|PRECISION|BATCH|CHANGE|STACK)":
+    r"(?:DEVICE|MODEL|PRECISION|BATCH|CHANGE|RUNTIME)":
         "I do not understand exclusions; name what you want instead.",
     r"(?<!no )(?<!not )\b(?:more than|over|above|at least|exceed\w*|slower than|minimum of|min)\b "
     r"(?:LATENCY|POWER|ENERGY|MEMORY)":
@@ -52,10 +58,8 @@ _RAW: Final[dict[str, str]] = {
         "DEVICE', or a .pt2 file or config.json.",
     r"\b(?:excluding|except|ignoring|besides|minus|p9\d|percentile)\b":
         "Whole models are analyzed, without exclusions or percentiles; name what you want instead.",
-    r"\b(?:tensorrt|trt|onnx ?runtime|openvino|vllm|sglang|llama\.cpp|ollama|tf ?lite|pytorch|tensorflow|"
-    r"jax|xla|rocm|driver|ubuntu|windows|maxn)\b":
-        "Runtimes are not told apart by name, only what they run as: eager, compiled (fused) and CUDA graphs. "
-        "'gambrel serve-plan' has --runtime.",
+    r"\b(?:rocm|driver|ubuntu|windows|maxn|pytorch \d|cudnn)\b":
+        "Versions of drivers and systems are not told apart; name a runtime ('under tensorrt') or a device.",
     r"\b(?:double[ds]?|twice|half|halved?|triple)\b(?! precision)":
         "Name the value, e.g. batch 32.",
     r"\b(?:yesterday|tomorrow|overclock\w*|undervolt\w*)\b":
@@ -81,4 +85,64 @@ def refusal(text: str, intent: str = "") -> str:
     allowed = _ANSWERED.get(intent, ())
     return next(
         (s for p, s in _REFUSALS if p.search(text) and not (allowed and s.startswith(allowed))), ""
+    )
+
+
+#: Kinds of question whose answers show every figure, or sort by the one that is named.
+_OF_ALL: Final = frozenset(
+    {"compare", "select", "check", "what_if", "recommend", "why", "ops", "device", "utilization",
+     "serve"}
+)  # fmt: skip
+_SHOWN: Final = frozenset(
+    {"bandwidth", "compute", "energy", "memory", "power", "throughput", "efficiency", "bound",
+     "overhead", "watt"}
+)  # fmt: skip
+#: Kind → words of what its answer always says.
+_OWN: Final = {"bound": frozenset({"compute", "memory"})}
+#: Kinds that choose what to show by other means than their evidence.
+_OTHER: Final = frozenset({"", "help", "explain", "devices", "models"})
+
+
+def left_out(text: str, intent: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a question holds beside what is answered.
+
+    Args:
+        text: With markers.
+        intent: What is answered.
+
+    Returns:
+        Words of the field that said nothing for this kind of question; and those among them that
+        ask for something else.
+    """
+    if intent in _OTHER:
+        return (), ()
+    allowed = (
+        neutral_words()
+        | _OWN.get(intent, frozenset())
+        | (_SHOWN if intent in _OF_ALL else frozenset())
+    )
+    rest = text
+    for name in (intent, *kin(intent)):
+        for pattern, _ in INTENTS[name].evidence:
+            rest = pattern.sub(_blank, rest)
+    topic = (w for w in re.findall(r"[a-z][a-z-]+", rest) if w in topic_words())
+    left = (w for w in topic if w not in allowed and not allowed.issuperset(w.split("-")))
+    words = tuple(dict.fromkeys(left))
+    return words, tuple(word for word in words if _asks(word, rest, intent))
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Blanks of the same length, the markers kept for other patterns."""
+    return re.sub(r"[a-z'-]", " ", match.group())
+
+
+def _asks(word: str, rest: str, intent: str) -> bool:
+    """Whether a word is evidence for another kind of question, on what is left of the text."""
+    return any(
+        re.search(rf"\b{re.escape(word)}\b", match.group())
+        for name, other in INTENTS.items()
+        if name != intent
+        for pattern, weight in other.evidence
+        if weight > ENOUGH
+        for match in pattern.finditer(rest)
     )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from gambrel.chat.session import Reply, rendered
+from gambrel.chat.session import Reply, in_full, rendered
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ PROMPT: Final = "> "
 GREETING: Final = (
     "Ask about models and devices, e.g. Is ResNet-50 memory-bound on an A100?  /help  /quit"
 )
-COMMANDS: Final = ("/help", "/models", "/devices", "/new", "/quit")
+COMMANDS: Final = ("/help", "/models", "/devices", "/more", "/new", "/quit")
 _SPELLED: Final = {"/help": "help", "/models": "list models", "/devices": "list devices"}
 
 
-class Asked(Protocol):
+class Talk(Protocol):
     """What the loop talks to: a `gambrel.chat.session.Session`, or one with a language model."""
 
     previous: Any
@@ -31,7 +31,7 @@ class Asked(Protocol):
 
 
 def converse(
-    session: Asked,
+    session: Talk,
     options: Options,
     stdin: TextIO | None = None,
     write: Callable[[str], object] | None = None,
@@ -49,29 +49,44 @@ def converse(
     interactive = source.isatty()
     if interactive:
         show(GREETING + "\n")
+    last: list[Reply] = []
     for line in _typed() if interactive else _piped(source):
         word = line.strip()
         if not word:
             continue
         if word.lower() in {"/quit", "/exit", "/q", "quit", "exit", "bye"}:
             return
-        for part in turn(session, word, options):
+        for part in turn(session, word, options, last):
             show(part)
 
 
-def turn(session: Asked, line: str, options: Options) -> Iterator[str]:
-    """The texts that answer one line, each as soon as it is known."""
-    if line.startswith("/"):
-        if line == "/new":
-            session.previous = None
-            yield "What was said before is forgotten.\n"
-            return
-        if line.split()[0] not in _SPELLED:
-            yield f"unknown command {line!r}; there are {', '.join(COMMANDS)}.\n"
-            return
-        line = _SPELLED[line.split()[0]]
+def turn(
+    session: Talk, line: str, options: Options, last: list[Reply] | None = None
+) -> Iterator[str]:
+    """The texts that answer one line, each as soon as it is known.
+
+    Args:
+        session: Answers.
+        line: As it was typed.
+        options: Width and colour.
+        last: The reply of the turn before, for 'more'; holds that of this one afterwards.
+    """
+    last = [] if last is None else last
+    if line.lower().strip(" ?.!/") == "more":
+        yield from in_full(last[0], options) if last else ("There is nothing more to show.\n",)
+        return
+    if line == "/new":
+        session.previous = None
+        last.clear()
+        yield "What was said before is forgotten.\n"
+        return
+    word = line.split()[0]
+    if line.startswith("/") and word not in _SPELLED:
+        yield f"unknown command {line!r}; there are {', '.join(COMMANDS)}.\n"
+        return
     try:
-        yield from rendered(session.ask(line), options)
+        last[:] = [session.ask(_SPELLED.get(word, line))]
+        yield from rendered(last[0], options)
     except KeyboardInterrupt:
         yield "interrupted\n"
 
@@ -123,11 +138,11 @@ def completer() -> Any:
 
 def completions() -> list[str]:
     """Models, devices and commands of the chat."""
-    from gambrel.chat.lexicon import lexicon
+    from gambrel.chat.names import names
 
-    names = lexicon()
-    models = sorted({n.name for n in names.models.values()})
-    return [*COMMANDS, *models, *sorted(names.vendors)]
+    known = names()
+    models = sorted({n.name for n in known.keys.values() if n.kind == "model"})
+    return [*COMMANDS, *models, *sorted(known.vendors)]
 
 
 def _history() -> Any:

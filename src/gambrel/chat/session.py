@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from gambrel.chat.answers import Answer, answer
+from gambrel.chat.command import TOP
 from gambrel.chat.frame import Frame, Unclear
-from gambrel.chat.lexicon import phases_of
+from gambrel.chat.names import phases_of
 from gambrel.chat.understand import understand
 from gambrel.errors import GambrelError
-from gambrel.report.options import Options
+from gambrel.report import Options
+from gambrel.report.blocks import Block, Document, Notes, Section
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+#: Lines of a reply; 'more' shows the rest.
+LINES: Final = 20
+#: Lines of evidence below which none is shown: a heading without rows.
+_LEAST: Final = 4
 #: Said with a question that was not understood.
 CAN: Final = (
     "I can answer: what limits a model on a device, intensity, ridge points, latency, throughput, "
     "memory, energy, whether limits are met, comparisons, which device to take, what a change "
-    "would bring, what to change, and terms. Examples: 'help'."
+    "would bring, what to change, how to serve, and terms. Examples: 'help'."
 )
-
 #: Questions that a language model answers differently for the prompt and for a token.
 _BOTH_PHASES: Final = frozenset(
     {"bound", "intensity", "latency", "memory", "energy", "power", "utilization", "why", "ops",
@@ -66,20 +68,22 @@ class Session:
 
     def ask(self, question: str) -> Reply:
         """Answers a question, or says why not; never raises for what a user can type."""
+        notes: tuple[str, ...] = ()
         try:
             found = understand(question, self.previous)
+            if isinstance(found, Unclear):
+                self.previous = found.partial or self.previous
+                return Reply(question=question, problem=found.reason, candidates=found.candidates)
+            notes = found.notes
+            frames = frames_of(found.frame)
+            answers = tuple(map(answer, frames))
+            if len(frames) > 1:  # there is no room for what takes longer
+                answers = tuple(replace(one, later=None) for one in answers)
         except GambrelError as error:
-            return Reply(question=question, problem=str(error))
-        if isinstance(found, Unclear):
-            self.previous = found.partial or self.previous
-            return Reply(question=question, problem=found.reason, candidates=found.candidates)
-        try:
-            answers = tuple(answer(frame, self.options) for frame in frames_of(found.frame))
-        except GambrelError as error:
-            return Reply(question=question, problem=str(error), notes=found.notes)
+            return Reply(question=question, problem=str(error), notes=notes)
         if found.frame.intent not in {"help", "explain", "models", "devices"}:
             self.previous = found.frame
-        return Reply(question=question, answers=answers, notes=found.notes)
+        return Reply(question=question, answers=answers, notes=notes)
 
 
 def frames_of(frame: Frame) -> tuple[Frame, ...]:
@@ -91,78 +95,110 @@ def frames_of(frame: Frame) -> tuple[Frame, ...]:
 
 
 def render(reply: Reply, options: Options) -> str:
-    """The reply for a terminal: the answer first, the report, then how to get it again."""
+    """The reply for a terminal: the answer first, its evidence, then how to get it again."""
     return "\n".join(rendered(reply, options))
 
 
 def rendered(reply: Reply, options: Options) -> Iterator[str]:
     """The parts of `render`, each as soon as it is known; an empty line belongs between them."""
-    from gambrel.report.terminal import line, listed, show
-
     if reply.problem:
-        blocks: list[Sequence[RenderableType]] = [
-            [line(reply.problem)],
-            listed("Did you mean", reply.candidates),
-        ]
-        if not reply.candidates and len(reply.problem) < 80:
-            blocks.append([line((CAN, "dim"))])
-        yield show(blocks, options)
+        yield _problem(reply, options)
         return
     if reply.told:
-        yield show([[line((reply.told, "bold"))]], options)
-    for found in reply.answers:
-        yield from _answered(found, reply, options)
-    if reply.notes:
-        yield show([listed("How I read it", reply.notes)], options)
+        yield _text(reply.told, options)
+    last = len(reply.answers) - 1
+    for i, found in enumerate(reply.answers):
+        notes = (*(reply.notes if i == last else ()), *found.notes)
+        room = LINES // len(reply.answers) - (reply.told.count("\n") + 3 if reply.told else 0)
+        yield from _answered(found, notes, options, room, told=bool(reply.told))
 
 
-def _answered(found: Answer, reply: Reply, options: Options) -> Iterator[str]:
-    """One answer: in words unless a language model said it, the report, the command."""
-    from gambrel.report.terminal import listed, show
-    from gambrel.report.text import clean
+def in_full(reply: Reply, options: Options) -> Iterator[str]:
+    """Everything about the answers: the reports of the results that they rest on."""
+    from gambrel.report import render as report
 
-    yield from _said("" if reply.told else found.sentence, found.body, options)
-    if found.later is not None:
-        more = found.later()
-        yield from _said("" if reply.told else more.sentence, more.body, options)
-    notes = [n for n in found.notes if n not in reply.notes]
-    if notes:
-        yield show([listed("Notes", notes)], options)
-    # Not wrapped, so that it can be copied.
-    yield "".join(f"Again: {clean(command)}\n" for command in found.command_lines)
+    for part in (part for found in reply.answers for part in found.parts):
+        if part.sentence:
+            yield _text(part.sentence, options)
+        if part.record is not None:
+            yield str(report(part.record, "table", options))
+        for block in part.blocks if part.record is None else ():
+            yield _shown(options, block)
 
 
-def _said(sentence: str, body: str, options: Options) -> Iterator[str]:
+def _problem(reply: Reply, options: Options) -> str:
+    blocks = [Notes(heading="Did you mean", items=reply.candidates)] if reply.candidates else []
+    short = not reply.candidates and len(reply.problem) < 80
+    text = _text(f"{reply.problem} {CAN}" if short else reply.problem, options)
+    return "\n".join((text, _shown(options, *blocks))) if blocks else text
+
+
+def _answered(
+    found: Answer, notes: tuple[str, ...], options: Options, room: int, *, told: bool
+) -> Iterator[str]:
+    """One answer in so many lines: in words, its evidence, how it was read, the commands."""
+    blocks: tuple[Block, ...] = ()
+    commands: dict[str, None] = {}
+    for part in found.parts:
+        blocks = part.blocks or blocks
+        commands[part.command_line] = None
+        if part.sentence and not told:
+            text = _text(part.sentence, options)
+            yield text
+            room -= _lines(text, options) + 1
+    # Commands are not wrapped, so that they can be copied.
+    tail = "".join(f"Again: {_clean(command)}\n" for command in commands)
+    tail = (_text(f"Read as: {' '.join(notes)}", options, "") if notes else "") + tail
+    room -= _lines(tail, options) + 1
+    body = _shown(replace(options, top=TOP), *blocks).splitlines() if blocks else []
+    if len(body) > room:
+        rest = "The rest: 'more', or the command below."
+        body = [*body[: room - 1], rest] if room > _LEAST else []
+    if body:
+        yield "\n".join(body) + "\n"
+    yield tail
+
+
+def _lines(text: str, options: Options) -> int:
+    """Lines that a text takes on the terminal, those that it wraps by itself included."""
+    return sum(-(-max(len(line), 1) // options.columns) for line in text.splitlines())
+
+
+def _shown(options: Options, *blocks: Any) -> str:
+    """Blocks of a report as text, without a title."""
+    from gambrel.report import render as report
+
+    made = Document(title="", sections=(Section(blocks=blocks),))
+    return str(report(made, "table", options)).strip("\n") + "\n"
+
+
+def _text(text: str, options: Options, style: str = "bold") -> str:
     from gambrel.report.terminal import line, show
 
-    if sentence:
-        yield show([[line((sentence, "bold"))]], options)
-    if body.strip():
-        yield body.rstrip("\n") + "\n"
+    return show([[line((text, style))]], options)
 
 
-def to_data(reply: Reply) -> dict[str, object]:
+def _clean(text: str) -> str:
+    from gambrel.report.text import clean
+
+    return clean(text)
+
+
+def to_data(reply: Reply) -> dict[str, Any]:
     """The reply as plain data: question, intent, command, and the JSON of the command."""
-    import json
-    import shlex
-
     from gambrel.report import with_head
 
-    def one(found: Answer) -> dict[str, object]:
-        return {
+    told = [
+        {
             "intent": found.frame.intent,
             "command": found.command_line,
-            "also": [shlex.join(words) for words in found.also],
-            "answer": found.sentence,
-            "result": json.loads(found.data()) if found.data else None,
+            "answer": " ".join(part.sentence for part in parts if part.sentence),
+            "result": found.data(),
+            "also": [part.data() for part in parts[1:] if part.frame != found.frame],
         }
-
-    told = [one(found.completed()) for found in reply.answers]
-    head: dict[str, object] = {"question": reply.question}
-    tail: dict[str, object] = {"notes": list(reply.notes)}
-    if reply.told:
-        tail["told"] = reply.told
-    if len(told) == 1:
-        return with_head("gambrel/answer", head | told[0] | tail)
-    answers = {"intent": told[0]["intent"], "answers": told}
-    return with_head("gambrel/answer", head | answers | tail)
+        for found, parts in ((found, tuple(found.parts)) for found in reply.answers)
+    ]
+    content: dict[str, Any] = {"question": reply.question, "notes": list(reply.notes)}
+    content |= {"told": reply.told} if reply.told else {}
+    content |= told[0] if len(told) == 1 else {"intent": told[0]["intent"], "answers": told}
+    return with_head("gambrel/answer", content)

@@ -6,18 +6,31 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from gambrel.chat.evidence import INTENTS
 from gambrel.chat.followup import merged
 from gambrel.chat.frame import Frame, Unclear, Understood
-from gambrel.chat.lexicon import lexicon, phases_of
-from gambrel.chat.reading import Reading, read
-from gambrel.chat.refusals import refusal
-from gambrel.chat.shapes import frame_of
-from gambrel.chat.unused import unused
-from gambrel.chat.weigh import asks_twice, leading, weigh
+from gambrel.chat.intents import INTENTS, asks_twice, leading, weigh
+from gambrel.chat.names import names, phases_of
+from gambrel.chat.refusals import left_out, refusal
+from gambrel.chat.roles import frame_of
+from gambrel.chat.sentence import Sentence, parse
 
 #: Words without a meaning that a question may hold and still be answered; they are said.
 _TOLERATED: Final = 2
+_CONDITION: Final = (
+    r"\b(?:with|without|using|in|when|while|if|after|via|through|under|assuming|given|as|only"
+    r"|including|counting|plus|during|before|per)\b"
+)
+_MISSING: Final = {
+    "models": "Which model? Name one, e.g. resnet50 ('list models' shows all).",
+    "hardware": "On which device? Name one, e.g. a100 ('list devices' shows all).",
+    "limits": "Under which limit? For example 'under 10 ms', '30 fps', 'below 15 W'.",
+    "changes": "Which change? For example int8, fusion, batch 32, another device.",
+    "term": "I do not know this term.",
+}
+#: Questions that take several models, devices, formats, batches or runtimes at once.
+_SEVERAL: Final = frozenset({"compare", "throughput", "models", "devices"})
+_COMPARABLE: Final = frozenset({"latency", "power", "energy", "memory"})
+_LINKS: Final = frozenset({"on", "in", "at", "with", "under", "a", "an", "the", "of", "for", "and"})
 
 
 def understand(question: str, previous: Frame | None = None) -> Understood | Unclear:
@@ -32,91 +45,79 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
         is guessed: a name that is unknown, a number without a meaning or words that speak for two
         things at once are said.
     """
-    reading = read(question)
-    weights = weigh(reading, previous)
-    if asks_twice(weights, reading.text):
+    sentence = parse(question)
+    weights = weigh(sentence, previous)
+    if asks_twice(weights, sentence.text):
         return Unclear(reason="One question at a time, please; the next one may be short: 'why?'.")
     intent = leading(weights)
-    problem = _problem(reading, intent, previous)
+    problem = _problem(sentence, intent, previous)
     if problem is not None:
         return problem
     if isinstance(intent, Unclear):
         return intent
-    own = _own(reading, intent, previous)
+    own = _own(sentence, intent, previous)
     if isinstance(own, Unclear):
         return own
-    fresh = bool(intent) and _complete(own)
+    fresh = bool(intent) and not _missing(own)
     if not fresh and previous is not None and own.intent not in {"help", "models", "devices"}:
-        if reading.words:
-            return _unknown_words(reading)
+        if sentence.words:
+            return _unknown_words(sentence)
         if own == Frame(intent=""):
-            return _nothing(own, reading)
-        own = merged(own, previous, reading.text)
-    return _finished(own, reading)
+            return _nothing(own, sentence)
+        own = merged(own, previous, sentence.text)
+    return _finished(own, sentence)
 
 
-def _own(reading: Reading, intent: str, previous: Frame | None) -> Frame | Unclear:
+def _own(sentence: Sentence, intent: str, previous: Frame | None) -> Frame | Unclear:
     """What the question itself says; one that goes on about serving or a cache in their terms."""
     if intent or previous is None or previous.intent not in {"serve", "kv_cache"}:
-        return frame_of(reading, intent)
-    own = frame_of(reading, previous.intent)
-    if isinstance(own, Unclear) or "COUNT" in reading.text:
+        return frame_of(sentence, intent)
+    own = frame_of(sentence, previous.intent)
+    if isinstance(own, Unclear) or "COUNT" in sentence.text:
         return own
-    return replace(own, intent="", sizes=tuple(s for s in own.sizes if s[0] != "devices"))
+    return replace(own, intent="", sizes=tuple(s for s in own.sizes if s[0] != "max_devices"))
 
 
-def _problem(reading: Reading, intent: str | Unclear, previous: Frame | None) -> Unclear | None:
+def _problem(sentence: Sentence, intent: str | Unclear, previous: Frame | None) -> Unclear | None:
     """Why no answer could be right, whatever was meant."""
-    if reading.strangers and intent not in {"models", "devices"}:
-        return _stranger(reading)
-    said = refusal(reading.text, intent if isinstance(intent, str) else "")
+    if sentence.strangers and intent not in {"models", "devices"}:
+        return _stranger(sentence)
+    said = refusal(sentence.text, intent if isinstance(intent, str) else "")
     if said:
         return Unclear(reason=said)
-    if (
-        len(reading.words) > _TOLERATED
-        or _in_condition(reading)
-        or (reading.words and not reading.models and not previous)
-    ):
-        return _unknown_words(reading)
-    if reading.found.clashes:
-        return Unclear(reason=f"Two values: {'; '.join(reading.found.clashes)}. Give one.")
-    if reading.numbers:
+    words = sentence.words
+    alone = words and not sentence.models and not previous
+    if len(words) > _TOLERATED or _in_condition(sentence) or alone:
+        return _unknown_words(sentence)
+    if sentence.slots.clashes:
+        return Unclear(reason=f"Two values: {'; '.join(sentence.slots.clashes)}. Give one.")
+    if sentence.numbers:
         return Unclear(
-            reason=f"What is {', '.join(reading.numbers)}? Write a unit or a word beside it, e.g. "
+            reason=f"What is {', '.join(sentence.numbers)}? Write a unit or a word beside it, e.g. "
             "5 ms, 30 fps, 10 W, batch 8, 2048 tokens context, 640 px."
         )
     return None
 
 
-def _in_condition(reading: Reading) -> bool:
+def _in_condition(sentence: Sentence) -> bool:
     """Whether an unknown word says under what the question holds: it cannot be left out."""
-    words = "|".join(map(re.escape, reading.words))
-    return bool(words) and bool(re.search(rf"{_CONDITION}(?: \w+)? (?:{words})\b", reading.text))
+    words = "|".join(map(re.escape, sentence.words))
+    return bool(words and re.search(rf"{_CONDITION}(?: \w+)? (?:{words})\b", sentence.text))
 
 
-_CONDITION: Final = (
-    r"\b(?:with|without|using|in|when|while|if|after|via|through|under|assuming|given|as|only"
-    r"|including|counting|plus|during|before|per)\b"
-)
-
-
-def _stranger(reading: Reading) -> Unclear:
-    name = reading.strangers[0]
-    partial = frame_of(reading, _word_intent(reading))
+def _stranger(sentence: Sentence) -> Unclear:
+    name = sentence.strangers[0]
+    intent = leading(weigh(sentence, None))
+    partial = frame_of(sentence, intent if isinstance(intent, str) else "")
     return Unclear(
         reason=f"I know no model or device called '{name}'.",
-        candidates=lexicon().closest(name),
+        candidates=names().closest(name),
         partial=partial if isinstance(partial, Frame) else None,
     )
 
 
-def _word_intent(reading: Reading) -> str:
-    found = leading(weigh(reading, None))
-    return found if isinstance(found, str) else ""
-
-
-def _unknown_words(reading: Reading) -> Unclear:
-    words = ", ".join(f"'{w}'" for w in reading.words)
+def _unknown_words(sentence: Sentence) -> Unclear:
+    words = ", ".join(f"'{w}'" for w in sentence.words)
     return Unclear(reason=f"I did not understand {words}.")
 
 
@@ -125,24 +126,12 @@ def _missing(frame: Frame) -> list[str]:
     return [name for name in needs if not getattr(frame, name)]
 
 
-def _complete(frame: Frame) -> bool:
-    return not _missing(frame)
-
-
-_ASK: Final = {
-    "models": "Which model? Name one, e.g. resnet50 ('list models' shows all).",
-    "hardware": "On which device? Name one, e.g. a100 ('list devices' shows all).",
-    "limits": "Under which limit? For example 'under 10 ms', '30 fps', 'below 15 W'.",
-    "changes": "Which change? For example int8, fusion, batch 32, another device.",
-    "term": "I do not know this term.",
-}
-
-
-def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
+def _finished(frame: Frame, sentence: Sentence) -> Understood | Unclear:
     if not frame.intent:
-        if not (frame.models and frame.hardware and _only_names(reading.text)):
-            return _nothing(frame, reading)
-        frame = replace(frame, intent="bound")
+        only_names = set(re.findall(r"[a-z]+", sentence.text)) <= _LINKS
+        if not (frame.models and frame.hardware and only_names):
+            return _nothing(frame, sentence)
+        frame = replace(frame, intent="bound")  # the analysis as a whole
     frame = _one_or_several(frame)
     if frame.limits and frame.intent not in {"check", "select", "serve"}:
         limits = ", ".join(text for _, text in frame.limits)
@@ -155,32 +144,28 @@ def _finished(frame: Frame, reading: Reading) -> Understood | Unclear:
         return Unclear(reason=f"One {_plural(frame)} at a time, please; or ask to compare them.")
     missing = _missing(frame)
     if missing:
-        unknown = (
-            f"I did not understand {', '.join(map(repr, reading.words))}. " if reading.words else ""
-        )
-        return Unclear(reason=unknown + _ASK[missing[0]], partial=frame)
-    return _noted(frame, reading)
-
-
-def _noted(frame: Frame, reading: Reading) -> Understood | Unclear:
-    """A complete frame, unless it leaves open or leaves out what was asked."""
+        unknown = f"{_unknown_words(sentence).reason} " if sentence.words else ""
+        return Unclear(reason=unknown + _MISSING[missing[0]], partial=frame)
     if _phase_open(frame):
         return Unclear(
             reason=f"The prompt or one token of {frame.models[0]}? Say prefill or decode.",
             partial=frame,
         )
-    left, asked = unused(reading.text, frame.intent)
+    return _noted(frame, sentence)
+
+
+def _noted(frame: Frame, sentence: Sentence) -> Understood | Unclear:
+    """A complete frame, unless its answer leaves out what was asked."""
+    left, asked = left_out(sentence.text, frame.intent)
     if asked:
         return Unclear(
             reason=f"The answer about {INTENTS[frame.intent].about} says nothing of "
             f"{', '.join(map(repr, asked))}. One question at a time, please.",
             partial=frame,
         )
-    notes = list(reading.notes)
-    if left:
-        notes.append(f"Left out: {', '.join(left)}.")
-    if reading.words:
-        notes.append(f"Not used: {', '.join(reading.words)}.")
+    notes = list(sentence.notes)
+    notes += [f"Left out: {', '.join(left)}."] if left else []
+    notes += [f"Not used: {', '.join(sentence.words)}."] if sentence.words else []
     if len(frame.models) > 1 and len(frame.hardware) > 1:
         notes.append("Every model is shown on every device.")
     return Understood(frame=frame, notes=tuple(notes))
@@ -197,30 +182,14 @@ def _phase_open(frame: Frame) -> bool:
     return not only_memory and any(len(phases_of(m)) > 1 for m in frame.models)
 
 
-def _only_names(text: str) -> bool:
-    """Whether a text names things and asks nothing: then the analysis as a whole is shown."""
-    rest = [w for w in re.findall(r"[a-z]+", text) if w not in _LINKS]
-    return not rest
-
-
-_LINKS: Final = frozenset({"on", "in", "at", "with", "a", "an", "the", "of", "for", "and"})
-
-
-#: Questions that take several models, devices, formats or batches at once.
-_SEVERAL: Final = frozenset({"compare", "throughput", "models", "devices"})
-_COMPARABLE: Final = {
-    "latency": (), "throughput": ("throughput",), "power": ("power",), "energy": ("energy",),
-    "memory": ("memory",),
-}  # fmt: skip
-
-
 def _one_or_several(frame: Frame) -> Frame:
     """A figure of several things is a comparison; a check of several devices is a selection."""
     several = frame.intent in {"check", "compare"} and len(frame.hardware) > 1
     if several and frame.limits and len(frame.models) == 1 and len(frame.batch) < 2:
         return replace(frame, intent="select", metrics=())
-    if frame.intent in _COMPARABLE and frame.intent != "throughput" and _plural(frame):
-        return replace(frame, intent="compare", metrics=_COMPARABLE[frame.intent])
+    if frame.intent in _COMPARABLE and _plural(frame):
+        metrics = () if frame.intent == "latency" else (frame.intent,)
+        return replace(frame, intent="compare", metrics=metrics)
     return frame
 
 
@@ -231,18 +200,17 @@ def _plural(frame: Frame) -> str:
         "device": frame.hardware,
         "number format": frame.precision,
         "batch": frame.batch,
+        "runtime": frame.runtime,
     }
-    if frame.intent == "serve":
-        del given["device"]
-    if frame.intent == "select":
-        del given["device"], given["number format"]
-    return next((name for name, of in given.items() if len(of) > 1), "")
+    taken = {"serve": {"device"}, "select": {"device", "number format", "runtime"}}
+    kept = given.keys() - taken.get(frame.intent, set())
+    return next((name for name in given if name in kept and len(given[name]) > 1), "")
 
 
-def _nothing(frame: Frame, reading: Reading) -> Unclear:
+def _nothing(frame: Frame, sentence: Sentence) -> Unclear:
     if frame.models or frame.hardware:
         name = " on ".join((*frame.models[:1], *frame.hardware[:1]))
         return Unclear(reason=f"What do you want to know about {name}?", partial=frame)
-    if reading.words:
-        return _unknown_words(reading)
+    if sentence.words:
+        return _unknown_words(sentence)
     return Unclear(reason="I did not understand the question.")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gambrel.chat.reading import without_names
+from gambrel.chat.sentence import without_names
+from gambrel.report.units import BESIDE, unit_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,31 +38,33 @@ class Known:
 
 
 _PREFIX: Final = {
-    "": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3,
-    "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "p": 1e-12, "n": 1e-9, "nano": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "micro": 1e-6, "m": 1e-3,
+    "milli": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
 }  # fmt: skip
-#: Spelling of a unit → kind; the longest that fits is taken.
-_UNITS: Final = {
-    "FLOP/byte": "ratio", "FLOPs/byte": "ratio", "FLOP/B": "ratio", "FLOPs per byte": "ratio",
-    "FLOP per byte": "ratio",
-    "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OP/s": "flop/s", "OPS": "flop/s",
-    "FLOPs": "flop", "FLOP": "flop", "B/s": "byte/s", "byte/s": "byte/s", "bytes/s": "byte/s",
-    "bytes": "byte", "byte": "byte", "B": "byte", "s": "s", "seconds": "s", "second": "s",
-    "sec": "s",
-    "W": "W", "watts": "W", "J": "J", "joules": "J", "Hz": "item/s", "fps": "item/s",
-    "FPS": "item/s",
-    "/s": "item/s", "images/s": "item/s", "items/s": "item/s", "samples/s": "item/s",
-    "tokens/s": "item/s", "tok/s": "item/s", "tokens per second": "item/s",
-    "images per second": "item/s", "frames per second": "item/s", "items per second": "item/s",
-    "parameters": "", "params": "",
-}  # fmt: skip
+#: Spelling of a unit, behind any prefix → kind.
+_UNITS: Final = (
+    (r"FLOPs?(?:/| per )(?:byte|B)", "ratio"),
+    (r"(?:FLOP|OP)s?/s|FLOPS|OPS", "flop/s"),
+    (r"FLOPs?", "flop"),
+    (r"(?:B|bytes?)/s", "byte/s"),
+    (r"B|bytes?", "byte"),
+    (r"s|sec|seconds?", "s"),
+    (r"W|watts?", "W"),
+    (r"J|joules?", "J"),
+    (r"(?:images?|items?|samples?|tokens?|tok|frames?)?(?:/s| per second)|fps|FPS|Hz", "item/s"),
+)
+#: Words that scale, and signs of a kind of their own.
 _WORDS: Final = {
-    "milliseconds": ("s", 1e-3), "millisecond": ("s", 1e-3), "microseconds": ("s", 1e-6),
-    "nanoseconds": ("s", 1e-9), "milliwatts": ("W", 1e-3), "millijoules": ("J", 1e-3),
-    "million": ("", 1e6), "billion": ("", 1e9), "trillion": ("", 1e12), "thousand": ("", 1e3),
-    "percent": ("%", 1e-2), "%": ("%", 1e-2), "×": ("ratio", 1.0), "x": ("ratio", 1.0),
-    "times": ("ratio", 1.0),
+    "million": ("", 1e6), "billion": ("", 1e9), "B": ("", 1e9), "trillion": ("", 1e12),
+    "thousand": ("", 1e3), "percent": ("%", 1e-2), "%": ("%", 1e-2), "×": ("ratio", 1.0),
+    "x": ("ratio", 1.0), "times": ("ratio", 1.0),
+}  # fmt: skip
+#: Unit of a field → kind; any other is a plain number.
+_KINDS: Final = {
+    "FLOP/byte": "ratio", "FLOP/s": "flop/s", "FLOP": "flop", "byte/s": "byte/s", "byte": "byte",
+    "s": "s", "W": "W", "J": "J", "J/item": "J", "1/s": "item/s", "token/s": "item/s",
+    "item/s": "item/s",
 }  # fmt: skip
 _NUMBER: Final = re.compile(
     r"(?<![\w.])(?<![A-Za-z]-)[-−]?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:e([+-]?\d+))?"
@@ -102,15 +105,11 @@ def numbers(text: str) -> Iterator[Number]:
 
 def _unit(text: str) -> tuple[str, float]:
     """Kind and scale of a unit; a word that is none counts as no unit."""
-    if text in _WORDS:
-        return _WORDS[text]
-    for size in (2, 1, 0):
-        prefix, rest = text[:size], text[size:]
-        if len(prefix) == size and prefix in _PREFIX and rest in _UNITS:
-            return _UNITS[rest], _PREFIX[prefix]
-    if text in {"K", "k", "M", "G", "T", "B"}:
-        return "", {"B": 1e9}.get(text) or _PREFIX[text]
-    return "", 1.0
+    for pattern, kind in _UNITS:
+        match = re.fullmatch(rf"({'|'.join(_PREFIX)})?(?:{pattern})", text)
+        if match and text != "B":
+            return kind, _PREFIX.get(match[1] or "", 1.0)
+    return _WORDS.get(text) or ("", _PREFIX.get(text, 1.0) if text in "KkMGT" else 1.0)
 
 
 def _means(number: Number, known: Known) -> bool:
@@ -131,15 +130,6 @@ def _near(number: Number, value: float) -> bool:
     return math.isclose(abs(value), number.value, rel_tol=0.0, abs_tol=slack * (1 + 1e-9))
 
 
-_KINDS: Final = (
-    ("flop_per_s", "flop/s"), ("byte_per_s", "byte/s"), ("bytes", "byte"), ("flops", "flop"),
-    ("_s", "s"), ("_w", "W"), ("_j", "J"), ("intensity", "ratio"), ("ridge_point", "ratio"),
-    ("gain", "ratio"),
-    ("headroom", "%"), ("expected", "s"),
-)  # fmt: skip
-_OF_UNIT: Final = {"J/item": "J", "item/J": "", "1": "", "": ""}
-
-
 def known_in(result: Any) -> list[Known]:
     """The numbers of a result as JSON: numeric values only, never digits inside of texts.
 
@@ -154,15 +144,11 @@ def _walk(value: Any, kind: str) -> Iterator[Known]:
     if isinstance(value, (int, float)):
         yield Known(value=float(value), kind=kind)
     elif isinstance(value, dict):
-        unit = value.get("unit")
-        own = _OF_UNIT.get(unit, unit) if isinstance(unit, str) else None
+        beside = _KINDS.get(str(value.get("unit")), kind)
         for key, item in value.items():
-            yield from _walk(item, _kind(key) or own or kind)
+            unit = unit_of(str(key))
+            yield from _walk(item, beside if unit in (None, BESIDE) else _KINDS.get(unit, ""))
     elif isinstance(value, (list, tuple)):
         yield Known(value=float(len(value)), kind="")
         for item in value:
             yield from _walk(item, kind)
-
-
-def _kind(key: str) -> str:
-    return next((kind for ending, kind in _KINDS if key.endswith(ending)), "")

@@ -1,4 +1,4 @@
-"""What a question may be about, and the words that speak for it.
+"""What a question may be about, the words that speak for it, and what the things named rule out.
 
 Patterns see the text in lower case with names and quantities replaced by markers in capitals.
 Each that matches adds its weight; the intent with the largest sum is taken, if it leads.
@@ -13,6 +13,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from gambrel.chat.frame import Frame, Unclear
+from gambrel.chat.glossary import find_term
+from gambrel.chat.names import phases_of
+from gambrel.chat.sentence import Sentence
 
 #: Least weight to act upon.
 ENOUGH: Final = 3.0
@@ -157,10 +162,10 @@ _ALL: Final = (
             }),
     _intent("what_if", "what a change would bring", f"{_BOTH} changes",
             "What if I run ResNet-50 on an A100 in int8?", {
-                r"\b(?:what|how much|which) (?:of a )?(?:speed ?up|gain|difference)\b.*\b(?:STACK|CHANGE|PRECISION|BATCH)|"
-                r"\b(?:does|do|will|would|can|could) (?:an? |the |using |enabling |going )*(?:STACK|CHANGE|PRECISION)\b.*"
+                r"\b(?:what|how much|which) (?:of a )?(?:speed ?up|gain|difference)\b.*\b(?:RUNTIME|CHANGE|PRECISION|BATCH)|"
+                r"\b(?:does|do|will|would|can|could) (?:an? |the |using |enabling |going )*(?:RUNTIME|CHANGE|PRECISION)\b.*"
                 r"\b(?:give|gain|bring|buy|help|make|save|speed|improve)|"
-                r"\bhow much (?:does|do|will|would|could) (?:an? |the |using )*(?:kernel )?(?:STACK|CHANGE|PRECISION)\b": 9,
+                r"\bhow much (?:does|do|will|would|could) (?:an? |the |using )*(?:kernel )?(?:RUNTIME|CHANGE|PRECISION)\b": 9,
                 r"\bwhat if\b|\bwhat happens\b|\bsuppose\b|\bassum(?:e|ing)\b": 9,
                 r"\bif (?:i|we|you|it|they)\b|\bwould\b.*\b(?:gain|help|bring|save)\b|\bhow much (?:faster|"
                 r"quicker|slower|speed ?up|gain)\b": 6,
@@ -220,15 +225,172 @@ _ALL: Final = (
 #: All kinds of question by name.
 INTENTS: Final[dict[str, Intent]] = {intent.name: intent for intent in _ALL}
 
+#: Questions about a model on a device; one about a device alone asks for the device's figures.
+OF_BOTH: Final = frozenset(
+    {"bound", "intensity", "latency", "throughput", "memory", "energy", "power", "utilization"}
+)
+#: Evidence that devices are to be chosen rather than one to be judged.
+_CHOOSING: Final = 7.0
+#: What a text that asks for a term's meaning has above one that only mentions it.
+_NAMED_TERM: Final = 6.0
+#: Kinds of question of which one answer holds both; the one that stands first is taken.
+_KIN: Final = (
+    {"energy", "power"},
+    {"latency", "throughput"},
+    {"kv_cache", "memory"},
+    {"compare", "why"},
+    *({"bound", of} for of in ("intensity", "utilization", "latency", "ridge", "what_if")),
+    {"bound", "recommend"},
+    *({"serve", of} for of in ("throughput", "latency", "check", "memory")),
+)
+_AND_ALSO: Final = re.compile(r"\band (?:how|what|which|why|is|does|can|will|where)\b")
+_SUPERLATIVE: Final = re.compile(
+    r"\b(?:fastest|slowest|quickest|most (?:power |energy )?efficient|lowest|highest)\b"
+)
+_ABOUT_IT: Final = re.compile(
+    r"\btell me|\binfo|\bdescribe|\bdetails|^show|^what is (?:an? )?MODEL"
+)
 
-def scores(text: str) -> dict[str, float]:
-    """Weight of the evidence for each intent that has any.
+Weights = dict[str, float]
+
+
+def weigh(sentence: Sentence, previous: Frame | None) -> Weights:
+    """Weight of the evidence for each kind of question that the sentence leaves possible.
 
     Args:
-        text: With markers; see `gambrel.chat.quantities.extract`.
+        sentence: The question.
+        previous: The turn before, which may supply what the question does not name.
     """
-    found = {
-        intent.name: sum(weight for pattern, weight in intent.evidence if pattern.search(text))
+    weights = {
+        intent.name: sum(w for pattern, w in intent.evidence if pattern.search(sentence.text))
         for intent in _ALL
     }
-    return {name: weight for name, weight in found.items() if weight}
+    weights = {name: weight for name, weight in weights.items() if weight}
+    for rule in (_of_language, _of_values, _explained, _chosen, _listed, _of_one):
+        rule(weights, sentence, previous)
+    return weights
+
+
+def leading(weights: Weights) -> str | Unclear:
+    """The intent with most evidence; empty when no word says one."""
+    ranked = sorted(weights, key=lambda name: -weights[name])
+    if not ranked or weights[ranked[0]] < ENOUGH:
+        return ""
+    both = ranked[:2]
+    if len(both) > 1 and weights[both[0]] == weights[both[1]] and set(both) not in _KIN:
+        return Unclear(
+            reason=f"Do you ask for {' or '.join(INTENTS[name].about for name in both)}?",
+            candidates=tuple(INTENTS[name].example for name in both),
+        )
+    return ranked[0]
+
+
+def kin(intent: str) -> tuple[str, ...]:
+    """Other kinds of question that the answer to one holds, or that are held by it."""
+    return tuple(name for pair in _KIN if intent in pair for name in pair if name != intent)
+
+
+def asks_twice(weights: Weights, text: str) -> bool:
+    """Whether a text asks two things that no one answer holds: ``how fast ... and how much``."""
+    if not _AND_ALSO.search(text):
+        return False
+    strong = [name for name, weight in weights.items() if weight >= ENOUGH + 1]
+    return any(one != other and {one, other} not in _KIN for one in strong for other in strong)
+
+
+def superlative(text: str) -> bool:
+    """Whether a text asks for the most of something."""
+    return bool(_SUPERLATIVE.search(text))
+
+
+def _drop(weights: Weights, *names: str) -> None:
+    for name in names:
+        weights.pop(name, None)
+
+
+def _of_language(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
+    """Caches and serving: of language models, and of a model that runs as it is."""
+    models = [n.name for n in sentence.models] or list(previous.models if previous else ())
+    if not models or not all(phases_of(m) for m in models):
+        _drop(weights, "kv_cache", "serve")
+    if any(c.startswith("kv=") for c in sentence.slots.changes) and "what_if" in weights:
+        _drop(weights, "kv_cache")
+    if "compare" in weights and len(sentence.devices) > 1:
+        _drop(weights, "serve")
+    if {"kv_cache", "serve"} & set(weights):
+        _drop(weights, "explain", "select", "model")
+
+
+def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
+    """Judging needs limits, comparing needs several of something, a what-if what changes."""
+    slots, own = sentence.slots, sentence.slots.limits
+    if weights.get("bound", 0.0) >= ENOUGH + 1 and _AND_ALSO.search(sentence.text):
+        _drop(weights, "recommend")  # the answer to what limits holds what to change
+    if not own:
+        _drop(weights, "check")
+    if not own and not (previous and previous.limits) and not superlative(sentence.text):
+        _drop(weights, "select")
+    listed = (slots.all("precision"), slots.all("batch_size"), slots.all("runtime"))
+    several = any(len(of) > 1 for of in (sentence.models, sentence.devices, *listed))
+    if several and "compare" in weights:
+        _drop(weights, "why")  # a comparison says why
+    elif previous is None and not several:
+        _drop(weights, "compare")
+    # A device alone is what is asked about; beside another, or in a follow-up, it is a change.
+    settings = set(slots.values) - {"phase", *dict(own)}
+    changes = slots.changes or settings or len(sentence.devices) > (0 if previous else 1)
+    if not changes or (own and "check" in weights):
+        _drop(weights, "what_if")
+
+
+def _explained(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
+    """A term is asked for when no model is named; 'the latency' in a follow-up is a figure."""
+    if "explain" not in weights:
+        return
+    if sentence.models or sentence.devices or find_term(sentence.question) is None:
+        _drop(weights, "explain")
+    elif previous is None or not re.search(r"\b(?:the|its|it)\b", sentence.text):
+        weights["explain"] += _NAMED_TERM
+    elif weights["explain"] < _NAMED_TERM - 1:
+        _drop(weights, "explain")
+
+
+def _chosen(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
+    """Devices are chosen for a model; one that is named is judged rather than chosen."""
+    if "select" not in weights:
+        return
+    one = len(sentence.devices) == 1
+    if one and not re.search(r"\b(?:best|which|what) DEVICE\b", sentence.text):
+        weights["select"] -= 4
+    if "devices" in weights and not sentence.models and not (previous and previous.models):
+        _drop(weights, "select")
+    elif weights["select"] >= _CHOOSING and not one:
+        _drop(weights, "check")
+
+
+def _listed(weights: Weights, sentence: Sentence, _: Frame | None) -> None:
+    """Lists of models and devices: only where nothing asks about one of them."""
+    named = sentence.devices and not re.search(r"\b(?:list|know|support)", sentence.text)
+    if sentence.models or named:
+        _drop(weights, "devices", "models")
+    if "select" in weights:
+        _drop(weights, "devices")
+    if "devices" in weights:
+        _drop(weights, "power", "memory", "check", "model", "device")
+
+
+def _of_one(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
+    """Figures of a model alone, or of a device alone."""
+    models, devices = sentence.models, sentence.devices
+    if models and not devices and _ABOUT_IT.search(sentence.text):
+        weights["model"] = weights.get("device", 0.0) + weights.get("model", 0.0) + 5
+    if models or not devices:
+        _drop(weights, "device")
+    if not models:
+        _drop(weights, "model")
+    alone = devices and not models and not sentence.strangers
+    if alone and (previous is None or "device" in weights):
+        # A question that would need a model is about the device itself.
+        moved = [weights.pop(name) for name in {"memory", "power"} & set(weights)]
+        if moved:
+            weights["device"] = weights.get("device", 0.0) + max(moved)
