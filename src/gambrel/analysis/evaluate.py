@@ -118,7 +118,7 @@ class Evaluator:
             yield op, view, found
 
     def storage_bytes(self) -> dict[int, Any]:
-        """Bytes of each storage: the largest tensor seen in it; of weights to the last one's end."""
+        """Bytes of each storage: its largest tensor; of weights to the end of the last one."""
         sizes: dict[int, Any] = {}
         for index, t in enumerate(self._workload.tensors):
             view = self.tensor(index)

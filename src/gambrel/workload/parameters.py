@@ -13,7 +13,7 @@ from gambrel.workload.model import Role, Tensor, Workload
 _SHOWN = 2
 
 
-def distinct_elements(intervals: Iterable[tuple[int, int]]) -> int:
+def union_length(intervals: Iterable[tuple[int, int]]) -> int:
     """Elements in the union of (offset, count) intervals of one memory.
 
     Views of a parameter, of which each op may read another, then count once, and parameters that
@@ -41,7 +41,7 @@ def count_parameters(
         if t.role is Role.WEIGHT:
             seen.setdefault(t.storage, set()).add(number(index, t))
             copies[t.storage] = max(t.copies, copies.get(t.storage, 0))
-    return sum(distinct_elements(found) * copies[s] for s, found in seen.items())
+    return sum(union_length(found) * copies[s] for s, found in seen.items())
 
 
 def mention_unread(workload: Workload) -> Workload:

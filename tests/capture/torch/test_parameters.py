@@ -13,7 +13,7 @@ import gambrel
 from gambrel.capture.files.pt2 import read_pt2
 from gambrel.capture.torch import capture
 from gambrel.workload import Workload
-from gambrel.workload.parameters import distinct_elements
+from gambrel.workload.parameters import union_length
 
 pytestmark = pytest.mark.torch
 
@@ -90,5 +90,5 @@ def test_parameters_that_share_one_flat_memory_count_each() -> None:
 
 
 def test_union_of_intervals() -> None:
-    assert distinct_elements([]) == 0
-    assert distinct_elements([(0, 4), (2, 4), (2, 1), (10, 3)]) == 6 + 3
+    assert union_length([]) == 0
+    assert union_length([(0, 4), (2, 4), (2, 1), (10, 3)]) == 6 + 3

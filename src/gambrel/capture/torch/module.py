@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,16 +62,19 @@ def _label(tensor: Any, role: Role, name: str, session: Session) -> None:
 
 
 def enter_parameters(model: Any, session: Session) -> None:
-    """Gives every parameter an entry as a whole, whatever of it the run has read."""
+    """Gives every parameter that the run did not read completely an entry as a whole."""
     scripted = {
         id(p)
         for module in model.modules()
         if isinstance(module, torch.jit.ScriptModule)
         for p in module.parameters(recurse=False)
     }
-    for name, parameter in model.named_parameters():
+
+    def kept(name: str, parameter: Any) -> Any:
         own = session.options.execute or (id(parameter) in scripted and parameter.is_meta)
-        session.ledger.entry(parameter if own else session.twins.adopt(parameter, Role.WEIGHT, name))
+        return parameter if own else session.twins.adopt(parameter, Role.WEIGHT, name)
+
+    session.ledger.enter_whole(itertools.starmap(kept, model.named_parameters()))
 
 
 def _prepare(module: Any, path: str, session: Session) -> None:
