@@ -23,6 +23,7 @@ from gambrel.capture.files.checkpoint_file import read_checkpoint  # noqa: E402
 from gambrel.capture.files.fingerprint import Fingerprint, match  # noqa: E402
 from gambrel.capture.files.modules import find_module, state_dict, walk_modules  # noqa: E402
 from gambrel.capture.files.records import TensorInfo  # noqa: E402
+from gambrel.capture.files.trusted import capture_trusted  # noqa: E402
 from gambrel.errors import CaptureError, FileFormatError  # noqa: E402
 from gambrel.workload import Role  # noqa: E402
 
@@ -233,7 +234,7 @@ def test_torchscript_is_run_on_the_user_s_word_only(tmp_path):
         torch.jit.script(nn.Sequential(nn.Linear(16, 4))).save(str(path))
         with pytest.raises(CaptureError, match="TorchScript, which cannot be read without running"):
             match_checkpoint(path)
-        found = match_checkpoint(path, trust=True, input_shapes=[(2, 16)])
+        found = match_checkpoint(path, lambda file: capture_trusted(file, [(2, 16)]))
     assert [op.kind for op in found.workload.ops] == ["matmul"]
     weights = {t.name for t in found.workload.tensors if t.role is Role.WEIGHT}
     assert weights == {"0.weight", "0.bias"}
@@ -248,17 +249,17 @@ def test_a_configuration_beside_the_weights_is_pointed_out(tmp_path):
 
 def test_trust_runs_the_file(tmp_path):
     path = save(nn.Sequential(nn.Linear(16, 4)), tmp_path / "m.pt")
-    found = match_checkpoint(path, trust=True, input_shapes=[(2, 16)])
+    found = match_checkpoint(path, lambda file: capture_trusted(file, [(2, 16)]))
     assert [op.kind for op in found.workload.ops] == ["matmul"]
     assert "as --trust allows" in found.notes[0]
     with pytest.raises(CaptureError, match="--input 1x3x224x224"):
-        match_checkpoint(path, trust=True)
+        match_checkpoint(path, capture_trusted)
 
 
 def test_trust_cannot_invent_a_graph(tmp_path):
     path = save(Block().state_dict(), tmp_path / "w.pt")
     with pytest.raises(CaptureError, match="holds weights and no module"):
-        match_checkpoint(path, trust=True)
+        match_checkpoint(path, capture_trusted)
 
 
 def info(*shape, storage=""):

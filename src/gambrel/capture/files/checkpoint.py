@@ -43,7 +43,8 @@ class Matched:
 
 
 def match_checkpoint(
-    path: str | Path, *, trust: bool = False, input_shapes: Sequence[tuple[int, ...]] = ()
+    path: str | Path,
+    run: Callable[[Path], Workload] | None = None,
 ) -> Matched:
     """Finds the architecture of a checkpoint or of a safetensors file.
 
@@ -52,9 +53,8 @@ def match_checkpoint(
 
     Args:
         path: The file.
-        trust: The user's explicit word that the file may run code; only then, and only when it is
-            not recognised without, a pickled module is loaded and captured.
-        input_shapes: Example inputs for that.
+        run: Loads and captures a pickled module, which runs its code; only with the user's explicit
+            word that it may, and called only when the file is not recognised without.
 
     Raises:
         FileFormatError: It is damaged or hostile.
@@ -68,10 +68,8 @@ def match_checkpoint(
         if known is not None:
             return known
         what = _what(found)
-    if trust:
-        from gambrel.capture.files.trusted import capture_trusted
-
-        return Matched(workload=capture_trusted(path, input_shapes), notes=(_ran(path),))
+    if run is not None:
+        return Matched(workload=run(path), notes=(_ran(path),))
     raise CaptureError(f"{path}: {what}. {_beside(path)}{WAYS_OUT}")
 
 
