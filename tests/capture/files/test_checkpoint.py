@@ -116,7 +116,8 @@ def test_a_pickled_detector_is_known_by_its_definition(tmp_path):
     path = save({"epoch": -1, "ema": None, "model": DetectionModel("yolov8n.yaml").half()},
                 tmp_path / "best.pt")  # fmt: skip
     found = match_checkpoint(path)
-    assert found.workload == zoo.load("yolov8n")
+    assert found.workload.ops == zoo.load("yolov8n").ops
+    assert found.workload.dtype == "fp16"  # as it was saved
     assert "best.pt holds yolov8n" in found.notes[0]
 
 
@@ -150,7 +151,7 @@ def save_meta(weights, path):
 def test_a_state_dict_is_known_by_its_weights(tmp_path):
     found = match_checkpoint(save_meta(zoo_weights("resnet50"), tmp_path / "r.pth"))
     assert found.workload.name == zoo.load("resnet50").name
-    assert len(found.notes) == 1
+    assert [n.split(" ")[0] for n in found.notes] == ["r.pth", "Its"]  # match, stored format
 
 
 def test_a_wrapper_s_prefix_does_not_matter(tmp_path):

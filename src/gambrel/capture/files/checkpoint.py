@@ -8,6 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
+from gambrel.analysis.precision import cast_map
 from gambrel.capture import zoo
 from gambrel.capture.files.checkpoint_file import read_checkpoint
 from gambrel.capture.files.fingerprint import Fingerprint, Shapes, fingerprint, match
@@ -66,7 +69,7 @@ def match_checkpoint(
         found = read_fingerprint(path)
         known = _by_definition(path, found) or _by_weights(path, found)
         if known is not None:
-            return known
+            return _as_stored(known, found)
         what = _what(found)
     if run is not None:
         return Matched(workload=run(path), notes=(_ran(path),))
@@ -103,6 +106,18 @@ def weight_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
             if prod(shape) > prod(found.get(tensor.name, (0,))):
                 found[tensor.name] = shape
     return found
+
+
+def _as_stored(known: Matched, found: Fingerprint) -> Matched:
+    """In the format of the file, as the same model would be live; the zoo's own is of no account."""
+    stored = found.dtype
+    if not stored:
+        return known
+    workload, changes = known.workload, cast_map(known.workload.dtype, stored)
+    tensors = tuple(replace(t, dtype=changes.get(t.dtype, t.dtype)) for t in workload.tensors)
+    cast = replace(workload, dtype=stored, chosen_dtype=True, tensors=tensors)
+    note = f"Its weights are stored in {stored}, in which it runs here; --precision chooses another."
+    return Matched(workload=cast, notes=(*known.notes, note))
 
 
 def _by_definition(path: Path, found: Fingerprint) -> Matched | None:
