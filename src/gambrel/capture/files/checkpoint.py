@@ -116,7 +116,9 @@ def _as_stored(known: Matched, found: Fingerprint) -> Matched:
     workload, changes = known.workload, cast_map(known.workload.dtype, stored)
     tensors = tuple(replace(t, dtype=changes.get(t.dtype, t.dtype)) for t in workload.tensors)
     cast = replace(workload, dtype=stored, chosen_dtype=True, tensors=tensors)
-    note = f"Its weights are stored in {stored}, in which it runs here; --precision chooses another."
+    note = (
+        f"Its weights are stored in {stored}, in which it runs here; --precision chooses another."
+    )
     return Matched(workload=cast, notes=(*known.notes, note))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, policy, scans
+from gambrel.capture.torch import attention, delta, policy, scans
 from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
@@ -53,6 +53,7 @@ def _everywhere() -> dict[str, Callable[[Any, Session], Any]]:
         "scaled_dot_product_attention": attention.make,
         "mamba_selective_scan": scans.make_selective_scan,
         "mamba2_chunk_scan": scans.make_chunk_scan,
+        **dict.fromkeys(delta.NAMES, delta.make_delta_rule),
     }
 
 
