@@ -16,6 +16,7 @@ from gambrel.analysis.question import FIELDS, VERBS, Question, ask, fields_of
 from gambrel.cli.app import build
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.mcp import tools
+from gambrel.workload.inputs import ExampleInput
 
 #: Verb → words of its command; those that only agents or Python ask have none.
 COMMANDS = {
@@ -166,7 +167,18 @@ def test_several_batches_are_no_single_analysis():
         ("analyze", "sizes", ["steps=30"], {"steps": 30}),
         ("select", "prices", ["l4=2500", "t4=900"], {"l4": 2500.0, "t4": 900.0}),
         ("serve-plan", "prices", "3.5/h", {"": 3.5}),
-        ("analyze", "input_shapes", "1x3x224x224", ((1, 3, 224, 224),)),
+        (
+            "analyze",
+            "input_shapes",
+            "1x3x224x224",
+            (ExampleInput(shape=(1, 3, 224, 224)),),
+        ),
+        (
+            "analyze",
+            "input_shapes",
+            ["input_ids:1x128:int64"],
+            (ExampleInput(shape=(1, 128), dtype="int64", name="input_ids"),),
+        ),
         ("compare", "model", "resnet50,vit-b-16", ("resnet50", "vit-b-16")),
     ],
 )

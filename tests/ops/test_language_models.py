@@ -89,3 +89,15 @@ def test_gated_delta_rule_step_by_step():
     assert found[2] == seq * 6
     plain = counts(op("delta_scan", sizes, correct=False))
     assert plain == (4 * seq * dk * dv, decays + 4 * seq, 4 * seq)
+
+
+def test_backward_of_the_delta_rule():
+    sizes = {"batch": 2, "seq": 5, "heads": 3, "key_dim": 4, "value_dim": 8}
+    found = counts(op("delta_scan_backward", sizes, rates=False))
+    # 30 tokens and heads: two gradients of three products, and the state's two once more:
+    # 30 * 8 * 2*4*8 = 15,360
+    assert found[0] == 15_360
+    # three times dk·dv + 2·dv + 6·dk = 32 + 16 + 24: 30 * 3 * 72
+    assert found[1] == 6_480
+    # the decay's exponential and the two lengths: 30 * 3
+    assert found[2] == 90

@@ -9,7 +9,7 @@ from gambrel.analysis.equal import classes_of
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Conventions, Cost, OpView, TensorView, cost
 from gambrel.ops.base import product
-from gambrel.workload import Dim, Op, Tensor, Workload, evaluate
+from gambrel.workload import Dim, Op, Role, Tensor, Workload, evaluate
 
 
 class Evaluator:
@@ -126,11 +126,12 @@ class Evaluator:
             yield op, view, found
 
     def storage_bytes(self) -> dict[int, Any]:
-        """Bytes of each storage: the largest tensor seen in it."""
+        """Bytes of each storage: its largest tensor; of weights to the end of the last one."""
         sizes: dict[int, Any] = {}
         for index, t in enumerate(self._workload.tensors):
             view = self.tensor(index)
-            nbytes = view.elements * width_bytes(view.dtype)
+            begin = self.dim(t.offset) if t.role is Role.WEIGHT else 0
+            nbytes = (begin + view.elements) * width_bytes(view.dtype)
             if t.storage not in sizes or nbytes > sizes[t.storage]:
                 sizes[t.storage] = nbytes
         return sizes

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.units import parse_quantity
+from gambrel.workload.inputs import ExampleInput, parse_input
 
 #: No size of a model, and no count of anything, is larger.
 MOST: Final = 10**9
@@ -310,11 +311,8 @@ def _pair(text: Any, label: str, form: str, example: str) -> tuple[str, Any]:
     return name.strip(), number.strip()
 
 
-def _shape(value: Any, kind: Kind, label: str) -> tuple[int, ...]:
-    parts = re.split(r"[x×,]", value) if isinstance(value, str) else value
-    if not isinstance(parts, (list, tuple)):
-        _refuse(label, value, "a shape, e.g. 1x3x224x224")
-    return tuple(_whole(part, kind, label) for part in parts)
+def _shape(value: Any, _: Kind, label: str) -> ExampleInput:
+    return parse_input(value, label)
 
 
 def _model(value: Any, _: Kind, label: str) -> Any:
@@ -392,7 +390,9 @@ PRICES: Final = Kind(
     unit="currency",
 )
 SHAPE: Final = Kind(
-    metavar="1x3x224x224", schema={"type": "array", "items": {"type": "integer"}}, read=_shape
+    metavar="[NAME:]SHAPE[:DTYPE]",
+    schema={"type": ["array", "string"], "items": {"type": "integer"}},
+    read=_shape,
 )
 MODEL: Final = Kind(metavar="MODEL", schema=_STRING, read=_model)
 HARDWARE: Final = Kind(metavar="DEVICE", schema=_STRING, read=_hardware)

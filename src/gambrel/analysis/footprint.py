@@ -5,7 +5,8 @@ from __future__ import annotations
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.liveness import lifetimes, live_bytes, peak_index
 from gambrel.analysis.needs import Footprint
-from gambrel.workload import Op, Role, Workload
+from gambrel.workload import Op, Tensor, Workload
+from gambrel.workload.parameters import count_parameters
 
 
 def footprint(workload: Workload, evaluator: Evaluator, capacity_bytes: int | None) -> Footprint:
@@ -32,13 +33,12 @@ def footprint(workload: Workload, evaluator: Evaluator, capacity_bytes: int | No
 
 
 def parameter_count(workload: Workload, evaluator: Evaluator) -> int:
-    """Number of parameters: distinct weight storages, a tied weight once, buffers left out."""
-    largest: dict[int, int] = {}
-    for index, t in enumerate(workload.tensors):
-        if t.role is Role.WEIGHT:
-            elements = evaluator.tensor(index).elements * t.copies
-            largest[t.storage] = max(elements, largest.get(t.storage, 0))
-    return sum(largest.values())
+    """Number of parameters; see `gambrel.workload.parameters.count_parameters`."""
+
+    def number(index: int, t: Tensor) -> tuple[int, int]:
+        return evaluator.dim(t.offset), evaluator.tensor(index).elements
+
+    return count_parameters(workload.tensors, number)
 
 
 def op_name(op: Op) -> str:

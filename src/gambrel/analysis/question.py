@@ -16,6 +16,7 @@ from typing import Any, Final
 from gambrel.analysis import fields as f
 from gambrel.analysis.fields import Field, Kind
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.workload.inputs import ExampleInput
 
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
 TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
@@ -78,15 +79,17 @@ class Question:
     )
     inputs: Any = _ask(
         *(f.ANY, MODEL, _RUNS),
-        "Example inputs of a live module: one tensor or a tuple. Shapes matter, values not.",
+        "Example inputs of a module: one tensor, a tuple or a dict. Shapes matter, values not.",
         absent=_OBJECT,
     )
     kwargs: Any = _ask(
         *(f.ANY, MODEL, _RUNS), "Keyword arguments of a live module.", absent=_OBJECT
     )
-    input_shapes: tuple[tuple[int, ...], ...] = _ask(
+    input_shapes: tuple[ExampleInput, ...] = _ask(
         *(f.SHAPE, MODEL, _RUNS),
-        *("Shape of an example input, for a model given as code; repeatable.", "--input"),
+        "Example input of a model given as code, e.g. 1x3x224x224 or input_ids:1x128:int64; "
+        "repeatable.",
+        *("--input",),
         several=_RUNS,
         default=(),
         split=False,
@@ -108,7 +111,8 @@ class Question:
     )
     context: Any = _ask(
         *(f.tokens(), MODEL, f"{_RUNS} kv-cache import"),
-        *("Cached tokens of a sequence, for decode; 8k is 8,192.", "--context"),
+        "In decode, tokens that the new one attends to, itself included; 8k is 8,192.",
+        *("--context",),
         several="sweep",
         words=("context length", "cached tokens"),
     )

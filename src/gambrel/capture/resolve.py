@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gambrel.capture.inputs import ExampleInput, given_call, need_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.workload import Workload
 
@@ -23,9 +24,10 @@ class Request:
     """How to turn a model into a workload.
 
     Attributes:
-        inputs: Example inputs of a live module: one tensor, or a tuple of positional arguments.
+        inputs: Example inputs of a module, live, from code or from a trusted file: one tensor, a
+            tuple of positional arguments, or a dict of keyword arguments.
         kwargs: Its keyword arguments.
-        input_shapes: Shapes of example inputs, for a model given as code.
+        input_shapes: Descriptions of example inputs (shape, format, name) in their place.
         phase: ``"prefill"`` or ``"decode"`` for language models.
         train: Include backward and optimizer.
         trust: The user's explicit word that a file may run code.
@@ -39,7 +41,7 @@ class Request:
 
     inputs: Any = None
     kwargs: Mapping[str, Any] | None = None
-    input_shapes: Sequence[tuple[int, ...]] = ()
+    input_shapes: Sequence[ExampleInput | Sequence[int] | str] = ()
     phase: str | None = None
     train: bool = False
     trust: bool = False
@@ -117,6 +119,7 @@ def _missing_file(path: Path, request: Request) -> Resolved:
 def _from_zoo(name: str, request: Request) -> Resolved:
     from gambrel.capture import pipelines, zoo
 
+    _refuse_inputs(f"{name} is a built-in model", request)
     if request.train:
         raise CaptureError(
             f"{name}: the built-in models are inference workloads; for a training step give a "
@@ -142,8 +145,12 @@ def _from_code(target: str, request: Request) -> Resolved:
     from gambrel.capture.torch import ensure_torchvision
 
     ensure_torchvision()  # the user's code may import it
-    loaded = load_target(target, input_shapes=request.input_shapes)
-    workload = _capture_live(loaded.model, loaded.args, loaded.kwargs, request, name=target)
+    loaded = load_target(target, request.input_shapes)
+    given = given_call(loaded.model, request.inputs, request.kwargs)
+    args, kwargs = given if any(given) else (loaded.args, loaded.kwargs)
+    if not args and not kwargs:
+        raise need_inputs(target)
+    workload = _capture_live(loaded.model, args, kwargs, request, name=target)
     return Resolved(workload=workload)
 
 
@@ -156,6 +163,8 @@ def _from_file(path: Path, request: Request) -> Resolved:
         return _read_folder(path, request)
     kind = identify(path).value
     reader = _READERS.get(kind)
+    if kind not in _RUN:
+        _refuse_inputs(f"{path.name} is a description of a model ({kind})", request)
     if reader is None:
         raise FileFormatError(f"{path}: {kind} files cannot be analyzed yet. {_WAYS_OUT}")
     return reader(path, request)
@@ -237,8 +246,31 @@ def _read_gguf(path: Path, request: Request) -> Resolved:
 def _read_checkpoint(path: Path, request: Request) -> Resolved:
     from gambrel.capture.files.checkpoint import match_checkpoint
 
-    matched = match_checkpoint(path, trust=request.trust, input_shapes=request.input_shapes)
+    ran = False
+
+    def run(file: Path) -> Workload:
+        from gambrel.capture.files.trusted import capture_trusted
+
+        nonlocal ran
+        ran = True
+        return capture_trusted(
+            file, request.input_shapes, request.inputs, request.kwargs, train=request.train
+        )
+
+    matched = match_checkpoint(path, run if request.trust else None)
+    if not ran:
+        _refuse_inputs(f"{path.name} is {matched.workload.name}, a built-in model", request)
     return Resolved(workload=matched.workload, notes=matched.notes)
+
+
+def _refuse_inputs(what: str, request: Request) -> None:
+    """Example inputs where nothing is run with them: their sizes would be ignored."""
+    if request.inputs is None and not request.kwargs and not request.input_shapes:
+        return
+    raise InputError(
+        f"{what}, which takes no example inputs; leave them out and choose its sizes "
+        "(--batch, --seq, --image, --size NAME=N; in Python batch_size=, seq=, image=, sizes=)."
+    )
 
 
 def _read_workload(path: Path, _: Request) -> Resolved:
@@ -259,6 +291,9 @@ def _read_analysis(path: Path, _: Request) -> Resolved:
 def _read_python(path: Path, _: Request) -> Resolved:
     raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
 
+
+#: Kinds of which a file may hold a module that is run with the user's example inputs.
+_RUN = frozenset({"checkpoint", "safetensors", "torchscript", "python"})
 
 _READERS: dict[str, Callable[[Path, Request], Resolved]] = {
     "pt2": _read_pt2,
@@ -284,14 +319,8 @@ def _capture(model: Any, request: Request) -> Workload:
             f"{type(model).__name__} is a live module: give example inputs, "
             "e.g. gambrel.analyze(model, 'h100', inputs=torch.randn(1, 3, 224, 224))."
         )
-    args = request.inputs
-    if args is None:
-        args = ()
-    elif isinstance(args, list):
-        args = tuple(args)
-    elif not isinstance(args, tuple):
-        args = (args,)
-    return _capture_live(model, args, request.kwargs or {}, request, name=type(model).__name__)
+    args, kwargs = given_call(model, request.inputs, request.kwargs)
+    return _capture_live(model, args, kwargs, request, name=type(model).__name__)
 
 
 def _capture_live(

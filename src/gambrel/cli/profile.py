@@ -30,7 +30,7 @@ _HOW = "How it runs"
         *("--input", "shapes"),
         help=FIELDS["input_shapes"].help,
         multiple=True,
-        metavar="1x3x224x224",
+        metavar="[NAME:]SHAPE[:DTYPE]",
         section=_HOW,
     ),
     option(
@@ -131,6 +131,7 @@ def _analyzer(
     model: str, shapes: tuple[str, ...], hardware: str | None, compiled: bool
 ) -> tuple[Any, tuple[str, ...]]:
     from gambrel.capture.files.python_source import load_target
+    from gambrel.capture.inputs import need_inputs
     from gambrel.device.resolve import resolve_hardware
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
 
@@ -141,7 +142,9 @@ def _analyzer(
         )
     roofs, notes = resolve_hardware(hardware) if hardware else (None, ())
     read = FIELDS["input_shapes"].read(shapes, "analyze", "--input")
-    loaded = load_target(model, input_shapes=read)
+    loaded = load_target(model, read, device="cpu")
+    if not loaded.args and not loaded.kwargs:
+        raise need_inputs(model)
     module = loaded.model
     if compiled:
         import torch

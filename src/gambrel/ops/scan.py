@@ -109,26 +109,48 @@ def delta_scan(op: OpView) -> Cost:
     S ← α·S; u = β·(v - Sᵀk); S ← S + k·uᵀ; o = Sᵀq. Three contractions with the state (what it
     holds for the key, the update, the read-out) are multiply-adds; the decay is a product a value
     of state. Around: v minus what is held and times β, 2·value_dim; α = exp(-A·softplus(a + b)) and
-    β = sigmoid: 4 and 4 evaluations; q and k normalized to length 1: 6·key_dim, 2 evaluations.
+    β = sigmoid: 4 and 4 evaluations (without ``rates``, where log α and β are given, the exponential
+    alone); q and k normalized to length 1: 6·key_dim, 2 evaluations.
     Without ``correct`` (a plain decaying state) the first contraction is left out. A schedule in
     chunks does more of the same products to run them on matrices; that is not counted.
 
-    Sizes: batch, seq, heads, key_dim, value_dim. Attrs: correct.
+    Sizes: batch, seq, heads, key_dim, value_dim. Attrs: correct, rates.
     Source: Yang et al., "Gated Delta Networks" (2024), equation 10.
     """
+    matrix, vector, special = _delta_work(op)
+    return Cost(work=work(op.operand_dtype(1), matrix=matrix, vector=vector, special=special))
+
+
+@formula("delta_scan_backward")
+def delta_scan_backward(op: OpView) -> Cost:
+    """Twice the forward products, and those that make the state once more.
+
+    Each contraction has two factors, so two gradients of the same size; states are formed again
+    instead of stored, which takes all of the forward but the read-out (2·key_dim·value_dim). On the
+    vector engine the forward steps run again, and each of their products has two gradients: three
+    times the forward count; exponentials are their own gradients and run once.
+
+    Sizes and attrs: as delta_scan.
+    """
+    matrix, vector, special = _delta_work(op)
+    rows = op.size("batch") * op.size("seq") * op.size("heads")
+    again = matrix - 2 * rows * op.size("key_dim") * op.size("value_dim")
+    return Cost(
+        work=work(
+            op.operand_dtype(1), matrix=2 * matrix + again, vector=3 * vector, special=special
+        )
+    )
+
+
+def _delta_work(op: OpView) -> tuple[Size, Size, Size]:
+    """FLOP of products and on the vector engine, and evaluations, as derived in `delta_scan`."""
     rows = op.size("batch") * op.size("seq") * op.size("heads")
     dk, dv = op.size("key_dim"), op.size("value_dim")
     correct = bool(op.attrs.get("correct", True))
-    products = 6 if correct else 4
-    vector = rows * (dk * dv + correct * (2 * dv + 6 * dk) + 4)
-    return Cost(
-        work=work(
-            op.operand_dtype(1),
-            matrix=products * rows * dk * dv,
-            vector=vector,
-            special=rows * (4 + 2 * correct),
-        )
-    )
+    rates = bool(op.attrs.get("rates", True))
+    vector = rows * (dk * dv + correct * (2 * dv + 6 * dk) + 4 * rates)
+    special = rows * (1 + 3 * rates + 2 * correct)
+    return (6 if correct else 4) * rows * dk * dv, vector, special
 
 
 def _ssd_products(op: OpView) -> tuple[Size, Size, Size, Size]:

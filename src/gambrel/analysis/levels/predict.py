@@ -172,8 +172,7 @@ def _storage_bytes(steps: Sequence[Step]) -> dict[int, float]:
     for view, _, _ in steps:
         for t in (*view.inputs, *view.outputs):
             nbytes = t.elements * width_bytes(t.dtype)
-            if nbytes > sizes.get(t.storage, 0.0):
-                sizes[t.storage] = nbytes
+            sizes[t.storage] = max(nbytes, sizes.get(t.storage, 0.0))
     return sizes
 
 

@@ -127,23 +127,42 @@ def linear_backward(call: Call) -> Described:
     return call.described("matmul", sizes)
 
 
-@rule("aten._trilinear", "aten.bilinear")
+@rule("aten.bilinear")
 def bilinear(call: Call) -> Described:
-    """y_o = Σ_ij x_i W_oij z_j: counted as rows × outputs sums over all pairs (i, j)."""
-    if call.op == "aten.bilinear":
-        weight = call.tensor(2, "weight").shape
-        rows = prod(call.tensor(0).shape[:-1])
-        sizes: Sizes = {"b": 1, "m": rows, "n": weight[0], "k": weight[1] * weight[2]}
-        return call.described("matmul", sizes, _bias(call.optional(3, "bias")))
-    shapes = []
-    for i in range(3):
-        shape = list(call.tensor(i, f"i{i + 1}").shape)
-        for dim in sorted(call.arg(3 + i, f"expand{i + 1}", ())):
-            shape.insert(dim, 1)
-        shapes.append(shape)
-    products = prod(max(sizes_at) for sizes_at in zip(*shapes, strict=True))
-    outputs = call.out.numel
+    """y_o = Σ_ij x_i W_oij z_j: x W over i gives (o, j) a row, which z then sums over j.
+
+    Rows × outputs × j sums of i products, each with one more multiply-add: k = j·(i + 1).
+    """
+    weight = call.tensor(2, "weight").shape
+    rows = prod(call.tensor(0).shape[:-1])
+    sizes: Sizes = {"b": 1, "m": rows, "n": weight[0], "k": weight[2] * (weight[1] + 1)}
+    return call.described("matmul", sizes, _bias(call.optional(3, "bias")))
+
+
+@rule("aten._trilinear")
+def trilinear(call: Call) -> Described:
+    """i1, i2, i3, expand1, expand2, expand3, sumdim: two contractions, as ATen runs it.
+
+    The first sums i1 i2 over the summed dimensions that i3 lacks, the second the result with i3
+    over the others (ATen/native/Linear.cpp, _trilinear).
+    """
+    expanded = [set(call.arg(3 + i, f"expand{i + 1}", ())) for i in range(3)]
+    a, b, c = (_unsqueezed(call.tensor(i, f"i{i + 1}").shape, expanded[i]) for i in range(3))
+    first = [max(sizes) for sizes in zip(a, b, strict=True)]
+    early = set(call.arg(6, "sumdim", ())) & expanded[2]
+    between = [1 if dim in early else n for dim, n in enumerate(first)]
+    second = [max(sizes) for sizes in zip(between, c, strict=True)]
+    products, outputs = prod(first) + prod(second), call.out.numel
+    if products % outputs:
+        return call.described("matmul", {"b": 1, "m": products, "n": 1, "k": 1})
     return call.described("matmul", {"b": 1, "m": outputs, "n": 1, "k": products // outputs})
+
+
+def _unsqueezed(shape: tuple[int, ...], dims: set[int]) -> list[int]:
+    found = list(shape)
+    for dim in sorted(dims):
+        found.insert(dim, 1)
+    return found
 
 
 @rule("aten.einsum")

@@ -8,6 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
+from gambrel.analysis.precision import cast_map
 from gambrel.capture import zoo
 from gambrel.capture.files.checkpoint_file import read_checkpoint
 from gambrel.capture.files.fingerprint import Fingerprint, Shapes, fingerprint, match
@@ -43,7 +46,8 @@ class Matched:
 
 
 def match_checkpoint(
-    path: str | Path, *, trust: bool = False, input_shapes: Sequence[tuple[int, ...]] = ()
+    path: str | Path,
+    run: Callable[[Path], Workload] | None = None,
 ) -> Matched:
     """Finds the architecture of a checkpoint or of a safetensors file.
 
@@ -52,9 +56,8 @@ def match_checkpoint(
 
     Args:
         path: The file.
-        trust: The user's explicit word that the file may run code; only then, and only when it is
-            not recognised without, a pickled module is loaded and captured.
-        input_shapes: Example inputs for that.
+        run: Loads and captures a pickled module, which runs its code; only with the user's explicit
+            word that it may, and called only when the file is not recognised without.
 
     Raises:
         FileFormatError: It is damaged or hostile.
@@ -66,12 +69,10 @@ def match_checkpoint(
         found = read_fingerprint(path)
         known = _by_definition(path, found) or _by_weights(path, found)
         if known is not None:
-            return known
+            return _as_stored(known, found)
         what = _what(found)
-    if trust:
-        from gambrel.capture.files.trusted import capture_trusted
-
-        return Matched(workload=capture_trusted(path, input_shapes), notes=(_ran(path),))
+    if run is not None:
+        return Matched(workload=run(path), notes=(_ran(path),))
     raise CaptureError(f"{path}: {what}. {_beside(path)}{WAYS_OUT}")
 
 
@@ -105,6 +106,20 @@ def weight_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
             if prod(shape) > prod(found.get(tensor.name, (0,))):
                 found[tensor.name] = shape
     return found
+
+
+def _as_stored(known: Matched, found: Fingerprint) -> Matched:
+    """In the format of the file, as the same model would be live; the zoo's own is of no account."""
+    stored = found.dtype
+    if not stored:
+        return known
+    workload, changes = known.workload, cast_map(known.workload.dtype, stored)
+    tensors = tuple(replace(t, dtype=changes.get(t.dtype, t.dtype)) for t in workload.tensors)
+    cast = replace(workload, dtype=stored, chosen_dtype=True, tensors=tensors)
+    note = (
+        f"Its weights are stored in {stored}, in which it runs here; --precision chooses another."
+    )
+    return Matched(workload=cast, notes=(*known.notes, note))
 
 
 def _by_definition(path: Path, found: Fingerprint) -> Matched | None:

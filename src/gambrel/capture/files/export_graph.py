@@ -131,6 +131,8 @@ def _declare_inputs(scope: _Scope, specs: list[Mapping[str, Any]]) -> None:
             continue  # a number, a text, None or an object
         value = scope.value(name)
         value.memory.role, value.memory.name = role, str(body.get(named) or name)
+        if role is Role.WEIGHT:
+            scope.tensors.entry(value)  # read by an op or not
 
 
 def _walk(scope: _Scope, node: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +22,8 @@ _BUFFER: Final = re.compile(
     r"(^|\.)(running_mean|running_var|num_batches_tracked|position_ids|inv_freq|"
     r"original_inv_freq|relative_position_index|masked_bias|attn\.bias|total_ops|total_params)$"
 )
+#: Formats in which models are trained and run, as torch calls them; packed integers are not.
+_STORED: Final = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 #: Share of the weights' names and shapes that must agree for a match with another head.
 _HEAD_SHARE: Final = 0.9
 
@@ -44,6 +47,15 @@ class Fingerprint:
         """Shapes of the weights: buffers left out, wrappers' prefixes removed."""
         named = {n: t.shape for n, t in self.tensors.items() if not _BUFFER.search(n)}
         return _without_prefix(named)
+
+    @property
+    def dtype(self) -> str:
+        """The floating format of most weights, a name of `gambrel.dtypes`; empty without any."""
+        count: Counter[str] = Counter()
+        for name, tensor in self.tensors.items():
+            if not _BUFFER.search(name) and tensor.dtype in _STORED:
+                count[_STORED[tensor.dtype]] += tensor.numel
+        return max(count, key=lambda d: count[d]) if count else ""
 
     @property
     def yaml_name(self) -> str:

@@ -17,6 +17,7 @@ from gambrel.capture.files.sizes import evaluate_size, symbols_in
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.lift import lift
+from gambrel.workload.parameters import mention_unread
 from gambrel.workload.prune import drop_unused_outputs
 
 #: Layouts of torch 2.7 and later, and of torch 2.1 to 2.6.
@@ -66,7 +67,7 @@ def read_pt2(path: str | Path) -> Workload:
     path = Path(path)
     program = _load(path)
     try:
-        return _workload(program, path)
+        return mention_unread(_workload(program, path))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         raise FileFormatError(
             f"{path}: the exported program is damaged ({type(error).__name__}: {error}); "

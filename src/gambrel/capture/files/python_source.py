@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from gambrel.capture.inputs import ExampleInput, example_call
 from gambrel.errors import CaptureError, FileFormatError, InputError, MissingExtraError
 
 _TARGET: Final = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)")
@@ -28,7 +29,7 @@ class Loaded:
 
     Attributes:
         model: A ``torch.nn.Module``.
-        args: Positional arguments.
+        args: Positional arguments; none, and no keyword arguments, where none are known.
         kwargs: Keyword arguments.
     """
 
@@ -37,19 +38,22 @@ class Loaded:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-def load_target(target: str, input_shapes: Sequence[tuple[int, ...]] = ()) -> Loaded:
+def load_target(
+    target: str, inputs: Sequence[str | Sequence[int] | ExampleInput] = (), *, device: str = "meta"
+) -> Loaded:
     """Runs the user's code and returns the model that it makes.
 
     Args:
         target: ``"path/file.py:name"`` or ``"package.module:name"``. The name is a function
             without required arguments that returns a model, ``(model, inputs)`` or ``(model,
             args, kwargs)``; a class that is built without arguments; or a model.
-        input_shapes: Shapes of the example inputs where the code gives none; they become tensors
-            of the model's floating format.
+        inputs: Descriptions of the example inputs where the code gives none; see
+            `gambrel.capture.inputs.example_call`.
+        device: Where those are made; ``"meta"`` gives them no values.
 
     Raises:
         InputError: The target has another form, or names nothing.
-        CaptureError: The code fails, or returns something else, or example inputs are missing.
+        CaptureError: The code fails, or returns something else.
     """
     found = _TARGET.fullmatch(target)
     if found is None:
@@ -61,8 +65,8 @@ def load_target(target: str, input_shapes: Sequence[tuple[int, ...]] = ()) -> Lo
         module = _import(place)
         made = _call(module, name, target)
     model, args, kwargs = _split(made, target)
-    if not args and not kwargs:
-        args = _examples(model, target, input_shapes)
+    if not args and not kwargs and inputs:
+        args, kwargs = example_call(model, inputs, device=device)
     return Loaded(model=model, args=args, kwargs=kwargs)
 
 
@@ -168,19 +172,6 @@ def _arguments(given: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dic
     if isinstance(given, dict):
         return (), dict(given)
     return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), kwargs
-
-
-def _examples(model: Any, target: str, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
-    if not shapes:
-        raise CaptureError(
-            f"{target}: the model needs example inputs; return (model, inputs), or say "
-            "--input 1x3x224x224."
-        )
-    import torch
-
-    floating = [p.dtype for p in model.parameters() if p.dtype.is_floating_point]
-    dtype = floating[0] if floating else torch.float32
-    return tuple(torch.empty(tuple(s), dtype=dtype, device="meta") for s in shapes)
 
 
 def _is_model(value: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gambrel.capture.inputs import ExampleInput, example_call, given_call, need_inputs
 from gambrel.errors import CaptureError, MissingExtraError
 from gambrel.workload import Workload
 
@@ -14,12 +15,22 @@ from gambrel.workload import Workload
 _ULTRALYTICS_INPUT = (1, 3, 640, 640)
 
 
-def capture_trusted(path: Path, input_shapes: Sequence[tuple[int, ...]] = ()) -> Workload:
+def capture_trusted(
+    path: Path,
+    inputs: Sequence[str | Sequence[int] | ExampleInput] = (),
+    given: Any = None,
+    named: Mapping[str, Any] | None = None,
+    *,
+    train: bool = False,
+) -> Workload:
     """Loads a pickled module or a TorchScript file with its own code and captures it.
 
     Args:
         path: The file. It can do anything that the user can.
-        input_shapes: Shapes of the example inputs.
+        inputs: Descriptions of the example inputs.
+        given: Example inputs themselves; then no description is needed.
+        named: Keyword arguments.
+        train: Capture a training step.
 
     Raises:
         CaptureError: It cannot be loaded, holds no module, or example inputs are missing.
@@ -30,17 +41,16 @@ def capture_trusted(path: Path, input_shapes: Sequence[tuple[int, ...]] = ()) ->
     from gambrel.capture.torch import capture, ensure_torchvision
 
     ensure_torchvision()
-    model, shapes = _load(path), tuple(input_shapes)
-    if not shapes and hasattr(model, "yaml") and hasattr(model, "stride"):
-        shapes = (_ULTRALYTICS_INPUT,)
-    if not shapes:
-        raise CaptureError(f"{path}: the model needs example inputs; say --input 1x3x224x224.")
-    import torch
-
-    floating = [p.dtype for p in model.parameters() if p.dtype.is_floating_point]
-    dtype = floating[0] if floating else torch.float32
-    inputs = tuple(torch.empty(s, dtype=dtype, device="meta") for s in shapes)
-    return capture(model.eval(), inputs, name=path.stem, origin=f"{path.name}, run with --trust")
+    model = _load(path)
+    args, kwargs = given_call(model, given, named)
+    if not args and not kwargs:
+        if not inputs and hasattr(model, "yaml") and hasattr(model, "stride"):
+            inputs = (_ULTRALYTICS_INPUT,)
+        if not inputs:
+            raise need_inputs(str(path))
+        args, kwargs = example_call(model, inputs)
+    origin = f"{path.name}, run with --trust"
+    return capture(model.eval(), args, kwargs, train=train, name=path.stem, origin=origin)
 
 
 def _load(path: Path) -> Any:

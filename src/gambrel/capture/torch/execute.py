@@ -8,8 +8,11 @@ from typing import Any, Final
 import torch
 
 from gambrel.capture.torch import policy
+from gambrel.capture.torch.chance import CHANCE_SENTENCE
+from gambrel.capture.torch.ledger import FROM_CHANCE
 from gambrel.capture.torch.signature import Operands, Overload, replace_tensors
 from gambrel.capture.torch.twins import Twins
+from gambrel.workload import Role
 
 _META: Final = torch.device("meta")
 
@@ -85,7 +88,8 @@ class MetaExecutor:
         if overload.name != "aten.copy_" or any(args[1].stride()) or not args[0].dim():
             return False
         source = self.twins.ledger.storage(args[1])
-        return source.id < 0 and source.value is not None
+        owned = source.role in (Role.WEIGHT, Role.BUFFER)
+        return source.id < 0 and source.value is not None and not owned
 
     def run(self, overload: Overload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Runs an op on meta tensors."""
@@ -116,6 +120,7 @@ class MetaExecutor:
                 return self._index(overload, args, kwargs, operands, module)
             return False, None
         if self.twins.all_known(operands.tensors):
+            self._mention_chance(operands.tensors, module[0])
             values = self.twins.on_values(overload.func, args, kwargs)
             return True, _mapped(values, self.twins.from_value)
         assume, sentence = found
@@ -123,6 +128,10 @@ class MetaExecutor:
         result = assume(policy.Question(args, kwargs, policy.share_of(module[1]), all_of))
         self.assumptions.add(sentence, module[0])
         return True, result
+
+    def _mention_chance(self, tensors: Sequence[Any], module: str) -> None:
+        if self.twins.sources(tensors) & FROM_CHANCE:
+            self.assumptions.add(CHANCE_SENTENCE, module)
 
     def _index(
         self,
@@ -138,6 +147,7 @@ class MetaExecutor:
             return False, None
         masks = [i for i in indices if i is not None]
         if self.twins.all_known(masks):
+            self._mention_chance(masks, module[0])
             known = [None if i is None else self.twins.value(i) for i in indices]
             where = [
                 self.twins.from_value(part)

@@ -13,8 +13,15 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import CaptureError, UnknownNameError
 from gambrel.workload import Role, Tensor
+from gambrel.workload.parameters import union_length
 
 _DTYPES: Final[dict[Any, str]] = {}
+
+#: What a known value was made of; one made of both weights and inputs is an activation like any
+#: other, and is not kept.
+FROM_WEIGHTS: Final = 1
+FROM_INPUTS: Final = 2
+FROM_CHANCE: Final = 4
 
 #: storage, version, offset, shape, strides, dtype: what makes two tensors the same entry.
 _Key: TypeAlias = tuple[int, int, int, tuple[int, ...], tuple[int, ...], str]
@@ -29,10 +36,11 @@ class Storage:
         role: What it is to the model.
         name: Parameter, buffer or argument name.
         value: A real copy of its bytes, where the values are known.
+        sources: Of which of ``FROM_WEIGHTS``, ``FROM_INPUTS``, ``FROM_CHANCE`` the value is made.
         all_of: Whether it holds the answer to "do all elements pass?".
     """
 
-    __slots__ = ("all_of", "id", "name", "ref", "role", "value", "version")
+    __slots__ = ("all_of", "id", "name", "ref", "role", "sources", "value", "version")
 
     def __init__(self, ref: StorageWeakRef) -> None:
         self.id = -1
@@ -40,6 +48,7 @@ class Storage:
         self.role = Role.ACTIVATION
         self.name = ""
         self.value: Any = None
+        self.sources = 0
         self.all_of = False
         # A weak reference lets the memory go but keeps its address from being given out again.
         self.ref = ref
@@ -83,6 +92,20 @@ class Ledger:
             dtype_name(tensor.dtype),
         )
         return self._index.setdefault(key, len(self._index))
+
+    def enter_whole(self, tensors: Iterable[Any]) -> None:
+        """Adds entries of those contiguous tensors of which the present ones leave out a part."""
+        seen: dict[int, set[tuple[int, int]]] = {}
+        for storage, _, offset, shape, strides, _ in self._index:
+            seen.setdefault(storage, set()).add((offset, distinct_elements(shape, strides)))
+        for tensor in tensors:
+            begin, count = tensor.storage_offset(), tensor.numel()
+            parts = (
+                (max(offset, begin), min(offset + n, begin + count) - max(offset, begin))
+                for offset, n in seen.get(self.storage(tensor).id, ())
+            )
+            if union_length((offset, n) for offset, n in parts if n > 0) < count:
+                self.entry(tensor)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All entries, in the order of their indices."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,9 +48,33 @@ def _label_scripted(model: Any, session: Session) -> None:
         if isinstance(module, torch.jit.ScriptModule):
             prefix = f"{path}." if path else ""
             for name, parameter in module.named_parameters(recurse=False):
-                session.ledger.label(parameter, Role.WEIGHT, prefix + name)
+                _label(parameter, Role.WEIGHT, prefix + name, session)
             for name, buffer in module.named_buffers(recurse=False):
-                session.ledger.label(buffer, Role.BUFFER, prefix + name)
+                _label(buffer, Role.BUFFER, prefix + name, session)
+
+
+def _label(tensor: Any, role: Role, name: str, session: Session) -> None:
+    """Names what a compiled module hands to its ops, or its meta twin where that runs instead."""
+    if session.options.execute or tensor.is_meta:
+        session.ledger.label(tensor, role, name)
+    else:
+        session.twins.adopt(tensor, role, name, known=role is Role.BUFFER)
+
+
+def enter_parameters(model: Any, session: Session) -> None:
+    """Gives every parameter that the run did not read completely an entry as a whole."""
+    scripted = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, torch.jit.ScriptModule)
+        for p in module.parameters(recurse=False)
+    }
+
+    def kept(name: str, parameter: Any) -> Any:
+        own = session.options.execute or (id(parameter) in scripted and parameter.is_meta)
+        return parameter if own else session.twins.adopt(parameter, Role.WEIGHT, name)
+
+    session.ledger.enter_whole(itertools.starmap(kept, model.named_parameters()))
 
 
 def _prepare(module: Any, path: str, session: Session) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, policy, scans
+from gambrel.capture.torch import attention, delta, policy, scans
+from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
 from gambrel.capture.torch.layers import recurrent_layers
+from gambrel.capture.torch.ledger import FROM_CHANCE, FROM_INPUTS, FROM_WEIGHTS
 from gambrel.capture.torch.norms import fused_norms
 from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import muted
@@ -36,6 +38,7 @@ def replacements(session: Session) -> Iterator[None]:
         fused_norms(stack, session)
         _without_autocast(stack, session)
         detection(stack, session)
+        mean_of_host_draws(stack, session)
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
@@ -50,6 +53,7 @@ def _everywhere() -> dict[str, Callable[[Any, Session], Any]]:
         "scaled_dot_product_attention": attention.make,
         "mamba_selective_scan": scans.make_selective_scan,
         "mamba2_chunk_scan": scans.make_chunk_scan,
+        **dict.fromkeys(delta.NAMES, delta.make_delta_rule),
     }
 
 
@@ -93,13 +97,26 @@ def _reads(session: Session) -> dict[str, Callable[..., Any]]:
                 return original(self, *args, **kwargs)
             with muted(session):
                 value = twins.value(self.detach())
-                if value is None:
-                    raise CaptureError(policy.UNKNOWN_NUMBER)
-                return original(value, *args, **kwargs)
+            if value is None:
+                raise CaptureError(policy.UNKNOWN_NUMBER)
+            sources = twins.sources([self])
+            if sources & FROM_CHANCE:
+                session.assumptions.add(CHANCE_SENTENCE, session.scopes.path)
+            if original.__name__ != "tolist" and sources & (FROM_INPUTS | FROM_WEIGHTS):
+                session.recorder.semantic("numpy", ("numpy", {}, {}), [self], [])
+                session.assumptions.add(_NUMPY_SENTENCE, session.scopes.path)
+            with muted(session):
+                return original(value.clone(), *args, **kwargs)
 
         return read
 
     return {n: reader(getattr(torch.Tensor, n)) for n in ("tolist", "numpy", "__array__")}
+
+
+_NUMPY_SENTENCE: Final = (
+    "what numpy computes inside the model costs nothing: its work is unknown and lowers the "
+    "coverage"
+)
 
 
 def _keep_given_values(stack: ExitStack) -> None:

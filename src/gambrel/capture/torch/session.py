@@ -14,7 +14,7 @@ import torch
 
 from gambrel.capture.torch.execute import Assumptions, MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
-from gambrel.capture.torch.module import meta_module
+from gambrel.capture.torch.module import enter_parameters, meta_module
 from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_tensors
 from gambrel.capture.torch.recorder import Recorder
 from gambrel.capture.torch.replace import replacements
@@ -24,6 +24,7 @@ from gambrel.capture.torch.twins import Twins
 from gambrel.dtypes import FLOATING
 from gambrel.errors import CaptureError, GambrelError
 from gambrel.workload import Role, Workload
+from gambrel.workload.parameters import mention_unread
 from gambrel.workload.prune import drop_unused_outputs
 
 
@@ -193,6 +194,8 @@ def _reason(error: Exception) -> str:
 def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> Workload:
     options = session.options
     outputs = tuple(dict.fromkeys(session.ledger.entry(t) for t in returned))
+    if isinstance(model, torch.nn.Module):
+        enter_parameters(model, session)
     kind = model if hasattr(model, "__qualname__") else type(model)
     origin = f"torch {torch.__version__} {kind.__module__}.{kind.__qualname__}"
     tensors = session.ledger.tensors()
@@ -206,7 +209,7 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
         origin=options.origin or origin,
         assumptions=session.assumptions.sentences(),
     )
-    return drop_unused_outputs(recorded)
+    return mention_unread(drop_unused_outputs(recorded))
 
 
 def _main_dtype(tensors: Any) -> str:

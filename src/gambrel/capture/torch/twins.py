@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from gambrel.capture.torch.ledger import Ledger
+from gambrel.capture.torch.chance import expect
+from gambrel.capture.torch.ledger import FROM_CHANCE, FROM_INPUTS, FROM_WEIGHTS, Ledger
 from gambrel.capture.torch.signature import Operands, replace_tensors, tensors_in
 from gambrel.errors import CaptureError
 from gambrel.workload import Role
@@ -18,6 +19,8 @@ from gambrel.workload import Role
 KNOWN_ELEMENTS: Final = 65_536
 
 _META: Final = torch.device("meta")
+_SOURCES: Final = {Role.WEIGHT: FROM_WEIGHTS, Role.INPUT: FROM_INPUTS}
+_MIXED: Final = FROM_WEIGHTS | FROM_INPUTS
 
 
 class Twins:
@@ -29,6 +32,7 @@ class Twins:
         self._adopted: dict[int, tuple[Any, Any]] = {}
         self._memory: dict[int, Any] = {}
         self._parameters: dict[int, Any] = {}
+        self._borrowed: set[int] = set()  # addresses of the user's own memory
 
     def adopt(
         self, real: Any, role: Role = Role.CONSTANT, name: str = "", *, known: bool = True
@@ -66,7 +70,10 @@ class Twins:
             self._memory[memory._cdata] = base
             self.ledger.label(base, role, name)
             if known and not real.is_meta and memory.nbytes() <= KNOWN_ELEMENTS * real.itemsize:
-                self.ledger.storage(base).value = memory.cpu().clone()
+                storage = self.ledger.storage(base)
+                storage.value = memory.cpu()
+                storage.sources = _SOURCES.get(role, 0)
+                self._borrowed.add(storage.value.data_ptr())
             if whole:
                 return base
         twin = torch.empty(0, dtype=real.dtype, device=_META)
@@ -76,7 +83,7 @@ class Twins:
         """The meta twin of a parameter, a leaf that asks for gradients where that one does."""
         found = self._parameters.get(id(real))
         if found is None:
-            twin = self.adopt(real, Role.WEIGHT, name, known=False)
+            twin = self.adopt(real, Role.WEIGHT, name)
             found = torch.nn.Parameter(twin, requires_grad=real.requires_grad)
             self._parameters[id(real)] = found
         return found
@@ -89,6 +96,13 @@ class Twins:
         return torch.empty(0, dtype=tensor.dtype).set_(
             memory, tensor.storage_offset(), tensor.shape, tensor.stride()
         )
+
+    def sources(self, tensors: Sequence[Any]) -> int:
+        """Of what the values of these tensors are made."""
+        found = 0
+        for tensor in tensors:
+            found |= self.ledger.storage(tensor).sources
+        return found
 
     def all_known(self, tensors: Sequence[Any]) -> bool:
         """Whether the values of all these tensors are known."""
@@ -143,17 +157,32 @@ class Twins:
         """
         results = list(tensors_in(fresh))
         small = all(prod(t.shape) <= KNOWN_ELEMENTS for t in results)
-        if not (small and self.all_known(operands.tensors)):
+        sources = self.sources(operands.tensors)
+        if not (small and self.all_known(operands.tensors)) or sources & _MIXED == _MIXED:
             self._forget(written)
             return
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            sources |= FROM_CHANCE
+        self._own(written)
         try:
             values = list(tensors_in(self.on_values(func, args, kwargs)))
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
             self._forget(written)
             return
         for tensor, value in zip(results, values, strict=False):
-            if self.ledger.storage(tensor).value is None:
+            storage = self.ledger.storage(tensor)
+            storage.sources |= sources
+            if storage.value is None:
                 self.keep(tensor, value)
+            if sources & FROM_CHANCE and value.numel() == 1:
+                expect(func, args, self.value(tensor))
+
+    def _own(self, written: Sequence[Any]) -> None:
+        """Copies the user's memory before an op writes over its values."""
+        for tensor in written:
+            storage = self.ledger.storage(tensor)
+            if storage.value is not None and storage.value.data_ptr() in self._borrowed:
+                storage.value = storage.value.clone()
 
     def _forget(self, written: Sequence[Any]) -> None:
         for tensor in written:
