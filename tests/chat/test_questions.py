@@ -2,6 +2,8 @@
 
 import pytest
 
+from gambrel.analysis.question import ask
+from gambrel.chat.command import command_of, given, verb_of
 from tests.chat.shared import asked, cases, frame_of
 
 TUNED = cases("questions.toml")
@@ -26,6 +28,13 @@ def test_understood_as_intended(case):
 @pytest.mark.parametrize("case", UNSEEN, ids=lambda case: " > ".join((*case.after, case.question)))
 def test_never_understood_otherwise_than_intended(case):
     assert frame_of(asked(case)) in (case.frame, None)
+
+
+@pytest.mark.parametrize("case", [*TUNED, *HELD_OUT], ids=lambda case: case.question)
+def test_every_frame_is_a_question_of_the_declared_fields(case):
+    if case.frame is not None and verb_of(case.frame) in {command_of(case.frame)[1]}:
+        question = ask(verb_of(case.frame), given(case.frame), "cli")
+        assert question.verb == verb_of(case.frame)
 
 
 def test_most_of_what_nobody_tuned_for_is_understood():

@@ -47,7 +47,8 @@ def test_commands():
     shown = talk("/help\n/models\n/devices\n/new\n/nonsense\n")
     assert "Is ResNet-50 compute-bound or memory-bound on an A100?" in shown[0]
     assert "resnet50" in shown[1]
-    assert "a10 " in shown[2]
+    assert "devices." in shown[2]
+    assert "dense" in shown[2]
     assert "forgotten" in shown[3]
     assert "unknown command '/nonsense'; there are /help" in shown[4]
 

@@ -55,17 +55,18 @@ def _check_sentence(found: Check) -> str:
 
 
 def _fix_sentence(found: Check) -> str:
-    """The best fix of this model on this device; else that only another of them comes closer."""
+    """The best fix of this model on this device; else what only comes closer."""
     if not found.fixes:
         return ""
-    own = (f for f in found.fixes if not any(c.startswith(ANOTHER) for c in f.changes))
-    fix = next(own, None)
-    if fix is not None:
-        return f" With {' + '.join(fix.changes)} it would be {fix.verdict.value}."
-    fix = found.fixes[0]
+    own = [f for f in found.fixes if not any(c.startswith(ANOTHER) for c in f.changes)]
+    fix = (own or found.fixes)[0]
+    changes = " + ".join(fix.changes)
+    if fix.verdict.value == "FAIL":
+        return f" No change of the catalogue meets it; {changes} comes closest."
+    if own:
+        return f" With {changes} it would be {fix.verdict.value}."
     return (
-        f" No change to this model on this device meets it; {' + '.join(fix.changes)} would be "
-        f"{fix.verdict.value}."
+        f" No change to this model on this device meets it; {changes} would be {fix.verdict.value}."
     )
 
 
