@@ -96,7 +96,7 @@ def _undominated(found: Sequence[Runtime]) -> list[Runtime]:
         if r.graph
         or not any(
             (r.kernels, r.residency, r.constants) == (g.kernels, g.residency, g.constants)
-            and not r.language_only
+            and r.language is not True
             for g in graphs
         )
     ]

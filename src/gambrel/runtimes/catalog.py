@@ -66,7 +66,7 @@ def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
     return tuple(
         r
         for r in runtimes().values()
-        if matches(r.runs_on, device) and (language or not r.language_only)
+        if matches(r.runs_on, device) and r.language in (None, language)
     )
 
 
@@ -138,11 +138,10 @@ def check_runs(
     if described and not matches(found.runs_on, device):
         others = ", ".join(r.id for r in on_device(device, language=language))
         raise InputError(f"{found.name} does not run on {device.id}; choose from {others}.")
-    if found.language_only and not language:
-        raise InputError(
-            f"{found.name} runs language models only; choose another runtime, "
-            "e.g. --runtime pytorch."
-        )
+    if found.language not in (None, language):
+        what = "language models only" if found.language else "no phases of language models"
+        others = ", ".join(r.id for r in on_device(device, language=language))
+        raise InputError(f"{found.name} runs {what}; choose from {others}.")
     if precision is not None and not takes(found, precision):
         raise InputError(
             f"{found.name} does not run {precision}; it takes {', '.join(found.formats)}."
@@ -158,7 +157,7 @@ def _defaults(
     device: Device, precision: str | None, language: bool
 ) -> Iterator[tuple[Default, Runtime]]:
     for found in runtimes().values():
-        if found.language_only and not language:
+        if found.language not in (None, language):
             continue
         for default in found.default_for:
             if (

@@ -101,7 +101,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             category; empty for every device.
         formats: Number formats that it computes in, preferred first; empty for all of the device's.
         served: Language models are stored as serving engines store them (q, k, v as one matrix).
-        language_only: Runs language models and nothing else.
+        language: True: runs phases of language models and nothing else; False: runs everything but
+            them; None: both.
         graph: Launches are recorded and replayed; the host does not pay for each.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
@@ -121,7 +122,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     runs_on: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     served: bool = False
-    language_only: bool = False
+    language: bool | None = None
     graph: bool = False
     max_batch: int | None = None
     persistent_recurrence: bool = False
