@@ -15,7 +15,7 @@ from gambrel.analysis.analyze import Settings, analyze
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.errors import InputError, UnknownNameError
-from gambrel.report.whatif import render, to_json
+from gambrel.report import render
 from tests.analysis.small import device, perceptron
 
 A100 = next(d for d in list_devices() if d.id == "a100-sxm4-80gb")
@@ -162,4 +162,4 @@ def test_differences_add_up():
     assert found.gain == pytest.approx(found.before.total.time_s / (found.after.total.time_s / 4))
     text = render(found)
     assert text.startswith("perceptron: batch=4\n")
-    assert '"type": "gambrel/what-if"' in to_json(found)
+    assert '"type": "gambrel/what-if"' in render(found, "json")

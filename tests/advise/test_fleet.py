@@ -30,7 +30,7 @@ def same(found, expected):
     assert found.unmodelled == expected.unmodelled
     assert found.power_cap_w == expected.power_cap_w
     assert near(found.roofline_s, expected.roofline_s)
-    assert near(found.floor_s, expected.floor_s)
+    assert near(found.sol_s, expected.sol_s)
     assert (found.expected is None) == (expected.expected is None)
     if found.expected is not None:
         for part in ("value", "low", "high", "launches_s", "host_s"):

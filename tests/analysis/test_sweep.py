@@ -49,7 +49,7 @@ def test_depthwise_convolutions_are_expected_alike():
         )
         same(found, i, single)
     # Nothing was measured on a CPU: unknown, not guessed.
-    assert [bool(n) for n in np.isnan(found.expected_time_s)] == [False] * 12 + [True] * 6
+    assert (np.isnan(found.expected_time_s) == (found.device == "epyc-9755")).all()
 
 
 @pytest.mark.parametrize("runtime", ["pytorch", "torch-compile", "onnxruntime", "perfect"])

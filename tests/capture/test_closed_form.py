@@ -194,7 +194,9 @@ def test_without_transformers_the_missing_package_is_named(monkeypatch: pytest.M
 def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
     formats = ["bf16", "fp8", "w4a16,kv=fp8"]
     asked: dict[str, Any] = {"phase": "decode", "runtime": "pytorch"}
-    table = gambrel.sweep(str(path), ["h100", "a100"], precision=formats, batch_size=[1, 8], **asked)
+    table = gambrel.sweep(
+        str(path), ["h100", "a100"], precision=formats, batch_size=[1, 8], **asked
+    )
     assert len(table) == 3 * 2 * 2
     for i in (0, 3, 5, 11):
         one = gambrel.analyze(

@@ -1,13 +1,13 @@
 """What is assumed of caches is said in every report."""
 
 import gambrel
-from gambrel.report.levels import render_levels
+from gambrel.report import Options, render
 
 
 def test_the_usable_share_is_called_an_assumption():
     found = gambrel.analyze("resnet50", "h100")
     assert any("75.0% usable by assumption" in text for text in found.cache_notes)
-    text = " ".join(render_levels(found).split())
+    text = " ".join(render(found, options=Options(levels=True)).split())
     assert "75.0% of each cache is taken as usable: an assumption, not measured." in text
 
 

@@ -7,6 +7,7 @@ import re
 
 import msgspec
 import pytest
+from gambrel.report.serving import render
 
 import gambrel
 from gambrel.device.lookup import find
@@ -14,7 +15,6 @@ from gambrel.errors import DeviceError, GambrelError, InputError, UnknownNameErr
 from gambrel.llm.serving.plan import pareto
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
-from gambrel.report.serving import render
 from tests.capture.weights.models import llama_metadata, llama_tensors, write_model
 
 
