@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    raise UnknownNameError("runtime", name, known, hint="Run 'gambrel runtimes list'.")
+    near = difflib.get_close_matches(key, known, 3) or known
+    raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
 def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:

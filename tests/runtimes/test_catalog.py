@@ -1,0 +1,159 @@
+"""The runtimes: complete files with sources, one default for every question, refusals."""
+
+import itertools
+
+import pytest
+
+from gambrel.analysis.estimate.kinship import FRAMEWORKS
+from gambrel.device.catalog import list_devices
+from gambrel.device.lookup import find, from_peaks
+from gambrel.dtypes import BITS, PRECISIONS
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.runtimes import (
+    Kernels,
+    candidates,
+    check_runs,
+    choose,
+    matches,
+    on_device,
+    runtime,
+    runtimes,
+    takes,
+)
+from gambrel.runtimes.catalog import FALLBACK, _defaults
+
+RUNTIMES = list(runtimes().values())
+DEVICES = list_devices()
+#: Formats that people ask for; None is the device's own.
+FORMATS = (None, *PRECISIONS)
+#: Runtimes of devices that users describe themselves: the catalog has none of them.
+ABSENT = {"axera"}
+
+
+def named(found):
+    return found.id
+
+
+@pytest.mark.parametrize("found", RUNTIMES, ids=named)
+def test_every_file_is_complete(found):
+    assert found.name
+    assert found.about.endswith(".")
+    assert set(found.formats) <= set(BITS)
+    assert set(found.constants) <= set(FRAMEWORKS)
+    if found.id in ABSENT:
+        return
+    assert any(matches(found.runs_on, d) for d in DEVICES)
+    for default in found.default_for:
+        assert any(matches(default.devices, d) and matches(found.runs_on, d) for d in DEVICES)
+
+
+@pytest.mark.parametrize("found", RUNTIMES, ids=named)
+def test_every_figure_names_its_source(found):
+    figures = [*found.host, *found.evidence, *([found.residency] if found.residency else [])]
+    for figure in figures:
+        assert figure.source.title
+        assert figure.source.url or figure.source.confidence == "derived"
+    for host in found.host:
+        assert 0 < host.low_s <= host.per_launch_s <= host.high_s
+        assert host.per_run_s >= 0
+    for evidence in found.evidence:
+        assert evidence.rows > 0
+        assert evidence.error is None or 0 < evidence.error < 1
+
+
+def test_what_fuses_says_where_results_stay():
+    for found in RUNTIMES:
+        assert (found.residency is not None) == (found.kernels is Kernels.TILED), found.id
+
+
+def test_names_are_unique_and_found_as_people_write_them():
+    names = [name for r in RUNTIMES for name in (r.id, *r.aliases)]
+    assert len(names) == len(set(names))
+    assert runtime("TensorRT").id == runtime("trt").id == "tensorrt"
+    assert runtime("torch_compile").id == runtime("Inductor").id == "torch-compile"
+    assert runtime("llama.cpp").id == "llama-cpp"
+    with pytest.raises(UnknownNameError, match="unknown runtime 'tensort'; closest: tensorrt"):
+        runtime("tensort")
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=named)
+def test_every_question_has_one_default(device):
+    """For language models and others, in any format: of the lowest rank there is one runtime."""
+    for language, precision in itertools.product((False, True), FORMATS):
+        found = list(_defaults(device, precision, language))
+        least = min((default.rank for default, _ in found), default=0)
+        first = {r.id for default, r in found if default.rank == least}
+        assert len(first) <= 1, (device.id, language, precision, first)
+        chosen = choose(device, precision=precision, language=language)
+        assert chosen.reason
+        assert chosen.runtime.id in (first or {FALLBACK})
+        check_runs(chosen.runtime, device, precision if first else None, language=language)
+        assert chosen.runtime in candidates(device, precision, language=language)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=named)
+def test_every_device_of_the_catalog_has_a_default_of_its_own(device):
+    for language in (False, True):
+        assert choose(device, language=language).reason.startswith(f"the default on {device.id}")
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "language", "expected"),
+    [
+        ("a100-sxm4-80gb", None, False, "pytorch"),
+        ("a100-sxm4-80gb", "int8", False, "tensorrt"),
+        ("a100-sxm4-80gb", None, True, "vllm"),
+        ("h100-sxm5-80gb", "fp8", True, "vllm"),
+        ("mi300x", None, False, "pytorch"),
+        ("mi300x", None, True, "vllm"),
+        ("jetson-orin-nano-8gb", None, False, "tensorrt"),
+        ("epyc-9654", None, False, "pytorch"),
+        ("epyc-9654", "int4", True, "llama-cpp"),
+        ("m3-max", None, True, "llama-cpp"),
+        ("tpu-v5e", None, False, "xla"),
+        ("snapdragon-8-gen-3", None, False, "qnn"),
+        ("rk3588-npu", None, False, "rknn"),
+        ("hailo-8", None, False, "hailort"),
+        ("coral-edge-tpu", None, False, "edgetpu"),
+        ("groq-lpu", None, False, "vendor"),
+    ],
+)
+def test_what_people_use(device, precision, language, expected):
+    found = choose(find(device).device, precision=precision, language=language)
+    assert found.runtime.id == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "precision", "says"),
+    [
+        ("edgetpu", "coral-edge-tpu", "fp16", "Edge TPU compiler does not run fp16; it takes int8"),
+        ("tensorrt", "mi300x", None, "NVIDIA TensorRT does not run on mi300x; choose from"),
+        ("edgetpu", "h100-sxm5-80gb", None, "Edge TPU compiler does not run on h100-sxm5-80gb"),
+        ("vllm", "a100-sxm4-80gb", None, "vLLM runs language models only; choose another"),
+        ("openvino", "raspberry-pi-5", None, "Intel OpenVINO does not run on raspberry-pi-5"),
+        ("hailort", "hailo-8", "fp32", "HailoRT does not run fp32; it takes int8, int4"),
+    ],
+)
+def test_what_does_not_run_is_refused(name, device, precision, says):
+    with pytest.raises(InputError, match=says):
+        choose(find(device).device, name, precision=precision)
+
+
+def test_a_device_of_two_numbers_may_be_anything():
+    unknown = from_peaks(1e12, 1e11)
+    assert choose(unknown).runtime.id == FALLBACK
+    assert choose(unknown, "tensorrt").runtime.id == "tensorrt"
+    with pytest.raises(InputError, match="Edge TPU compiler does not run fp16"):
+        choose(unknown, "edgetpu", precision="fp16")
+
+
+def test_mixed_formats_are_the_business_of_the_engine():
+    assert takes(runtime("vllm"), "w4a16,kv=fp8")
+    assert takes(runtime("edgetpu"), "weights=int4")
+
+
+def test_only_real_runtimes_are_candidates():
+    for device in DEVICES:
+        ids = [r.id for r in candidates(device)]
+        assert "perfect" not in ids
+        assert set(ids) <= {r.id for r in on_device(device)}
