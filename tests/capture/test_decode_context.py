@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from gambrel.analysis.question import FIELDS  # noqa: E402
-from gambrel.capture import zoo  # noqa: E402
-from gambrel.capture.closed_form import workload_of_config  # noqa: E402
-from gambrel.capture.torch.huggingface import workload_from_config  # noqa: E402
-from gambrel.workload import Workload  # noqa: E402
-from gambrel.workload.binding import bind  # noqa: E402
+from gambrel.analysis.question import FIELDS
+from gambrel.capture import zoo
+from gambrel.capture.closed_form import workload_of_config
+from gambrel.capture.torch.huggingface import workload_from_config
+from gambrel.workload import Workload
+from gambrel.workload.binding import bind
 
 pytestmark = pytest.mark.torch
 
