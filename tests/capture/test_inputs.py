@@ -137,7 +137,7 @@ def test_inputs_of_the_call_come_before_those_of_the_code(code: str) -> None:
 
 
 def test_code_without_inputs_says_how_to_give_them(code: str) -> None:
-    with pytest.raises(CaptureError, match="conv: the model needs example inputs.*--input"):
+    with pytest.raises(CaptureError, match=r"conv: the model needs example inputs.*--input"):
         gambrel.analyze(f"{code}:conv", "h100")
 
 

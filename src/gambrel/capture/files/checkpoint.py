@@ -109,7 +109,7 @@ def weight_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
 
 
 def _as_stored(known: Matched, found: Fingerprint) -> Matched:
-    """In the format of the file, as the same model would be live; the zoo's own is of no account."""
+    """In the format of the file, as the same model would be live, not in that of the zoo."""
     stored = found.dtype
     if not stored:
         return known

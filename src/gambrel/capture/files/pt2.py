@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gambrel.capture.files.archive import open_zip, read_member
 from gambrel.capture.files.export_graph import build_workload
 from gambrel.capture.files.sizes import evaluate_size, symbols_in
+from gambrel.capture.files.unrolled import mention_unrolled
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.lift import lift
@@ -67,7 +68,7 @@ def read_pt2(path: str | Path) -> Workload:
     path = Path(path)
     program = _load(path)
     try:
-        return mention_unread(_workload(program, path))
+        return mention_unrolled(mention_unread(_workload(program, path)))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         raise FileFormatError(
             f"{path}: the exported program is damaged ({type(error).__name__}: {error}); "

@@ -10,6 +10,7 @@ import torch
 from gambrel.capture.torch import policy
 from gambrel.capture.torch.chance import CHANCE_SENTENCE
 from gambrel.capture.torch.ledger import FROM_CHANCE
+from gambrel.capture.torch.scripted import WHOLE, layers_shape
 from gambrel.capture.torch.signature import Operands, Overload, replace_tensors
 from gambrel.capture.torch.twins import Twins
 from gambrel.workload import Role
@@ -185,7 +186,10 @@ def _grouped_mm(a: Any, b: Any, offs: Any = None, out_dtype: Any = None, **_: An
 
 
 #: Shapes of ops whose own shape function refuses what their kernels accept (here: float32).
-_SHAPES: Final[dict[str, Callable[..., Any]]] = {"aten._grouped_mm": _grouped_mm}
+_SHAPES: Final[dict[str, Callable[..., Any]]] = {
+    "aten._grouped_mm": _grouped_mm,
+    **{name: layers_shape(name.removeprefix("aten.")) for name in WHOLE},
+}
 
 #: Ops whose result says whether all elements pass a test.
 _ALL_OF: Final = frozenset({"aten.all"})

@@ -12,6 +12,7 @@ from gambrel.capture.torch.execute import MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
 from gambrel.capture.torch.plan import Plan, plan_of
 from gambrel.capture.torch.scopes import Scopes, source_line
+from gambrel.capture.torch.scripted import WHOLE
 from gambrel.capture.torch.signature import Operands, Overload, overload_of, tensors_in
 from gambrel.workload import Attributes, Op, Phase, Role, Sizes
 
@@ -72,7 +73,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self.last = overload.name
         if overload.name.startswith("prim."):
             return func(*args, **kwargs)
-        if overload.composite and torch.is_inference_mode_enabled():
+        whole = self.executor is not None and overload.name in WHOLE
+        if overload.composite and torch.is_inference_mode_enabled() and not whole:
             # Elsewhere autograd takes composites apart before they come here.
             with self:
                 parts = func.decompose(*args, **kwargs)

@@ -19,6 +19,7 @@ from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_te
 from gambrel.capture.torch.recorder import Recorder
 from gambrel.capture.torch.replace import replacements
 from gambrel.capture.torch.scopes import Scopes
+from gambrel.capture.torch.scripted import is_scripted, on_meta
 from gambrel.capture.torch.training import train_step
 from gambrel.capture.torch.twins import Twins
 from gambrel.dtypes import FLOATING
@@ -70,6 +71,7 @@ def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Option
 
 def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
     session = Session(options)
+    model = model if options.execute else on_meta(model)
     positional, named = _as_call(args, kwargs)
     name = options.name or getattr(model, "__name__", type(model).__name__)
     with ExitStack() as stack:
@@ -104,7 +106,9 @@ def _mention_copied_caches(session: Session) -> None:
 def _call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session) -> Any:
     if session.options.train:
         return train_step(model, args, kwargs, session)
-    with torch.no_grad(), session.recorder:
+    # Where autograd is off altogether, composite ops reach the recorder whole.
+    quiet = torch.inference_mode() if is_scripted(model) else torch.no_grad()
+    with quiet, session.recorder:
         return model(*args, **kwargs)
 
 

@@ -265,9 +265,9 @@ def nemotron_h(f: Fields) -> ModelSpec:
     return decoder(f, pattern((kind, parts[kind]()) for kind in kinds))
 
 
-@family("qwen3_next")
+@family("qwen3_next", "qwen3_5_moe_text")
 def qwen3_next(f: Fields) -> ModelSpec:
-    """Qwen3-Next: gated delta rule, full attention in every fourth layer, a mixture."""
+    """Qwen3-Next and Qwen 3.5 with a mixture: gated delta rule, full attention in every fourth layer, a mixture."""
     f = f.with_defaults(head_dim=256, partial_rotary_factor=0.25)
     keys, values = f.whole("linear_num_key_heads"), f.whole("linear_num_value_heads")
     if values % keys:

@@ -188,9 +188,9 @@ def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
     return decoder(f, pattern(layers))
 
 
-@family("deepseek_v2", "deepseek_v3", "kimi_k2")
+@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa")
 def deepseek(f: Fields) -> ModelSpec:
-    """DeepSeek V2, V3, R1, Kimi K2: latent attention, shared and routed experts."""
+    """DeepSeek V2, V3, R1, Kimi K2, GLM 5: latent attention, shared and routed experts."""
     q_rank = f.raw("q_lora_rank")
     mixer = LatentAttention(
         heads=f.heads,
@@ -216,7 +216,19 @@ def deepseek(f: Fields) -> ModelSpec:
     if extra:
         layer = Layer(mixer=mixer, feed_forward=mixture)
         spec = replace(spec, mtp=extra, mtp_layer=layer)
-    return spec
+    return _beside_indexer(spec, f)
+
+
+def _beside_indexer(spec: ModelSpec, f: Fields) -> ModelSpec:
+    """Says what is left out of a model that attends to positions which an indexer selects."""
+    if not f.has("index_topk"):
+        return spec
+    note = (
+        f"Attention sees the whole context here: the indexer that selects {f.whole('index_topk'):,} "
+        "positions a token, its parameters and its cache of keys are not modelled, so that longer "
+        "contexts take less time than stated."
+    )
+    return replace(spec, notes=(*spec.notes, note))
 
 
 @family("gpt_oss")

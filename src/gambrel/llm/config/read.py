@@ -8,7 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from gambrel.errors import CaptureError
-from gambrel.llm.config import dense, encoders, gpt, hybrids, mixtures, vision  # noqa: F401  # register
+from gambrel.llm.config import (  # noqa: F401  # register
+    dense,
+    encoders,
+    gpt,
+    hybrids,
+    mixtures,
+    towers,
+    vision,
+)
 from gambrel.llm.config.families import READERS
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.original import is_original, translated

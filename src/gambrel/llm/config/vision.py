@@ -59,14 +59,20 @@ def text_model(f: Fields, model_type: str, **defaults: Any) -> ModelSpec:
     return reader(Fields(given, name, part.where, defaults))
 
 
-def _vision(f: Fields) -> Fields:
+def vision_part(f: Fields) -> Fields:
+    """The part of the file on the vision tower.
+
+    Raises:
+        CaptureError: There is none.
+    """
     part = f.part("vision_config")
     if part is None:
         raise CaptureError(f"the configuration of this {f.family} model lacks 'vision_config'.")
     return part
 
 
-def _joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
+def joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
+    """The text model behind a tower, with what the reader should know."""
     remark = "One image a sequence: its tokens are part of the prompt's."
     return replace(text, encoders=(tower,), notes=(*text.notes, remark, *notes))
 
@@ -74,7 +80,7 @@ def _joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
 @family("llava")
 def llava(f: Fields) -> ModelSpec:
     """LLaVA 1.5: CLIP without its last layer, two linear layers."""
-    v = _vision(f).with_defaults(
+    v = vision_part(f).with_defaults(
         hidden_size=1024,
         intermediate_size=4096,
         num_hidden_layers=24,
@@ -114,7 +120,7 @@ def llava(f: Fields) -> ModelSpec:
             bias=f.flag("multimodal_projector_bias", default=True),
         ),
     )
-    return _joined(text, tower)
+    return joined(text, tower)
 
 
 @family("gemma3")
@@ -122,15 +128,15 @@ def gemma3(f: Fields) -> ModelSpec:
     """Gemma 3 with images: SigLIP, tokens averaged to 256, one projection."""
     text = text_model(f, "gemma3_text")
     tokens = f.whole("mm_tokens_per_image", default=256)
-    return _joined(text, _siglip(_vision(f), text.hidden, tokens, norm="rms_norm", bias=False))
+    return joined(text, _siglip(vision_part(f), text.hidden, tokens, norm="rms_norm", bias=False))
 
 
 @family("paligemma")
 def paligemma(f: Fields) -> ModelSpec:
     """PaliGemma: SigLIP and one projection with bias."""
     text = text_model(f, "gemma")
-    v = _vision(f)
-    return _joined(text, _siglip(v, text.hidden, image_patches(v, extra=0, bias=True).tokens))
+    v = vision_part(f)
+    return joined(text, _siglip(v, text.hidden, image_patches(v, extra=0, bias=True).tokens))
 
 
 def _siglip(v: Fields, width: int, tokens: int, *, norm: str = "", bias: bool = True) -> Encoder:
@@ -153,7 +159,7 @@ def qwen2_vl(f: Fields) -> ModelSpec:
     """Qwen 2 and 2.5 VL: patches of two frames, four merged into one token."""
     second = f.family == "qwen2_5_vl"
     text = text_model(f, "qwen2")
-    v = _vision(f)
+    v = vision_part(f)
     hidden = v.whole("hidden_size") if second else v.whole("embed_dim", "hidden_size")
     patch = v.whole("patch_size", "spatial_patch_size", default=14)
     merge = v.whole("spatial_merge_size", default=2)
@@ -178,7 +184,7 @@ def qwen2_vl(f: Fields) -> ModelSpec:
             norm_bias=not second,
         ),
     )
-    return _joined(text, tower, _any_size())
+    return joined(text, tower, any_size())
 
 
 def _qwen_layers(v: Fields, second: bool, hidden: int, patch: int) -> tuple[LayerGroup, ...]:
@@ -224,7 +230,7 @@ def _qwen_layers(v: Fields, second: bool, hidden: int, patch: int) -> tuple[Laye
 def llama4_vision(f: Fields) -> ModelSpec:
     """Llama 4 with images: four patches shuffled into one token, three linear layers."""
     text = text_model(f, "llama4_text")
-    v = _vision(f).with_defaults(image_size=448, patch_size=14)
+    v = vision_part(f).with_defaults(image_size=448, patch_size=14)
     hidden = v.hidden
     patches = image_patches(v, extra=1, bias=False)
     ratio = v.number("pixel_shuffle_ratio", default=0.5)
@@ -247,14 +253,14 @@ def llama4_vision(f: Fields) -> ModelSpec:
             bias=False,
         ),
     )
-    return _joined(text, tower)
+    return joined(text, tower)
 
 
 @family("mistral3")
 def mistral3(f: Fields) -> ModelSpec:
     """Mistral Small 3.1: Pixtral's tower, four patches merged into one token."""
     text = text_model(f, "mistral")
-    v = _vision(f).with_defaults(
+    v = vision_part(f).with_defaults(
         hidden_size=1024,
         intermediate_size=4096,
         num_hidden_layers=24,
@@ -291,8 +297,9 @@ def mistral3(f: Fields) -> ModelSpec:
             norm_width=v.hidden,
         ),
     )
-    return _joined(text, tower, _any_size())
+    return joined(text, tower, any_size())
 
 
-def _any_size() -> str:
+def any_size() -> str:
+    """The assumption where a tower takes images of any size."""
     return f"Images of any size: taken as {DEFAULT_SIDE} x {DEFAULT_SIDE} pixels."

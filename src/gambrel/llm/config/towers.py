@@ -1,0 +1,102 @@
+"""Vision-language models of one mold: biased patches, a plain ViT, four patches merged, two layers.
+
+Kimi K2.5 (MoonViT) and Qwen 3.5 with a mixture.
+"""
+
+from __future__ import annotations
+
+from gambrel.llm.config import hybrids, mixtures  # noqa: F401  # register the text models
+from gambrel.llm.config.common import activation
+from gambrel.llm.config.families import family
+from gambrel.llm.config.fields import Fields
+from gambrel.llm.config.vision import DEFAULT_SIDE, any_size, joined, text_model, vision_part
+from gambrel.llm.spec import (
+    Attention,
+    Encoder,
+    Layer,
+    LayerGroup,
+    Mlp,
+    ModelSpec,
+    Patches,
+    Projector,
+)
+
+
+@family("kimi_k25")
+def kimi_k25(f: Fields) -> ModelSpec:
+    """Kimi K2.5: Kimi K2 behind MoonViT, whose position table is two-dimensional."""
+    v = vision_part(f).with_defaults(
+        hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16
+    )
+    rows = v.whole("pos_emb_height", "init_pos_emb_height", default=64)
+    columns = v.whole("pos_emb_width", "init_pos_emb_width", default=64)
+    merge = v.wholes("merge_kernel_size") or (2, 2)
+    front = Patches(
+        channels=3,
+        image=DEFAULT_SIDE,
+        patch=v.whole("patch_size", default=14),
+        positions=rows * columns,
+    )
+    return _with_tower(f, text_model(f, "kimi_k2"), v, front, merge[0] * merge[1], "layer_norm")
+
+
+@family("qwen3_5_moe")
+def qwen3_5_moe(f: Fields) -> ModelSpec:
+    """Qwen 3.5 with a mixture: gated delta rule, a tower of patches of two frames."""
+    v = vision_part(f).with_defaults(
+        hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16
+    )
+    given = {
+        "num_hidden_layers": v.optional("depth"),
+        "num_attention_heads": v.optional("num_heads"),
+    }
+    named = {name: value for name, value in given.items() if value is not None}
+    v = Fields({**v.given, **named}, v.family, v.where)
+    merge = v.whole("spatial_merge_size", default=2)
+    front = Patches(
+        channels=v.whole("in_channels", default=3),
+        image=DEFAULT_SIDE // 32 * 32,
+        patch=v.whole("patch_size", default=16),
+        frames=v.whole("temporal_patch_size", default=2),
+        positions=v.whole("num_position_embeddings", default=2304),
+    )
+    return _with_tower(f, text_model(f, "qwen3_5_moe_text"), v, front, merge * merge, "")
+
+
+def _with_tower(
+    f: Fields, text: ModelSpec, v: Fields, front: Patches, merged: int, final_norm: str
+) -> ModelSpec:
+    hidden = v.hidden
+    layer = Layer(
+        mixer=Attention(
+            heads=v.heads,
+            kv_heads=v.heads,
+            head_dim=v.divided("hidden_size", hidden, "num_attention_heads", v.heads),
+            causal=False,
+            fused="qkv",
+            qkv_bias="qkv",
+            out_bias=True,
+        ),
+        feed_forward=Mlp(
+            width=v.inner, gated=False, bias=True, activation=activation(v, default="gelu")
+        ),
+        norm="layer_norm",
+        norm_bias=True,
+    )
+    wide = hidden * merged
+    tower = Encoder(
+        name="vision",
+        hidden=hidden,
+        layers=(LayerGroup(layer=layer, count=v.layers),),
+        front=front,
+        final_norm=final_norm,
+        norm_bias=True,
+        projector=Projector(
+            widths=(wide, wide, text.hidden),
+            tokens=front.tokens // merged,
+            norm="layer_norm",
+            norm_width=hidden,
+            norm_bias=True,
+        ),
+    )
+    return joined(text, tower, any_size())

@@ -1,0 +1,115 @@
+"""Model types of 2025 and 2026: parameters as transformers builds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+
+from gambrel.analysis.analyze import analyze  # noqa: E402
+from gambrel.capture.closed_form import workload_of_config  # noqa: E402
+from gambrel.capture.torch import ensure_torchvision, lean_init  # noqa: E402
+from gambrel.device.resolve import resolve_hardware  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+_LATENT = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "moe_intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "n_shared_experts": 1,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "n_group": 1,
+    "topk_group": 1,
+}
+_KIMI = {
+    "model_type": "kimi_k25",
+    "tie_word_embeddings": False,
+    "text_config": {"model_type": "kimi_k2", "tie_word_embeddings": False, **_LATENT},
+    "vision_config": {
+        "model_type": "kimi_k25_vision",
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "pos_emb_height": 8,
+        "pos_emb_width": 8,
+    },
+    "projection_hidden_size": 32,
+}
+_QWEN = {
+    "model_type": "qwen3_5_moe",
+    "text_config": {
+        "model_type": "qwen3_5_moe_text",
+        "vocab_size": 96,
+        "hidden_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 32,
+    },
+    "vision_config": {
+        "model_type": "qwen3_5_moe_vision",
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 4,
+        "patch_size": 16,
+        "out_hidden_size": 64,
+        "num_position_embeddings": 64,
+    },
+}
+_GLM = {"model_type": "glm_moe_dsa", "index_topk": 64, "index_n_heads": 4, "index_head_dim": 16}
+_GLM |= _LATENT
+
+
+def _built(config: dict[str, Any], auto: str) -> int:
+    ensure_torchvision()
+    import transformers
+
+    kept = {k: v for k, v in config.items() if k != "model_type"}
+    made = transformers.AutoConfig.for_model(config["model_type"], **kept)
+    with lean_init():
+        model = getattr(transformers, auto).from_config(made)
+    return sum(p.numel() for p in model.parameters())
+
+
+def _read(config: dict[str, Any]) -> tuple[int, tuple[str, ...]]:
+    workload = workload_of_config(config, phase="prefill")
+    device, _ = resolve_hardware("h100")
+    return analyze(workload, device).model.parameters, workload.assumptions
+
+
+@pytest.mark.parametrize("config", [_KIMI, _QWEN], ids=lambda c: c["model_type"])
+def test_parameters_are_those_of_the_library(config: dict[str, Any]) -> None:
+    assert _read(config)[0] == _built(config, "AutoModelForImageTextToText")
+
+
+def test_glm_says_that_its_indexer_is_left_out() -> None:
+    found, said = _read(_GLM)
+    # Three layers: wq_b 24·64, wk 64·16, its norm 32, weights 64·4
+    indexers = 3 * (24 * 64 + 64 * 16 + 32 + 64 * 4)
+    assert found == _built(_GLM, "AutoModelForCausalLM") - indexers
+    assert any("indexer that selects 64 positions" in s for s in said)
