@@ -178,6 +178,10 @@ def test_collect_for_others(gambrel: Gambrel) -> None:
     late = gambrel("collect", "rocprof", "-d", "mi300x", "--", "./a b").out
     assert "TCC_EA0_RDREQ_sum" in late
     assert "-- './a b'" in late
+    assert "MFMA_MOPS_F8" in late
+    later = gambrel("collect", "rocprof", "-d", "mi355x").out
+    assert "TCC_EA0_RDREQ_128B_sum" in later
+    assert "TCC_BUBBLE" not in later
     first = gambrel("collect", "rocprof", "-d", "mi100").out
     assert "MFMA_MOPS" not in first
     assert "instruction roofline" in first

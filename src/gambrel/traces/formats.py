@@ -26,8 +26,9 @@ class Format:
         name: For reading.
         sniff: Whether a file that begins with these bytes (and the same as text) is one.
         module: Module of this package with ``read(path) -> Samples``, imported when needed.
-        by_chip: Whether it reads better when it knows the chip: ``read(path, cc)``.
-        together: Whether several files can be passes over one run: ``read_together(paths)``.
+        by_chip: Whether it reads better when it knows the chip: ``read(path, chip)``.
+        together: Whether several files can be passes over one run: ``read_together(paths, chip)``
+            instead of ``read``.
     """
 
     name: str
@@ -72,12 +73,13 @@ _PRIVATE: Final = {
 }
 
 
-def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
+def read(paths: str | Path | Sequence[str | Path], *, chip: str = "") -> Samples:
     """Reads what profilers recorded; several files (ranks, runs) become one list of launches.
 
     Args:
         paths: One file or several, each of any known format.
-        cc: Compute capability (``"7.0"``) of the GPU, for files that do not name it.
+        chip: Compute capability (``"7.0"``) or target (``"gfx942"``) of the GPU, for files that do
+            not name it.
 
     Raises:
         FileFormatError: A file is missing, damaged, or of no known format.
@@ -89,17 +91,17 @@ def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
     with without_collector():
         chosen = [(_format_of(Path(path)), Path(path)) for path in listed]
         together = [path for found, path in chosen if found.together]
-        parts = [_read_one(found, path, cc) for found, path in chosen if not found.together]
+        parts = [_read_one(found, path, chip) for found, path in chosen if not found.together]
         if together:
             from gambrel.traces.rocprof import read_together
 
-            parts += read_together(together)
+            parts += read_together(together, chip if chip.startswith("gfx") else "")
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _read_one(found: Format, path: Path, cc: str) -> Samples:
+def _read_one(found: Format, path: Path, chip: str) -> Samples:
     module = importlib.import_module(f"gambrel.traces.{found.module}")
-    samples: Samples = module.read(path, cc) if found.by_chip else module.read(path)
+    samples: Samples = module.read(path, chip) if found.by_chip else module.read(path)
     return samples
 
 
