@@ -201,6 +201,35 @@ class TestTensorWork:
         # On a chip without such moves they are arithmetic: 2 x 10,000 + 4 x 10.
         assert one(fp32(0, 0, 10_000) | half, cc="8.6").flops == 20_040
 
+    #: A SiLU of 2^20 elements in fp32: one addition, ten FMA and one move of a constant each.
+    SILU: ClassVar = fp32(2**20, 0, 10 * 2**20)
+
+    @pytest.mark.parametrize(
+        ("hadd", "executed", "name", "tensor", "cc", "counted"),
+        [
+            (0, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", False),
+            (0, None, "silu", {"src_fp16_dst_fp32": 0}, "8.0", False),
+            (0, 12 * 2**15, "silu", {"src_fp16": 0}, "9.0", False),
+            # Half additions as well, half FMA alone, a name that says so: arithmetic.
+            (1, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            (0, 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            (0, 12 * 2**15, "silu<c10::Half>", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            # Tensor operations were not counted, or those of half were not.
+            (0, 12 * 2**15, "silu", {}, "8.0", True),
+            (0, 12 * 2**15, "silu", {"src_fp64": 0}, "8.0", True),
+            # A chip whose compiler does not move constants so.
+            (0, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.6", True),
+        ],
+    )
+    def test_idle_tensor_counters_decide(self, hadd, executed, name, tensor, cc, counted):
+        half = {
+            f"sm__sass_thread_inst_executed_op_{n}_pred_on.sum": (v, "inst")
+            for n, v in {"hadd": hadd, "hmul": 0, "hfma": 2**20}.items()
+        }
+        more = {} if executed is None else {"sm__inst_executed.sum": (executed, "inst")}
+        found = one(self.SILU | half | more | ops(**tensor), name=name, cc=cc)
+        assert found.flops == 21 * 2**20 + counted * (4 * 2**20 + 2 * hadd)
+
 
 class TestRates:
     def test_rate_times_cycles(self):
