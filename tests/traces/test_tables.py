@@ -358,6 +358,25 @@ class TestRocprof:
         # Three times 64 x (2 x 10 + 2), 2 KiB, 4 x 20 + 5.
         assert (k.count, k.flops, k.bytes_at("DRAM"), k.instructions) == (3, 4224, 6144, 255)
 
+    @pytest.mark.parametrize(
+        ("fetch", "write_", "time", "seconds"),
+        [
+            # Four KiB read and two written, in 12.5 µs, each time.
+            (("4", ""), ("2", ""), ("12.5", "us"), 12.5e-6),
+            (("4096", "bytes"), ("2048", "byte"), ("12500", "ns"), 12.5e-6),
+            (("4", "KB"), ("2", "kilobytes"), ("0.0125", "ms"), 12.5e-6),
+            (("4", "KiB"), ("0.001953125", "MiB"), ("12.5", "usecond"), 12.5e-6),
+            (("0.004096", "MB"), ("2", "kB"), ("12.5", "%"), None),
+        ],
+    )
+    def test_the_unit_of_a_metric_is_obeyed(self, write, fetch, write_, time, seconds):
+        rows = [("FetchSize", *fetch), ("WriteSize", *write_), ("time", *time)]
+        text = '"Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+        text += "".join(f'"k","{n}","{unit}","{value}"\n' for n, value, unit in rows)
+        (k,) = read(write(text)).launches
+        assert k.bytes_at("DRAM") == 4096 + 2048
+        assert k.time_s == (None if seconds is None else pytest.approx(seconds))
+
 
 RW_NC_UC_CC = ("RW", "NC", "UC", "CC")
 

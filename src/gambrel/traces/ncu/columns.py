@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from gambrel.traces.ncu.metric_units import scale
+from gambrel.traces.ncu.metric_units import is_time, scale
 
 _LABELLED: Final = re.compile(r".*\((\w+__[\w.]+)\)")
 #: Metrics of raw pages that no recipe reads, a third of all columns: launch settings, samples of
@@ -38,6 +38,10 @@ _LABELS: Final[dict[tuple[str, bool], str]] = {
     ("L1/TEX Cache Throughput", True): "l1tex__throughput.avg.pct_of_peak_sustained_active",
     ("Achieved Occupancy", True): "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
+#: Names that scripts give the duration, in any spelling; the unit must be one of time.
+_DURATIONS: Final = frozenset(
+    {"time", "duration", "durationns", "kerneltime", "kernelduration", "elapsedtime", "gputime"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,9 @@ def metric_name(name: str, unit: str) -> str:
     """The metric behind a name: itself, the part in parentheses, or that of a known label."""
     name = name.strip()
     if "__" not in name:
+        plain = name.lower().replace("_", "").replace(" ", "")
+        if plain in _DURATIONS and is_time(unit):
+            return "gpu__time_duration.sum"
         return _LABELS.get((name, unit == "%"), name)
     found = _LABELLED.fullmatch(name)
     if found:

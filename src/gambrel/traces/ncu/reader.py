@@ -26,6 +26,7 @@ from gambrel.traces.ncu.ceilings import ChipPeaks, from_report
 from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
 from gambrel.traces.ncu.cut import Table
 from gambrel.traces.ncu.launch import Launch
+from gambrel.traces.ncu.metric_units import scale
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import OutOfOrderError, launches
 from gambrel.traces.ncu.traffic import measure
@@ -184,11 +185,30 @@ class _Seen:
 
 def _of_amd(metrics: Metrics, chip: str) -> tuple[Counted, tuple[MeasuredTraffic, ...]]:
     """Work and bytes where a script wrote AMD's counters into a table of this form."""
-    counters = {name.removesuffix("_sum"): value for name, value in metrics.values.items()}
+    counters = {
+        name.removesuffix("_sum"): _amd_count(name, value, metrics)
+        for name, value in metrics.values.items()
+    }
     work = cdna.count_work(counters, chip)
     state = Known.COUNTED if work else Known.MISSING
     why = "" if work else cdna.why_missing(counters)
     return Counted(state=state, why=why, work=work), tuple(cdna.measure(counters, chip))
+
+
+#: Sums in units of 1024 bytes, unless the table has a unit for them; a kilobyte of AMD's is 1024.
+_AMD_SIZES: Final = frozenset({"FETCH_SIZE", "WRITE_SIZE", "FetchSize", "WriteSize"})
+_AMD_KILOBYTES: Final = frozenset({"kb", "kbyte", "kbytes", "kilobyte", "kilobytes"})
+
+
+def _amd_count(name: str, value: float, metrics: Metrics) -> float:
+    """A counter as the profiler counts it, whatever unit the table shows it in."""
+    if name.removesuffix("_sum") not in _AMD_SIZES:
+        return value
+    columns = metrics.launch.columns
+    unit = columns.units[columns.index[name]].strip()
+    if not unit:
+        return value
+    return value / scale(unit) if unit.lower() in _AMD_KILOBYTES else value / 1024
 
 
 @lru_cache(maxsize=4096)
