@@ -19,7 +19,17 @@ from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces.devices import roofs_for
 from gambrel.traces.ncu.numbers import Evidence
 from gambrel.traces.ncu.reader import from_text
-from tests.traces.ncu_files import LAYOUTS, LOCALES, UNITS, Kernel, dram, fp32, time_ns, write
+from tests.traces.ncu_files import (
+    LAYOUTS,
+    LOCALES,
+    UNITS,
+    Kernel,
+    dram,
+    fp32,
+    thread,
+    time_ns,
+    write,
+)
 
 PATH = "sm__ops_path_tensor_"
 KERNELS = [
@@ -89,6 +99,23 @@ def test_everything_reads_back_identically(layout, locale, units):
         ("L1", 1_610_612_736),
     ]
     assert (rich.instructions, rich.recorded) == (123_456_789, {"occupancy": 0.4825})
+
+
+@pytest.mark.parametrize(
+    ("layout", "locale", "units"), list(itertools.product(LAYOUTS, LOCALES, UNITS))
+)
+def test_derived_metrics_are_written_as_in_c(layout, locale, units):
+    """Twice the FMA a cycle: 1,048,576.25 and 1.234, which a German shell writes as 1048576.25."""
+    name = "derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2"
+    rates = thread("fadd", 0) | thread("fmul", 0) | {"sm__cycles_elapsed.avg": (1_000, "cycle")}
+    kernels = [
+        Kernel("many", rates | time_ns(1_234_560) | dram(25_165_824), texts={name: "1048576.25"}),
+        Kernel("few", rates | time_ns(1_234_560) | dram(25_165_824), texts={name: "1.234"}),
+    ]
+    found = from_text(write(kernels, layout, locale, units), "f.csv").launches
+    assert [s.flops for s in found] == [1_048_576_250, 1_234]
+    assert [s.bytes_at("DRAM") for s in found] == [25_165_824, 25_165_824]
+    assert found[0].time_s == pytest.approx(1.23456e-3)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
