@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -401,6 +402,53 @@ class TestCpu:
         assert run.time_s == pytest.approx(2e-3)
         assert samples.notes == ("amx_ops_retired.bf16 was not counted",)
 
+    PRINTED = """
+ Performance counter stats for './app 64' (2 runs):
+
+          1,255.53 msec task-clock:u                     #    0.978 CPUs utilized    ( +-  0.59% )
+     1,000,000,500      fp_arith_inst_retired.scalar_double:u #  0.8 G/sec  (49.77%)
+               500      fp_arith_inst_retired.256b_packed_double
+   <not supported>      amx_ops_retired.bf16
+              2.50 MiB  uncore_imc/cas_count_read/
+              1.50 MiB  uncore_imc/cas_count_write/
+
+        1.20250000 +- 0.0021 seconds time elapsed  ( +-  0.18% )
+
+       1.190000000 seconds user
+       0.010000000 seconds sys
+"""
+    GERMAN: ClassVar = str.maketrans(",.", ".,")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda t: t,
+            lambda t: t.translate(TestCpu.GERMAN).replace("seconds,", "seconds."),
+            lambda t: t.replace("1,000,000,500", "1 000 000 500").replace("1,255", "1 255"),
+            lambda t: t.replace("1,000,000,500", "1\u202f000\u202f000\u202f500"),
+            lambda t: t.replace("2 runs", "its output: 7 cycles"),
+            lambda t: t.replace("        1,0", "S0  8    1,0").replace("      500 ", "S0  8  500 "),
+            lambda t: t.replace("    1,0", "CPU0    1,0").replace("     500 ", "CPU12  500 "),
+            lambda t: "the program's own 17 lines\n" + t,
+        ],
+    )
+    def test_perf_stat_as_printed(self, write, change):
+        text = change(self.PRINTED)
+        for name in ("fp_arith_inst_retired", "amx_ops_retired"):
+            text = text.replace(f"{name},", f"{name}.")
+        samples = read(write(text, "run.txt"))
+        (run,) = samples.launches
+        assert run.flops == 1_000_000_500 + 4 * 500
+        assert run.bytes_at("DRAM") == 4 * 2**20
+        assert run.time_s == pytest.approx(1.2025)
+        assert "amx_ops_retired.bf16 was not counted" in samples.notes
+        assert any("counted 49" in note for note in samples.notes)
+
+    def test_requests_to_memory_without_a_unit_are_lines(self, write):
+        text = "100,,unc_m_cas_count.rd,9,100.00,,\n60,,unc_m_cas_count.wr,9,100.00,,\n"
+        (run,) = read(write(text)).launches
+        assert run.bytes_at("DRAM") == 64 * 160
+
     def test_semicolons_and_a_decimal_comma(self, write):
         text = PERF.replace(",", ";").replace("2.00;MiB", "2,50;MiB")
         text = text.replace("1.00;MiB", "1,50;MiB")
@@ -456,15 +504,55 @@ class TestCpu:
         text = PERF.replace("scalar_double:u,100,100.00", "scalar_double:u,100,25.10")
         assert any("25.10 % of the time" in note for note in read(write(text)).notes)
 
-    def test_likwid(self, write):
-        text = (
-            "TABLE,Region main,Group 1 Metric,MEM_DP,5,\n"
-            "Metric,HWThread 0,HWThread 1\n"
-            "Runtime (RDTSC) [s],0.5,0.5\n"
-            "DP [MFLOP/s],1000,3000\n"
-            "Memory data volume [GBytes],1.5,0\n"
-        )
-        (region,) = read(write(text)).launches
-        # 4 GFLOP/s for half a second.
-        assert region.flops == 2_000_000_000
+    LIKWID_CSV = (
+        "STRUCT,Info,3,,\nCPU name:,Intel Xeon Platinum 8480+,,,\nCPU clock:,2.0 GHz,,,\n"
+        "TABLE,Region main,Group 1 Raw,MEM_DP,5\n"
+        "Event,Counter,HWThread 0,HWThread 1\nINSTR_RETIRED_ANY,FIXC0,100,200\n"
+        "TABLE,Region main,Group 1 Metric,MEM_DP,5\n"
+        "Metric,HWThread 0,HWThread 1\n"
+        "Runtime (RDTSC) [s],0.5,0.5\n"
+        "DP [MFLOP/s],1000,3000\n"
+        "Memory data volume [GBytes],1.5,0\n"
+        "TABLE,Region main,Group 1 Metric STAT,MEM_DP,5\n"
+        "Metric,Sum,Min,Max,Avg\n"
+        "Runtime (RDTSC) [s] STAT,1.0,0.5,0.5,0.5\n"
+        "DP [MFLOP/s] STAT,4000,1000,3000,2000\n"
+        "Memory data volume [GBytes] STAT,1.5,0,1.5,0.75\n"
+    )
+    LIKWID_TEXT = """
+--------------------------------------------------------------------------------
+CPU name:\tIntel Xeon Platinum 8480+
+CPU type:\tIntel SapphireRapids processor
+--------------------------------------------------------------------------------
+the program said, "hello
+--------------------------------------------------------------------------------
+Region main, Group 1: MEM_DP
++-------------------+------------+------------+
+|    Region Info    | HWThread 0 | HWThread 1 |
++-------------------+------------+------------+
+| RDTSC Runtime [s] |   0.500000 |   0.500000 |
++-------------------+------------+------------+
+|       Event       | Counter | HWThread 0 | HWThread 1 |
+| INSTR_RETIRED_ANY |  FIXC0  |        100 |        200 |
++-----------------------------+------------+------------+
+|            Metric           | HWThread 0 | HWThread 1 |
++-----------------------------+------------+------------+
+|     Runtime (RDTSC) [s]     |     0.5000 |     0.5000 |
+|         DP [MFLOP/s]        |  1000.0000 |  3000.0000 |
+| Memory data volume [GBytes] |     1.5000 |          0 |
++-----------------------------+------------+------------+
+|               Metric             |  Sum   | Min  |  Max | Avg  |
+|     Runtime (RDTSC) [s] STAT     |    1.0 |  0.5 |  0.5 |  0.5 |
+|         DP [MFLOP/s] STAT        | 4000.0 | 1000 | 3000 | 2000 |
+| Memory data volume [GBytes] STAT |    1.5 |    0 |  1.5 | 0.75 |
+"""
+
+    @pytest.mark.parametrize("text", [LIKWID_CSV, LIKWID_TEXT])
+    def test_likwid(self, write, text):
+        samples = read(write(text))
+        (region,) = samples.launches
+        assert region.name == "Region main Group 1 MEM_DP"
+        # 4 GFLOP/s for half a second; the table of sums is the same region again.
+        assert (region.flops, region.time_s) == (2_000_000_000, 0.5)
         assert region.bytes_at("DRAM") == 1_500_000_000
+        assert samples.device_name == "Intel Xeon Platinum 8480+"

@@ -11,8 +11,9 @@ from typing import Final
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
+from gambrel.traces.likwid import is_likwid
 from gambrel.traces.ncu.cut import is_ncu
-from gambrel.traces.perf import is_likwid, is_perf
+from gambrel.traces.perf import is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof
 from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
@@ -53,8 +54,8 @@ FORMATS: Final = (
         module="rocprof",
         together=True,
     ),
-    Format(name="perf stat -x,", sniff=lambda _, text: is_perf(text), module="perf"),
-    Format(name="likwid CSV", sniff=lambda _, text: is_likwid(text), module="likwid"),
+    Format(name="perf stat", sniff=lambda _, text: is_perf(text), module="perf"),
+    Format(name="likwid", sniff=lambda _, text: is_likwid(text), module="likwid"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
