@@ -17,6 +17,7 @@ from gambrel.traces.perf import is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof
 from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
+from gambrel.traces.xplane import is_xplane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ FORMATS: Final = (
     ),
     Format(name="perf stat", sniff=lambda _, text: is_perf(text), module="perf"),
     Format(name="likwid", sniff=lambda _, text: is_likwid(text), module="likwid"),
+    Format(name="XPlane profile (.xplane.pb)", sniff=lambda h, _: is_xplane(h), module="xplane"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
