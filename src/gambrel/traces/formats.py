@@ -16,6 +16,7 @@ from gambrel.traces.ncu.cut import is_ncu
 from gambrel.traces.perf import is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof
+from gambrel.traces.rocprof_json import is_rocprof_json
 from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
 from gambrel.traces.xplane import is_xplane
 
@@ -47,6 +48,12 @@ FORMATS: Final = (
         module="ncu.reader",
         by_chip=True,
     ),
+    Format(
+        name="rocprofv3 JSON",
+        sniff=lambda _, text: is_rocprof_json(text),
+        module="rocprof_json",
+        by_chip=True,
+    ),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
     Format(
@@ -65,14 +72,20 @@ FORMATS: Final = (
 _SHOWN: Final = 60
 _SHOWN_BYTES: Final = 512
 
-#: Files that people try and whose format is private: suffix → what it is and the command to type.
+#: Files that people try and that are not read: suffix → what it is and the command to type.
 _PRIVATE: Final = {
     ".ncu-rep": (
         "an Nsight Compute report",
+        "export it (no GPU needed): "
         "ncu --import {path} --csv --page raw --print-units base > report.csv",
     ),
-    ".nsys-rep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
-    ".qdrep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
+    ".nsys-rep": ("an Nsight Systems report", "export it: nsys export --type sqlite {path}"),
+    ".pftrace": (
+        "a Perfetto trace",
+        "record with: rocprofv3 --kernel-trace --output-format csv -- PROGRAM",
+    ),
+    "PERFILE2": ("a recording of perf record", "count with: perf stat -x, -o run.csv -- PROGRAM"),
+    ".qdrep": ("an Nsight Systems report", "export it: nsys export --type sqlite {path}"),
 }
 
 
@@ -112,11 +125,11 @@ def _format_of(path: Path) -> Format:
     head = read_head(path)
     text = decode(head)
     suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix
+    suffix = "PERFILE2" if head.startswith(b"PERFILE2") else suffix
     if suffix in _PRIVATE and not is_sqlite(head):
         what, command = _PRIVATE[suffix]
         raise FileFormatError(
-            f"{path} is {what}, whose format is private; export it (no GPU needed): "
-            f"{command.format(path=path)}"
+            f"{path} is {what}, which is not read itself; {command.format(path=path)}"
         )
     for found in FORMATS:
         if found.sniff(head, text):
