@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gambrel.errors import FileFormatError, InputError
-from gambrel.fileio import check_writable, file_size, replace_file
+from gambrel.fileio import check_name, check_writable, file_size, replace_file
 
 LONG = "a" * 300
 
@@ -39,6 +39,12 @@ class TestReading:
     def test_names_that_cannot_be(self, name, why):
         with pytest.raises(FileFormatError, match=f"cannot read .*{why}"):
             file_size(Path(name))
+
+    def test_a_name_is_usable_whether_or_not_there_is_a_file(self, tmp_path):
+        for name in ("absent", "resnet50", "absent/absent", "."):
+            check_name(tmp_path / name)
+        with pytest.raises(FileFormatError, match=r"cannot read a{200}\.\.\.: File name too long"):
+            check_name(Path(LONG))
 
 
 class TestWriting:

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import Final
 
 from gambrel.errors import FileFormatError, InputError
 
@@ -21,11 +22,13 @@ def file_size(path: Path) -> int:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        raise FileFormatError(f"cannot read {path}: {_reason(error)}.") from None
+        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise FileFormatError(f"{path} is a folder; name the files in it.")
+        raise FileFormatError(f"{_shown(path)} is a folder; name the files in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise FileFormatError(f"{path} is no regular file; write what it holds to a file first.")
+        raise FileFormatError(
+            f"{_shown(path)} is no regular file; write what it holds to a file first."
+        )
     return status.st_size
 
 
@@ -41,16 +44,18 @@ def check_writable(target: Path) -> None:
     except FileNotFoundError:
         status = None
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {target}: {_reason(error)}.") from None
+        raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
     if status is not None and stat.S_ISDIR(status.st_mode):
-        raise InputError(f"cannot write {target}: it is a folder.")
+        raise InputError(f"cannot write {_shown(target)}: it is a folder.")
     if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: there is no folder {target.parent}.")
+        raise InputError(
+            f"cannot write {_shown(target)}: there is no folder {_shown(target.parent)}."
+        )
     if status is None or stat.S_ISREG(status.st_mode):
         try:
             os.close(_draft(target)[0])
         except OSError as error:
-            raise InputError(f"cannot write {target}: {_reason(error)}.") from None
+            raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
 
 
 def replace_file(target: Path, content: bytes) -> None:
@@ -85,6 +90,29 @@ def _draft(target: Path, *, keep: bool = False) -> tuple[int, Path]:
     if not keep:
         draft.unlink(missing_ok=True)
     return handle, draft
+
+
+def check_name(path: Path) -> None:
+    """Refuses a text that no file can be named, before anybody asks whether there is one.
+
+    Raises:
+        FileFormatError: It is too long, or has a character that no name has.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
+
+
+#: Characters of a name in a message.
+_SHOWN: Final = 200
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _reason(error: Exception) -> str:
