@@ -268,7 +268,6 @@ LONG = "a" * 300
         (("compare-runs", "/dev/zero", "/dev/zero"), "/dev/zero is no regular file"),
         (("collect", "ncu", "-d", "a100", "--section", LONG), "File name too long"),
         (("analyze", LONG, "-d", "a100"), "File name too long"),
-        (("serve-plan", LONG, "-d", "h100"), "File name too long"),
     ],
 )
 def test_what_is_no_file_is_refused_in_one_line(
