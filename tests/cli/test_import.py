@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from pathlib import Path
 
@@ -178,6 +179,10 @@ def test_collect_for_others(gambrel: Gambrel) -> None:
     late = gambrel("collect", "rocprof", "-d", "mi300x", "--", "./a b").out
     assert "TCC_EA0_RDREQ_sum" in late
     assert "-- './a b'" in late
+    assert "MFMA_MOPS_F8" in late
+    later = gambrel("collect", "rocprof", "-d", "mi355x").out
+    assert "TCC_EA0_RDREQ_128B_sum" in later
+    assert "TCC_BUBBLE" not in later
     first = gambrel("collect", "rocprof", "-d", "mi100").out
     assert "MFMA_MOPS" not in first
     assert "instruction roofline" in first
@@ -243,3 +248,34 @@ def test_page_holds_what_the_script_draws(gambrel: Gambrel, report: str) -> None
 def test_help_has_examples(gambrel: Gambrel, command: str) -> None:
     words = (command, "--help") if command == "import" else (command, "ncu", "--help")
     assert "Examples" in gambrel(*words).out
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("import", LONG), "File name too long"),
+        (("import", "pipe"), "pipe is no regular file"),
+        (("import", "/dev/zero"), "/dev/zero is no regular file"),
+        (("import", "k.csv", "--against", LONG), "File name too long"),
+        (("import", "k.csv", "--against", "pipe"), "pipe is no regular file"),
+        (("import", "k.csv", "-d", "a100", "--model", LONG), "File name too long"),
+        (("import", "k.csv", "-o", f"{LONG}.html"), "File name too long"),
+        (("compare-runs", LONG, LONG), "File name too long"),
+        (("compare-runs", "pipe", "pipe"), "pipe is no regular file"),
+        (("compare-runs", "/dev/zero", "/dev/zero"), "/dev/zero is no regular file"),
+        (("collect", "ncu", "-d", "a100", "--section", LONG), "File name too long"),
+        (("analyze", LONG, "-d", "a100"), "File name too long"),
+    ],
+)
+def test_what_is_no_file_is_refused_in_one_line(
+    gambrel: Gambrel, arguments: tuple[str, ...], said: str
+) -> None:
+    os.mkfifo("pipe")
+    Path("k.csv").write_text("name,flops,bytes,time\na,1,2,3\n")
+    done = gambrel(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1

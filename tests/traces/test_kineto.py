@@ -184,6 +184,31 @@ class TestUnknown:
         (s,) = read(write(trace([kernel("k", 20, 5, 1)]))).launches
         assert "CUDA graph" in s.why
 
+    @pytest.mark.parametrize(
+        "shape",
+        [[2] * 5_000, [1] * 5_000, [10**9] * 5_000, [10**12, 10**12], [-1, 64], [64, 0.5]],
+    )
+    @pytest.mark.parametrize("name", ["add", "matmul", "bmm", "cat", "copy_", "linear", "sum"])
+    def test_shapes_that_no_tensor_has(self, write, shape, name):
+        dims, types = [shape, shape, shape], ["float"] * 3
+        events = [op(f"aten::{name}", 0, 10, 1, dims, types), kernel("k", 3, 2, 5, number=1)]
+        samples = read(write(trace(events)))
+        (k,) = samples.launches
+        assert k.flops is None
+        assert place(samples, roofs_for(samples)[0]).kernels
+
+    def test_counts_that_no_call_has(self, write):
+        # A padding of 10^30 makes a result of as many elements.
+        pads = ["", "", "", "[1]", f"[{10**30}]", "[1]", "False", "[0]", "1"]
+        dims = [[1, 1, 8], [1, 1, 3], [], [], [], [], [], [], []]
+        types = ["float", "float", "", "ScalarList", "ScalarList", "ScalarList"] + ["Scalar"] * 3
+        events = [
+            op("aten::convolution", 0, 10, 1, dims, types, pads),
+            kernel("k", 3, 2, 5, number=1),
+        ]
+        (k,) = read(write(trace(events))).launches
+        assert k.flops is None
+
     def test_unknown_result_is_not_guessed(self, write):
         event = op("aten::sum", 0, 9, 1, [[8, 8], [], []], ["float", "ScalarList", "Scalar"])
         (s,) = read(write(trace([event, kernel("k", 20, 5, 1, 1)]))).launches

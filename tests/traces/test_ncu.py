@@ -19,7 +19,17 @@ from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces.devices import roofs_for
 from gambrel.traces.ncu.numbers import Evidence
 from gambrel.traces.ncu.reader import from_text
-from tests.traces.ncu_files import LAYOUTS, LOCALES, UNITS, Kernel, dram, fp32, time_ns, write
+from tests.traces.ncu_files import (
+    LAYOUTS,
+    LOCALES,
+    UNITS,
+    Kernel,
+    dram,
+    fp32,
+    thread,
+    time_ns,
+    write,
+)
 
 PATH = "sm__ops_path_tensor_"
 KERNELS = [
@@ -89,6 +99,23 @@ def test_everything_reads_back_identically(layout, locale, units):
         ("L1", 1_610_612_736),
     ]
     assert (rich.instructions, rich.recorded) == (123_456_789, {"occupancy": 0.4825})
+
+
+@pytest.mark.parametrize(
+    ("layout", "locale", "units"), list(itertools.product(LAYOUTS, LOCALES, UNITS))
+)
+def test_derived_metrics_are_written_as_in_c(layout, locale, units):
+    """Twice the FMA a cycle: 1,048,576.25 and 1.234, which a German shell writes as 1048576.25."""
+    name = "derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2"
+    rates = thread("fadd", 0) | thread("fmul", 0) | {"sm__cycles_elapsed.avg": (1_000, "cycle")}
+    kernels = [
+        Kernel("many", rates | time_ns(1_234_560) | dram(25_165_824), texts={name: "1048576.25"}),
+        Kernel("few", rates | time_ns(1_234_560) | dram(25_165_824), texts={name: "1.234"}),
+    ]
+    found = from_text(write(kernels, layout, locale, units), "f.csv").launches
+    assert [s.flops for s in found] == [1_048_576_250, 1_234]
+    assert [s.bytes_at("DRAM") for s in found] == [25_165_824, 25_165_824]
+    assert found[0].time_s == pytest.approx(1.23456e-3)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -200,6 +227,35 @@ class TestTensorWork:
         assert [(w.dtype, w.flops) for w in found.work if w.suspect] == [("fp16", 40)]
         # On a chip without such moves they are arithmetic: 2 x 10,000 + 4 x 10.
         assert one(fp32(0, 0, 10_000) | half, cc="8.6").flops == 20_040
+
+    #: A SiLU of 2^20 elements in fp32: one addition, ten FMA and one move of a constant each.
+    SILU: ClassVar = fp32(2**20, 0, 10 * 2**20)
+
+    @pytest.mark.parametrize(
+        ("hadd", "executed", "name", "tensor", "cc", "counted"),
+        [
+            (0, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", False),
+            (0, None, "silu", {"src_fp16_dst_fp32": 0}, "8.0", False),
+            (0, 12 * 2**15, "silu", {"src_fp16": 0}, "9.0", False),
+            # Half additions as well, half FMA alone, a name that says so: arithmetic.
+            (1, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            (0, 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            (0, 12 * 2**15, "silu<c10::Half>", {"src_fp16_dst_fp32": 0}, "8.0", True),
+            # Tensor operations were not counted, or those of half were not.
+            (0, 12 * 2**15, "silu", {}, "8.0", True),
+            (0, 12 * 2**15, "silu", {"src_fp64": 0}, "8.0", True),
+            # A chip whose compiler does not move constants so.
+            (0, 12 * 2**15, "silu", {"src_fp16_dst_fp32": 0}, "8.6", True),
+        ],
+    )
+    def test_idle_tensor_counters_decide(self, hadd, executed, name, tensor, cc, counted):
+        half = {
+            f"sm__sass_thread_inst_executed_op_{n}_pred_on.sum": (v, "inst")
+            for n, v in {"hadd": hadd, "hmul": 0, "hfma": 2**20}.items()
+        }
+        more = {} if executed is None else {"sm__inst_executed.sum": (executed, "inst")}
+        found = one(self.SILU | half | more | ops(**tensor), name=name, cc=cc)
+        assert found.flops == 21 * 2**20 + counted * (4 * 2**20 + 2 * hadd)
 
 
 class TestRates:

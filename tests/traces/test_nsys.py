@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -88,3 +89,27 @@ def test_private_reports_name_the_command(tmp_path):
     path.write_bytes(b"NVR\0")
     with pytest.raises(FileFormatError, match=r"ncu --import .* --csv --page raw"):
         read(path)
+
+
+def test_other_databases_say_what_to_export(tmp_path):
+    path = tmp_path / "results.db"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE rocpd_kernel_dispatch_00ab (id INTEGER)")
+        base.commit()
+    with pytest.raises(FileFormatError, match=r"rocpd convert -i .*results\.db --output-format csv"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "said"),
+    [
+        ("r.ncu-rep", b"NVR", r"export it \(no GPU needed\): ncu --import"),
+        ("r.nsys-rep", b"abc", "nsys export --type sqlite"),
+        ("r.pftrace", b"\n\x10abc", "rocprofv3 --kernel-trace --output-format csv"),
+        ("perf.data", b"PERFILE2\0\0", "perf stat -x, -o run.csv"),
+    ],
+)
+def test_private_formats_say_what_to_export(tmp_path, name, head, said):
+    (tmp_path / name).write_bytes(head)
+    with pytest.raises(FileFormatError, match=said):
+        read(tmp_path / name)

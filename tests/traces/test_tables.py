@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from gambrel.analysis.samples import Known
 from gambrel.errors import FileFormatError, GambrelError, InputError
 from gambrel.traces import collected, read
+from gambrel.traces.devices import roofs_for
 from gambrel.traces.given import with_flops, with_precision
 
 
@@ -193,6 +195,136 @@ class TestRocprof:
         assert k.bytes_at("L1") == 640
         assert {w.dtype: w.flops for w in k.work} == {"fp8": 1024, "tf32": 1536}
 
+    COPY = (
+        "Kernel_Name,Start_Timestamp,End_Timestamp,TCP_TCC_READ_REQ_sum,TCP_TCC_WRITE_REQ_sum,"
+        "TCP_TCC_ATOMIC_WITH_RET_REQ_sum,TCP_TCC_ATOMIC_WITHOUT_RET_REQ_sum,"
+        "TCP_TCC_RW_READ_REQ_sum,TCP_TCC_NC_READ_REQ_sum,TCP_TCC_UC_READ_REQ_sum,"
+        "TCP_TCC_CC_READ_REQ_sum,TCP_TCC_RW_WRITE_REQ_sum,TCP_TCC_NC_WRITE_REQ_sum,"
+        "TCP_TCC_UC_WRITE_REQ_sum,TCP_TCC_CC_WRITE_REQ_sum"
+    )
+
+    def test_l2_requests_and_their_parts_are_one_thing(self, write):
+        values = "5,6,7,8,4,0,1,0,6,0,0,0"
+        (k,) = read(write(f"{self.COPY}\nk,0,1000,{values}\n")).launches
+        # 64 x (5 + 6 + 7 + 8); the parts are the same requests again.
+        assert k.bytes_at("L2") == 64 * 26
+
+    def test_parts_stand_for_a_total_that_was_not_collected(self, write):
+        names = [f"TCP_TCC_{t}_{k}_REQ_sum" for k in ("READ", "WRITE") for t in RW_NC_UC_CC]
+        head = ",".join(["Kernel_Name,Start_Timestamp,End_Timestamp", *names])
+        (k,) = read(write(f"{head}\nk,0,1000,4,0,1,0,6,0,0,0\n")).launches
+        assert k.bytes_at("L2") == 64 * 11
+        (k,) = read(
+            write(f"{head.replace(names[1], 'GRBM_COUNT')}\nk,0,1,4,0,1,0,6,0,0,0\n")
+        ).launches
+        assert k.bytes_at("L2") is None
+
+    def test_a_copy_on_mi300_reads_lines_and_writes_halves(self, write):
+        # A copy of 1,048,576 doubles on an MI300A: 65,536 and 131,072 requests.
+        head = f"{self.COPY},TCC_EA0_RDREQ_sum,TCC_BUBBLE_sum"
+        values = "65536,131072,0,0,65536,0,0,0,131072,0,0,0,65536,65536"
+        (k,) = read(write(f"{head}\nk,0,1000,{values}\n")).launches
+        assert k.bytes_at("L2") == 2 * 8 * 1_048_576
+        tcc = "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_READ_sum,TCC_WRITE_sum,TCC_BUBBLE_sum"
+        (k,) = read(write(f"{tcc}\nk,0,1000,65536,131072,65536\n")).launches
+        assert k.bytes_at("L2") == 2 * 8 * 1_048_576
+
+    @pytest.mark.parametrize(
+        ("more", "values", "reads"),
+        [
+            # A counter for each size.
+            ("TCC_EA0_RDREQ_64B_sum,TCC_EA0_RDREQ_128B_sum", "20,70", 10 * 32 + 20 * 64 + 70 * 128),
+            # Without them all but the short ones are of 128 bytes: TCC_BUBBLE is always 0 there.
+            ("TCC_BUBBLE_sum", "0", 10 * 32 + 90 * 128),
+            ("SQ_INSTS_VALU_MFMA_MOPS_F6F4", "0", 10 * 32 + 90 * 128),
+        ],
+    )
+    def test_mi350_reads_memory_in_lines(self, write, more, values, reads):
+        head = (
+            "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_EA0_RDREQ_sum,TCC_EA0_RDREQ_32B_sum,"
+            f"TCC_EA0_WRREQ_sum,TCC_EA0_WRREQ_64B_sum,{more}"
+        )
+        (k,) = read(write(f"{head}\nk,0,1000,100,10,4,4,{values}\n")).launches
+        assert k.bytes_at("DRAM") == reads + 4 * 64
+
+    def test_a_chip_that_is_known_decides(self, write):
+        head = "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_READ_sum,TCC_WRITE_sum"
+        path = write(f"{head}\nk,0,1000,2,4\n")
+        assert read(path).launches[0].bytes_at("L2") == 64 * 6
+        assert read(path, chip="gfx942").launches[0].bytes_at("L2") == 128 * 2 + 64 * 4
+        # An NVIDIA GPU chosen for other files says nothing about this one.
+        assert read(path, chip="9.0").launches[0].bytes_at("L2") == 64 * 6
+
+    def test_waves_of_rdna_have_32_lanes(self, write):
+        path = write("Kernel_Name,Start_Timestamp,End_Timestamp,SQ_INSTS_VALU_ADD_F32\nk,0,1,5\n")
+        assert read(path, chip="gfx1100").launches[0].flops == 160
+
+    def test_counters_of_6_and_4_bits(self, write):
+        head = "Kernel_Name,Start_Timestamp,End_Timestamp,SQ_INSTS_VALU_MFMA_MOPS_F6F4"
+        (k,) = read(write(f"{head}\nk,0,1000,2\n")).launches
+        assert [(w.dtype, w.flops) for w in k.work] == [("fp4", 1024)]
+
+    @pytest.mark.parametrize(
+        ("head", "row", "name", "chip", "note"),
+        [
+            ("gpu_model,gpu_arch,cu_per_gpu", "MI300X_A1,gfx942,304", "MI300X", "gfx942", ""),
+            ("gpu_model,gpu_arch,cu_per_gpu", "MI300,gfx942,228", "MI300A", "gfx942", ""),
+            ("gpu_soc,numCU,name", "gfx90a,104,mi200", "MI210", "gfx90a", "a die of an MI250"),
+            ("gpu_soc,numCU,name", "gfx90a,110,MI250X", "MI250X (one die of two)", "gfx90a", ""),
+            ("gpu_soc,numCU,name", "gfx90a,110,mi200", "", "gfx90a", ""),
+            (
+                "gpu_model,gpu_arch,cu_per_gpu,compute_partition",
+                "MI300X,gfx942,38,CPX",
+                "MI300X (CPX partition)",
+                "gfx942",
+                "was partitioned (CPX)",
+            ),
+        ],
+    )
+    def test_the_system_file_beside_names_the_chip(self, write, head, row, name, chip, note):
+        counters = "Kernel_Name,Start_Timestamp,End_Timestamp,TCC_READ_sum,TCC_WRITE_sum"
+        path = write(f"{counters}\nk,0,1000,2,4\n", "pmc_perf.csv")
+        system = write(f"workload_name,{head}\nvcopy,{row}\n", "sysinfo.csv")
+        for samples in (read(path), read([path, system])):
+            assert samples.device_name == (f"AMD Instinct {name}" if name else "")
+            read_size = 128 if chip == "gfx942" else 64
+            assert samples.launches[0].bytes_at("L2") == 2 * read_size + 4 * 64
+            assert any(note in n for n in samples.notes) if note else not samples.notes
+
+    def test_the_agents_beside_name_the_chip(self, write):
+        path = write("Kernel_Name,Start_Timestamp,End_Timestamp\nk,0,1\n", "77_kernel_trace.csv")
+        write(
+            "Node_Id,Agent_Type,Name,Product_Name\n0,CPU,AMD EPYC,AMD EPYC\n"
+            "1,GPU,gfx942,AMD Instinct MI325X\n2,GPU,gfx942,AMD Instinct MI325X\n",
+            "77_agent_info.csv",
+        )
+        device, _ = roofs_for(read(path))
+        assert device is not None
+        assert device.id == "mi325x"
+
+    def test_a_damaged_system_file_costs_nothing(self, write):
+        path = write("Kernel_Name,Start_Timestamp,End_Timestamp\nk,0,1\n", "pmc_perf.csv")
+        for text in ("", "gpu_arch", 'gpu_arch\n"', "\0\0", "other\n1\n"):
+            write(text, "sysinfo.csv")
+            assert read(path).device_name == ""
+
+    def test_calls_of_the_host_are_no_kernels(self, write):
+        head = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
+        host = ["hipLaunchKernel", "hsa_signal_wait_scacquire", "__hipPushCallConfiguration"]
+        host += ["MEMORY_COPY_HOST_TO_DEVICE", "KERNEL_DISPATCH", "HIP_API", "roctxRangePushA"]
+        rows = "".join(f'"{name}",4,8000,2000,10\n' for name in host)
+        with pytest.raises(FileFormatError, match=r"calls of the host's API.*kernel_stats\.csv"):
+            read(write(head + rows, "1_hip_stats.csv"))
+        kernels = '"hipify(float*)",1,10,10,5\n"__amd_rocclr_copyBuffer",2,20,10,5\n'
+        samples = read(write(head + kernels + rows))
+        assert [k.name for k in samples.launches] == ["hipify(float*)", "__amd_rocclr_copyBuffer"]
+        assert list(samples.skipped.values()) == [len(host)]
+
+    def test_stamps_that_a_spreadsheet_rounded(self, write):
+        text = "Kernel_Name,Start_Timestamp,End_Timestamp,SQ_INSTS_VALU_ADD_F32\n"
+        (k,) = read(write(text + '"copy(double*, int) (.kd)",1.62E+14,1.62E+14,1\n')).launches
+        assert (k.name, k.time_s) == ("copy(double*, int)", None)
+
     def test_mi100_counts_instructions_only(self, write):
         head = "Index,KernelName,gpu-id,BeginNs,EndNs,FETCH_SIZE,WRITE_SIZE"
         head += ",SQ_INSTS_VALU,SQ_INSTS_SALU"
@@ -227,6 +359,27 @@ class TestRocprof:
         # Three times 64 x (2 x 10 + 2), 2 KiB, 4 x 20 + 5.
         assert (k.count, k.flops, k.bytes_at("DRAM"), k.instructions) == (3, 4224, 6144, 255)
 
+    @pytest.mark.parametrize(
+        ("fetch", "write_", "time", "seconds"),
+        [
+            # Four KiB read and two written, in 12.5 µs, each time.
+            (("4", ""), ("2", ""), ("12.5", "us"), 12.5e-6),
+            (("4096", "bytes"), ("2048", "byte"), ("12500", "ns"), 12.5e-6),
+            (("4", "KB"), ("2", "kilobytes"), ("0.0125", "ms"), 12.5e-6),
+            (("4", "KiB"), ("0.001953125", "MiB"), ("12.5", "usecond"), 12.5e-6),
+            (("0.004096", "MB"), ("2", "kB"), ("12.5", "%"), None),
+        ],
+    )
+    def test_the_unit_of_a_metric_is_obeyed(self, write, fetch, write_, time, seconds):
+        rows = [("FetchSize", *fetch), ("WriteSize", *write_), ("time", *time)]
+        text = '"Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+        text += "".join(f'"k","{n}","{unit}","{value}"\n' for n, value, unit in rows)
+        (k,) = read(write(text)).launches
+        assert k.bytes_at("DRAM") == 4096 + 2048
+        assert k.time_s == (None if seconds is None else pytest.approx(seconds))
+
+
+RW_NC_UC_CC = ("RW", "NC", "UC", "CC")
 
 PERF = """# started on Fri
 
@@ -248,6 +401,53 @@ class TestCpu:
         assert run.bytes_at("DRAM") == 3 * 2**20
         assert run.time_s == pytest.approx(2e-3)
         assert samples.notes == ("amx_ops_retired.bf16 was not counted",)
+
+    PRINTED = """
+ Performance counter stats for './app 64' (2 runs):
+
+          1,255.53 msec task-clock:u                     #    0.978 CPUs utilized    ( +-  0.59% )
+     1,000,000,500      fp_arith_inst_retired.scalar_double:u #  0.8 G/sec  (49.77%)
+               500      fp_arith_inst_retired.256b_packed_double
+   <not supported>      amx_ops_retired.bf16
+              2.50 MiB  uncore_imc/cas_count_read/
+              1.50 MiB  uncore_imc/cas_count_write/
+
+        1.20250000 +- 0.0021 seconds time elapsed  ( +-  0.18% )
+
+       1.190000000 seconds user
+       0.010000000 seconds sys
+"""
+    GERMAN: ClassVar = str.maketrans(",.", ".,")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda t: t,
+            lambda t: t.translate(TestCpu.GERMAN).replace("seconds,", "seconds."),
+            lambda t: t.replace("1,000,000,500", "1 000 000 500").replace("1,255", "1 255"),
+            lambda t: t.replace("1,000,000,500", "1\u202f000\u202f000\u202f500"),
+            lambda t: t.replace("2 runs", "its output: 7 cycles"),
+            lambda t: t.replace("        1,0", "S0  8    1,0").replace("      500 ", "S0  8  500 "),
+            lambda t: t.replace("    1,0", "CPU0    1,0").replace("     500 ", "CPU12  500 "),
+            lambda t: "the program's own 17 lines\n" + t,
+        ],
+    )
+    def test_perf_stat_as_printed(self, write, change):
+        text = change(self.PRINTED)
+        for name in ("fp_arith_inst_retired", "amx_ops_retired"):
+            text = text.replace(f"{name},", f"{name}.")
+        samples = read(write(text, "run.txt"))
+        (run,) = samples.launches
+        assert run.flops == 1_000_000_500 + 4 * 500
+        assert run.bytes_at("DRAM") == 4 * 2**20
+        assert run.time_s == pytest.approx(1.2025)
+        assert "amx_ops_retired.bf16 was not counted" in samples.notes
+        assert any("counted 49" in note for note in samples.notes)
+
+    def test_requests_to_memory_without_a_unit_are_lines(self, write):
+        text = "100,,unc_m_cas_count.rd,9,100.00,,\n60,,unc_m_cas_count.wr,9,100.00,,\n"
+        (run,) = read(write(text)).launches
+        assert run.bytes_at("DRAM") == 64 * 160
 
     def test_semicolons_and_a_decimal_comma(self, write):
         text = PERF.replace(",", ";").replace("2.00;MiB", "2,50;MiB")
@@ -304,15 +504,55 @@ class TestCpu:
         text = PERF.replace("scalar_double:u,100,100.00", "scalar_double:u,100,25.10")
         assert any("25.10 % of the time" in note for note in read(write(text)).notes)
 
-    def test_likwid(self, write):
-        text = (
-            "TABLE,Region main,Group 1 Metric,MEM_DP,5,\n"
-            "Metric,HWThread 0,HWThread 1\n"
-            "Runtime (RDTSC) [s],0.5,0.5\n"
-            "DP [MFLOP/s],1000,3000\n"
-            "Memory data volume [GBytes],1.5,0\n"
-        )
-        (region,) = read(write(text)).launches
-        # 4 GFLOP/s for half a second.
-        assert region.flops == 2_000_000_000
+    LIKWID_CSV = (
+        "STRUCT,Info,3,,\nCPU name:,Intel Xeon Platinum 8480+,,,\nCPU clock:,2.0 GHz,,,\n"
+        "TABLE,Region main,Group 1 Raw,MEM_DP,5\n"
+        "Event,Counter,HWThread 0,HWThread 1\nINSTR_RETIRED_ANY,FIXC0,100,200\n"
+        "TABLE,Region main,Group 1 Metric,MEM_DP,5\n"
+        "Metric,HWThread 0,HWThread 1\n"
+        "Runtime (RDTSC) [s],0.5,0.5\n"
+        "DP [MFLOP/s],1000,3000\n"
+        "Memory data volume [GBytes],1.5,0\n"
+        "TABLE,Region main,Group 1 Metric STAT,MEM_DP,5\n"
+        "Metric,Sum,Min,Max,Avg\n"
+        "Runtime (RDTSC) [s] STAT,1.0,0.5,0.5,0.5\n"
+        "DP [MFLOP/s] STAT,4000,1000,3000,2000\n"
+        "Memory data volume [GBytes] STAT,1.5,0,1.5,0.75\n"
+    )
+    LIKWID_TEXT = """
+--------------------------------------------------------------------------------
+CPU name:\tIntel Xeon Platinum 8480+
+CPU type:\tIntel SapphireRapids processor
+--------------------------------------------------------------------------------
+the program said, "hello
+--------------------------------------------------------------------------------
+Region main, Group 1: MEM_DP
++-------------------+------------+------------+
+|    Region Info    | HWThread 0 | HWThread 1 |
++-------------------+------------+------------+
+| RDTSC Runtime [s] |   0.500000 |   0.500000 |
++-------------------+------------+------------+
+|       Event       | Counter | HWThread 0 | HWThread 1 |
+| INSTR_RETIRED_ANY |  FIXC0  |        100 |        200 |
++-----------------------------+------------+------------+
+|            Metric           | HWThread 0 | HWThread 1 |
++-----------------------------+------------+------------+
+|     Runtime (RDTSC) [s]     |     0.5000 |     0.5000 |
+|         DP [MFLOP/s]        |  1000.0000 |  3000.0000 |
+| Memory data volume [GBytes] |     1.5000 |          0 |
++-----------------------------+------------+------------+
+|               Metric             |  Sum   | Min  |  Max | Avg  |
+|     Runtime (RDTSC) [s] STAT     |    1.0 |  0.5 |  0.5 |  0.5 |
+|         DP [MFLOP/s] STAT        | 4000.0 | 1000 | 3000 | 2000 |
+| Memory data volume [GBytes] STAT |    1.5 |    0 |  1.5 | 0.75 |
+"""
+
+    @pytest.mark.parametrize("text", [LIKWID_CSV, LIKWID_TEXT])
+    def test_likwid(self, write, text):
+        samples = read(write(text))
+        (region,) = samples.launches
+        assert region.name == "Region main Group 1 MEM_DP"
+        # 4 GFLOP/s for half a second; the table of sums is the same region again.
+        assert (region.flops, region.time_s) == (2_000_000_000, 0.5)
         assert region.bytes_at("DRAM") == 1_500_000_000
+        assert samples.device_name == "Intel Xeon Platinum 8480+"

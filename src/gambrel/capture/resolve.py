@@ -11,6 +11,7 @@ from typing import Any
 
 from gambrel.capture.inputs import ExampleInput, given_call, need_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
+from gambrel.fileio import check_name
 from gambrel.workload import Workload
 
 _TARGET = re.compile(r"^(?P<place>.+?\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)$")
@@ -86,6 +87,7 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
 
 
 def _from_text(text: str, request: Request) -> Resolved:
+    check_name(Path(text))
     found = _TARGET.match(text)
     if found and not Path(text).exists():
         return _from_code(text, request)

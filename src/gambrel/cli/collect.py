@@ -56,13 +56,12 @@ def ncu(
 
     device = find(hardware).device if hardware else None
     if section is not None:
-        from gambrel.report.registry import replace_file
+        from gambrel.report.registry import check_target, replace_file
 
-        folder = Path(section)
-        if not folder.is_dir():
-            raise InputError(f"cannot write {section}: there is no such folder.")
+        target = Path(section) / f"{SECTION}.section"
+        check_target(target)
         text = ncu_section(compute_capability(device) if device else "")
-        replace_file(folder / f"{SECTION}.section", text.encode())
+        replace_file(target, text.encode())
         command = section_command(section, program, nvtx=nvtx)
     elif device is not None:
         command = ncu_command(compute_capability(device), program, nvtx=nvtx)

@@ -82,7 +82,7 @@ def import_(
     chosen = _device(question)
     reading = _Reading(
         chosen=chosen,
-        cc=chip_of(chosen),
+        chip=chip_of(chosen),
         flops=dict(map(_assignment, flops)),
         precision=question.precision,
         by=by,
@@ -104,7 +104,7 @@ class _Reading:
     """How files become kernels under roofs; the same for both runs of a comparison."""
 
     chosen: Device | str | None
-    cc: str
+    chip: str
     flops: dict[str, int]
     precision: str | None
     by: str
@@ -118,7 +118,7 @@ class _Reading:
         from gambrel.traces.given import with_flops, with_precision
 
         with watched(files):
-            samples = read(files, cc=self.cc)
+            samples = read(files, chip=self.chip)
         samples = with_precision(with_flops(samples, self.flops), self.precision)
         device, notes = roofs_for(samples, self.chosen)
         return place(samples, device, by=self.by, order=self.order, notes=notes)

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from gambrel.errors import FileFormatError
+from gambrel.fileio import file_size
+
 #: Bytes from which reading takes long enough to show it.
 _LARGE: Final = 50 << 20
 
@@ -15,7 +18,7 @@ _LARGE: Final = 50 << 20
 @contextmanager
 def watched(files: Sequence[Path]) -> Iterator[None]:
     """Shows how far the files have been read while the block runs."""
-    sizes = {path: path.stat().st_size for path in files if path.is_file()}
+    sizes = {path: _size(path) for path in files}
     if sum(sizes.values()) < _LARGE or not sys.stderr.isatty():
         yield
         return
@@ -35,3 +38,11 @@ def watched(files: Sequence[Path]) -> Iterator[None]:
 
         with watching(told):
             yield
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for what the reader will refuse."""
+    try:
+        return file_size(path)
+    except FileFormatError:
+        return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.errors import FileFormatError, UnknownNameError
+from gambrel.fileio import check_name
 from gambrel.llm.config.read import read_config
 from gambrel.llm.spec import ModelSpec
 
@@ -33,6 +34,7 @@ def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
     if isinstance(model, Mapping):
         return read_config(model)
     path = Path(model)
+    check_name(path)
     if path.is_dir():
         path = path / "config.json"
     if path.is_file() or path.suffix == ".json":

@@ -24,6 +24,7 @@ import msgspec
 from gambrel.device.model import Device, Link, Source
 from gambrel.device.roofs import NETWORK, peer_link
 from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError
+from gambrel.fileio import check_name
 from gambrel.ops.collective import ALGORITHMS
 
 _MAX_BYTES: Final = 100_000
@@ -247,6 +248,7 @@ def _given(device: Device, given: str | Path) -> Topology:
                 )
             return node
     path = Path(given)
+    check_name(path)
     if path.suffix != ".toml" and not path.exists():
         raise UnknownNameError(
             "topology", str(given), [n.name for n, _, _ in _shipped()], "Or give a .toml file."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from gambrel.fileio import replace_file
 from gambrel.measure.records import SCHEMA_VERSION, Survey
 
 
@@ -42,11 +43,9 @@ def save(key: str, survey: Survey, where: Path | None = None) -> Path | None:
     """Stores a survey; None where nothing can be written, which only costs time later."""
     place = folder() if where is None else where
     path = place / f"{key}.json"
-    draft = path.with_suffix(".tmp")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(msgspec.json.encode(survey))
-        draft.replace(path)
+        replace_file(path, msgspec.json.encode(survey))
     except OSError:
         return None
     return path

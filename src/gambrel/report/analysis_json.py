@@ -13,6 +13,7 @@ from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import FileFormatError
+from gambrel.fileio import file_size
 from gambrel.report.json_head import SCHEMA_VERSION
 from gambrel.report.options import Options
 from gambrel.report.terms import DEFINITIONS, DERIVED
@@ -168,7 +169,7 @@ def _decode(source: str | Path | bytes) -> tuple[str, Any]:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if file_size(path) > MAX_BYTES:
             raise FileFormatError(f"{path} is not an analysis: larger than {MAX_BYTES:,} bytes.")
         return path.read_bytes()
     except OSError as error:

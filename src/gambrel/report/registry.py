@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from gambrel import fileio
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
@@ -387,26 +387,15 @@ def check_target(target: Path) -> None:
     """Refuses a path that cannot become a file.
 
     Raises:
-        InputError: It is a folder, or its folder does not exist.
+        InputError: It is a folder, its folder does not exist or cannot be written to, or its name
+            is too long.
     """
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: there is no folder {target.parent}.")
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a folder.")
+    fileio.check_writable(target)
 
 
 def replace_file(target: Path, content: bytes) -> None:
     """Writes beside the target and renames, so that an interrupted run leaves no half file."""
     try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)  # a device or a pipe cannot be replaced
-            return
-        real = target.resolve()  # keeps a symbolic link a link
-        beside = real.with_name(f".{real.name}.{os.getpid()}.part")
-        try:
-            beside.write_bytes(content)
-            beside.replace(real)
-        finally:
-            beside.unlink(missing_ok=True)
+        fileio.replace_file(target, content)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}.") from None

@@ -38,6 +38,13 @@ _MEMORY_300: Final = (
     *("TCC_EA0_RDREQ_sum", "TCC_EA0_RDREQ_32B_sum", "TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"),
     "TCC_BUBBLE_sum",
 )
+#: MI350 has a counter for each size instead: its TCC_BUBBLE counts something else.
+_MEMORY_350: Final = (
+    *("TCC_EA0_RDREQ_32B_sum", "TCC_EA0_RDREQ_64B_sum", "TCC_EA0_RDREQ_128B_sum"),
+    *("TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"),
+)
+#: Matrix formats that came with a generation.
+_LATE_MOPS: Final = {"gfx94": ("F8", "XF32"), "gfx95": ("F8", "F6F4")}
 #: Counters of one block that fit into one pass.
 _EACH_PASS: Final = 4
 
@@ -92,11 +99,13 @@ def rocprof_commands(device: Device, program: Sequence[str] = ()) -> str:
             f"{device.id}: counters of work exist on AMD's CDNA GPUs (MI100 and later)."
         )
     run = shlex.join(program) if program else "./program"
-    late = "gfx94" in device.architecture or "gfx95" in device.architecture
+    late = next((x for x in _LATE_MOPS if x in device.architecture), "")
+    memory = {"": _MEMORY, "gfx94": _MEMORY_300, "gfx95": _MEMORY_350}[late]
+    mops = tuple(f"SQ_INSTS_VALU_MFMA_MOPS_{f}" for f in _LATE_MOPS.get(late, ()))
     # CDNA 1 counts neither vector operations nor matrix operations by format.
     first = "gfx908" in device.architecture
-    work = () if first else (*_VALU, *_MOPS)
-    blocks = [*_split(work), _LINES, _LDS, _CACHE, _TCC, *_split(_MEMORY_300 if late else _MEMORY)]
+    work = () if first else (*_VALU, *_MOPS, *mops)
+    blocks = [*_split(work), _LINES, _LDS, _CACHE, _TCC, *_split(memory)]
     lines = [f"pmc: {' '.join(names)}" for names in blocks]
     made = "\n".join(lines)
     note = (

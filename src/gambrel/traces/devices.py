@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gambrel.analysis.samples import Samples
@@ -10,6 +11,8 @@ from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
 from gambrel.traces.collect import compute_capability
 from gambrel.units import format_si
+
+_GFX: Final = re.compile(r"\bgfx[0-9a-f]+")
 
 #: Boards that differ from one of the catalog in the capacity of their memory only; NVIDIA, "Tesla
 #: V100 GPU Accelerator" datasheet, 2018, lists 16 and 32 GB with one set of rates.
@@ -115,12 +118,15 @@ def catalog_device(samples: Samples) -> Device | None:
 
 
 def chip_of(chosen: Device | str | None) -> str:
-    """The compute capability of a chosen device; empty where there is none or it has none.
+    """The compute capability or gfx target of a chosen device; empty where it has neither.
 
     Raises:
         UnknownNameError: The chosen name is unknown.
     """
     device = _find(chosen)[0] if isinstance(chosen, str) else chosen
-    if device is None or "sm_" not in device.architecture:
+    if device is None:
         return ""
-    return compute_capability(device)
+    target = _GFX.search(device.architecture)
+    if target is not None:
+        return target[0]
+    return compute_capability(device) if "sm_" in device.architecture else ""

@@ -11,11 +11,14 @@ from typing import Final
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.kineto.events import is_kineto
+from gambrel.traces.likwid import is_likwid
 from gambrel.traces.ncu.cut import is_ncu
-from gambrel.traces.perf import is_likwid, is_perf
+from gambrel.traces.perf import is_perf
 from gambrel.traces.points import is_points
 from gambrel.traces.rocprof import is_rocprof
+from gambrel.traces.rocprof_json import is_rocprof_json
 from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
+from gambrel.traces.xplane import is_xplane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +29,9 @@ class Format:
         name: For reading.
         sniff: Whether a file that begins with these bytes (and the same as text) is one.
         module: Module of this package with ``read(path) -> Samples``, imported when needed.
-        by_chip: Whether it reads better when it knows the chip: ``read(path, cc)``.
-        together: Whether several files can be passes over one run: ``read_together(paths)``.
+        by_chip: Whether it reads better when it knows the chip: ``read(path, chip)``.
+        together: Whether several files can be passes over one run: ``read_together(paths, chip)``
+            instead of ``read``.
     """
 
     name: str
@@ -44,6 +48,12 @@ FORMATS: Final = (
         module="ncu.reader",
         by_chip=True,
     ),
+    Format(
+        name="rocprofv3 JSON",
+        sniff=lambda _, text: is_rocprof_json(text),
+        module="rocprof_json",
+        by_chip=True,
+    ),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
     Format(
@@ -52,8 +62,9 @@ FORMATS: Final = (
         module="rocprof",
         together=True,
     ),
-    Format(name="perf stat -x,", sniff=lambda _, text: is_perf(text), module="perf"),
-    Format(name="likwid CSV", sniff=lambda _, text: is_likwid(text), module="likwid"),
+    Format(name="perf stat", sniff=lambda _, text: is_perf(text), module="perf"),
+    Format(name="likwid", sniff=lambda _, text: is_likwid(text), module="likwid"),
+    Format(name="XPlane profile (.xplane.pb)", sniff=lambda h, _: is_xplane(h), module="xplane"),
     Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
@@ -61,23 +72,30 @@ FORMATS: Final = (
 _SHOWN: Final = 60
 _SHOWN_BYTES: Final = 512
 
-#: Files that people try and whose format is private: suffix → what it is and the command to type.
+#: Files that people try and that are not read: suffix → what it is and the command to type.
 _PRIVATE: Final = {
     ".ncu-rep": (
         "an Nsight Compute report",
+        "export it (no GPU needed): "
         "ncu --import {path} --csv --page raw --print-units base > report.csv",
     ),
-    ".nsys-rep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
-    ".qdrep": ("an Nsight Systems report", "nsys export --type sqlite {path}"),
+    ".nsys-rep": ("an Nsight Systems report", "export it: nsys export --type sqlite {path}"),
+    ".pftrace": (
+        "a Perfetto trace",
+        "record with: rocprofv3 --kernel-trace --output-format csv -- PROGRAM",
+    ),
+    "PERFILE2": ("a recording of perf record", "count with: perf stat -x, -o run.csv -- PROGRAM"),
+    ".qdrep": ("an Nsight Systems report", "export it: nsys export --type sqlite {path}"),
 }
 
 
-def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
+def read(paths: str | Path | Sequence[str | Path], *, chip: str = "") -> Samples:
     """Reads what profilers recorded; several files (ranks, runs) become one list of launches.
 
     Args:
         paths: One file or several, each of any known format.
-        cc: Compute capability (``"7.0"``) of the GPU, for files that do not name it.
+        chip: Compute capability (``"7.0"``) or target (``"gfx942"``) of the GPU, for files that do
+            not name it.
 
     Raises:
         FileFormatError: A file is missing, damaged, or of no known format.
@@ -89,17 +107,17 @@ def read(paths: str | Path | Sequence[str | Path], *, cc: str = "") -> Samples:
     with without_collector():
         chosen = [(_format_of(Path(path)), Path(path)) for path in listed]
         together = [path for found, path in chosen if found.together]
-        parts = [_read_one(found, path, cc) for found, path in chosen if not found.together]
+        parts = [_read_one(found, path, chip) for found, path in chosen if not found.together]
         if together:
             from gambrel.traces.rocprof import read_together
 
-            parts += read_together(together)
+            parts += read_together(together, chip if chip.startswith("gfx") else "")
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _read_one(found: Format, path: Path, cc: str) -> Samples:
+def _read_one(found: Format, path: Path, chip: str) -> Samples:
     module = importlib.import_module(f"gambrel.traces.{found.module}")
-    samples: Samples = module.read(path, cc) if found.by_chip else module.read(path)
+    samples: Samples = module.read(path, chip) if found.by_chip else module.read(path)
     return samples
 
 
@@ -107,11 +125,11 @@ def _format_of(path: Path) -> Format:
     head = read_head(path)
     text = decode(head)
     suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix
+    suffix = "PERFILE2" if head.startswith(b"PERFILE2") else suffix
     if suffix in _PRIVATE and not is_sqlite(head):
         what, command = _PRIVATE[suffix]
         raise FileFormatError(
-            f"{path} is {what}, whose format is private; export it (no GPU needed): "
-            f"{command.format(path=path)}"
+            f"{path} is {what}, which is not read itself; {command.format(path=path)}"
         )
     for found in FORMATS:
         if found.sniff(head, text):

@@ -1,9 +1,10 @@
-"""The CSV output of likwid-perfctr (``-O``): one sample a group and region."""
+"""The output of likwid-perfctr, as printed or as CSV (``-O``): one sample a group and region."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,28 +18,66 @@ _FORMATS: Final = {"DP": "fp64", "SP": "fp32", "HP": "fp16"}
 _LEVELS: Final = {"Memory": "DRAM", "L3": "LLC", "L2": "L2"}
 
 
+#: Between the tables of a group: ``Region triad, Group 1: MEM_DP``.
+_TITLE: Final = re.compile(r"(?:Region .{1,200}, )?Group \d+: \S+")
+_CPU: Final = "CPU name:"
+#: What the title of a table says beyond its region and group.
+_KIND: Final = re.compile(r" (?:Raw|Metric)\b| STAT\b", re.IGNORECASE)
+
+
+def is_likwid(text: str) -> bool:
+    """Whether text is the output of likwid-perfctr, as CSV or as printed."""
+    if text.startswith(("TABLE,", "STRUCT,")) or "likwid" in text[:2000].lower():
+        return True
+    return "| Runtime (RDTSC) [s]" in re.sub(r"\|\s+", "| ", text)
+
+
 def read(path: Path) -> Samples:
     """Reads the derived metrics of each table: rates, volumes, time.
 
     Raises:
         FileFormatError: Not readable, or without metrics.
     """
-    reader = csv.reader(TextFile(path))
     tables: dict[str, dict[str, float]] = {}
-    name = path.stem
-    try:
-        for row in reader:
-            if row and row[0] == "TABLE":
-                name = " ".join(dict.fromkeys(c for c in row[1:4] if c)) or name
-            elif len(row) >= 2 and (value := _value(row)) is not None:
-                # The table of sums ("... STAT") comes after that of single threads and wins.
-                tables.setdefault(name, {}).setdefault(row[0].removesuffix(" STAT"), value)
-    except csv.Error as error:
-        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
+    name, device = path.stem, ""
+    for row in _rows(TextFile(path), path):
+        if row[0] == "TABLE":
+            title = " ".join(dict.fromkeys(c for c in row[1:4] if c and not c.isdecimal()))
+            name = _KIND.sub("", title) or name
+        elif row[0] == _CPU:
+            device = row[1].strip() if len(row) > 1 else ""
+        elif len(row) >= 2 and (value := _value(row)) is not None:
+            # The table of sums ("... STAT") comes after that of single threads and says the same.
+            tables.setdefault(name, {}).setdefault(row[0].removesuffix(" STAT"), value)
     samples = [s for n, m in tables.items() if (s := _sample(n, m)) is not None]
     if not samples:
         raise FileFormatError(f"{path}: no metric with FLOP/s or a data volume.")
-    return Samples(format="likwid", sources=(str(path),), launches=tuple(samples))
+    return Samples(
+        format="likwid", sources=(str(path),), launches=tuple(samples), device_name=device
+    )
+
+
+def _rows(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
+    """Rows of both forms, as those of the CSV."""
+    reader = csv.reader(_as_csv(lines))
+    try:
+        yield from filter(None, reader)
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
+
+
+def _as_csv(lines: Iterable[str]) -> Iterator[str]:
+    """Printed lines as those of the CSV; others as they are."""
+    for line in lines:
+        text = line.strip()
+        if text.startswith("|") and text.endswith("|"):
+            yield ",".join(cell.strip() for cell in text.strip("|").replace(",", ".").split("|"))
+        elif _TITLE.fullmatch(text):
+            yield f"TABLE,{text.replace(', ', ',').replace(': ', ',')}"
+        elif text.startswith(_CPU):
+            yield f"{_CPU},{text.removeprefix(_CPU).lstrip(' ,').replace(',', ' ')}"
+        elif '"' not in text:
+            yield line
 
 
 def _value(row: list[str]) -> float | None:

@@ -80,6 +80,8 @@ def _read(base: sqlite3.Connection, path: Path) -> Samples:
     tables = _tables(base)
     if _KERNELS not in tables:
         hint = "no GPU kernels were recorded" if "StringIds" in tables else "not of Nsight Systems"
+        if any(name.startswith("rocpd_") for name in tables):
+            hint = f"a database of rocprofv3; run rocpd convert -i {path} --output-format csv"
         raise FileFormatError(f"{path}: the database has no table {_KERNELS}: {hint}.")
     recorded = tables[_KERNELS]
     if not {"start", "end"} <= recorded:

@@ -1,4 +1,4 @@
-"""Counters of a CPU: ``perf stat -x,`` and the CSV output of likwid-perfctr, one sample a run.
+"""Counters of a CPU from ``perf stat``, with ``-x``, ``-j`` or as printed, one sample a run.
 
 The events of Intel's cores count an FMA twice already; AMD's count of all operations likewise. DRAM
 bytes come from the memory controllers, which perf shows system-wide only (``-a``).
@@ -16,6 +16,7 @@ import msgspec
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
 from gambrel.traces.ncu.numbers import Evidence, looks_numeric
+from gambrel.traces.perf_text import ELAPSED, is_perf_text, text_cells
 from gambrel.traces.source import TextFile
 
 #: FLOP an event, by format; https://perfmon-events.intel.com, FP_ARITH_INST_RETIRED.
@@ -37,27 +38,38 @@ _EVENT: Final = re.compile(r"fp_arith_inst_retired2?\.(\w+)")
 _LINE_BYTES: Final = 64
 #: Larger counts are damage.
 _LARGEST: Final = 1e30
-_UNITS: Final = {"": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+#: Events of the memory controllers of Intel and AMD.
+_REQUESTS: Final = ("cas_count", "umc_cas_cmd")
+#: To bytes and, of what is a time, to nanoseconds.
+_UNITS: Final = {
+    "B": 1.0,
+    "bytes": 1.0,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "seconds": 1e9,
+    "msec": 1e6,
+}
 #: Percent of the time that an event was counted; below, perf's value is an extrapolation.
 _SCALED: Final = 99.0
 _UNCOUNTED: Final = ("<not counted>", "<not supported>")
 
 
 def is_perf(text: str) -> bool:
-    """Whether text is what ``perf stat -x`` writes: value, unit, event, time, percent."""
+    """Whether text is what ``perf stat`` prints or, with ``-x``, value, unit, event, time, ..."""
+    if is_perf_text(text):
+        return True
     rows = [x for x in text.splitlines()[:40] if x.strip() and not x.startswith("#")]
     cells = [_cells(row) for row in rows]
     hits = [c for c in cells if len(c) >= 5 and _is_event(c[2]) and c[3].isdigit()]
     return len(hits) * 2 > len(rows)
 
 
-def is_likwid(text: str) -> bool:
-    """Whether text is the CSV output of likwid-perfctr."""
-    return text.startswith(("TABLE,", "STRUCT,")) or "likwid" in text[:2000].lower()
-
-
 def read(path: Path) -> Samples:
-    """Reads the output of ``perf stat -x,`` (or ``-x;``).
+    """Reads the output of ``perf stat``: as printed, with ``-x,``, ``-x;`` or ``-j``.
 
     Raises:
         FileFormatError: Not readable, or without events.
@@ -65,7 +77,7 @@ def read(path: Path) -> Samples:
     events, problems = _events(TextFile(path), str(path))
     if not events:
         raise FileFormatError(f"{path}: no event with a count.")
-    time = events.get("duration_time", 0.0) * 1e-9 or None
+    time = (events.get("duration_time") or events.get(ELAPSED, 0.0)) * 1e-9 or None
     work, why = _work(events)
     notes = list(problems)
     if time is None:
@@ -137,7 +149,7 @@ def _events(lines: Iterable[str], where: str) -> tuple[dict[str, float], list[st
             problems.append(name)
             continue
         try:
-            value = locale.parse(row[0].strip()) * _UNITS.get(row[1].strip(), 1.0)
+            value = locale.parse(row[0].strip()) * _factor(name, row[1].strip())
         except ValueError:
             continue
         if not 0 <= value <= _LARGEST:
@@ -154,12 +166,21 @@ def _events(lines: Iterable[str], where: str) -> tuple[dict[str, float], list[st
     return sums, problems
 
 
+def _factor(event: str, unit: str) -> float:
+    """From a count as written to the base unit; requests to memory without a unit are lines."""
+    if not unit and any(mark in event for mark in _REQUESTS):
+        return _LINE_BYTES
+    return _UNITS.get(unit.lower() if unit == "Bytes" else unit, 1.0)
+
+
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Rows of events with the numbers of their lines."""
+    printed = False
     for number, line in enumerate(lines, 1):
         text = line.rstrip("\n")
+        printed = printed or is_perf_text(text)
         if text and not text.startswith("#"):
-            row = _cells(text)
+            row = text_cells(text) if printed else _cells(text)
             if len(row) >= 3:
                 yield number, row
 
@@ -217,13 +238,14 @@ def _no_work(events: Mapping[str, float]) -> str:
 
 
 def _traffic(events: Mapping[str, float]) -> list[MeasuredTraffic]:
-    imc = [n for n in events if "cas_count" in n or "umc_cas_cmd" in n]
+    imc = [n for n in events if any(mark in n for mark in _REQUESTS)]
     reads = [n for n in imc if n.rstrip("/").endswith(("read", "rd"))]
     writes = [n for n in imc if n.rstrip("/").endswith(("write", "wr"))]
     found = []
     if reads and writes:
-        # perf scales the alias of Intel to MiB itself, so those are bytes by now.
-        total = sum(events[n] * (_LINE_BYTES if "umc" in n else 1) for n in (*reads, *writes))
+        # perf scales the alias of Intel to MiB itself, the raw event (unc_m_cas_count.rd) not; by
+        # now all are bytes.
+        total = sum(events[n] for n in (*reads, *writes))
         how = "memory controllers, the whole system"
         found.append(MeasuredTraffic(level="DRAM", traffic_bytes=round(total), how=how))
     else:

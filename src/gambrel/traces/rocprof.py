@@ -1,46 +1,28 @@
 """CSV files of AMD's profilers: rocprof, rocprofv3, rocprof-compute, and its measured roofs.
 
-Work = 64 x (ADD + MUL + 2 FMA + TRANS) of each vector format, because a wave has 64 lanes (lanes
-that are masked out are counted as well), and 512 x the MFMA_MOPS counters. Sums come before ratios.
+What the counters mean is in `cdna`; sums come before ratios.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from gambrel.analysis.samples import (
-    Known,
-    MeasuredTraffic,
-    MeasuredWork,
-    Sample,
-    Samples,
-)
+from gambrel.analysis.samples import Known, Sample, Samples
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.errors import FileFormatError
+from gambrel.traces.cdna import PREFIXES, count_work, instructions, measure, why_missing
 from gambrel.traces.collected import Collected
+from gambrel.traces.gpu_info import GpuInfo, beside, from_rows, is_gpu_info
 from gambrel.traces.source import TextFile
 
 FORMAT: Final = "rocprof CSV"
-#: How the counters of AMD's GPUs begin.
-PREFIXES: Final = (
-    "SQ_",
-    "TCC_",
-    "TCP_",
-    "GRBM_",
-    "TA_",
-    "FETCH_SIZE",
-    "WRITE_SIZE",
-    "FetchSize",
-    "WriteSize",
-)
 #: Larger values are damage.
 _LARGEST: Final = 1e30
-_LANES: Final = 64
-_MOPS: Final = 512
 _NAMES: Final = ("Kernel_Name", "KernelName", "Name", "kernel_name")
 _STARTS: Final = ("Start_Timestamp", "BeginNs", "Start_Ns")
 _ENDS: Final = ("End_Timestamp", "EndNs", "End_Ns")
@@ -58,16 +40,6 @@ _USED: Final = (
     *(*_NAMES, *_STARTS, *_ENDS, *_TOTALS, *_GRID, *_BLOCK, *_OCCUPANCY, "Calls"),
     *(name for _, names in _ORIGIN for name in names),
 )
-_VECTOR: Final = {"F16": "fp16", "F32": "fp32", "F64": "fp64"}
-_MATRIX: Final = {
-    "F64": "fp64",
-    "F32": "fp32",
-    "F16": "fp16",
-    "BF16": "bf16",
-    "F8": "fp8",
-    "I8": "int8",
-    "XF32": "tf32",
-}
 _ROOFS: Final = (
     ("vector", "fp16", ("FP16Flops",)),
     ("vector", "fp32", ("FP32Flops",)),
@@ -77,6 +49,7 @@ _ROOFS: Final = (
     ("matrix", "fp16", ("MFMAF16Flops",)),
     ("matrix", "bf16", ("MFMABF16Flops",)),
     ("matrix", "fp8", ("MFMAF8Flops",)),
+    ("matrix", "fp4", ("MFMAF6F4Flops",)),
     ("matrix", "int8", ("MFMAI8Ops",)),
 )
 _LEVELS: Final = (("DRAM", "HBMBw"), ("L2", "L2Bw"), ("L1", "L1Bw"), ("shared", "LDSBw"))
@@ -89,56 +62,77 @@ def is_rocprof(text: str) -> bool:
     named = bool(cells & set(_NAMES))
     timed = bool(cells & {*_STARTS, *_TOTALS}) or "Counter_Name" in cells
     timed = timed or any(c.startswith(("SQ_", "TCC_", "TCP_")) for c in cells)
-    return (named and timed) or {"HBMBw", "L2Bw"} <= cells
+    return (named and timed) or {"HBMBw", "L2Bw"} <= cells or is_gpu_info(list(cells))
 
 
 Row = Mapping[str, str]
 #: A dispatch: its own columns, and its counters.
 Dispatch = tuple[Row, dict[str, float]]
 _UNUSED: Final = "rows without a kernel or with a negative time"
+_HOST: Final = "calls of the host's API and copies, which are no kernels"
+#: Functions of the host, domains and copies in the statistics of rocprof and rocprofv3, which have
+#: the columns of those of kernels. A kernel has its parameters in its name, or no such name.
+_HOST_NAME: Final = re.compile(
+    r"(?:__)?hip[A-Z]\w*|hsa_\w+|roctx\w+|(?:nccl|rccl|rocDec|rocJpeg)[A-Z]\w*|Copy\w+To\w+"
+    r"|(?:HIP|HSA|MARKER|RCCL|ROCDECODE|ROCJPEG|KERNEL|MEMORY|SCRATCH|OMPT)_[A-Z_]+"
+)
 
 
-def read(path: Path) -> Samples:
-    """Reads a table of kernels or of measured roofs.
-
-    Raises:
-        FileFormatError: Not readable, or without a usable row.
-    """
-    return read_together([path])[0]
-
-
-def read_together(paths: Sequence[Path]) -> list[Samples]:
+def read_together(paths: Sequence[Path], chip: str = "") -> list[Samples]:
     """Reads several tables; passes over one run, each with other counters, become one.
 
     A GPU counts a few events at a time, so the profilers run a program several times and write a
     file a pass. Files are passes of one run when their counters differ and the kernels are the
     same, in the same order.
 
+    Args:
+        paths: Of kernels, of measured roofs (``roofline.csv``) and of the system (``sysinfo.csv``).
+        chip: Such as ``"gfx942"``; empty for what the files say.
+
     Raises:
         FileFormatError: Not readable, or without a usable row.
     """
     try:
-        return _read_together(paths, gather=False)
+        return _read_together(paths, chip, gather=False)
     except _ApartError:
-        return _read_together(paths, gather=True)
+        return _read_together(paths, chip, gather=True)
 
 
-def _read_together(paths: Sequence[Path], *, gather: bool) -> list[Samples]:
+def _read_together(paths: Sequence[Path], chip: str, *, gather: bool) -> list[Samples]:
     found: list[Samples] = []
     tables: list[_Table] = []
+    system: GpuInfo | None = None
     for path in paths:
         table = _Table(path, gather)
         if table.of_roofs:
             found.append(_roofs([row for _, row in table.rows()], path))
+        elif table.of_system:
+            system = from_rows([row for _, row in table.rows()])
+            found.append(_system(system, path))
         else:
             tables.append(table)
+
+    def samples(table: Iterable[Dispatch], of: Sequence[Path], notes: tuple[str, ...]) -> Samples:
+        return _samples(table, of, notes, system or beside(of[0]) or GpuInfo(), chip)
+
     if len(tables) > 1 and _are_passes(tables):
         merged = map(_merged, zip(*(table.dispatches() for table in tables), strict=True))
         note = f"{len(tables)} passes over one run; times are those of the first"
-        found.append(_samples(merged, [table.path for table in tables], (note,)))
+        found.append(samples(merged, [table.path for table in tables], (note,)))
     else:
-        found += [_samples(table.dispatches(), [table.path]) for table in tables]
+        found += [samples(table.dispatches(), [table.path], ()) for table in tables]
     return found
+
+
+def _system(found: GpuInfo, path: Path) -> Samples:
+    """A file about the GPU, without kernels."""
+    return Samples(
+        format="GPU of the run",
+        sources=(str(path),),
+        launches=(),
+        device_name=found.device_name,
+        notes=(found.note,) if found.note else (),
+    )
 
 
 class _ApartError(Exception):
@@ -151,6 +145,7 @@ class _Table:
     Attributes:
         path: Of the file.
         of_roofs: Whether it holds measured roofs.
+        of_system: Whether it describes the GPU.
     """
 
     def __init__(self, path: Path, gather: bool) -> None:
@@ -168,6 +163,7 @@ class _Table:
         self._lines = TextFile(path)
         self._columns = next((row for _, row in self._cells()), [])
         self.of_roofs = "HBMBw" in self._columns
+        self.of_system = is_gpu_info(self._columns)
         self._used = [
             c
             for c in self._columns
@@ -235,25 +231,48 @@ def _merged(passes: Sequence[Dispatch]) -> Dispatch:
 
 
 def _samples(
-    table: Iterable[Dispatch], paths: Sequence[Path], notes: tuple[str, ...] = ()
+    table: Iterable[Dispatch],
+    paths: Sequence[Path],
+    notes: tuple[str, ...],
+    system: GpuInfo,
+    chip: str,
 ) -> Samples:
     collected = Collected()
-    skipped = 0
+    skipped: dict[str, int] = {}
     for row, counters in table:
-        sample = _sample(row, counters)
+        sample = None
+        why = _HOST if _is_host(row, counters) else _UNUSED
+        if why != _HOST:
+            sample = _sample(row, counters, chip or system.chip)
         if sample is None:
-            skipped += 1
+            skipped[why] = skipped.get(why, 0) + 1
         else:
             collected.extend((sample,))
     if not collected.launches:
-        raise FileFormatError(f"{paths[0]}, line 1: no row after it has a kernel.")
+        raise FileFormatError(_no_kernel(paths[0], skipped))
     return Samples(
         format=FORMAT,
         sources=tuple(map(str, paths)),
         launches=tuple(collected.launches),
-        notes=notes + collected.notes(),
-        skipped={_UNUSED: skipped} if skipped else {},
+        device_name=system.device_name,
+        notes=(*notes, *filter(None, [system.note]), *collected.notes()),
+        skipped=skipped,
     )
+
+
+def _no_kernel(path: Path, skipped: Mapping[str, int]) -> str:
+    if _HOST in skipped:
+        return (
+            f"{path} holds {_HOST}; import the file of kernels beside it "
+            "(kernel_stats.csv, kernel_trace.csv or counter_collection.csv)."
+        )
+    return f"{path}, line 1: no row after it has a kernel."
+
+
+def _is_host(row: Row, counters: Mapping[str, float]) -> bool:
+    """Whether a row of statistics is of the host's side; a dispatch never is."""
+    statistics = not counters and "Calls" in row
+    return statistics and _HOST_NAME.fullmatch(_first(row, _NAMES)) is not None
 
 
 def _base(column: str) -> str:
@@ -304,20 +323,20 @@ def _gathered(rows: Iterable[Row], gather: bool) -> Iterator[Dispatch]:
     yield from found.values()
 
 
-def _sample(row: Row, counters: Mapping[str, float]) -> Sample | None:
+def _sample(row: Row, counters: Mapping[str, float], chip: str) -> Sample | None:
     name = _first(row, _NAMES)
     time = _time(row)
     if not name or (time is not None and time < 0):
         return None
-    work = count_work(counters)
+    work = count_work(counters, chip)
     return Sample(
-        name=name.removesuffix(".kd"),
+        name=name.removesuffix(" (.kd)").removesuffix(".kd"),
         count=max(int(_number(row.get("Calls")) or 1), 1),
-        time_s=time,
+        time_s=time or None,  # spreadsheets round both stamps to one value
         state=Known.COUNTED if work else Known.MISSING,
         why="" if work else why_missing(counters),
         work=work,
-        traffic=tuple(measure(counters)),
+        traffic=tuple(measure(counters, chip)),
         instructions=instructions(counters),
         recorded=_occupancy(row),
         origin=_origin(row),
@@ -346,28 +365,6 @@ def _number(text: str | None) -> float | None:
     return value if value is None or abs(value) <= _LARGEST else None
 
 
-def why_missing(counters: Mapping[str, float]) -> str:
-    """Why there is no work, where there is none."""
-    if "SQ_INSTS_VALU" in counters:
-        return (
-            "only instructions were counted, not which: the instruction roofline shows them "
-            "(--instructions); MI200 and later count SQ_INSTS_VALU_{ADD,MUL,FMA,TRANS}_F.. as well"
-        )
-    return "no SQ_INSTS_VALU counters were collected; see 'gambrel collect rocprof'"
-
-
-def instructions(counters: Mapping[str, float]) -> int | None:
-    """Wave instructions: a vector instruction is counted once for four passes of 16 lanes.
-
-    Leinhauser et al., "Metrics and Design of an Instruction Roofline Model for AMD GPUs", ACM TOPC
-    2022, https://arxiv.org/abs/2110.08221 .
-    """
-    vector, scalar = counters.get("SQ_INSTS_VALU"), counters.get("SQ_INSTS_SALU")
-    if vector is None or scalar is None:
-        return None
-    return round(_SIMDS * vector + scalar)
-
-
 def _occupancy(row: Row) -> dict[str, float]:
     value = _number(_first(row, _OCCUPANCY))
     return {} if value is None or not 0 <= value <= 100 else {"occupancy": value / 100}
@@ -379,83 +376,6 @@ def _origin(row: Row) -> str:
         f"{what} {text}" for what, names in _ORIGIN if (text := _first(row, names)) not in {"", "0"}
     ]
     return ", ".join(parts)
-
-
-_SIMDS: Final = 4
-
-
-def count_work(counters: Mapping[str, float]) -> tuple[MeasuredWork, ...]:
-    """FLOP by engine and format; empty where no counter tells."""
-    found = []
-    for suffix, dtype in _MATRIX.items():
-        count = counters.get(f"SQ_INSTS_VALU_MFMA_MOPS_{suffix}")
-        if count is not None:
-            how = f"SQ_INSTS_VALU_MFMA_MOPS_{suffix} x {_MOPS}"
-            found.append(_one("matrix", dtype, count * _MOPS, how))
-    for suffix, dtype in _VECTOR.items():
-        parts = {"ADD": 1, "MUL": 1, "FMA": 2, "TRANS": 1}
-        known = {n: counters[k] for n in parts if (k := f"SQ_INSTS_VALU_{n}_{suffix}") in counters}
-        if known:
-            lanes = sum(parts[n] * v for n, v in known.items())
-            absent = "" if len(known) == len(parts) else ", the rest not collected: a lower limit"
-            how = f"{_LANES} x ({' + '.join(known)}, FMA = 2), masked lanes included{absent}"
-            found.append(_one("vector", dtype, lanes * _LANES, how))
-    return tuple(found)
-
-
-def _one(work_class: str, dtype: str, flops: float, how: str) -> MeasuredWork:
-    return MeasuredWork(work_class=work_class, dtype=dtype, flops=round(flops), how=how)
-
-
-def measure(c: Mapping[str, float]) -> list[MeasuredTraffic]:
-    """Bytes by level, outermost first."""
-    found = []
-    reads, writes = c.get("TCC_EA_RDREQ", c.get("TCC_EA0_RDREQ")), _writes(c)
-    if reads is not None and writes is not None:
-        short = c.get("TCC_EA_RDREQ_32B", c.get("TCC_EA0_RDREQ_32B", 0.0))
-        wide = c.get("TCC_BUBBLE", 0.0)  # of 128 bytes, on MI300
-        size = 128 * wide + 64 * (reads - wide - short) + 32 * short + writes
-        found.append(_level("DRAM", size, "TCC_EA requests x 32, 64, 128 bytes"))
-    else:
-        found += _kilobytes(c)
-    parts = ("TCC_READ", "TCC_WRITE", "TCC_ATOMIC")
-    names = [n for n in ("TCP_TCC_READ_REQ", "TCP_TCC_WRITE_REQ") if n in c]
-    if len(names) == 2:
-        total = sum(v for n, v in c.items() if n.startswith("TCP_TCC_") and n.endswith("_REQ"))
-        found.append(_level("L2", 64 * total, "TCP_TCC requests x 64"))
-    elif {"TCC_READ", "TCC_WRITE"} <= set(c):
-        found.append(_level("L2", 64 * sum(c.get(n, 0.0) for n in parts), "TCC requests x 64"))
-    # MI300 (gfx94x) and later have lines of 128 bytes in L1, and number the ports to the fabric.
-    late = "TCC_BUBBLE" in c or any(name.startswith("TCC_EA0_") for name in c)
-    accesses = c.get("TCP_TOTAL_CACHE_ACCESSES")
-    if accesses is not None:
-        line = 128 if late else 64
-        found.append(_level("L1", line * accesses, f"TCP_TOTAL_CACHE_ACCESSES x {line}"))
-    if {"SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"} <= set(c):
-        cycles = c["SQ_LDS_IDX_ACTIVE"] - c["SQ_LDS_BANK_CONFLICT"]
-        found.append(_level("shared", 128 * cycles, "LDS cycles without conflicts x 4 x 32 banks"))
-    return found
-
-
-def _kilobytes(c: Mapping[str, float]) -> list[MeasuredTraffic]:
-    """Rocprof's own sums of the same requests, in units of 1024 bytes."""
-    for names in (("FETCH_SIZE", "WRITE_SIZE"), ("FetchSize", "WriteSize")):
-        if set(names) <= set(c):
-            size = 1024 * sum(c[n] for n in names)
-            return [_level("DRAM", size, f"{names[0]} + {names[1]}, x 1024")]
-    return []
-
-
-def _writes(c: Mapping[str, float]) -> float | None:
-    total = c.get("TCC_EA_WRREQ", c.get("TCC_EA0_WRREQ"))
-    wide = c.get("TCC_EA_WRREQ_64B", c.get("TCC_EA0_WRREQ_64B"))
-    if total is None or wide is None:
-        return None
-    return 64 * wide + 32 * (total - wide)
-
-
-def _level(level: str, size: float, how: str) -> MeasuredTraffic:
-    return MeasuredTraffic(level=level, traffic_bytes=max(round(size), 0), how=how)
 
 
 def _roofs(rows: Sequence[Row], path: Path) -> Samples:

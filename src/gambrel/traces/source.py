@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.errors import FileFormatError
+from gambrel.fileio import file_size
 
 #: Bytes of a text file that is read as a whole.
 MAX_BYTES: Final = 2 * 2**30
@@ -86,9 +87,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
         FileFormatError: No such file, a folder, empty, or larger than the limit.
     """
     try:
-        if path.is_dir():
-            raise FileFormatError(f"{path} is a folder; name the files in it.")
-        size = path.stat().st_size
+        size = file_size(path)
         if size > limit:
             raise FileFormatError(f"{path}: {size:,} bytes; at most {limit:,} are read.")
         data = path.read_bytes()
@@ -114,8 +113,7 @@ class TextFile:
         """
         self.path = path
         try:
-            if path.is_dir():
-                raise FileFormatError(f"{path} is a folder; name the files in it.")
+            file_size(path)
             self._encoding = _encoding(path)
         except OSError as error:
             raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
@@ -177,8 +175,7 @@ def read_head(path: Path) -> bytes:
         FileFormatError: The file cannot be read or is empty.
     """
     try:
-        if path.is_dir():
-            raise FileFormatError(f"{path} is a folder; name the files in it.")
+        file_size(path)
         with path.open("rb") as file:
             data = file.read(HEAD)
     except OSError as error:

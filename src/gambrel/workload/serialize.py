@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from gambrel.errors import FileFormatError, WorkloadError
+from gambrel.fileio import replace_file
 from gambrel.workload.model import SCHEMA_VERSION, Op, Phase, Role, Tensor, Workload
 from gambrel.workload.symbols import Dim, Symbol
 
@@ -127,13 +128,7 @@ def loads(data: bytes, source: str = "workload") -> Workload:
 
 def save_workload(workload: Workload, path: str | os.PathLike[str]) -> None:
     """Writes a workload to ``path``; an interrupted write leaves no half-written file."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(dumps(workload))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    replace_file(Path(path), dumps(workload))
 
 
 def load_workload(path: str | os.PathLike[str]) -> Workload:

@@ -10,6 +10,7 @@ import msgspec
 from gambrel.analysis.estimate.constants import Calibration, Set, packaged
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.errors import FileFormatError, InputError
+from gambrel.fileio import replace_file
 
 #: Beside the constants: what was measured of whole machines.
 _MACHINES = "machines"
@@ -76,11 +77,9 @@ def _write(name: str, place: Path, content: object) -> Path:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise InputError(f"{name!r} is no name for a calibration; use letters, digits, . _ -")
     path = place / f"{name}.json"
-    draft = path.with_suffix(".tmp")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(msgspec.json.encode(content))
-        draft.replace(path)
+        replace_file(path, msgspec.json.encode(content))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}.") from None
     return path

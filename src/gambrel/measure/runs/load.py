@@ -11,6 +11,7 @@ import msgspec
 from gambrel.analysis.result import Analysis, ModelInfo
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
+from gambrel.fileio import file_size
 from gambrel.measure.profile.record import Profile, from_data, is_profile
 
 
@@ -97,7 +98,10 @@ def load_run(path: Path) -> Run:
         FileFormatError: It is neither, or damaged.
     """
     from gambrel.report import load_analysis
+    from gambrel.report.analysis_json import MAX_BYTES
 
+    if file_size(path) > MAX_BYTES:
+        raise FileFormatError(f"{path} is no saved run: larger than {MAX_BYTES:,} bytes.")
     try:
         data: Any = msgspec.json.decode(path.read_bytes())
     except OSError as error:

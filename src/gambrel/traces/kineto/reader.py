@@ -31,7 +31,10 @@ def read(path: Path) -> Samples:
         columns.add(events)
     on_gpu = bool(columns.kernels or columns.copies)
     if not on_gpu and not columns.ops:
-        raise FileFormatError(f"{path}: the trace has neither kernels nor ops with a duration.")
+        raise FileFormatError(
+            f"{path}: the trace has neither kernels nor ops with a duration. Of rocprof import "
+            "results.csv, of JAX and TensorFlow the .xplane.pb beside it."
+        )
     launches, added = gpu_samples(columns) if on_gpu else cpu_samples(columns)
     names = _devices(stream.rest)
     return Samples(

@@ -8,6 +8,7 @@ result is not known stays uncounted.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -41,6 +42,11 @@ _KINDS: Final = frozenset(
     | {"elementwise_backward", "softmax_backward", "embedding", "optimizer", "cumulative"}
 )
 _MOST_ARGS: Final = 512
+#: Kernels of PyTorch take up to 64 axes (TORCH_CHECK in TensorIterator), elements have 64 bits.
+_MOST_AXES: Final = 64
+_MOST_ELEMENTS: Final = 1 << 63
+#: Larger counts are damage.
+_LARGEST: Final = 1e30
 
 Worked = tuple[tuple[MeasuredWork, ...], tuple[MeasuredTraffic, ...]]
 
@@ -68,11 +74,10 @@ def _cached(name: str, dims: bytes, types: bytes, concrete: bytes, tf32: bool) -
     if not is_known(op):
         return None
     parts = [parse_list(msgspec.Raw(raw)) for raw in (dims, types, concrete)]
-    call_args = _arguments(*parts)
-    found = _cost(op, call_args)
     try:
+        found = _cost(op, _arguments(*parts))
         return None if found is None else _measured(found, tf32)
-    except (ValueError, OverflowError):  # sizes that are no numbers
+    except (ValueError, OverflowError):  # sizes that are no numbers, shapes that no tensor has
         return None
 
 
@@ -97,7 +102,15 @@ def _argument(i: int, shape: Any, kind: str, text: Any) -> Any:
 
 
 def _shape(values: Any) -> Shape:
-    return tuple(v for v in values if isinstance(v, int) and 0 <= v < 1 << 48)
+    """A shape that a tensor can have.
+
+    Raises:
+        ValueError: More axes or elements than PyTorch allows, or a size that is no number.
+    """
+    usable = len(values) <= _MOST_AXES and all(isinstance(v, int) and v >= 0 for v in values)
+    if not usable or math.prod(values) > _MOST_ELEMENTS:
+        raise ValueError("no tensor has this shape")
+    return tuple(values)
 
 
 def _dtype(kind: str) -> str | None:
@@ -154,6 +167,8 @@ def _measured(found: Cost, tf32: bool) -> Worked:
         if engine is not Engine.SPECIAL
     )
     size = int(found.read_bytes) + int(found.write_bytes)
+    if max(size, *(w.flops for w in work), 0) > _LARGEST:
+        raise OverflowError("no call does so much")
     return work, (
         MeasuredTraffic(
             level="DRAM", traffic_bytes=size, how="compulsory bytes of the op's shapes"
@@ -258,23 +273,5 @@ _RESULTS: Final[dict[str, Callable[[Sequence[Any], Sequence[TensorArg]], Shape |
         _attention,
     ),
     "embedding": _embedding,
-    **dict.fromkeys(
-        [
-            "layer_norm",
-            "native_layer_norm",
-            "softmax",
-            "_softmax",
-            "log_softmax",
-            "_log_softmax",
-            "native_batch_norm",
-            "cudnn_batch_norm",
-            "batch_norm",
-            "native_group_norm",
-            "group_norm",
-            "rms_norm",
-            "_fused_rms_norm",
-            "cumsum",
-        ],
-        _first,
-    ),
+    **dict.fromkeys(_LIKE_FIRST, _first),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from gambrel.traces.ncu.metric_units import scale
+from gambrel.traces.ncu.metric_units import is_time, scale
 
 _LABELLED: Final = re.compile(r".*\((\w+__[\w.]+)\)")
 #: Metrics of raw pages that no recipe reads, a third of all columns: launch settings, samples of
@@ -38,6 +38,11 @@ _LABELS: Final[dict[tuple[str, bool], str]] = {
     ("L1/TEX Cache Throughput", True): "l1tex__throughput.avg.pct_of_peak_sustained_active",
     ("Achieved Occupancy", True): "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
+_DERIVED: Final = "derived__"
+#: Names that scripts give the duration, in any spelling; the unit must be one of time.
+_DURATIONS: Final = frozenset(
+    {"time", "duration", "durationns", "kerneltime", "kernelduration", "elapsedtime", "gputime"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,15 @@ class Column:
         name: Of the metric.
         factor: From the unit as written to the base unit.
         whole: Whether values must be whole numbers: a sum of events in base units.
+        derived: Whether Nsight Compute derived it from counters: those are written as in the C
+            locale, whatever the shell's is.
     """
 
     at: int
     name: str
     factor: float
     whole: bool
+    derived: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +108,7 @@ def columns_of(names: tuple[str, ...], units: tuple[str, ...], *, raw: bool = Fa
         if first != at:
             repeats.append((at, first))
     read = tuple(
-        Column(at, name, scale(units[at]), _whole(name, units[at]))
+        Column(at, name, scale(units[at]), _whole(name, units[at]), name.startswith(_DERIVED))
         for name, at in index.items()
         if not (raw and name.startswith(_UNREAD))
     )
@@ -111,6 +119,9 @@ def metric_name(name: str, unit: str) -> str:
     """The metric behind a name: itself, the part in parentheses, or that of a known label."""
     name = name.strip()
     if "__" not in name:
+        plain = name.lower().replace("_", "").replace(" ", "")
+        if plain in _DURATIONS and is_time(unit):
+            return "gpu__time_duration.sum"
         return _LABELS.get((name, unit == "%"), name)
     found = _LABELLED.fullmatch(name)
     if found:

@@ -25,26 +25,54 @@ class OtherLocaleError(Exception):
     """Numbers were read in one locale before a cell proved another; the file is read again."""
 
 
-class Numbers:
-    """Turns the cells of a file into numbers, while it finds out the file's locale.
+class _Script:
+    """How some columns of a file write numbers.
 
-    Until a cell proves another, the C locale is assumed. Where numbers that were converted by then
-    depend on it, the file must be read again (`OtherLocaleError`).
+    Attributes:
+        evidence: What their cells prove.
+        locale: As far as it is known; C until a cell proves another.
+        depends: Whether numbers that were converted by now depend on it.
     """
 
     def __init__(self, where: str) -> None:
         self.evidence = Evidence(where)
         self.locale = Locale()
-        self._depends = False
+        self.depends = False
+
+    def assume(self, locale: Locale) -> None:
+        """Goes on with a locale.
+
+        Raises:
+            OtherLocaleError: Numbers were read in another.
+        """
+        matters = self.depends and locale.decimal != self.locale.decimal
+        self.locale = locale
+        if matters:
+            self.depends = False
+            raise OtherLocaleError
+
+
+class Numbers:
+    """Turns the cells of a file into numbers, while it finds out the file's locale.
+
+    Until a cell proves another, the C locale is assumed. Where numbers that were converted by then
+    depend on it, the file must be read again (`OtherLocaleError`). Derived metrics have a locale of
+    their own: a German shell writes ``1.048.576`` in a counter and ``1048576.25`` in those.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._counters = _Script(where)
+        self._derived = _Script(where)
 
     def settle(self) -> Locale:
-        """The locale of the file, at its end.
+        """The locale of the file's counters, at its end.
 
         Raises:
             OtherLocaleError: It is another than the one assumed, and that matters.
         """
-        self._assume(self.evidence.locale())
-        return self.locale
+        for script in (self._counters, self._derived):
+            script.assume(script.evidence.locale())
+        return self._counters.locale
 
     def convert(self, launches: Sequence[Launch]) -> list[Metrics]:
         """The numbers of launches, in their order.
@@ -87,56 +115,15 @@ class Numbers:
         self, column: Column, cells: Sequence[str], launches: Sequence[Launch]
     ) -> tuple[Sequence[float | None], bool]:
         """One metric of all launches, and whether each has a value."""
-        values = self._at_once(column, "\n".join(cells), launches[0].line)
+        script = self._derived if column.derived else self._counters
+        values = _at_once(script, column, "\n".join(cells), launches[0].line)
         if values is not None and len(values) == len(cells):
             return values, True
         found = [
-            self._cell(column, cell.strip(), launch.line)
+            _cell(script, column, cell.strip(), launch.line)
             for cell, launch in zip(cells, launches, strict=True)
         ]
         return found, None not in found
-
-    def _at_once(self, column: Column, text: str, line: int) -> list[float] | None:
-        """Plain numbers, one a line; None where anything else is among them."""
-        if not text.replace("\n", "").isdecimal():
-            pattern = _AMBIGUOUS
-            if self.locale.sure:
-                pattern = _POINT if self.locale.decimal == "." else _COMMA
-            if not pattern.fullmatch(text):
-                return None
-            if not self.locale.sure:
-                self._depends = True
-                if column.whole:
-                    self.evidence.hints.setdefault(".", (text.partition("\n")[0], line))
-            if self.locale.decimal == ",":
-                text = text.replace(".", "").replace(",", ".")
-            else:
-                text = text.replace(",", "")
-        try:
-            values = list(map(float, text.split("\n")))
-        except ValueError:
-            return None  # empty cells
-        factor = column.factor
-        if max(values) * factor > _LARGEST:
-            return None
-        return values if factor == 1.0 else [value * factor for value in values]
-
-    def _cell(self, column: Column, text: str, line: int) -> float | None:
-        if text in _EMPTY:
-            return None
-        if not text.isdecimal() and looks_numeric(text):
-            mark = self.evidence.note(text, column.whole, line)
-            if mark and not (self.locale.sure and self.locale.decimal == mark):
-                self._assume(Locale(decimal=mark, sure=True))
-            self._depends = self._depends or "." in text or "," in text
-        return _sane(_value(text, column, self.locale), column.name)
-
-    def _assume(self, locale: Locale) -> None:
-        matters = self._depends and locale.decimal != self.locale.decimal
-        self.locale = locale
-        if matters:
-            self._depends = False
-            raise OtherLocaleError
 
 
 #: Numbers, one a line, that prove no other locale than the one known; or that prove none at all.
@@ -147,6 +134,43 @@ _COMMA: Final = re.compile(
     r"(?:(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?(?:\n|\Z))+(?<!\n)", re.ASCII
 )
 _AMBIGUOUS: Final = re.compile(r"(?:(?:\d+|[1-9]\d{0,2},\d{3})(?:\n|\Z))+(?<!\n)", re.ASCII)
+
+
+def _at_once(script: _Script, column: Column, text: str, line: int) -> list[float] | None:
+    """Plain numbers, one a line; None where anything else is among them."""
+    if not text.replace("\n", "").isdecimal():
+        pattern = _AMBIGUOUS
+        if script.locale.sure:
+            pattern = _POINT if script.locale.decimal == "." else _COMMA
+        if not pattern.fullmatch(text):
+            return None
+        if not script.locale.sure:
+            script.depends = True
+            if column.whole:
+                script.evidence.hints.setdefault(".", (text.partition("\n")[0], line))
+        if script.locale.decimal == ",":
+            text = text.replace(".", "").replace(",", ".")
+        else:
+            text = text.replace(",", "")
+    try:
+        values = list(map(float, text.split("\n")))
+    except ValueError:
+        return None  # empty cells
+    factor = column.factor
+    if max(values) * factor > _LARGEST:
+        return None
+    return values if factor == 1.0 else [value * factor for value in values]
+
+
+def _cell(script: _Script, column: Column, text: str, line: int) -> float | None:
+    if text in _EMPTY:
+        return None
+    if not text.isdecimal() and looks_numeric(text):
+        mark = script.evidence.note(text, column.whole, line)
+        if mark and not (script.locale.sure and script.locale.decimal == mark):
+            script.assume(Locale(decimal=mark, sure=True))
+        script.depends = script.depends or "." in text or "," in text
+    return _sane(_value(text, column, script.locale), column.name)
 
 
 def _partial(names: Sequence[str], row: Sequence[float | None], launch: Launch) -> Metrics:

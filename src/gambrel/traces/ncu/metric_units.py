@@ -14,6 +14,8 @@ _COUNTS: Final = frozenset(
 )
 _TIMES: Final = frozenset({"second", "seconds", "s", "sec"})
 _PART: Final = re.compile(r"([KkMGTPmuµμnp]?)([A-Za-z]+)")
+_BINARY: Final = re.compile(r"([KkMGT])i(?:[Bb]|bytes?)")
+_STEPS: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @lru_cache(maxsize=1024)
@@ -33,6 +35,13 @@ def scale(unit: str) -> float:
     return factor
 
 
+def is_time(unit: str) -> bool:
+    """Whether a unit is one of time: ``ns``, ``usecond``, ``ms``."""
+    match = _PART.fullmatch(unit.strip())
+    low = unit.strip().lower()
+    return low in _TIMES or (match is not None and match[2].lower() in _TIMES)
+
+
 def is_base(unit: str) -> bool:
     """Whether values in this unit are not scaled."""
     return scale(unit) == 1.0
@@ -43,6 +52,9 @@ def _one(part: str) -> float:
     low = part.lower()
     if low in _COUNTS or low in _TIMES:
         return 1.0
+    binary = _BINARY.fullmatch(part)
+    if binary is not None:
+        return float(1024 ** _STEPS[binary[1].upper()])
     match = _PART.fullmatch(part)
     if match is None:
         return 1.0

@@ -19,13 +19,14 @@ from gambrel.analysis.samples import (
     times_traffic,
     times_work,
 )
-from gambrel.traces import rocprof
+from gambrel.traces import cdna
 from gambrel.traces.collected import Collected
 from gambrel.traces.ncu.attributes import Attributes, completed, reckon
 from gambrel.traces.ncu.ceilings import ChipPeaks, from_report
 from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
 from gambrel.traces.ncu.cut import Table
 from gambrel.traces.ncu.launch import Launch
+from gambrel.traces.ncu.metric_units import scale
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import OutOfOrderError, launches
 from gambrel.traces.ncu.traffic import measure
@@ -182,24 +183,43 @@ class _Seen:
         self._owner = owner
 
 
-def _of_amd(metrics: Metrics) -> tuple[Counted, tuple[MeasuredTraffic, ...]]:
+def _of_amd(metrics: Metrics, chip: str) -> tuple[Counted, tuple[MeasuredTraffic, ...]]:
     """Work and bytes where a script wrote AMD's counters into a table of this form."""
-    counters = {name.removesuffix("_sum"): value for name, value in metrics.values.items()}
-    work = rocprof.count_work(counters)
+    counters = {
+        name.removesuffix("_sum"): _amd_count(name, value, metrics)
+        for name, value in metrics.values.items()
+    }
+    work = cdna.count_work(counters, chip)
     state = Known.COUNTED if work else Known.MISSING
-    why = "" if work else rocprof.why_missing(counters)
-    return Counted(state=state, why=why, work=work), tuple(rocprof.measure(counters))
+    why = "" if work else cdna.why_missing(counters)
+    return Counted(state=state, why=why, work=work), tuple(cdna.measure(counters, chip))
+
+
+#: Sums in units of 1024 bytes, unless the table has a unit for them; a kilobyte of AMD's is 1024.
+_AMD_SIZES: Final = frozenset({"FETCH_SIZE", "WRITE_SIZE", "FetchSize", "WriteSize"})
+_AMD_KILOBYTES: Final = frozenset({"kb", "kbyte", "kbytes", "kilobyte", "kilobytes"})
+
+
+def _amd_count(name: str, value: float, metrics: Metrics) -> float:
+    """A counter as the profiler counts it, whatever unit the table shows it in."""
+    if name.removesuffix("_sum") not in _AMD_SIZES:
+        return value
+    columns = metrics.launch.columns
+    unit = columns.units[columns.index[name]].strip()
+    if not unit:
+        return value
+    return value / scale(unit) if unit.lower() in _AMD_KILOBYTES else value / 1024
 
 
 @lru_cache(maxsize=4096)
 def _is_amd(bases: frozenset[str]) -> bool:
-    return any(base.startswith(rocprof.PREFIXES) for base in bases)
+    return any(base.startswith(cdna.PREFIXES) for base in bases)
 
 
 def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
     name, time, shape = launch.name, metrics.time_s, metrics.shape
     if _is_amd(shape.bases):
-        counted, traffic = _of_amd(metrics)
+        counted, traffic = _of_amd(metrics, cc)
         notes: tuple[str, ...] = ()
     else:
         counted = count(metrics, name, cc)
@@ -278,7 +298,7 @@ def _recorded(metrics: Metrics) -> dict[str, float]:
 def _instructions(metrics: Metrics) -> int | None:
     """Instructions of warps, whether predicated off or not."""
     if _is_amd(metrics.bases):
-        return rocprof.instructions(metrics.values)
+        return cdna.instructions(metrics.values)
     found = metrics.total("sm__inst_executed")
     return None if found is None else round(found.value)
 
@@ -315,7 +335,7 @@ def _notes(table: Table, locale: Locale, ccs: Sequence[str], device_name: str) -
     notes = [f"the profiler reported: {error}" for error in table.errors[:3]]
     if locale.decimal == ",":
         notes.append("numbers are read with a decimal comma, as the file writes them")
-    if len(ccs) == 1 and ccs[0] and not device_name:
+    if len(ccs) == 1 and ccs[0] and not device_name and not ccs[0].startswith("gfx"):
         notes.append(f"the file names no device, only compute capability {ccs[0]}")
     if len(ccs) > 1:
         listed = ", ".join(cc or "unknown" for cc in ccs)

@@ -56,6 +56,9 @@ _TWICE: Final = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x2"
 _CONSTANT_MOVES: Final = frozenset({"8.0", "8.7", "9.0"})
 _HALF_NAME: Final = re.compile(r"half|bf16|bfloat|fp16|f16|_h\d|h\d{3}", re.IGNORECASE)
 _SUSPECT_SHARE: Final = 0.05
+#: Share of a kernel's instructions from which on half FMA are its work, not moves.
+_BULK: Final = 0.5
+_WARP: Final = 32
 
 _PATH: Final = "sm__ops_path_tensor_"
 _PIPE: Final = "sm__inst_executed_pipe_tensor"
@@ -101,7 +104,7 @@ def count(metrics: Metrics, kernel: str, cc: str) -> Counted:
     vector, notes = _vector(metrics)
     state, why, matrix = _matrix(metrics, kernel, cc)
     if cc in _CONSTANT_MOVES:
-        vector = _mark_constant_moves(vector, matrix, kernel)
+        vector = _mark_constant_moves(vector, matrix, metrics, kernel)
     if state is Known.NOT_COUNTABLE:
         return Counted(state=state, why=why, work=vector, notes=notes)
     if not vector and not matrix:
@@ -223,31 +226,39 @@ def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> Mea
 
 
 def _mark_constant_moves(
-    vector: tuple[MeasuredWork, ...], matrix: Sequence[MeasuredWork], kernel: str
+    vector: tuple[MeasuredWork, ...],
+    matrix: Sequence[MeasuredWork],
+    metrics: Metrics,
+    kernel: str,
 ) -> tuple[MeasuredWork, ...]:
-    """Flags half instructions that are probably constant moves: few, in a kernel of fp32."""
-    for w in vector:
-        if w.dtype == "fp16" and w.flops:
-            break
-    else:
+    """Flags half instructions that are probably constant moves.
+
+    On these chips HFMA2.MMA runs in the tensor pipe and is counted as a half FMA, whether it
+    computes or moves a constant. Where the counters of tensor operations are zero, half FMA without
+    half additions and products are moves, unless they are most of what the kernel executes; a
+    SiLU in fp32 has one such move for each eleven instructions. Without those counters a few of
+    them in a kernel of fp32 are.
+    """
+    half = next((w for w in vector if w.dtype == "fp16" and w.flops), None)
+    half_tensor = any(w.dtype in {"fp16", "bf16"} and w.flops for w in matrix)
+    if half is None or half_tensor or _HALF_NAME.search(kernel):
         return vector
     single = sum(w.flops for w in vector if w.dtype == "fp32")
-    half_tensor = any(w.dtype in {"fp16", "bf16"} and w.flops for w in matrix)
-    if half_tensor or _HALF_NAME.search(kernel):
+    idle = any(w.dtype == "fp16" for w in matrix) and not any(w.flops for w in matrix)
+    if half.flops >= _SUSPECT_SHARE * single and not (idle and _moves_only(metrics)):
         return vector
-    return tuple(
-        MeasuredWork(
-            work_class=w.work_class,
-            dtype=w.dtype,
-            flops=w.flops,
-            how=w.how,
-            error=w.error,
-            suspect=True,
-        )
-        if w.dtype == "fp16" and 0 < w.flops < _SUSPECT_SHARE * single
-        else w
-        for w in vector
-    )
+    return tuple(msgspec.structs.replace(w, suspect=True) if w is half else w for w in vector)
+
+
+def _moves_only(metrics: Metrics) -> bool:
+    """Whether the half instructions can all be moves: FMA alone, and not the bulk of the kernel."""
+    counts = {n: _thread_inst(metrics, n) for n in _VECTOR["fp16"]}
+    if any(found.value for n, found in counts.items() if found and n != "hfma"):
+        return False
+    fma, executed = counts["hfma"], metrics.total("sm__inst_executed")
+    if fma is None or executed is None:
+        return True
+    return fma.value < _BULK * _WARP * executed.value
 
 
 _State = tuple[Known, str, tuple[MeasuredWork, ...]]

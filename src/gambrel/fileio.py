@@ -1,0 +1,119 @@
+"""Reading only what is a file, and writing that nobody sees half done."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+from gambrel.errors import FileFormatError, InputError
+
+
+def file_size(path: Path) -> int:
+    """Returns the size of a regular file, in bytes.
+
+    A pipe never ends or never begins, and a device such as ``/dev/zero`` is as large as the memory.
+
+    Raises:
+        FileFormatError: It is missing, a folder, no regular file, or its name is too long.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise FileFormatError(f"{_shown(path)} is a folder; name the files in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise FileFormatError(
+            f"{_shown(path)} is no regular file; write what it holds to a file first."
+        )
+    return status.st_size
+
+
+def check_writable(target: Path) -> None:
+    """Refuses a path that no file can be written to, before any work is done for it.
+
+    Raises:
+        InputError: It is a folder, its folder does not exist or cannot be written to, or its name
+            is too long.
+    """
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        status = None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise InputError(f"cannot write {_shown(target)}: it is a folder.")
+    if not target.parent.is_dir():
+        raise InputError(
+            f"cannot write {_shown(target)}: there is no folder {_shown(target.parent)}."
+        )
+    if status is None or stat.S_ISREG(status.st_mode):
+        try:
+            os.close(_draft(target)[0])
+        except OSError as error:
+            raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
+
+
+def replace_file(target: Path, content: bytes) -> None:
+    """Writes a file whole: who reads it meanwhile sees the old content or the new.
+
+    Each writer has a draft of its own beside the target, so that any number of processes and
+    threads can write the same file; the last one wins. A symbolic link stays one, and a device or
+    a pipe is written to.
+
+    Raises:
+        OSError: It cannot be written; what was there is untouched.
+    """
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)
+        return
+    real = target.resolve()
+    handle, draft = _draft(real, keep=True)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        if real.exists():
+            draft.chmod(stat.S_IMODE(real.stat().st_mode))
+        draft.replace(real)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _draft(target: Path, *, keep: bool = False) -> tuple[int, Path]:
+    """An empty file of a name that nobody else has, in the folder of the target."""
+    draft = target.with_name(f".gambrel-{secrets.token_hex(8)}.part")
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    if not keep:
+        draft.unlink(missing_ok=True)
+    return handle, draft
+
+
+def check_name(path: Path) -> None:
+    """Refuses a text that no file can be named, before anybody asks whether there is one.
+
+    Raises:
+        FileFormatError: It is too long, or has a character that no name has.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
+
+
+#: Characters of a name in a message.
+_SHOWN: Final = 200
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
