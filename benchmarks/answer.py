@@ -13,10 +13,11 @@ import statistics
 import time
 from collections.abc import Callable
 
-from common import report
 from gambrel.advise.demand import Demand, demand_under, evaluated, held_against
-from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.bounding import roofs_of
+
+from common import report
+from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import casts_of

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gambrel.llm.prepared import Prepared
 from msgspec.structs import replace
 
 from common import report
@@ -20,7 +21,6 @@ from gambrel.analysis.analyze import Settings, analyze
 from gambrel.device.lookup import find
 from gambrel.llm.build import build
 from gambrel.llm.config import read_config
-from gambrel.llm.prepared import Prepared
 from gambrel.llm.step import decode
 from gambrel.workload import Symbol
 

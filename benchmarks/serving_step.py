@@ -25,9 +25,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gambrel.analysis.bounding import Roofs, roofs_of
+
 from common import report
 from gambrel import roofline
-from gambrel.analysis.bounding import Roofs, roofs_of
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.lookup import find

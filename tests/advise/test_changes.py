@@ -16,6 +16,7 @@ from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.report import render
+from gambrel.report.answers import Changed
 from tests.analysis.small import device, perceptron
 
 A100 = next(d for d in list_devices() if d.id == "a100-sxm4-80gb")
@@ -152,7 +153,8 @@ def test_every_kind_parses_its_own_example():
 
 def test_differences_add_up():
     before = toy()
-    found = what_if(before, with_change(before, ["batch=4"]), ["batch=4"])
+    after = with_change(before, ["batch=4"])
+    found = what_if(before, after, ["batch=4"])
     assert found.before.items == 1
     assert found.after.items == 4
     assert {d.name for d in found.ops} == {"fc1", "act", "fc2"}
@@ -160,6 +162,7 @@ def test_differences_add_up():
     side = found.after.total.time_s - found.before.total.time_s
     assert total == pytest.approx(side)
     assert found.gain == pytest.approx(found.before.total.time_s / (found.after.total.time_s / 4))
-    text = render(found)
+    changed = Changed(found=found, before=before, after=after)
+    text = render(changed)
     assert text.startswith("perceptron: batch=4\n")
-    assert '"type": "gambrel/what-if"' in render(found, "json")
+    assert '"type": "gambrel/what-if"' in render(changed, "json")

@@ -96,7 +96,9 @@ def test_other_databases_say_what_to_export(tmp_path):
     with closing(sqlite3.connect(path)) as base:
         base.execute("CREATE TABLE rocpd_kernel_dispatch_00ab (id INTEGER)")
         base.commit()
-    with pytest.raises(FileFormatError, match=r"rocpd convert -i .*results\.db --output-format csv"):
+    with pytest.raises(
+        FileFormatError, match=r"rocpd convert -i .*results\.db --output-format csv"
+    ):
         read(path)
 
 

@@ -308,8 +308,8 @@ def _useful(start: Point, changes: Changes, after: Point | None) -> Iterator[Rec
 def _times(start: Point, after: Point) -> tuple[str, float | None, float | None]:
     """Times of the whole batch, of the same kind on both sides."""
     was, then = start.facts.expected, after.facts.expected
-    if was is not None and then is not None:
-        return "expected", was.value, then.value
+    if was is not None:  # what leads to an unknown time is no advice
+        return "expected", was.value, then.value if then is not None else None
     return "roofline", start.facts.roofline_s, after.facts.roofline_s
 
 

@@ -93,7 +93,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         before: As it is.
         after: As it would be.
         gain: Time per item before / after; above 1 is faster. None when either is unknown.
-        gain_kind: ``expected`` or ``bound``: the times that the gain compares.
+        gain_kind: ``expected`` or ``roofline``: the times that the gain compares.
         kinds: By kind of op, the largest change first.
         ops: By op, the largest change first.
         notes: What is assumed after the change and was not before.
@@ -165,7 +165,7 @@ def _gain(before: Point, after: Point) -> tuple[float | None, str]:
     if expected[0] is not None and expected[1] is not None:
         was, then, kind = expected[0].value, expected[1].value, "expected"
     elif bounds[0] is not None and bounds[1] is not None:
-        was, then, kind = bounds[0], bounds[1], "bound"
+        was, then, kind = bounds[0], bounds[1], "roofline"
     else:
         return None, "unknown"
     return (was / before.items) / (then / after.items) if then else None, kind

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gambrel.report.kv_cache import render
 
 import gambrel
 from gambrel.errors import InputError
-from gambrel.report.kv_cache import render
 from tests.capture.weights.models import llama_metadata, llama_tensors, write_model
 
 LLAMA: dict[str, Any] = {

@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     occupancy: float | None
 
 
-class Names(Generic[T]):
+class NameTable(Generic[T]):
     """Values by number, each once."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Columns:
         ops: Calls of operators.
         launches: Calls of the driver or runtime.
         ranges: Modules, and ranges that the program annotated.
-        names: Names of kernels, copies and launches.
+        names: NameTable of kernels, copies and launches.
         calls: Ops with their arguments.
         threads: Process and thread.
         devices: As recorded.
@@ -129,11 +129,11 @@ class Columns:
     def __init__(self) -> None:
         self.kernels, self.copies, self.ops, self.launches = Spans(), Spans(), Spans(), Spans()
         self.ranges = Spans()
-        self.names: Names[str] = Names()
-        self.calls: Names[Call] = Names()
-        self.threads: Names[tuple[str, str]] = Names()
-        self.devices: Names[str] = Names()
-        self.shapes: Names[Shape] = Names()
+        self.names: NameTable[str] = NameTable()
+        self.calls: NameTable[Call] = NameTable()
+        self.threads: NameTable[tuple[str, str]] = NameTable()
+        self.devices: NameTable[str] = NameTable()
+        self.shapes: NameTable[Shape] = NameTable()
         self.skipped = 0
         self._kinds: dict[Any, str] = {}
         self._first: float | None = None
