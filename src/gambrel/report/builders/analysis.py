@@ -287,9 +287,7 @@ def folded(analysis: Analysis) -> tuple[Section, ...]:
     blocks: list[Block] = [kinds_table(analysis)] if analysis.by_kind else []
     return (
         section(*blocks, folded="sums by kind of op"),
-        section(
-            FactList(items=tuple(figures_of.facts(analysis))), folded="all figures"
-        ),
+        section(FactList(items=tuple(figures_of.facts(analysis))), folded="all figures"),
         section(
             Notes(heading="Assumptions", items=tuple(analysis.assumptions)),
             Notes(heading="Counting", items=tuple(figures_of.counting(analysis))),
