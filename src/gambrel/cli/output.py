@@ -64,12 +64,14 @@ class Shown:
 
     def emit(self, record: object) -> None:
         """Prints the result and writes the files that were asked for."""
-        from gambrel.report import render, write
+        from gambrel.report import content_of, render, replace_file
 
         options = self.options()
-        written = [write(record, path, options) for path in self.files]  # before anything is said
+        # What cannot be drawn is refused before anything is said or written.
+        drawn = [(path, content_of(record, path, options)) for path in self.files]
         write_text(str(render(record, "json" if self.as_json else "table", options)))
-        for path in written:
+        for path, content in drawn:
+            replace_file(path, content)
             print(f"wrote {path}", file=sys.stderr)
 
     def options(self) -> Options:

@@ -373,14 +373,25 @@ def write(
         UnknownNameError: The suffix or name belongs to no format.
     """
     target = Path(path)
+    replace_file(target, content_of(record, target, options, name))
+    return target
+
+
+def content_of(
+    record: object,
+    path: str | Path,
+    options: Options | None = None,
+    name: str | None = None,
+) -> bytes:
+    """The content of the file that `write` writes; as there."""
+    target = Path(path)
     if name is None:
         name = format_of(target).name
         if not isinstance(record, Document):
             _refuse_lacking(kind_of(_one(record)), name, path)
     check_target(target)
     content = render(record, name, options)
-    replace_file(target, content.encode() if isinstance(content, str) else content)
-    return target
+    return content.encode() if isinstance(content, str) else content
 
 
 def check_target(target: Path) -> None:

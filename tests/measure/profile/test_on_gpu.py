@@ -22,10 +22,11 @@ from gambrel.device.lookup import find  # noqa: E402
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source  # noqa: E402
 from gambrel.errors import DeviceError  # noqa: E402
 from gambrel.measure.gpu import place, precision  # noqa: E402
-from gambrel.measure.profile import analyzer, memory, on_gpu, run  # noqa: E402
+from gambrel.measure.profile import analyzer, memory, run  # noqa: E402
 from gambrel.measure.profile.join import Call, join  # noqa: E402
 from gambrel.measure.profile.published import with_published  # noqa: E402
 from gambrel.measure.profile.rows import as_run, join_name, rows_of  # noqa: E402
+from gambrel.report.builders.profile import busy  # noqa: E402
 
 nn = torch.nn
 SOURCE = Source(title="a test")
@@ -256,10 +257,10 @@ def test_flags_of_tf32_by_version(monkeypatch):
 
 
 def test_sentences_about_the_device():
-    assert on_gpu.busy(None, None, 1.0) == ""
-    assert on_gpu.busy(0.97, 0.97, 1.0) == "970 ms busy, 97.0% of end to end"
-    assert "add up to 1.2 s: what overlaps counts for each" in on_gpu.busy(0.97, 1.2, 1.0)
-    assert "waits for the host (launch-bound)" in on_gpu.busy(0.4, 0.4, 1.0)
+    assert busy(None, None, 1.0) == ""
+    assert busy(0.97, 0.97, 1.0) == "970 ms busy, 97.0% of end to end"
+    assert "add up to 1.2 s: what overlaps counts for each" in busy(0.97, 1.2, 1.0)
+    assert "waits for the host (launch-bound)" in busy(0.4, 0.4, 1.0)
 
 
 def test_memory_of_others_is_theirs(monkeypatch):

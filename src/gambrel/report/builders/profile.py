@@ -245,7 +245,7 @@ def facts(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:
             f"{_signed(t.gap_s)}: "
             f"{gap if t.gap_s >= 0 else 'the parts include what the profiler added'}",
         ),
-        ("Device", _busy(t.device_busy_s, t.device_sum_s, t.plain_s)),
+        ("Device", busy(t.device_busy_s, t.device_sum_s, t.plain_s)),
         ("Profiler", f"{_signed(t.instrumentation_s)} per step ({t.profiled_steps} profiled)"),
         ("No roofline", f"{no_bound_share(points):.1%} of the ops' time is in ops without one"),
         (
@@ -312,7 +312,7 @@ _WAITS: Final = 0.8
 _OVERLAP: Final = 1.01
 
 
-def _busy(busy_s: float | None, sum_s: float | None, plain_s: float) -> str:
+def busy(busy_s: float | None, sum_s: float | None, plain_s: float) -> str:
     """How much of a step the device worked: of its kernels' sum and the step's time."""
     if busy_s is None or sum_s is None:
         return ""
