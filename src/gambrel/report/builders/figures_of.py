@@ -178,8 +178,8 @@ def energy_text(found: EnergyEstimate) -> str:
     """The energy in words: always called an estimate, with its bound and what it lacks."""
     parts = [_energy(found)]
     if found.energy_upper_bound_j is not None:
-        time = f"{found.time_kind} time"
-        parts.append(f"at most {format_si(found.energy_upper_bound_j, 'J')} (TDP × {time})")
+        time = f"the {found.time_kind} time"
+        parts.append(f"{format_si(found.energy_upper_bound_j, 'J')} if it drew its TDP for {time}")
     if found.energy_j is not None:
         parts.append(f"{format_si(found.average_power_w, 'W', 3)} on average")
         each = format_si(found.energy_per_inference_j, "J", 3)
