@@ -145,6 +145,14 @@ def test_an_unknown_keyword_is_refused_with_the_closest():
         gambrel.analyze("resnet50", "a100", model="resnet18")
 
 
+def test_a_sweep_takes_several_of_everything():
+    found = gambrel.sweep(
+        "resnet18", "a100,h100", precision="fp16,int8", batch_size="1:3", runtime="pytorch,tensorrt"
+    )
+    assert len(found) == 2 * 2 * 3 * 2
+    assert set(found.runtime) == {"pytorch", "tensorrt"}
+
+
 def test_several_batches_are_no_single_analysis():
     with pytest.raises(InputError, match=r"gambrel.sweep takes several"):
         gambrel.analyze("resnet50", "a100", batch_size=[1, 8])

@@ -208,7 +208,7 @@ def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
         )
         assert table.roofline_time_s[i] == pytest.approx(one.total.roofline_time_s)
         assert table.traffic_bytes[i] == pytest.approx(one.total.traffic_bytes)
-    with pytest.raises(InputError, match="at least one device and one precision"):
+    with pytest.raises(InputError, match="is not a list with a value in it"):
         gambrel.sweep(str(path), "h100", precision=[])
 
 

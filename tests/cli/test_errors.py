@@ -94,7 +94,11 @@ def test_no_command_shows_the_help(gambrel: Gambrel, command: tuple[str, ...]) -
         (("--batch", "1.5"), "--batch: '1.5' is not a whole number of at least 1."),
         (("--batch", "1,,2"), "--batch: '' is not a whole number of at least 1."),
         (("--batch", ""), "--batch: '' is not a whole number of at least 1."),
-        (("--input", "1x0"), "--input: '0' is not a whole number of at least 1."),
+        (
+            ("--input", "1x0"),
+            "--input: '0' is no size from 1 to 1,000,000,000; write [NAME:]SHAPE[:DTYPE], e.g. "
+            "1x3x224x224 or input_ids:1x128:int64.",
+        ),
         (("--image", "0"), "--image: '0' is not a whole number of at least 1."),
         (("--image", "225"), "image=225: this model takes multiples of 32; nearest: 224, 256."),
         (("--size", "foo=3"), "resnet50 has no size 'foo'; it has batch, image."),

@@ -319,7 +319,7 @@ class _Builder:
             kernels=tuple(self._kernels),
             sol_parts=tuple(sums.part(name) for name, sums in parts.items()),
             free=free,
-            kernel_count=round(sum(item.launches * item.count for item in items)),
+            kernel_count=_whole(sum(item.launches * item.count for item in items)),
             known_bytes=known,
             unknown_bytes=unknown,
             batches=batches_of([(i.view, i.cost, i.count) for i in items]) if shared else (),
@@ -355,6 +355,11 @@ def least_sent(cost: Cost) -> tuple[Size, Size]:
     link = cost.link_bytes if cost.least_link_bytes is None else cost.least_link_bytes
     network = cost.network_bytes if cost.least_network_bytes is None else cost.least_network_bytes
     return link, network
+
+
+def _whole(count: Any) -> Any:
+    """A count of kernels; of an array of sizes one each, as it is."""
+    return round(count) if isinstance(count, (int, float)) else count
 
 
 def _fewest(a: int, b: int) -> int:

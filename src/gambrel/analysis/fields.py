@@ -95,7 +95,8 @@ class Field:
             return None
         if verb not in self.several:
             return self.kind.read(value, self.kind, called)
-        return tuple(self.kind.read(one, self.kind, called) for one in self._parts(value, called))
+        found = tuple(self.kind.read(one, self.kind, called) for one in self._parts(value, called))
+        return found or _refuse(called, value, "a list with a value in it")
 
     def on(self, face: str, verb: str) -> bool:
         """Whether a face offers it for a verb."""

@@ -159,18 +159,22 @@ def sweep(question: Question) -> Sweep:
     values = {k: v if isinstance(v, tuple) else (v,) for k, v in q.size_values().items()}
     if q.batch_size:
         values = {"batch": q.batch_size, **values}
-    parts = []
-    for precision in q.precision or ("fp16",):
+    precisions = q.precision or ("fp16",)
+
+    def workload(precision: str | None) -> Workload:
+        asked = request_of(q, {}, precision=precision, keep_open=True)
+        return resolve_model(q.model, asked).workload
+
+    built: list[tuple[Workload, list[str]]] = [(workload(None), list(precisions))]
+    if str(q.model).endswith(".json"):
         # The formats of a configuration's parts are built into its workload: one for each.
-        workload = resolve_model(
-            q.model, request_of(q, {}, precision=precision, keep_open=True)
-        ).workload
-        settings = settings_of(q)
-        parts += [
-            sweep_workload(
-                workload, devices, [workload.precisions or precision], values, settings=settings
-            )
-        ]
+        made = [(workload(p), p) for p in precisions]
+        built = [(w, [w.precisions or p]) for w, p in made]
+    parts = [
+        sweep_workload(w, devices, formats, values, settings_of(q, precision=None, runtime=name))
+        for name in q.several("runtime")
+        for w, formats in built
+    ]
     return joined(parts)
 
 
