@@ -231,10 +231,11 @@ class _Builder:
         for index, (op, view, found) in enumerate(self._priced):
             if found is None or is_free(op.kind):
                 continue
-            used, key = found, self._alike[index]
+            used = found
+            key: tuple[Any, ...] = (self._alike[index],)
             if self._off_chip is not None:  # equal ops differ in whether their result leaves
                 used = self._off_chip(view, found)
-                key = key, used.read_bytes, used.write_bytes
+                key = (*key, used.read_bytes, used.write_bytes)
             launched = _steps(view) if op.kind in _STEPPED and not self._plan.persistent else 1
             known = self._index.setdefault(key, len(self._items))
             if known == len(self._items):

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gambrel.ops.base import (
-    Cost,
-    OpView,
-    Size,
-    TensorView,
-    distinct_bytes,
-    formula,
-    maximum,
-    minimum,
-    work,
-)
+from gambrel.ops.base import Cost, OpView, Size, TensorView, distinct_bytes, formula, minimum, work
+from gambrel.roofline import maximum
 
 
 @formula("attention")

@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.ops.base import (
-    Cost,
-    OpView,
-    Size,
-    ceil_div,
-    formula,
-    maximum,
-    product,
-    work,
-)
+from gambrel.ops.base import Cost, OpView, Size, ceil_div, formula, product, work
+from gambrel.roofline import maximum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

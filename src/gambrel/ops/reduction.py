@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gambrel.ops.base import (
-    Cost,
-    OpView,
-    Size,
-    formula,
-    log2,
-    maximum,
-    rounded,
-    work,
-)
+from gambrel.ops.base import Cost, OpView, Size, formula, log2, rounded, work
+from gambrel.roofline import maximum
 
 #: n values reduced to r results → (vector FLOP, function evaluations).
 _Counter = Callable[[Size, Size], tuple[Size, Size]]

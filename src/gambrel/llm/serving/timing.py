@@ -23,7 +23,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from gambrel.ops.base import maximum, minimum
+from gambrel.ops.base import minimum
+from gambrel.roofline import maximum
 
 Numbers: TypeAlias = Any
 
