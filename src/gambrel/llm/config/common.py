@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from gambrel.errors import CaptureError
 from gambrel.llm.config.fields import Fields
-from gambrel.llm.spec import Attention, Layer, LayerGroup, Mlp, ModelSpec
+from gambrel.llm.spec import Attention, FeedForward, Layer, LayerGroup, Mixer, Mlp, ModelSpec
 
 #: Names of activation functions in configurations → `gambrel.ops.elementwise`.
 _ACTIVATIONS: Final = {
@@ -54,14 +54,79 @@ def attention(f: Fields, **changes: Any) -> Attention:
 
 def biased(f: Fields, name: str = "attention_bias", default: bool = False) -> dict[str, Any]:
     """Biases of all four projections, where one flag says so."""
-    on = f.flag(name, default=default)
+    return bias_of(f.flag(name, default=default))
+
+
+def bias_of(on: bool) -> dict[str, Any]:
+    """Biases of all four projections of attention, or none."""
     return {"qkv_bias": "qkv" if on else "", "out_bias": on}
+
+
+def window_of(f: Fields, kind: str) -> int | None:
+    """The window of a layer, if it is a sliding one."""
+    return f.optional("sliding_window") if kind == "sliding_attention" else None
+
+
+def plain_mlp(f: Fields, *names: str, default: str = "gelu", **changes: Any) -> Mlp:
+    """Two matrices with biases, without a gate.
+
+    Args:
+        f: The fields.
+        *names: Spellings of the activation's field.
+        default: The activation where the file names none.
+        **changes: What the family does otherwise.
+    """
+    if "activation" not in changes:
+        changes["activation"] = activation(f, *names, default=default)
+    if "width" not in changes:
+        changes["width"] = f.inner
+    return Mlp(**{"gated": False, "bias": True, **changes})
 
 
 def gated_mlp(f: Fields, **changes: Any) -> Mlp:
     """The gated feed-forward network from the usual fields."""
     bias = f.flag("mlp_bias", default=False)
     return Mlp(**{"width": f.inner, "activation": activation(f), "bias": bias, **changes})
+
+
+#: Of a layer whose norms are layer norms with biases.
+LAYER_NORMS: Final[dict[str, Any]] = {"norm": "layer_norm", "norm_bias": True}
+#: Of a model that ends in one.
+LAST_NORM: Final[dict[str, Any]] = {"final_norm": "layer_norm", "norm_bias": True}
+
+
+def alike(
+    f: Fields,
+    mixer: Mixer,
+    feed_forward: FeedForward | None = None,
+    layer: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> ModelSpec:
+    """A decoder whose layers are all alike.
+
+    Args:
+        f: The fields.
+        mixer: Of each layer.
+        feed_forward: Of each layer; None is the usual gated one.
+        layer: What its layers do otherwise.
+        **changes: What the model does otherwise.
+    """
+    one = Layer(mixer=mixer, feed_forward=feed_forward or gated_mlp(f), **(layer or {}))
+    return decoder(f, uniform(f, one), **changes)
+
+
+def mixed(
+    f: Fields, kinds: Iterable[str], layer_of: Callable[[str], Layer], **changes: Any
+) -> ModelSpec:
+    """A decoder of layers of several kinds.
+
+    Args:
+        f: The fields.
+        kinds: Of each layer, in order.
+        layer_of: The layer of a kind.
+        **changes: What the model does otherwise.
+    """
+    return decoder(f, pattern((kind, layer_of(kind)) for kind in kinds), **changes)
 
 
 def uniform(f: Fields, layer: Layer) -> tuple[LayerGroup, ...]:

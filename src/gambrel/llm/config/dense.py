@@ -5,94 +5,99 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gambrel.llm.config.common import (
-    activation,
+    LAST_NORM,
+    LAYER_NORMS,
+    alike,
     attention,
+    bias_of,
     biased,
-    decoder,
     gated_mlp,
-    pattern,
-    uniform,
+    mixed,
+    plain_mlp,
+    window_of,
 )
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
-from gambrel.llm.spec import Attention, Layer, Mlp, ModelSpec
+from gambrel.llm.spec import Layer, ModelSpec
+
+#: Norms behind each part instead of before it.
+_BEHIND: Final = {"pre_norms": False, "post_norms": True}
 
 
-def _plain(f: Fields, mixer: Attention, **changes: Any) -> ModelSpec:
-    return decoder(f, uniform(f, Layer(mixer=mixer, feed_forward=gated_mlp(f))), **changes)
-
-
-@family("llama", "granite", "arcee", "smollm3", "seed_oss", "internlm3", "olmo")
+@family("llama", "granite", "internlm3")
 def llama(f: Fields) -> ModelSpec:
     """Llama 2 and 3 and what is built like them."""
-    changes: dict[str, Any] = {}
-    if f.family == "arcee":
-        layer = Layer(
-            mixer=attention(f, **biased(f)),
-            feed_forward=Mlp(width=f.inner, gated=False, activation="relu"),
-        )
-        return decoder(f, uniform(f, layer))
-    if f.family == "seed_oss":
-        f = f.with_defaults(head_dim=128)
-        changes = {
-            "qkv_bias": "qkv" if f.flag("attention_bias", default=True) else "",
-            "out_bias": f.flag("attention_out_bias", default=False),
-        }
-        return _plain(f, attention(f, **changes))
-    if f.family == "olmo":
-        layer = Layer(
-            mixer=attention(f, **biased(f)), feed_forward=gated_mlp(f), norm="layer_norm_free"
-        )
-        return decoder(f, uniform(f, layer), final_norm="layer_norm_free")
-    tied = f.flag("tie_word_embeddings", default=f.family == "smollm3")
-    return _plain(f, attention(f, **biased(f)), tied=tied)
+    return alike(f, attention(f, **biased(f)))
+
+
+@family("smollm3", tie_word_embeddings=True)
+def smollm3(f: Fields) -> ModelSpec:
+    """SmolLM 3: Llama with one matrix for embedding and head."""
+    return alike(f, attention(f, **biased(f)))
+
+
+@family("arcee")
+def arcee(f: Fields) -> ModelSpec:
+    """Arcee: Llama with squared relu, no gate."""
+    mlp = plain_mlp(f, bias=False, activation="relu")
+    return alike(f, attention(f, **biased(f)), mlp)
+
+
+@family("seed_oss", head_dim=128)
+def seed_oss(f: Fields) -> ModelSpec:
+    """Seed-OSS: Llama with biases on queries, keys and values."""
+    qkv = "qkv" if f.flag("attention_bias", default=True) else ""
+    out = f.flag("attention_out_bias", default=False)
+    return alike(f, attention(f, qkv_bias=qkv, out_bias=out))
+
+
+@family("olmo")
+def olmo(f: Fields) -> ModelSpec:
+    """OLMo 1: Llama with layer norms that have no weights."""
+    norm = "layer_norm_free"
+    return alike(f, attention(f, **biased(f)), layer={"norm": norm}, final_norm=norm)
 
 
 @family("mistral", "ministral3")
 def mistral(f: Fields) -> ModelSpec:
     """Mistral: a window where the file names one."""
-    return _plain(f, attention(f, window=f.optional("sliding_window")))
+    return alike(f, attention(f, window=f.optional("sliding_window")))
 
 
 @family("ministral")
 def ministral(f: Fields) -> ModelSpec:
     """Ministral 8B: windows and full attention alternate."""
-    return _by_types(f, {})
+    return _by_types(f, layer_types(f))
 
 
 @family("qwen2")
 def qwen2(f: Fields) -> ModelSpec:
     """Qwen 2 and 2.5: biases on queries, keys and values; windows only where switched on."""
-    return _by_types(f, {"qkv_bias": "qkv"}, windows=f.flag("use_sliding_window", default=False))
+    return _by_types(f, _switched_types(f), qkv_bias="qkv")
 
 
-@family("qwen3")
+@family("qwen3", head_dim=128)
 def qwen3(f: Fields) -> ModelSpec:
     """Qwen 3: norms of queries and keys."""
-    f = f.with_defaults(head_dim=128)
-    changes = {"qk_norm": "head", **biased(f)}
-    return _by_types(f, changes, windows=f.flag("use_sliding_window", default=False))
+    return _by_types(f, _switched_types(f), qk_norm="head", **biased(f))
 
 
-def _by_types(f: Fields, changes: dict[str, Any], *, windows: bool = True) -> ModelSpec:
-    """Layers that ``layer_types`` calls sliding have a window, if windows are on."""
+def _switched_types(f: Fields) -> tuple[str, ...]:
+    """Layers have windows only where these are switched on."""
     listed = layer_types(f)
-    types = listed if windows else ("full_attention",) * f.layers
-    window = f.optional("sliding_window")
-    mlp = gated_mlp(f)
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f, window=window if kind == "sliding_attention" else None, **changes
-                ),
-                feed_forward=mlp,
-            ),
+    on = f.flag("use_sliding_window", default=False)
+    return listed if on else ("full_attention",) * f.layers
+
+
+def _by_types(f: Fields, types: tuple[str, ...], **changes: Any) -> ModelSpec:
+    """Layers that are called sliding have a window."""
+
+    def layer(kind: str) -> Layer:
+        return Layer(
+            mixer=attention(f, window=window_of(f, kind), **changes), feed_forward=gated_mlp(f)
         )
-        for kind in types
-    ]
-    return decoder(f, pattern(layers))
+
+    return mixed(f, types, layer)
 
 
 #: What ``layer_types`` may say of a layer of attention.
@@ -114,209 +119,148 @@ def layer_types(f: Fields, every: int | None = None) -> tuple[str, ...]:
     step = f.optional("sliding_window_pattern", "_sliding_window_pattern") or every
     if step is None:
         return ("full_attention",) * f.layers
-    return tuple(
-        "full_attention" if (i + 1) % step == 0 else "sliding_attention" for i in range(f.layers)
-    )
+    return every_nth(f, step)
+
+
+def every_nth(f: Fields, step: int, rest: str = "sliding_attention") -> tuple[str, ...]:
+    """Full attention in every n-th layer."""
+    return tuple("full_attention" if (i + 1) % step == 0 else rest for i in range(f.layers))
 
 
 @family("olmo2", "olmo3")
 def olmo2(f: Fields) -> ModelSpec:
     """OLMo 2 and 3: norms behind each part, and over whole queries and keys."""
-    types = layer_types(f, every=4 if f.family == "olmo3" else None)
-    window = f.optional("sliding_window")
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f,
-                    qk_norm="full",
-                    window=window if kind == "sliding_attention" else None,
-                    **biased(f),
-                ),
-                feed_forward=gated_mlp(f),
-                pre_norms=False,
-                post_norms=True,
-            ),
-        )
-        for kind in types
-    ]
-    return decoder(f, pattern(layers))
+
+    def layer(kind: str) -> Layer:
+        mixer = attention(f, qk_norm="full", window=window_of(f, kind), **biased(f))
+        return Layer(mixer=mixer, feed_forward=gated_mlp(f), **_BEHIND)
+
+    return mixed(f, layer_types(f, every=4 if f.family == "olmo3" else None), layer)
 
 
-@family("gemma")
+@family("gemma", head_dim=256, tie_word_embeddings=True)
 def gemma(f: Fields) -> ModelSpec:
     """Gemma 1."""
-    f = f.with_defaults(head_dim=256)
-    mlp = gated_mlp(f, activation="gelu_tanh")
-    tied = f.flag("tie_word_embeddings", default=True)
-    return decoder(f, uniform(f, Layer(mixer=attention(f), feed_forward=mlp)), tied=tied)
+    return alike(f, attention(f), gated_mlp(f, activation="gelu_tanh"))
 
 
-@family("gemma2", "gemma3_text")
+@family("gemma2", head_dim=256, sliding_window=4096, tie_word_embeddings=True)
 def gemma2(f: Fields) -> ModelSpec:
-    """Gemma 2 and 3: windows alternate with full attention, norms before and behind each part."""
-    third = f.family == "gemma3_text"
-    f = f.with_defaults(head_dim=256, sliding_window=4096)
-    if third:  # files leave out what equals the class
-        f = f.with_defaults(num_attention_heads=8, num_key_value_heads=4, vocab_size=262208)
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f,
-                    window=f.optional("sliding_window") if kind == "sliding_attention" else None,
-                    qk_norm="head" if third else "",
-                    softcap=f.has("attn_logit_softcapping"),
-                    **biased(f),
-                ),
-                feed_forward=gated_mlp(f, activation="gelu_tanh"),
-                post_norms=True,
-            ),
+    """Gemma 2: windows alternate with full attention, norms before and behind each part."""
+    return _gemma(f, every=2)
+
+
+@family(
+    "gemma3_text",
+    head_dim=256,
+    sliding_window=4096,
+    tie_word_embeddings=True,
+    num_attention_heads=8,
+    num_key_value_heads=4,
+    vocab_size=262208,
+)
+def gemma3(f: Fields) -> ModelSpec:
+    """Gemma 3: full attention in every sixth layer, norms of heads."""
+    return _gemma(f, every=6, qk_norm="head")
+
+
+def _gemma(f: Fields, every: int, **changes: Any) -> ModelSpec:
+    def layer(kind: str) -> Layer:
+        mixer = attention(
+            f,
+            window=window_of(f, kind),
+            softcap=f.has("attn_logit_softcapping"),
+            **biased(f),
+            **changes,
         )
-        for kind in layer_types(f, every=6 if third else 2)
-    ]
-    tied = f.flag("tie_word_embeddings", default=True)
-    return decoder(f, pattern(layers), tied=tied, softcap=f.has("final_logit_softcapping"))
+        mlp = gated_mlp(f, activation="gelu_tanh")
+        return Layer(mixer=mixer, feed_forward=mlp, post_norms=True)
+
+    return mixed(f, layer_types(f, every), layer, softcap=f.has("final_logit_softcapping"))
 
 
 @family("phi3")
 def phi3(f: Fields) -> ModelSpec:
     """Phi 3, 3.5, 4: one matrix for queries, keys, values, one for gate and up."""
-    layer = Layer(
-        mixer=attention(f, fused="qkv", window=f.optional("sliding_window")),
-        feed_forward=gated_mlp(f, fused=True),
-    )
-    return decoder(f, uniform(f, layer))
+    mixer = attention(f, fused="qkv", window=f.optional("sliding_window"))
+    return alike(f, mixer, gated_mlp(f, fused=True))
 
 
-@family("stablelm")
+@family("stablelm", partial_rotary_factor=0.25)
 def stablelm(f: Fields) -> ModelSpec:
     """StableLM: layer norms, biases on queries, keys, values where switched on."""
     bias = "qkv" if f.flag("use_qkv_bias", default=False) else ""
     parallel = f.flag("use_parallel_residual", default=False)
-    layer = Layer(
-        mixer=attention(f.with_defaults(partial_rotary_factor=0.25), qkv_bias=bias),
-        feed_forward=gated_mlp(f),
-        norm="layer_norm",
-        norm_bias=True,
-        parallel=parallel,
-    )
-    return decoder(f, uniform(f, layer), final_norm="layer_norm", norm_bias=True)
+    layer = {**LAYER_NORMS, "parallel": parallel}
+    return alike(f, attention(f, qkv_bias=bias), layer=layer, **LAST_NORM)
 
 
-@family("starcoder2")
+@family("starcoder2", tie_word_embeddings=True)
 def starcoder2(f: Fields) -> ModelSpec:
     """StarCoder 2: layer norms, biases, no gate."""
     bias = f.flag("use_bias", default=True)
-    layer = Layer(
-        mixer=attention(
-            f, qkv_bias="qkv" if bias else "", out_bias=bias, window=f.optional("sliding_window")
-        ),
-        feed_forward=Mlp(
-            width=f.inner,
-            gated=False,
-            bias=bias,
-            activation=activation(f, default="gelu_pytorch_tanh"),
-        ),
-        norm="layer_norm",
-        norm_bias=True,
-    )
-    return decoder(
-        f,
-        uniform(f, layer),
-        final_norm="layer_norm",
-        norm_bias=True,
-        tied=f.flag("tie_word_embeddings", default=True),
-    )
+    mixer = attention(f, **bias_of(bias), window=f.optional("sliding_window"))
+    mlp = plain_mlp(f, default="gelu_pytorch_tanh", bias=bias)
+    return alike(f, mixer, mlp, LAYER_NORMS, **LAST_NORM)
 
 
-@family("cohere", "cohere2")
+@family("cohere", tie_word_embeddings=True)
 def cohere(f: Fields) -> ModelSpec:
     """Command R: one norm without bias, parts beside each other, tied."""
-    second = f.family == "cohere2"
-    if second:
-        f = f.with_defaults(sliding_window=4096)
-    types = layer_types(f, every=4) if second else ("full_attention",) * f.layers
-    norms = f.flag("use_qk_norm", default=False)
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f,
-                    window=f.optional("sliding_window") if kind == "sliding_attention" else None,
-                    rope=not second or kind == "sliding_attention",
-                    qk_norm="full" if norms else "",
-                    **biased(f),
-                ),
-                feed_forward=gated_mlp(f),
-                norm="layer_norm",
-                parallel=True,
-            ),
+    return _cohere(f, ("full_attention",) * f.layers, second=False)
+
+
+@family("cohere2", sliding_window=4096, tie_word_embeddings=True)
+def cohere2(f: Fields) -> ModelSpec:
+    """Command R7B and A: windows with rotations, full attention without in every fourth layer."""
+    return _cohere(f, layer_types(f, every=4), second=True)
+
+
+def _cohere(f: Fields, types: tuple[str, ...], *, second: bool) -> ModelSpec:
+    norms = "full" if f.flag("use_qk_norm", default=False) else ""
+
+    def layer(kind: str) -> Layer:
+        mixer = attention(
+            f,
+            window=window_of(f, kind),
+            rope=not second or kind == "sliding_attention",
+            qk_norm=norms,
+            **biased(f),
         )
-        for kind in types
-    ]
-    return decoder(
-        f,
-        pattern(layers),
-        final_norm="layer_norm",
-        tied=f.flag("tie_word_embeddings", default=True),
-    )
+        return Layer(mixer=mixer, feed_forward=gated_mlp(f), norm="layer_norm", parallel=True)
+
+    return mixed(f, types, layer, final_norm="layer_norm")
 
 
-@family("glm", "glm4")
+@family("glm", "glm4", partial_rotary_factor=0.5, head_dim=128)
 def glm(f: Fields) -> ModelSpec:
     """GLM 4: half of each head rotated, gate and up in one matrix, norms behind (GLM-4-0414)."""
-    f = f.with_defaults(partial_rotary_factor=0.5, head_dim=128)
     bias = "qkv" if f.flag("attention_bias", default=True) else ""
-    layer = Layer(
-        mixer=attention(f, qkv_bias=bias),
-        feed_forward=gated_mlp(f, fused=True),
-        post_norms=f.family == "glm4",
-    )
-    return decoder(f, uniform(f, layer))
+    layer = {"post_norms": f.family == "glm4"}
+    return alike(f, attention(f, qkv_bias=bias), gated_mlp(f, fused=True), layer)
 
 
-@family("nemotron")
+@family("nemotron", partial_rotary_factor=0.5)
 def nemotron(f: Fields) -> ModelSpec:
     """Nemotron 3 and 4, Minitron: layer norms, squared relu without gate."""
-    bias = f.flag("mlp_bias", default=False)
-    layer = Layer(
-        mixer=attention(f.with_defaults(partial_rotary_factor=0.5), **biased(f)),
-        feed_forward=Mlp(width=f.inner, gated=False, bias=bias, activation="relu"),
-        norm="layer_norm",
-        norm_bias=True,
-    )
-    return decoder(f, uniform(f, layer), final_norm="layer_norm", norm_bias=True)
+    mlp = plain_mlp(f, bias=f.flag("mlp_bias", default=False), activation="relu")
+    return alike(f, attention(f, **biased(f)), mlp, LAYER_NORMS, **LAST_NORM)
 
 
 @family("exaone4")
 def exaone4(f: Fields) -> ModelSpec:
     """EXAONE 4: norms behind each part and of heads; windows in a pattern (32B)."""
-    window = f.optional("sliding_window")
-    pattern_text = f.raw("sliding_window_pattern")
-    every = len(pattern_text) if isinstance(pattern_text, str) else pattern_text
-    given = f.names("layer_types", count=f.layers)
-    types = given or tuple(
+    window, given = f.optional("sliding_window"), f.raw("sliding_window_pattern")
+    every = len(given) if isinstance(given, str) else given
+    types = f.names("layer_types", count=f.layers) or tuple(
         "sliding_attention"
         if window and every and (i + 1) % every and i != f.layers - 1
         else "full_attention"
         for i in range(f.layers)
     )
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f, qk_norm="head", window=window if kind == "sliding_attention" else None
-                ),
-                feed_forward=gated_mlp(f),
-                pre_norms=False,
-                post_norms=True,
-            ),
-        )
-        for kind in types
-    ]
-    return decoder(f, pattern(layers))
+
+    def layer(kind: str) -> Layer:
+        mixer = attention(f, qk_norm="head", window=window_of(f, kind))
+        return Layer(mixer=mixer, feed_forward=gated_mlp(f), **_BEHIND)
+
+    return mixed(f, types, layer)

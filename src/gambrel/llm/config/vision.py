@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gambrel.errors import CaptureError
 from gambrel.llm.config import dense, mixtures  # noqa: F401  # register the text models
-from gambrel.llm.config.common import activation
+from gambrel.llm.config.common import activation, bias_of
 from gambrel.llm.config.encoders import image_patches, vision_layer
 from gambrel.llm.config.families import READERS, family
 from gambrel.llm.config.fields import Fields
@@ -27,6 +27,14 @@ from gambrel.llm.spec import (
     Projector,
 )
 
+#: Fields of towers as large as ViT-L/14, which files leave out.
+_LARGE: Final = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "patch_size": 14,
+}
 #: Side of an image in pixels where a model takes any.
 DEFAULT_SIDE: Final = 448
 
@@ -71,6 +79,12 @@ def vision_part(f: Fields) -> Fields:
     return part
 
 
+def _tower(v: Fields, layer: Layer, count: int, **changes: Any) -> Encoder:
+    """A tower of equal layers."""
+    layers = (LayerGroup(layer=layer, count=count),)
+    return Encoder(name="vision", hidden=v.hidden, layers=layers, **changes)
+
+
 def joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
     """The text model behind a tower, with what the reader should know."""
     remark = "One image a sequence: its tokens are part of the prompt's."
@@ -80,15 +94,7 @@ def joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
 @family("llava")
 def llava(f: Fields) -> ModelSpec:
     """LLaVA 1.5: CLIP without its last layer, two linear layers."""
-    v = vision_part(f).with_defaults(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        image_size=336,
-        patch_size=14,
-        hidden_act="quick_gelu",
-    )
+    v = vision_part(f).with_defaults(**_LARGE, image_size=336, hidden_act="quick_gelu")
     text = text_model(
         f,
         "llama",
@@ -99,17 +105,16 @@ def llava(f: Fields) -> ModelSpec:
         vocab_size=32000,
     )
     patches = image_patches(v, extra=1, bias=False)
-    layer = vision_layer(v)
     last = f.whole("vision_feature_layer", least=-v.layers, most=v.layers, default=-2)
     run = v.layers + last + 1 if last < 0 else last
     idle = v.layers - run
     hidden, inner = v.hidden, v.inner
     # Attention 4 matrices and biases, two projections with theirs, two norms; and the last norm.
     weights = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
-    tower = Encoder(
-        name="vision",
-        hidden=hidden,
-        layers=(LayerGroup(layer=layer, count=run),),
+    tower = _tower(
+        v,
+        vision_layer(v),
+        run,
         front=patches,
         entry_norm="layer_norm",
         norm_bias=True,
@@ -141,10 +146,10 @@ def paligemma(f: Fields) -> ModelSpec:
 
 def _siglip(v: Fields, width: int, tokens: int, *, norm: str = "", bias: bool = True) -> Encoder:
     v = v.with_defaults(image_size=224, patch_size=16, hidden_act="gelu_pytorch_tanh")
-    return Encoder(
-        name="vision",
-        hidden=v.hidden,
-        layers=(LayerGroup(layer=vision_layer(v), count=v.layers),),
+    return _tower(
+        v,
+        vision_layer(v),
+        v.layers,
         front=image_patches(v, extra=0, bias=True),
         final_norm="layer_norm",
         norm_bias=True,
@@ -206,9 +211,8 @@ def _qwen_layers(v: Fields, second: bool, hidden: int, patch: int) -> tuple[Laye
                 head_dim=size,
                 causal=False,
                 fused="qkv",
-                qkv_bias="qkv",
-                out_bias=True,
                 chunk=chunk,
+                **bias_of(True),
             ),
             feed_forward=Mlp(
                 width=width,
@@ -234,10 +238,10 @@ def llama4_vision(f: Fields) -> ModelSpec:
     hidden = v.hidden
     patches = image_patches(v, extra=1, bias=False)
     ratio = v.number("pixel_shuffle_ratio", default=0.5)
-    tower = Encoder(
-        name="vision",
-        hidden=hidden,
-        layers=(LayerGroup(layer=vision_layer(v), count=v.layers),),
+    tower = _tower(
+        v,
+        vision_layer(v),
+        v.layers,
         front=patches,
         entry_norm="layer_norm",
         final_norm="layer_norm",
@@ -260,33 +264,21 @@ def llama4_vision(f: Fields) -> ModelSpec:
 def mistral3(f: Fields) -> ModelSpec:
     """Mistral Small 3.1: Pixtral's tower, four patches merged into one token."""
     text = text_model(f, "mistral")
-    v = vision_part(f).with_defaults(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        patch_size=14,
-    )
+    v = vision_part(f).with_defaults(**_LARGE)
     merge = f.whole("spatial_merge_size", default=2)
     patch = v.whole("patch_size")
     side = DEFAULT_SIDE - DEFAULT_SIDE % (patch * merge)
     front = Patches(
         channels=v.whole("num_channels", default=3), image=side, patch=patch, bias=False
     )
-    heads = v.heads
     layer = Layer(
-        mixer=Attention(
-            heads=heads,
-            kv_heads=heads,
-            head_dim=v.head_dim(),
-            causal=False,
-        ),
+        mixer=Attention(heads=v.heads, kv_heads=v.heads, head_dim=v.head_dim(), causal=False),
         feed_forward=Mlp(width=v.inner, activation=activation(v, default="silu")),
     )
-    tower = Encoder(
-        name="vision",
-        hidden=v.hidden,
-        layers=(LayerGroup(layer=layer, count=v.layers),),
+    tower = _tower(
+        v,
+        layer,
+        v.layers,
         front=front,
         entry_norm="rms_norm",
         projector=Projector(
