@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gambrel.errors import CaptureError
-from gambrel.llm.config.common import activation, attention, decoder, pattern, uniform
+from gambrel.llm.config.common import (
+    LAST_NORM,
+    LAYER_NORMS,
+    activation,
+    alike,
+    attention,
+    bias_of,
+    decoder,
+    mixed,
+    plain_mlp,
+    uniform,
+)
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.spec import (
@@ -19,36 +30,38 @@ from gambrel.llm.spec import (
     Patches,
 )
 
+#: Of a layer, and of a model, with a norm behind each addition.
+_RESIDUAL: Final[dict[str, Any]] = {**LAYER_NORMS, "pre_norms": False, "residual_norms": True}
+
+
+def _bidirectional(
+    f: Fields, name: str = "hidden_size", by: str = "num_attention_heads"
+) -> Attention:
+    """Attention to all positions, with biases and without rotations."""
+    whole = f.whole(name, "hidden_size") if name != "hidden_size" else f.hidden
+    return Attention(
+        heads=f.heads,
+        kv_heads=f.heads,
+        head_dim=f.divided(name, whole, by, f.heads),
+        causal=False,
+        rope=False,
+        **bias_of(True),
+    )
+
 
 @family("bert", "roberta", "xlm-roberta", "camembert", "electra")
 def bert(f: Fields) -> ModelSpec:
     """BERT: learned positions, a norm behind each addition, biases everywhere."""
-    layer = Layer(
-        mixer=Attention(
-            heads=f.heads,
-            kv_heads=f.heads,
-            head_dim=f.divided("hidden_size", f.hidden, "num_attention_heads", f.heads),
-            causal=False,
-            rope=False,
-            qkv_bias="qkv",
-            out_bias=True,
-        ),
-        feed_forward=Mlp(
-            width=f.inner, gated=False, bias=True, activation=activation(f, default="gelu")
-        ),
-        norm="layer_norm",
-        norm_bias=True,
-        pre_norms=False,
-        residual_norms=True,
-    )
     positions = f.whole("max_position_embeddings", default=512)
     electra = f.family == "electra"
     width = f.optional("embedding_size") if electra else None
     # Positions of RoBERTa begin behind the padding index: two rows are never reached.
     reach = positions if f.family in ("bert", "electra") else positions - 2
-    return decoder(
+    return alike(
         f,
-        uniform(f, layer),
+        _bidirectional(f),
+        plain_mlp(f),
+        _RESIDUAL,
         causal=False,
         head="none" if electra else "pooler",
         positions=positions,
@@ -64,31 +77,11 @@ def bert(f: Fields) -> ModelSpec:
 @family("distilbert")
 def distilbert(f: Fields) -> ModelSpec:
     """DistilBERT: BERT without token types and pooler."""
-    heads = f.heads
-    layer = Layer(
-        mixer=Attention(
-            heads=heads,
-            kv_heads=heads,
-            head_dim=f.divided("dim", f.whole("dim", "hidden_size"), "n_heads", heads),
-            causal=False,
-            rope=False,
-            qkv_bias="qkv",
-            out_bias=True,
-        ),
-        feed_forward=Mlp(
-            width=f.whole("hidden_dim"),
-            gated=False,
-            bias=True,
-            activation=activation(f, "activation", default="gelu"),
-        ),
-        norm="layer_norm",
-        norm_bias=True,
-        pre_norms=False,
-        residual_norms=True,
-    )
-    return decoder(
+    return alike(
         f,
-        uniform(f, layer),
+        _bidirectional(f, "dim", "n_heads"),
+        plain_mlp(f, "activation", width=f.whole("hidden_dim")),
+        _RESIDUAL,
         causal=False,
         head="none",
         positions=f.whole("max_position_embeddings", default=512),
@@ -105,40 +98,22 @@ def modernbert(f: Fields) -> ModelSpec:
     The first layer has no norm before its attention (the embedding has one); it is counted.
     """
     every = f.whole("global_attn_every_n_layers", default=3)
-    window = f.whole("local_attention", default=128)
+    window = f.whole("local_attention", default=128) + 1
     types = f.names("layer_types", count=f.layers) or tuple(
         "full_attention" if i % every == 0 else "sliding_attention" for i in range(f.layers)
     )
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f,
-                    kv_heads=f.heads,
-                    causal=False,
-                    fused="qkv",
-                    window=window + 1 if kind == "sliding_attention" else None,
-                ),
-                feed_forward=Mlp(
-                    width=f.inner, fused=True, activation=activation(f, default="gelu")
-                ),
-                norm="layer_norm",
-            ),
-        )
-        for kind in types
-    ]
-    return decoder(
-        f,
-        pattern(layers),
-        causal=False,
-        head="none",
-        embedding_norm="layer_norm",
-        final_norm="layer_norm",
-    )
+    mlp = Mlp(width=f.inner, fused=True, activation=activation(f, default="gelu"))
+
+    def layer(kind: str) -> Layer:
+        reach = window if kind == "sliding_attention" else None
+        mixer = attention(f, kv_heads=f.heads, causal=False, fused="qkv", window=reach)
+        return Layer(mixer=mixer, feed_forward=mlp, norm="layer_norm")
+
+    norms = {"embedding_norm": "layer_norm", "final_norm": "layer_norm"}
+    return mixed(f, types, layer, causal=False, head="none", **norms)
 
 
-@family("t5", "mt5", "umt5")
+@family("t5", "mt5", "umt5", tie_word_embeddings=True)
 def t5(f: Fields) -> ModelSpec:
     """T5: an encoder and a decoder, biases of relative positions, tied where the file says so."""
     hidden, heads, size = f.hidden, f.heads, f.whole("d_kv", default=64)
@@ -174,12 +149,11 @@ def t5(f: Fields) -> ModelSpec:
         (LayerGroup(layer=layer, count=decoders),),
         encoders=(encoder,),
         biasing=buckets * heads * (decoders if f.family == "umt5" else 1),
-        tied=f.flag("tie_word_embeddings", default=True),
         max_context=None,
     )
 
 
-@family("whisper")
+@family("whisper", tie_word_embeddings=True)
 def whisper(f: Fields) -> ModelSpec:
     """Whisper: convolutions and an encoder over a spectrogram, a decoder with learned positions."""
     hidden = f.hidden
@@ -192,8 +166,7 @@ def whisper(f: Fields) -> ModelSpec:
             mels=f.whole("num_mel_bins", default=80),
             positions=f.whole("max_source_positions", default=1500),
         ),
-        final_norm="layer_norm",
-        norm_bias=True,
+        **LAST_NORM,
     )
     positions = f.whole("max_target_positions", default=448)
     return decoder(
@@ -202,9 +175,7 @@ def whisper(f: Fields) -> ModelSpec:
         encoders=(encoder,),
         positions=positions,
         max_context=positions,
-        final_norm="layer_norm",
-        norm_bias=True,
-        tied=f.flag("tie_word_embeddings", default=True),
+        **LAST_NORM,
     )
 
 
@@ -222,37 +193,15 @@ def _whisper_layers(f: Fields, side: str, hidden: int, *, cross: bool) -> tuple[
     layer = Layer(
         mixer=Attention(causal=cross, **own),
         cross=Attention(causal=False, memory_hidden=hidden, **own) if cross else None,
-        feed_forward=Mlp(
-            width=f.whole(f"{side}_ffn_dim"),
-            gated=False,
-            bias=True,
-            activation=activation(f, "activation_function", default="gelu"),
-        ),
-        norm="layer_norm",
-        norm_bias=True,
+        feed_forward=plain_mlp(f, "activation_function", width=f.whole(f"{side}_ffn_dim")),
+        **LAYER_NORMS,
     )
     return (LayerGroup(layer=layer, count=f.whole(f"{side}_layers", most=2000)),)
 
 
 def vision_layer(f: Fields, **changes: Any) -> Layer:
     """A layer of an ordinary vision transformer: layer norms, biases, no gate."""
-    heads = f.heads
-    fields: dict[str, Any] = {
-        "mixer": Attention(
-            heads=heads,
-            kv_heads=heads,
-            head_dim=f.divided("hidden_size", f.hidden, "num_attention_heads", heads),
-            causal=False,
-            rope=False,
-            qkv_bias="qkv",
-            out_bias=True,
-        ),
-        "feed_forward": Mlp(
-            width=f.inner, gated=False, bias=True, activation=activation(f, default="gelu")
-        ),
-        "norm": "layer_norm",
-        "norm_bias": True,
-    }
+    fields = {"mixer": _bidirectional(f), "feed_forward": plain_mlp(f), **LAYER_NORMS}
     return Layer(**{**fields, **changes})
 
 
@@ -284,18 +233,11 @@ def vit(f: Fields) -> ModelSpec:
     """Vision transformer: a class token (DeiT: and a distillation token), pooler or classifier."""
     names = f.names("architectures") or ()
     classifies = any(n.endswith("ForImageClassification") for n in names)
-    labels = len(f.raw("id2label") or ()) or f.whole("num_labels", default=1000)
-    return decoder(
-        f.with_defaults(vocab_size=1),
-        uniform(f, vision_layer(f)),
-        vocab=0,
-        causal=False,
+    return _of_images(
+        f,
         front=image_patches(f, extra=1 if f.family == "vit" else 2, bias=True),
-        final_norm="layer_norm",
-        norm_bias=True,
         head="classifier" if classifies else "pooler",
-        labels=labels,
-        max_context=None,
+        labels=len(f.raw("id2label") or ()) or f.whole("num_labels", default=1000),
     )
 
 
@@ -303,15 +245,16 @@ def vit(f: Fields) -> ModelSpec:
 def clip_vision(f: Fields) -> ModelSpec:
     """The image side of CLIP or SigLIP."""
     clip = f.family == "clip_vision_model"
-    return decoder(
-        f.with_defaults(vocab_size=1),
-        uniform(f, vision_layer(f)),
-        vocab=0,
-        causal=False,
+    return _of_images(
+        f,
         front=image_patches(f, extra=1 if clip else 0, bias=not clip),
         embedding_norm="layer_norm" if clip else "",
-        final_norm="layer_norm",
-        norm_bias=True,
         head="none",
-        max_context=None,
     )
+
+
+def _of_images(f: Fields, **changes: Any) -> ModelSpec:
+    """A vision transformer: no vocabulary, no phases."""
+    layers = uniform(f, vision_layer(f))
+    whole = {"vocab": 0, "causal": False, "max_context": None, **LAST_NORM, **changes}
+    return decoder(f.with_defaults(vocab_size=1), layers, **whole)

@@ -7,13 +7,17 @@ from typing import Any, Final
 from gambrel.errors import CaptureError
 from gambrel.llm.config.common import (
     activation,
+    alike,
     attention,
     biased,
     decoder,
     gated_mlp,
+    mixed,
     pattern,
+    plain_mlp,
     uniform,
 )
+from gambrel.llm.config.dense import every_nth
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.mixtures import routed, sparse_layers
@@ -31,13 +35,13 @@ from gambrel.llm.spec import (
 )
 
 
-@family("mamba", "falcon_mamba")
+@family("mamba", "falcon_mamba", tie_word_embeddings=True)
 def mamba(f: Fields) -> ModelSpec:
     """Mamba 1: a scan in every layer, no feed-forward."""
     layer = Layer(
         mixer=_scan(f, "state_size", "conv_kernel", "time_step_rank", "expand", bias="use_bias")
     )
-    return decoder(f, uniform(f, layer), tied=f.flag("tie_word_embeddings", default=True))
+    return decoder(f, uniform(f, layer))
 
 
 def _scan(
@@ -57,19 +61,10 @@ def _scan(
     )
 
 
-@family("mamba2")
+@family("mamba2", head_dim=64, num_heads=128, state_size=128, n_groups=8)
 def mamba2(f: Fields) -> ModelSpec:
     """Mamba 2: a chunked scan in every layer."""
-    mixer = _dual(
-        f,
-        heads="num_heads",
-        head_dim="head_dim",
-        state="state_size",
-        groups="n_groups",
-        kernel="conv_kernel",
-        chunk="chunk_size",
-        defaults={"head_dim": 64, "num_heads": 128, "state_size": 128, "n_groups": 8},
-    )
+    mixer = _dual(f, "num_heads", "head_dim", "state_size", "n_groups")
     inner = f.whole("expand", default=2) * f.hidden
     if mixer.channels != inner:
         raise CaptureError(
@@ -81,17 +76,15 @@ def mamba2(f: Fields) -> ModelSpec:
 
 def _dual(
     f: Fields,
-    *,
     heads: str,
     head_dim: str,
     state: str,
     groups: str,
-    kernel: str,
-    chunk: str,
-    defaults: dict[str, Any] | None = None,
+    kernel: str = "conv_kernel",
+    chunk: str = "chunk_size",
     **changes: Any,
 ) -> StateSpaceDual:
-    f = f.with_defaults(**(defaults or {}))
+    """A chunked scan from the fields of these names."""
     count = f.whole(heads)
     shared = f.whole(groups, default=1)
     if count % shared:
@@ -114,15 +107,8 @@ def _dual(
 @family("jamba")
 def jamba(f: Fields) -> ModelSpec:
     """Jamba: attention in every eighth layer, a mixture in every other."""
-    mixer = _scan(
-        f,
-        "mamba_d_state",
-        "mamba_d_conv",
-        "mamba_dt_rank",
-        "mamba_expand",
-        bias="mamba_proj_bias",
-        norms=True,
-    )
+    names = ("mamba_d_state", "mamba_d_conv", "mamba_dt_rank", "mamba_expand")
+    mixer = _scan(f, *names, bias="mamba_proj_bias", norms=True)
     mixture = routed(f, ("num_experts",), f.inner)
     attends = (
         f.whole("attn_layer_period", default=8),
@@ -132,31 +118,28 @@ def jamba(f: Fields) -> ModelSpec:
         f.whole("expert_layer_period", default=2),
         f.whole("expert_layer_offset", default=1, least=0),
     )
-    layers = []
-    for i in range(f.layers):
+
+    def kind(i: int) -> str:
         full = i % attends[0] == attends[1]
         sparse = i % mixes[0] == mixes[1] and mixture.experts > 1
-        name = f"{'attention' if full else 'mamba'}_{'moe' if sparse else 'mlp'}"
-        layers.append(
-            (
-                name,
-                Layer(
-                    mixer=attention(f, rope=False) if full else mixer,
-                    feed_forward=mixture if sparse else gated_mlp(f),
-                ),
-            )
-        )
-    return decoder(f, pattern(layers))
+        return f"{'attention' if full else 'mamba'}_{'moe' if sparse else 'mlp'}"
+
+    def layer(kind: str) -> Layer:
+        mix: Mixer = attention(f, rope=False) if kind.startswith("attention") else mixer
+        feed: FeedForward = mixture if kind.endswith("moe") else gated_mlp(f)
+        return Layer(mixer=mix, feed_forward=feed)
+
+    return mixed(f, map(kind, range(f.layers)), layer)
 
 
-_BAMBA: Final[dict[str, Any]] = {
-    "heads": "mamba_n_heads",
-    "head_dim": "mamba_d_head",
-    "state": "mamba_d_state",
-    "groups": "mamba_n_groups",
-    "kernel": "mamba_d_conv",
-    "chunk": "mamba_chunk_size",
-}
+_BAMBA: Final = (
+    "mamba_n_heads",
+    "mamba_d_head",
+    "mamba_d_state",
+    "mamba_n_groups",
+    "mamba_d_conv",
+    "mamba_chunk_size",
+)
 
 
 def _bamba_mixer(f: Fields, **changes: Any) -> StateSpaceDual:
@@ -168,21 +151,21 @@ def _bamba_mixer(f: Fields, **changes: Any) -> StateSpaceDual:
         f.refuse(("mamba_d_head",), given, f"{size}, the inner width {inner} over {heads} heads")
     defaults = {"mamba_n_heads": 128, "mamba_d_state": 256, "mamba_n_groups": 1}
     fixed = Fields({**f.given, "mamba_d_head": size}, f.family, f.where, defaults)
-    return _dual(fixed, **_BAMBA, **changes)
+    return _dual(fixed, *_BAMBA, **changes)
 
 
-@family("bamba")
+@family("bamba", partial_rotary_factor=0.5)
 def bamba(f: Fields) -> ModelSpec:
     """Bamba: Mamba 2 with attention in the layers listed."""
     mixer = _bamba_mixer(f)
     full = f.wholes("attn_layer_indices") or ()
-    mlp = gated_mlp(f)
-    f = f.with_defaults(partial_rotary_factor=0.5)
-    layers: list[tuple[str, Layer]] = []
-    for i in range(f.layers):
-        mix: Mixer = attention(f, **biased(f)) if i in full else mixer
-        layers.append(("attention" if i in full else "mamba", Layer(mixer=mix, feed_forward=mlp)))
-    return decoder(f, pattern(layers))
+
+    def layer(kind: str) -> Layer:
+        mix: Mixer = attention(f, **biased(f)) if kind == "attention" else mixer
+        return Layer(mixer=mix, feed_forward=gated_mlp(f))
+
+    kinds = ("attention" if i in full else "mamba" for i in range(f.layers))
+    return mixed(f, kinds, layer)
 
 
 @family("granitemoehybrid")
@@ -198,22 +181,22 @@ def granitemoehybrid(f: Fields) -> ModelSpec:
     types = f.names("layer_types", "layers_block_type", count=f.layers) or ("mamba",) * f.layers
     rope = f.text("position_embedding_type") == "rope"
     mixer = _bamba_mixer(f) if "mamba" in types else None
-    layers: list[tuple[str, Layer]] = []
-    for kind in types:
+
+    def layer(kind: str) -> Layer:
         mix: Mixer | None = mixer if kind == "mamba" else attention(f, rope=rope, **biased(f))
-        layers.append((kind, Layer(mixer=mix, feed_forward=feed)))
-    return decoder(f, pattern(layers), tied=f.flag("tie_word_embeddings", default=False))
+        return Layer(mixer=mix, feed_forward=feed)
+
+    return mixed(f, types, layer)
 
 
 @family("falcon_h1")
 def falcon_h1(f: Fields) -> ModelSpec:
     """Falcon-H1: attention and Mamba 2 side by side in every layer."""
     mixer = _bamba_mixer(f, gated_norm=f.flag("mamba_rms_norm", default=False))
-    layer = Layer(mixer=mixer, beside=attention(f, **biased(f)), feed_forward=gated_mlp(f))
-    return decoder(f, uniform(f, layer))
+    return alike(f, mixer, layer={"beside": attention(f, **biased(f))})
 
 
-@family("nemotron_h")
+@family("nemotron_h", head_dim=128)
 def nemotron_h(f: Fields) -> ModelSpec:
     """Nemotron-H: each layer is one part: Mamba 2, attention, or a feed-forward network."""
     text = f.text("hybrid_override_pattern")
@@ -226,26 +209,12 @@ def nemotron_h(f: Fields) -> ModelSpec:
             f"the configuration has num_hidden_layers={f.layers} and a hybrid_override_pattern of "
             f"{len(kinds)} layers; they are equal in a nemotron_h model."
         )
-    mixer = _dual(
-        f,
-        heads="mamba_num_heads",
-        head_dim="mamba_head_dim",
-        state="ssm_state_size",
-        groups="n_groups",
-        kernel="conv_kernel",
-        chunk="chunk_size",
-    )
-    f = f.with_defaults(head_dim=128)
+    mixer = _dual(f, "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups")
     parts = {
         "mamba": lambda: Layer(mixer=mixer),
         "attention": lambda: Layer(mixer=attention(f, rope=False, **biased(f))),
         "mlp": lambda: Layer(
-            feed_forward=Mlp(
-                width=f.inner,
-                gated=False,
-                activation="relu",
-                bias=f.flag("mlp_bias", default=False),
-            )
+            feed_forward=plain_mlp(f, activation="relu", bias=f.flag("mlp_bias", default=False))
         ),
         "moe": lambda: Layer(
             feed_forward=routed(
@@ -262,13 +231,12 @@ def nemotron_h(f: Fields) -> ModelSpec:
     for kind in kinds:
         if kind not in parts:
             f.refuse(("hybrid_override_pattern",), kind, "layers of M, *, - and E")
-    return decoder(f, pattern((kind, parts[kind]()) for kind in kinds))
+    return mixed(f, kinds, lambda kind: parts[kind]())
 
 
-@family("qwen3_next", "qwen3_5_moe_text")
+@family("qwen3_next", "qwen3_5_moe_text", head_dim=256, partial_rotary_factor=0.25)
 def qwen3_next(f: Fields) -> ModelSpec:
-    """Qwen3-Next and Qwen 3.5 with a mixture: gated delta rule, full attention in every fourth layer, a mixture."""
-    f = f.with_defaults(head_dim=256, partial_rotary_factor=0.25)
+    """Qwen3-Next, Qwen 3.5 with a mixture: gated delta rule, full attention in every fourth."""
     keys, values = f.whole("linear_num_key_heads"), f.whole("linear_num_value_heads")
     if values % keys:
         f.refuse(("linear_num_value_heads",), values, f"a multiple of linear_num_key_heads={keys}")
@@ -289,9 +257,7 @@ def qwen3_next(f: Fields) -> ModelSpec:
         shared_width=f.whole("shared_expert_intermediate_size"),
     )
     every = f.whole("full_attention_interval", default=4)
-    types = f.names("layer_types", count=f.layers) or tuple(
-        "full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(f.layers)
-    )
+    types = f.names("layer_types", count=f.layers) or every_nth(f, every, "linear_attention")
     layers: list[tuple[str, Layer]] = []
     for kind, sparse in zip(types, sparse_layers(f), strict=True):
         if kind not in ("full_attention", "linear_attention"):
@@ -328,9 +294,8 @@ def lfm2(f: Fields) -> ModelSpec:
     for i, kind in enumerate(kinds):
         mix: Mixer = attention(f, qk_norm="head") if kind == "full_attention" else conv
         layers.append((kind, Layer(mixer=mix, feed_forward=dense if i < leading else mixture)))
-    return decoder(
-        f, pattern(layers), tied=f.flag("tie_word_embeddings", "tie_embedding", default=True)
-    )
+    tied = f.flag("tie_word_embeddings", "tie_embedding", default=True)
+    return decoder(f, pattern(layers), tied=tied)
 
 
 def _lfm2_width(f: Fields) -> int:
@@ -343,7 +308,7 @@ def _lfm2_width(f: Fields) -> int:
     return multiple * -(-width // multiple)
 
 
-@family("zamba2")
+@family("zamba2", tie_word_embeddings=True)
 def zamba2(f: Fields) -> ModelSpec:
     """Zamba 2: Mamba 2 layers; now and then a transformer block whose weights are shared."""
     types = f.names("layers_block_type", "layer_types", count=f.layers)
@@ -359,18 +324,11 @@ def zamba2(f: Fields) -> ModelSpec:
         f.where,
         {"mamba_d_state": 64, "mamba_ngroups": 1},
     )
-    mixer = _dual(
-        fixed,
-        heads="n_mamba_heads",
-        head_dim="mamba_headdim",
-        state="mamba_d_state",
-        groups="mamba_ngroups",
-        kernel="mamba_d_conv",
-        chunk="chunk_size",
-    )
+    names = ("n_mamba_heads", "mamba_headdim", "mamba_d_state", "mamba_ngroups", "mamba_d_conv")
+    mixer = _dual(fixed, *names)
     count = kinds.count("hybrid")
     if not count:
-        return decoder(f, uniform(f, Layer(mixer=mixer)), tied=_tied(f))
+        return decoder(f, uniform(f, Layer(mixer=mixer)))
     head = f.optional("attention_head_dim") or 2 * hidden // f.heads
     adapted = f.flag("use_shared_mlp_adapter", default=True)
     if f.flag("use_shared_attention_adapter", default=False):
@@ -397,8 +355,4 @@ def zamba2(f: Fields) -> ModelSpec:
         LayerGroup(layer=Layer(mixer=mixer), count=f.layers, name="mamba"),
         LayerGroup(layer=shared, count=count, distinct=blocks, name="shared"),
     )
-    return decoder(f, groups, tied=_tied(f))
-
-
-def _tied(f: Fields) -> bool:
-    return f.flag("tie_word_embeddings", default=True)
+    return decoder(f, groups)

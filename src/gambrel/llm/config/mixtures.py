@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
 from gambrel.llm.config.common import (
+    LAST_NORM,
+    LAYER_NORMS,
     activation,
+    alike,
     attention,
     biased,
     check_choice,
     decoder,
     gated_mlp,
+    mixed,
     pattern,
-    uniform,
+    window_of,
 )
 from gambrel.llm.config.dense import layer_types
 from gambrel.llm.config.families import family
@@ -44,11 +49,8 @@ def routed(f: Fields, experts_names: tuple[str, ...], width: int, **changes: Any
 @family("mixtral")
 def mixtral(f: Fields) -> ModelSpec:
     """Mixtral."""
-    layer = Layer(
-        mixer=attention(f, window=f.optional("sliding_window")),
-        feed_forward=routed(f, ("num_local_experts",), f.inner),
-    )
-    return decoder(f, uniform(f, layer))
+    mixture = routed(f, ("num_local_experts",), f.inner)
+    return alike(f, attention(f, window=f.optional("sliding_window")), mixture)
 
 
 @family("minimax_m2")
@@ -56,39 +58,24 @@ def minimax_m2(f: Fields) -> ModelSpec:
     """MiniMax M2: norms over whole queries and keys, part of each head rotated."""
     rotary = f.optional("rotary_dim")
     mixture = routed(f, ("num_local_experts",), f.inner, correction_bias=True)
-    layer = Layer(
-        mixer=attention(f, qk_norm="full", **({"rotary_dim": rotary} if rotary else {})),
-        feed_forward=mixture,
-    )
-    return decoder(f, uniform(f, layer))
+    mixer = attention(f, qk_norm="full", **({"rotary_dim": rotary} if rotary else {}))
+    return alike(f, mixer, mixture)
 
 
 @family("phimoe")
 def phimoe(f: Fields) -> ModelSpec:
     """Phi 3.5 MoE: layer norms, a bias of the head."""
-    layer = Layer(
-        mixer=attention(f, window=f.optional("sliding_window"), **biased(f)),
-        feed_forward=routed(f, ("num_local_experts",), f.inner),
-        norm="layer_norm",
-        norm_bias=True,
-    )
-    return decoder(
-        f,
-        uniform(f, layer),
-        final_norm="layer_norm",
-        norm_bias=True,
-        head_bias=f.flag("lm_head_bias", default=False),
-    )
+    mixer = attention(f, window=f.optional("sliding_window"), **biased(f))
+    mixture = routed(f, ("num_local_experts",), f.inner)
+    bias = f.flag("lm_head_bias", default=False)
+    return alike(f, mixer, mixture, LAYER_NORMS, **LAST_NORM, head_bias=bias)
 
 
 @family("olmoe")
 def olmoe(f: Fields) -> ModelSpec:
     """OLMoE: norms over whole queries and keys."""
-    layer = Layer(
-        mixer=attention(f, qk_norm="full", **biased(f)),
-        feed_forward=routed(f, ("num_experts",), f.inner),
-    )
-    return decoder(f, uniform(f, layer))
+    mixture = routed(f, ("num_experts",), f.inner)
+    return alike(f, attention(f, qk_norm="full", **biased(f)), mixture)
 
 
 @family("qwen2_moe")
@@ -118,74 +105,72 @@ def sparse_layers(f: Fields) -> tuple[bool, ...]:
 
 
 def _sparse_steps(f: Fields, mixer: Attention, mixture: Mixture) -> ModelSpec:
-    layers = [
-        (
-            "moe_layers" if sparse else "dense_layers",
-            Layer(mixer=mixer, feed_forward=mixture if sparse else gated_mlp(f)),
-        )
-        for sparse in sparse_layers(f)
-    ]
-    return decoder(f, pattern(layers))
+    return _some_sparse(f, Layer(mixer=mixer), mixture, sparse_layers(f))
+
+
+def _some_sparse(
+    f: Fields, layer: Layer, mixture: Mixture, sparse: Iterable[bool], **changes: Any
+) -> ModelSpec:
+    """A mixture in the layers that are sparse, a gated network in the others."""
+    kinds = ("moe_layers" if one else "dense_layers" for one in sparse)
+
+    def of(kind: str) -> Layer:
+        feed: FeedForward = mixture if kind == "moe_layers" else gated_mlp(f)
+        return replace(layer, feed_forward=feed)
+
+    return mixed(f, kinds, of, **changes)
 
 
 @family("granitemoe", "granitemoeshared")
 def granitemoe(f: Fields) -> ModelSpec:
     """Granite 3 MoE: with a shared expert or without."""
     shared = f.whole("shared_intermediate_size", default=0, least=0)
-    layer = Layer(
-        mixer=attention(f, **biased(f)),
-        feed_forward=routed(
-            f, ("num_local_experts",), f.inner, shared_width=shared, shared_fused=True
-        ),
-    )
-    return decoder(f, uniform(f, layer))
+    mixture = routed(f, ("num_local_experts",), f.inner, shared_width=shared, shared_fused=True)
+    return alike(f, attention(f, **biased(f)), mixture)
 
 
-@family("glm4_moe")
+@family("glm4_moe", partial_rotary_factor=0.5)
 def glm4_moe(f: Fields) -> ModelSpec:
     """GLM 4.5: leading dense layers, shared experts, half of each head rotated."""
-    width = f.whole("moe_intermediate_size")
-    mixture = routed(
-        f,
-        ("n_routed_experts",),
-        width,
-        correction_bias=True,
-        shared_width=width * f.whole("n_shared_experts", default=1, least=0),
-    )
     mixer = attention(
-        f.with_defaults(partial_rotary_factor=0.5),
+        f,
         qkv_bias="qkv" if f.flag("attention_bias", default=False) else "",
         qk_norm="head" if f.flag("use_qk_norm", default=False) else "",
     )
-    return _leading_dense(f, Layer(mixer=mixer), mixture)
+    return _leading_dense(f, Layer(mixer=mixer), _beside_shared(f, shared=1))
+
+
+def _beside_shared(f: Fields, shared: int, *, correction_bias: bool = True) -> Mixture:
+    """Routed experts beside shared ones of the same width.
+
+    Args:
+        f: The fields.
+        shared: Shared experts where the file names no number.
+        correction_bias: Whether choosing experts has a bias.
+    """
+    width = f.whole("moe_intermediate_size")
+    return routed(
+        f,
+        ("n_routed_experts",),
+        width,
+        correction_bias=correction_bias,
+        shared_width=width * f.whole("n_shared_experts", default=shared, least=0),
+    )
 
 
 @family("dots1")
 def dots1(f: Fields) -> ModelSpec:
     """dots.llm1: leading dense layers, shared experts, norms of heads."""
-    width = f.whole("moe_intermediate_size")
-    mixture = routed(
-        f,
-        ("n_routed_experts",),
-        width,
-        correction_bias=True,
-        shared_width=width * f.whole("n_shared_experts", default=1, least=0),
-    )
-    return _leading_dense(f, Layer(mixer=attention(f, qk_norm="head", **biased(f))), mixture)
+    layer = Layer(mixer=attention(f, qk_norm="head", **biased(f)))
+    return _leading_dense(f, layer, _beside_shared(f, shared=1))
 
 
 def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
     """The first layers dense, the others with a mixture."""
     dense = f.whole("first_k_dense_replace", default=0, least=0, most=f.layers)
     step = f.whole("moe_layer_freq", default=1)
-    mlp: FeedForward = gated_mlp(f)
-    layers = [
-        ("moe_layers", replace(layer, feed_forward=mixture))
-        if i >= dense and i % step == 0
-        else ("dense_layers", replace(layer, feed_forward=mlp))
-        for i in range(f.layers)
-    ]
-    return decoder(f, pattern(layers))
+    sparse = (i >= dense and i % step == 0 for i in range(f.layers))
+    return _some_sparse(f, layer, mixture, sparse)
 
 
 @family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa")
@@ -202,15 +187,8 @@ def deepseek(f: Fields) -> ModelSpec:
         qkv_bias=f.flag("attention_bias", default=False),
     )
     if not f.has("n_routed_experts"):
-        return decoder(f, uniform(f, Layer(mixer=mixer, feed_forward=gated_mlp(f))))
-    width = f.whole("moe_intermediate_size")
-    mixture = routed(
-        f,
-        ("n_routed_experts",),
-        width,
-        correction_bias=f.family != "deepseek_v2",
-        shared_width=width * f.whole("n_shared_experts", default=0, least=0),
-    )
+        return alike(f, mixer)
+    mixture = _beside_shared(f, shared=0, correction_bias=f.family != "deepseek_v2")
     spec = _leading_dense(f, Layer(mixer=mixer), mixture)
     extra = f.whole("num_nextn_predict_layers", default=0, least=0, most=100)
     if extra:
@@ -231,35 +209,22 @@ def _beside_indexer(spec: ModelSpec, f: Fields) -> ModelSpec:
     return replace(spec, notes=(*spec.notes, note))
 
 
-@family("gpt_oss")
+@family("gpt_oss", head_dim=64, sliding_window=128)
 def gpt_oss(f: Fields) -> ModelSpec:
     """gpt-oss: sinks, biases, windows in every other layer."""
-    f = f.with_defaults(head_dim=64, sliding_window=128)
     mixture = routed(f, ("num_local_experts", "num_experts"), f.inner, bias=True, router_bias=True)
-    bias = f.flag("attention_bias", default=True)
-    layers = [
-        (
-            kind,
-            Layer(
-                mixer=attention(
-                    f,
-                    sinks=True,
-                    qkv_bias="qkv" if bias else "",
-                    out_bias=bias,
-                    window=f.optional("sliding_window") if kind == "sliding_attention" else None,
-                ),
-                feed_forward=mixture,
-            ),
-        )
-        for kind in layer_types(f, every=2)
-    ]
-    return decoder(f, pattern(layers))
+    biases = biased(f, default=True)
+
+    def layer(kind: str) -> Layer:
+        mixer = attention(f, sinks=True, window=window_of(f, kind), **biases)
+        return Layer(mixer=mixer, feed_forward=mixture)
+
+    return mixed(f, layer_types(f, every=2), layer)
 
 
-@family("llama4_text")
+@family("llama4_text", attention_chunk_size=8192)
 def llama4(f: Fields) -> ModelSpec:
     """Llama 4: attention in chunks but for every fourth layer, a mixture in some or all layers."""
-    f = f.with_defaults(attention_chunk_size=8192)
     no_rope = f.wholes("no_rope_layers")
     every = f.whole("no_rope_layer_interval", default=4)
     rotated = (
