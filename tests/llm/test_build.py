@@ -13,6 +13,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.errors import InputError
 from gambrel.llm.build import build
 from gambrel.llm.config import read_config
+from gambrel.llm.kv import kv_cache
 from gambrel.llm.spec import Attention, Layer, LayerGroup, Mixture, Mlp, ModelSpec
 from gambrel.llm.step import Group, Step, chunks, decode, mixed, prefill, verify
 from gambrel.ops import Conventions, Cost, OpView
@@ -202,7 +203,9 @@ def test_llama_4_has_chunks_and_full_layers() -> None:
 def test_a_recurrent_state_does_not_grow() -> None:
     spec = read_config(QWEN3_NEXT)
     # 36 layers with a state: 32 heads of 128·128, and 3 inputs of 8,192 convolved channels.
-    assert spec.state_elements_per_sequence == 36 * (32 * 128 * 128 + 3 * 8192)
+    kept = kv_cache(spec, spec.precisions(), batch=1, context=9)
+    state = next(part for part in kept.parts if part.name == "state")
+    assert state.logical_bytes == 2 * 36 * (32 * 128 * 128 + 3 * 8192)
     assert spec.kv_elements_per_token == 12 * 2 * 2 * 256
     states = [
         sum(1 for t in build(spec, decode(1, n)).tensors if t.role is Role.STATE) for n in (9, 9000)

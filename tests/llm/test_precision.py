@@ -69,9 +69,9 @@ def test_plain_formats_are_no_schemes() -> None:
 
 def test_scales_of_groups_and_blocks() -> None:
     # One of 2 bytes per 128 weights of a column: 4096/128·14336; one of 4 a square: 32·112.
-    assert Precisions.parse("w4a16").scale_bytes(4096, 14336) == 32 * 14336 * 2
-    assert Precisions.parse("fp8_block").scale_bytes(4096, 14336) == 32 * 112 * 4
-    assert Precisions.parse("fp8").scale_bytes(4096, 14336) == 0
+    assert Precisions.parse("w4a16").scales(4096, 14336) == 32 * 14336
+    assert Precisions.parse("fp8_block").scales(4096, 14336) == 32 * 112
+    assert Precisions.parse("fp8").scales(4096, 14336) == 0
     # Not divisible: rounded up.
     assert Precisions.parse("fp8_block").scales(129, 129) == 4
 

@@ -21,7 +21,6 @@ def test_degrees_multiply():
     assert layout.replica == 32
     assert layout.attention_tensor == 4
     assert layout.expert_tensor == 2
-    assert layout.sequence_groups == 6
     assert str(layout) == "TP8 PP2 DP3 CP2 EP4 ADP2"
 
 

@@ -126,8 +126,7 @@ def kv_cache(question: Question) -> CachePlan:
         weights, chosen = float(header.nbytes), Precisions.parse(q.precision or BASE, BASE)
     else:
         spec = spec_of(q.model)
-        own = spec.quantization.precision if spec.quantization else spec.dtype
-        chosen = Precisions.parse(q.precision or own, spec.dtype)
+        chosen = spec.precisions(q.precision)
     device = None if q.hardware is None else resolve_hardware(q.hardware)[0]
     return plan_cache(
         spec,
@@ -165,10 +164,7 @@ def _spec(model: Any, precision: object, example: str) -> ModelSpec:
 
 
 def _precisions(spec: ModelSpec, given: Sequence[str] | None) -> list[Precisions]:
-    from gambrel.llm.precision import Precisions
-
-    own = spec.quantization.precision if spec.quantization else spec.dtype
-    return [Precisions.parse(text, spec.dtype) for text in given or (own,)]
+    return [spec.precisions(text) for text in given or (None,)]
 
 
 def _speculation(question: Question) -> Speculation | None:

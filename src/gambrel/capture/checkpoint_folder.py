@@ -14,7 +14,6 @@ from gambrel.capture.files.safetensors_index import has_checkpoint, read_checkpo
 from gambrel.capture.weights.checkpoint import with_checkpoint
 from gambrel.errors import FileFormatError
 from gambrel.llm.config import read_config
-from gambrel.llm.precision import Precisions
 from gambrel.llm.recipe import recipe_of
 from gambrel.workload import Workload
 
@@ -47,19 +46,18 @@ def workload_from_checkpoint(
         config = json.loads(read_head(path, MAX_CONFIG_BYTES))
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged or truncated JSON ({error}).") from None
-    if not isinstance(config, dict) or not is_closed_form(config, phase):
+    if not isinstance(config, dict) or not is_closed_form(config):
         return None
     tensors = read_checkpoint_folder(folder)
-    plain = {k: v for k, v in config.items() if k != "quantization_config"}
     given = {k: v for k, v in (sizes or {}).items() if v is not None}
-    built = workload_of_config(plain, phase=phase, sizes=given, name=folder.resolve().name)
-    spec = read_config(config)
-    scheme = spec.quantization.precision if spec.quantization else spec.dtype
-    found = with_checkpoint(built, tensors, Precisions.parse(scheme, spec.dtype).multiply)
+    name = folder.resolve().name
+    plain = {k: v for k, v in config.items() if k != "quantization_config"}
+    built = workload_of_config(plain, phase=phase, sizes=given, name=name)
+    found = with_checkpoint(built, tensors, read_config(config).precisions().multiply)
     recipe = recipe_of(built)
     return replace(
         found,
-        origin=f"{len(tensors)} tensors of {folder.resolve().name}",
+        origin=f"{len(tensors)} tensors of {name}",
         recipe=replace(recipe, stored=True).text() if recipe else "",
         chosen_dtype=True,
     )

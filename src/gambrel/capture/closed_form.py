@@ -33,13 +33,12 @@ _ABOUT: Final = {
 _DEFAULTS: Final = {"batch": 1, "seq": 2048, "context": 2048, "target": 128}
 
 
-def is_closed_form(config: Any, phase: str | None = None) -> bool:
+def is_closed_form(config: Any) -> bool:
     """Whether a parsed ``config.json`` can be answered without capturing the model.
 
     Raises:
         CaptureError: Its ``model_type`` is neither known here nor to an installed transformers.
     """
-    del phase
     if not isinstance(config, Mapping):
         return False
     if is_known(config):
@@ -52,66 +51,95 @@ def is_closed_form(config: Any, phase: str | None = None) -> bool:
     return False
 
 
-_SERVED: Final = "q, k, v and gate, up are one product each, as the named framework stores them."
+_SERVED: Final = "q, k, v and gate, up are one GEMM each, as serving engines store them."
 
 
-def workload_of_config(
-    config: Mapping[str, Any],
-    *,
-    phase: str | None = None,
-    sizes: Mapping[str, int] | None = None,
-    precision: str | None = None,
-    keep_open: bool = False,
-    name: str = "",
-    served: bool = False,
-) -> Workload:
+def workload_of_config(config: Mapping[str, Any], *, name: str = "", **asked: Any) -> Workload:
     """The workload of one phase of the model that a configuration describes.
 
     Args:
         config: The content of a ``config.json``.
-        phase: ``"prefill"`` (the default of decoders) or ``"decode"``; None for encoders.
-        sizes: Values by symbol that are known already.
-        precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
-            wider format is left to the analysis.
-        keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
         name: What to call it; the model type when empty.
-        served: Run q, k, v and gate, up as one product each, as serving frameworks store them.
+        **asked: As for `workload_of_spec`.
 
     Raises:
         CaptureError: Fields are missing, contradictory or absurd.
         InputError: A phase or size that the model does not have.
         WorkloadError: A size out of range.
     """
-    spec = read_config(config, name)
+    return workload_of_spec(read_config(config, name), **asked)
+
+
+def workload_of_spec(
+    spec: ModelSpec,
+    *,
+    phase: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    precision: str | None = None,
+    keep_open: bool = False,
+    served: bool = False,
+) -> Workload:
+    """The workload of one phase of a model.
+
+    Args:
+        spec: The model.
+        phase: ``"prefill"`` (the default of decoders) or ``"decode"``; None for encoders.
+        sizes: Values by symbol that are known already.
+        precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
+            wider format is left to the analysis.
+        keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
+        served: Run q, k, v and gate, up as one GEMM each, as serving engines store them.
+
+    Raises:
+        InputError: A phase or size that the model does not have.
+        WorkloadError: A size out of range.
+    """
     if served:
         spec = as_served(spec)
     phase = _phase(spec, phase)
-    symbols = symbols_of(spec, phase)
-    given = dict(sizes or {})
-    _check(symbols, given)
-    if needs_numbers(spec) and not keep_open:
-        values = {s.name: given.get(s.name, s.default) for s in symbols}
-        symbols = tuple(
-            replace(s, default=v, minimum=v, maximum=v)
-            for s, v in zip(symbols, values.values(), strict=True)
-        )
-        step = _step(phase, values)
-    else:
-        step = _step(phase, {s.name: s.name for s in symbols})
+    step = step_of(spec, phase, sizes or {}, fixed=needs_numbers(spec) and not keep_open)
     chosen = _precisions(spec, precision)
-    found = build(spec, replace(step, symbols=symbols), chosen)
-    scheme = "" if chosen is None else chosen.name
-    if chosen is None and spec.quantization is not None:
-        scheme = spec.quantization.precision
-    plain = not scheme or scheme == found.dtype
-    formats = chosen or Precisions.parse(scheme or spec.dtype, spec.dtype)
+    found = build(spec, step, chosen)
+    plain = chosen.name == found.dtype
     return replace(
         found,
         assumptions=(*found.assumptions, *([_SERVED] if served else [])),
         chosen_dtype=spec.dtype_given or not plain,
-        precisions="" if plain else scheme,
-        recipe=Recipe(spec=spec, precisions=formats, phase=phase).text(),
+        precisions="" if plain else chosen.name,
+        recipe=Recipe(spec=spec, precisions=chosen, phase=phase).text(),
     )
+
+
+def step_of(
+    spec: ModelSpec, phase: str | None, sizes: Mapping[str, int | None], *, fixed: bool
+) -> Step:
+    """The step of a phase, with its symbols.
+
+    Args:
+        spec: The model.
+        phase: As asked for.
+        sizes: Values by symbol, as asked for.
+        fixed: Fill the sizes in: windows are no polynomials.
+
+    Raises:
+        InputError: A phase or size that the model does not have.
+        WorkloadError: A size out of range.
+    """
+    phase = _phase(spec, phase)
+    symbols = {s.name: s for s in symbols_of(spec, phase)}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    for name, value in given.items():
+        if name not in symbols:
+            raise InputError(f"this model has no size {name!r}; it has {', '.join(symbols)}.")
+        symbols[name].check(value)
+    values: dict[str, Dim] = {name: name for name in symbols}
+    if fixed:
+        values = {name: given.get(name, s.default) for name, s in symbols.items()}
+        symbols = {
+            name: replace(s, default=values[name], minimum=values[name], maximum=values[name])
+            for name, s in symbols.items()
+        }
+    return replace(_step(phase, values), symbols=tuple(symbols.values()))
 
 
 def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
@@ -166,14 +194,6 @@ def _phase(spec: ModelSpec, phase: str | None) -> str | None:
     return phase
 
 
-def _check(symbols: tuple[Symbol, ...], given: Mapping[str, int]) -> None:
-    known = {s.name: s for s in symbols}
-    for name, value in given.items():
-        if name not in known:
-            raise InputError(f"this model has no size {name!r}; it has {', '.join(known)}.")
-        known[name].check(value)
-
-
 def _step(phase: str | None, sizes: Mapping[str, Dim]) -> Step:
     if phase == DECODE:
         return replace(decode(sizes["batch"], sizes["context"]), source=sizes.get("seq", 0))
@@ -185,15 +205,10 @@ def _step(phase: str | None, sizes: Mapping[str, Dim]) -> Step:
     return replace(found, label="forward", source=sizes.get("seq", 0), outputs=outputs)
 
 
-def _precisions(spec: ModelSpec, precision: str | None) -> Precisions | None:
-    """The formats to build with; None leaves one wide format to the analysis."""
-    if precision is None:
-        return None
-    if not is_scheme(precision):
-        dtype = parse_dtype(precision)
-        if width_bytes(dtype) >= 2:
-            return Precisions.parse(spec.dtype, spec.dtype) if spec.quantization else None
-    return Precisions.parse(precision, spec.dtype)
+def _precisions(spec: ModelSpec, precision: str | None) -> Precisions:
+    """The formats to build with; a single wide format is left to the analysis."""
+    wide = precision and not is_scheme(precision) and width_bytes(parse_dtype(precision)) >= 2
+    return spec.precisions(spec.dtype if wide else precision)
 
 
 def _captured(model_type: str, config: Mapping[str, Any]) -> bool:

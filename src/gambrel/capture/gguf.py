@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
+from gambrel.capture.closed_form import step_of
 from gambrel.capture.weights import GgufHeader, read_gguf
 from gambrel.capture.weights.gguf_config import config_of
 from gambrel.capture.weights.widths import with_widths
-from gambrel.errors import FileFormatError, GambrelError, InputError
+from gambrel.errors import FileFormatError, GambrelError
 from gambrel.llm.build import build
 from gambrel.llm.config.read import read_config
 from gambrel.llm.precision import Precisions
 from gambrel.llm.recipe import Recipe
 from gambrel.llm.spec import ModelSpec
-from gambrel.llm.step import Step, decode, prefill
-from gambrel.workload import Symbol, Workload
-
-#: Tokens of a prompt, or in the cache, when the user does not say.
-DEFAULT_TOKENS: Final = 2048
+from gambrel.workload import Workload
 
 #: What stands between ops and in the cache (llama.cpp's default types).
 BASE: Final = "fp16"
@@ -62,10 +59,11 @@ def workload_from_gguf(
 
     Raises:
         FileFormatError: As for `gguf_spec`.
-        InputError: Another phase.
+        InputError: Another phase, or a size that the model does not have.
+        WorkloadError: A size out of range.
     """
     spec, header = gguf_spec(path)
-    step = _step(spec, phase, sizes or {})
+    step = step_of(spec, phase, sizes or {}, fixed=True)
     chosen = Precisions.parse(precision or BASE, BASE)
     built = build(spec, step, replace(chosen, name=precision or "gguf"))
     return replace(
@@ -75,28 +73,3 @@ def workload_from_gguf(
         precisions=precision or "",
         recipe=Recipe(spec=spec, precisions=chosen, phase=step.label, stored=True).text(),
     )
-
-
-def _step(spec: ModelSpec, phase: str | None, sizes: Mapping[str, int | None]) -> Step:
-    """The step that was asked for; its sizes are fixed, as windows are no polynomials."""
-    if phase not in {None, "prefill", "decode"}:
-        raise InputError(f"unknown phase {phase!r}; a model has prefill or decode.")
-    length = "context" if phase == "decode" else "seq"
-    values = {"batch": sizes.get("batch") or 1, length: sizes.get(length) or DEFAULT_TOKENS}
-    limit = spec.max_context
-    if limit is not None and values[length] > limit:
-        raise InputError(
-            f"{length}={values[length]}: {spec.name} was made for at most {limit} tokens."
-        )
-    symbols = tuple(
-        Symbol(name=n, default=v, minimum=v, maximum=v, about=_ABOUT[n]) for n, v in values.items()
-    )
-    make: Callable[[int, int], Step] = decode if phase == "decode" else prefill
-    return replace(make(values["batch"], values[length]), symbols=symbols)
-
-
-_ABOUT: Final = {
-    "batch": "sequences at once",
-    "seq": "tokens of a prompt",
-    "context": "tokens that the new one attends to",
-}

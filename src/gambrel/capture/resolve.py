@@ -210,7 +210,7 @@ def _of_config(config: Any, request: Request, name: str = "") -> Resolved:
     from gambrel.capture.closed_form import is_closed_form, workload_of_config
 
     sizes = {k: v for k, v in request.sizes.items() if v is not None}
-    if is_closed_form(config, request.phase):
+    if is_closed_form(config):
         found = workload_of_config(
             config,
             phase=request.phase,

@@ -112,19 +112,10 @@ def _loss(tape: Tape, logits: int) -> None:
 
 def _matmul(tape: Tape, op: Op) -> None:
     """The gradients dx = dy·wᵀ and dw = xᵀ·dy: two products as large as the forward one."""
-    x, w = op.inputs[:2]
-    dy = tape.gradient(op.outputs[0])
     s = op.sizes
     attrs = {k: v for k, v in op.attrs.items() if k not in ("bias", "dequantize")}
-    tape.put(
-        op,
-        "matmul",
-        [dy, w],
-        [tape.gradient(x)],
-        sizes={**s, "n": s["k"], "k": s["n"]},
-        attrs=attrs,
-        name="input gradient",
-    )
+    dy = _input_gradient(tape, op, attrs)
+    x, w = op.inputs[:2]
     tape.put(
         op,
         "matmul",
@@ -138,28 +129,21 @@ def _matmul(tape: Tape, op: Op) -> None:
 
 def _grouped(tape: Tape, op: Op) -> None:
     """The same for the rows of each expert."""
+    attrs = {k: v for k, v in op.attrs.items() if k in ("routing_skew", "compute_dtype")}
+    dy = _input_gradient(tape, op, attrs)
     x, w = op.inputs[:2]
-    dy = tape.gradient(op.outputs[0])
-    s = op.sizes
-    kept = ("routing_skew", "compute_dtype")
-    attrs = {k: v for k, v in op.attrs.items() if k in kept}
-    tape.put(
-        op,
-        "grouped_matmul",
-        [dy, w],
-        [tape.gradient(x)],
-        sizes={**s, "n": s["k"], "k": s["n"]},
-        attrs=attrs,
-        name="input gradient",
-    )
-    tape.put(
-        op,
-        "grouped_matmul",
-        [x, dy],
-        [tape.gradient(w)],
-        attrs={**attrs, "weight_gradient": True},
-        name="weight gradient",
-    )
+    attrs = {**attrs, "weight_gradient": True}
+    tape.put(op, op.kind, [x, dy], [tape.gradient(w)], attrs=attrs, name="weight gradient")
+
+
+def _input_gradient(tape: Tape, op: Op, attrs: Attributes) -> int:
+    """Writes dx = dy·wᵀ; returns dy."""
+    x, w = op.inputs[:2]
+    s, dy = op.sizes, tape.gradient(op.outputs[0])
+    sizes = {**s, "n": s["k"], "k": s["n"]}
+    name = "input gradient"
+    tape.put(op, op.kind, [dy, w], [tape.gradient(x)], sizes=sizes, attrs=attrs, name=name)
+    return dy
 
 
 def _attention(tape: Tape, op: Op) -> None:

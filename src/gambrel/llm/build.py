@@ -50,7 +50,7 @@ def build(
     Raises:
         InputError: The step does not fit the model (a context beyond a learned position table).
     """
-    p = _precisions(spec, precisions)
+    p = precisions if isinstance(precisions, Precisions) else spec.precisions(precisions)
     _check(spec, step)
     e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
     x = _embed(e, spec, step)
@@ -77,15 +77,6 @@ def build(
             *p.describe(experts=bool(spec.mixtures)),
         ),
     )
-
-
-def _precisions(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions:
-    if isinstance(precisions, Precisions):
-        return precisions
-    if precisions is None:
-        quantized = spec.quantization
-        return Precisions.parse(quantized.precision if quantized else spec.dtype, spec.dtype)
-    return Precisions.parse(precisions, spec.dtype)
 
 
 def _check(spec: ModelSpec, step: Step) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.dtypes import BITS, FLOATING, parse_dtype, width_bytes
+from gambrel.dtypes import BITS, FLOATING, parse_dtype
 from gambrel.errors import InputError, UnknownNameError
 
 
@@ -94,17 +94,6 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def multiply(self) -> str:
         """In which format the layers' products are formed."""
         return self.compute or self.activations
-
-    def scale_bytes(self, rows: int, columns: int) -> float:
-        """Bytes of the scales that stand beside a matrix of weights.
-
-        Args:
-            rows: Of the matrix (inputs).
-            columns: Of the matrix (outputs).
-        """
-        if not self.block:
-            return 0.0
-        return self.scales(rows, columns) * width_bytes(self.scale)
 
     def scales(self, rows: int, columns: int) -> int:
         """Number of scales beside a matrix of weights."""

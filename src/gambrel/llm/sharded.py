@@ -71,7 +71,7 @@ def build_rank(
     """
     sharding = sharding or Sharding()
     check(sharding, spec)
-    chosen = _formats(spec, precisions)
+    chosen = precisions if isinstance(precisions, Precisions) else spec.precisions(precisions)
     own = rank_of(spec, sharding)
     if fused:
         own = as_served(own)
@@ -91,13 +91,6 @@ def build_rank(
         return workload
     workload = with_ends(workload, sharding)
     return place(workload, sharding, topology or Topology(), runtime)
-
-
-def _formats(spec: ModelSpec, precisions: Precisions | str | None) -> Precisions:
-    if isinstance(precisions, Precisions):
-        return precisions
-    own = spec.quantization.precision if spec.quantization else spec.dtype
-    return Precisions.parse(precisions or own, spec.dtype)
 
 
 def _as_kernels(workload: Workload, precisions: Precisions, runtime: str) -> Workload:

@@ -94,11 +94,6 @@ class Sharding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Devices that share the width of one expert."""
         return self.tensor // self.expert
 
-    @property
-    def sequence_groups(self) -> int:
-        """Into how many groups the sequences of all devices fall: data x attention_data."""
-        return self.data * self.attention_data
-
     def __str__(self) -> str:
         parts = [
             f"{short}{value}"

@@ -20,6 +20,7 @@ from gambrel.llm.mixers import (
     ShortConvolution,
     StateSpaceDual,
 )
+from gambrel.llm.precision import Precisions
 
 __all__ = [
     "Attention",
@@ -343,6 +344,11 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     unused: dict[str, int] = {}
 
+    def precisions(self, text: str | None = None) -> Precisions:
+        """Number formats: as written in ``text``, or the checkpoint's own."""
+        own = self.quantization.precision if self.quantization else self.dtype
+        return Precisions.parse(text or own, self.dtype)
+
     @property
     def layer_count(self) -> int:
         """Layers that a token passes."""
@@ -356,16 +362,6 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             for group in self.layers
             for mixer in mixers_of(group.layer)
             if isinstance(mixer, (Attention, LatentAttention))
-        )
-
-    @property
-    def state_elements_per_sequence(self) -> int:
-        """Elements of recurrent state that one sequence keeps, whatever its length."""
-        return sum(
-            group.count * mixer.state_elements
-            for group in self.layers
-            for mixer in mixers_of(group.layer)
-            if not isinstance(mixer, (Attention, LatentAttention))
         )
 
     @property

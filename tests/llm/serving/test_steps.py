@@ -8,7 +8,6 @@ import pytest
 from gambrel.analysis.settings import Settings
 from gambrel.device.lookup import find
 from gambrel.llm.known import spec_of
-from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.question import Engine
 from gambrel.llm.serving.steps import Setup, decode_times
 from gambrel.llm.sharding import Sharding
@@ -26,7 +25,7 @@ def setup(model, device, runtime, precision, tensor):
         placed=node.place(found, tensor, tensor),
         topology=node,
         sharding=Sharding(tensor=tensor),
-        precisions=Precisions.of(spec, precision),
+        precisions=spec.precisions(precision),
         engine=Engine(),
         settings=Settings(runtime=runtime),
         built={},

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
+from gambrel.capture.weights.pool import Formats, Pool, elements_of, module_of
 from gambrel.capture.weights.stored import StoredTensor
-from gambrel.capture.weights.widths import Formats, rewritten
+from gambrel.capture.weights.widths import rewritten
 from gambrel.dtypes import FLOATING
-from gambrel.units import format_si
 from gambrel.workload import Tensor, Workload
 
 #: Module of a workload → modules of a checkpoint, alternatives in order.
@@ -70,42 +70,34 @@ def with_checkpoint(
     """
     pool = _Pool(tensors)
     found = rewritten(workload, pool.plan, multiply)
-    return replace(found, assumptions=(*found.assumptions, *_remarks(tensors, pool)))
+    remarks = pool.remarks("checkpoint", "the format of its configuration")
+    return replace(found, assumptions=(*found.assumptions, *remarks))
 
 
-class _Pool:
+class _Pool(Pool):
     """The tensors of a checkpoint by module, and within it by layer."""
 
-    def __init__(self, tensors: Iterable[StoredTensor]) -> None:
-        self.used: set[str] = set()
-        self.unknown: list[str] = []
+    def __init__(self, tensors: Sequence[StoredTensor]) -> None:
+        super().__init__(tensors)
         self._rows: dict[str, dict[int, list[tuple[str, StoredTensor]]]] = {}
-        self._next: Counter[str] = Counter()
         for tensor in tensors:
             layer, module, leaf = _place(tensor.name)
             self._rows.setdefault(module, {}).setdefault(layer, []).append((leaf, tensor))
 
-    def plan(self, weight: Tensor) -> list[tuple[Formats, int]]:
-        """(formats, sets of weights) for a weight that stands for ``copies`` layers."""
-        before, star, after = weight.name.partition(".*.")
-        module, _, leaf = (after if star else before).rpartition(".")
+    def match(self, weight: Tensor) -> tuple[str, Callable[[int], Formats]] | None:
+        """The first group of modules that are all in the checkpoint."""
+        _, module, leaf = module_of(weight.name)
         names = next((g for g in _candidates(module) if all(n in self._rows for n in g)), None)
         if names is None:
-            self.unknown.append(weight.name)
-            return []
-        key = f"{weight.name}:{names[0]}" if leaf == "bias" else names[0]
+            return None
         layers = sorted(self._rows[names[0]])
-        start = self._next[key]
-        self._next[key] += weight.copies
-        counted: Counter[Formats] = Counter()
-        for number in range(start, start + weight.copies):
+
+        def formats_of(number: int) -> Formats:
             layer = layers[number % len(layers)]
             members = [m for n in names for m in self._rows[n].get(layer, ())]
-            counted[self._formats(members, weight, leaf)] += 1
-        if () in counted:
-            self.unknown.append(weight.name)
-            return []
-        return list(counted.items())
+            return self._formats(members, weight, leaf)
+
+        return f"{weight.name}:{names[0]}" if leaf == "bias" else names[0], formats_of
 
     def _formats(
         self, members: Sequence[tuple[str, StoredTensor]], weight: Tensor, leaf: str
@@ -117,7 +109,7 @@ class _Pool:
         self.used.update(t.name for t in (*packed, *beside))
         if not packed:
             return ()
-        elements = _elements(weight)
+        elements = elements_of(weight)
         found = [(_format(packed, elements), elements)]
         extra: Counter[str] = Counter()
         for tensor in beside:
@@ -132,13 +124,6 @@ def _format(packed: Sequence[StoredTensor], elements: int) -> str:
         return dtype
     bits = round(sum(t.nbytes for t in packed) * 8 / elements) if elements else 8
     return {4: "int4", 8: "int8", 16: "int16", 32: "int32"}.get(bits, dtype)
-
-
-def _elements(tensor: Tensor) -> int:
-    total = 1
-    for size in tensor.shape:
-        total *= int(size)
-    return total
 
 
 def _place(name: str) -> tuple[int, str, str]:
@@ -164,24 +149,3 @@ def _candidates(module: str) -> Iterable[tuple[str, ...]]:
             for other in others:
                 yield (other + module.removeprefix(begin),)
             return
-
-
-def _remarks(tensors: Sequence[StoredTensor], pool: _Pool) -> list[str]:
-    by_format: Counter[str] = Counter()
-    for tensor in tensors:
-        by_format[tensor.dtype] += tensor.nbytes
-    listed = ", ".join(f"{name} {format_si(n, 'B')}" for name, n in by_format.most_common(6))
-    remarks = [f"weights as the checkpoint stores them ({listed})."]
-    idle = [t for t in tensors if t.name not in pool.used]
-    if idle:
-        size = format_si(sum(t.nbytes for t in idle), "B")
-        remarks.append(
-            f"{len(idle)} tensors of the checkpoint ({size}, e.g. {idle[0].name[:80]}) are not "
-            "read by this step."
-        )
-    if pool.unknown:
-        remarks.append(
-            f"{len(pool.unknown)} weights are not found in the checkpoint and keep the format of "
-            f"its configuration, e.g. {pool.unknown[0]}."
-        )
-    return remarks

@@ -11,18 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
 from gambrel.capture.weights.gguf import GgufHeader
+from gambrel.capture.weights.pool import Formats, Pool, elements_of, module_of
 from gambrel.capture.weights.stored import StoredTensor
 from gambrel.dtypes import parse_dtype, width_bytes
-from gambrel.units import format_si
 from gambrel.workload import Op, Role, Tensor, Workload
-
-#: Number formats of the tensors that together are one weight, e.g. gate and up projections.
-Formats: TypeAlias = tuple[tuple[str, int], ...]
 
 #: Module within a layer → tensors of a file, without ``blk.N.`` and ``.weight``. Alternatives in
 #: order; each is what together holds the weight.
@@ -91,7 +89,9 @@ def with_widths(workload: Workload, header: GgufHeader) -> Workload:
     """
     pool = _Pool(header.tensors)
     found = rewritten(workload, pool.plan)
-    return replace(found, assumptions=(*found.assumptions, *_remarks(header, pool)))
+    converted = "; they are converted to 16 bits where they are multiplied"
+    remarks = pool.remarks("file", "16 bits", converted)
+    return replace(found, assumptions=(*found.assumptions, *remarks))
 
 
 def rewritten(
@@ -117,49 +117,28 @@ def rewritten(
     return replace(workload, tensors=tuple(writer.tensors), ops=ops)
 
 
-@dataclass(slots=True)
-class _Pool:
-    """The tensors of a file by what they are, handed out layer by layer.
+class _Pool(Pool):
+    """The tensors of a GGUF file by name, the number of the block left out."""
 
-    Attributes:
-        tensors: All.
-        used: Names that a weight was matched with.
-        unknown: Weights of the workload that the file does not show.
-    """
-
-    tensors: Sequence[StoredTensor]
-    used: set[str] = field(default_factory=set)
-    unknown: list[str] = field(default_factory=list)
-    _rows: dict[str, list[StoredTensor]] = field(default_factory=dict)
-    _next: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        numbered = sorted(self.tensors, key=_layer_number)
-        for tensor in numbered:
+    def __init__(self, tensors: Sequence[StoredTensor]) -> None:
+        super().__init__(tensors)
+        self._rows: dict[str, list[StoredTensor]] = {}
+        for tensor in sorted(tensors, key=_layer_number):
             self._rows.setdefault(_kind(tensor.name), []).append(tensor)
 
-    def plan(self, weight: Tensor) -> list[tuple[Formats, int]]:
-        """(formats, sets of weights) for a weight that stands for ``copies`` layers."""
-        where, kind, leaf = _place(weight.name)
-        known = _LAYER if where else _TOP
-        for group in known.get(kind, ()):
+    def match(self, weight: Tensor) -> tuple[str, Callable[[int], Formats]] | None:
+        """The first group of tensors that are all in the file."""
+        where, kind, leaf = module_of(weight.name)
+        for group in (_LAYER if where else _TOP).get(kind, ()):
             names = [f"{'blk.' if where else ''}{one}.{leaf}" for one in group]
             if all(name in self._rows for name in names):
-                return self._taken(weight, kind, names)
-        self.unknown.append(weight.name)
-        return []
+                return f"{kind}:{names[0]}", partial(self._formats, names, weight)
+        return None
 
-    def _taken(self, weight: Tensor, kind: str, names: list[str]) -> list[tuple[Formats, int]]:
-        """Layers in order: each weight of the workload takes those after the one before it."""
-        key = f"{kind}:{names[0]}"
-        start = self._next[key]
-        self._next[key] += weight.copies
-        counted: Counter[Formats] = Counter()
-        for number in range(start, start + weight.copies):
-            members = [self._rows[n][number % len(self._rows[n])] for n in names]
-            self.used.update(m.name for m in members)
-            counted[_formats(members, weight)] += 1
-        return list(counted.items())
+    def _formats(self, names: list[str], weight: Tensor, number: int) -> Formats:
+        members = [self._rows[n][number % len(self._rows[n])] for n in names]
+        self.used.update(m.name for m in members)
+        return _formats(members, weight)
 
 
 def _formats(members: Iterable[StoredTensor], weight: Tensor) -> Formats:
@@ -168,7 +147,7 @@ def _formats(members: Iterable[StoredTensor], weight: Tensor) -> Formats:
     for member in members:
         found[_dtype(member.dtype)] += member.elements
     if len(found) == 1:
-        return ((next(iter(found)), _elements(weight)),)
+        return ((next(iter(found)), elements_of(weight)),)
     return tuple(found.items())
 
 
@@ -177,13 +156,6 @@ _SPELLED: Final = {"i16": "int16", "i64": "int64"}
 
 def _dtype(name: str) -> str:
     return parse_dtype(_SPELLED.get(name, name))
-
-
-def _elements(tensor: Tensor) -> int:
-    total = 1
-    for size in tensor.shape:
-        total *= int(size)
-    return total
 
 
 _BLOCK: Final = re.compile(r"^blk\.(\d+)\.")
@@ -196,13 +168,6 @@ def _layer_number(tensor: StoredTensor) -> int:
 
 def _kind(name: str) -> str:
     return _BLOCK.sub("blk.", name)
-
-
-def _place(path: str) -> tuple[bool, str, str]:
-    """Whether it is in a layer, the module within it, and the leaf (weight or bias)."""
-    before, star, after = path.partition(".*.")
-    module, _, leaf = (after if star else before).rpartition(".")
-    return bool(star), module, leaf
 
 
 @dataclass(slots=True)
@@ -285,27 +250,3 @@ class _Writer:
             if width_bytes(stored) < width_bytes(self.multiply or given):
                 attrs["dequantize"] = True
         return replace(op, attrs=attrs)
-
-
-def _remarks(header: GgufHeader, pool: _Pool) -> list[str]:
-    by_format: Counter[str] = Counter()
-    for tensor in header.tensors:
-        by_format[tensor.dtype] += tensor.nbytes
-    listed = ", ".join(f"{name} {format_si(n, 'B')}" for name, n in by_format.most_common(6))
-    remarks = [
-        f"weights as the file stores them ({listed}); they are converted to 16 bits where they "
-        "are multiplied.",
-    ]
-    idle = [t for t in header.tensors if t.name not in pool.used]
-    if idle:
-        size = format_si(sum(t.nbytes for t in idle), "B")
-        remarks.append(
-            f"{len(idle)} tensors of the file ({size}, e.g. {idle[0].name[:60]}) are not read by "
-            "this step."
-        )
-    if pool.unknown:
-        remarks.append(
-            f"{len(pool.unknown)} weights are not found in the file and keep 16 bits, e.g. "
-            f"{pool.unknown[0]}."
-        )
-    return remarks

@@ -29,10 +29,8 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
     if a.qk_norm:
         _qk_norms(e, a, x, rows)
     out = e.activation(rows, a.heads * a.value_dim)
-    start: Dim = 0
-    for group, (key, value) in zip(e.groups, caches, strict=True):
+    for (group, start), (key, value) in zip(e.split(), caches, strict=True):
         _kernel(e, a, group, (q, key, value, out), start)
-        start = plus(start, group.tokens)
     if a.gate_per_head:
         linear(e, x, "gate_proj", rows, width, a.heads)
     if a.gated or a.gate_per_head:
@@ -77,11 +75,9 @@ def cross_attention(
             linear(e, source, name, total, width, n, bias=letter in a.qkv_bias, out=(cached,))
         else:
             keep_weights(e, name, width, a.kv_heads * dim, bias=letter in a.qkv_bias)
-    start: Dim = 0
-    for group in e.groups:
-        seen = replace(a, causal=False, rope=False, window=None, chunk=None)
+    seen = replace(a, causal=False, rope=False, window=None, chunk=None)
+    for group, start in e.split():
         _kernel(e, seen, group, (q, key, value, out), start, tokens)
-        start = plus(start, group.tokens)
     return linear(e, out, "o_proj", rows, a.heads * a.value_dim, hidden, bias=a.out_bias)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from gambrel.analysis.estimate.features import DECODE_QUERIES
-from gambrel.llm.dims import times
+from gambrel.llm.dims import plus, times
 from gambrel.llm.precision import Precisions
 from gambrel.llm.step import Group
 from gambrel.workload import Dim, Op, Role, Tensor
@@ -54,6 +54,13 @@ class Emitter:
     scope: Scope = field(default_factory=Scope)
     _storages: int = 0
     _weights: dict[str, Index] = field(default_factory=dict)
+
+    def split(self) -> Iterator[tuple[Group, Dim]]:
+        """Each group with the row of the stream at which its tokens begin."""
+        start: Dim = 0
+        for group in self.groups:
+            yield group, start
+            start = plus(start, group.tokens)
 
     @property
     def decodes(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import norm
-from gambrel.llm.dims import is_number, plus, times
+from gambrel.llm.dims import is_number, times
 from gambrel.llm.spec import LatentAttention
 from gambrel.llm.step import Group
 from gambrel.workload import Dim, Role
@@ -25,11 +25,9 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
     )
     _compress(e, a, x, rows, hidden, caches)
     out = e.activation(rows, a.heads * a.v_head_dim)
-    start: Dim = 0
-    for group, cache in zip(e.groups, caches, strict=True):
+    for (group, start), cache in zip(e.split(), caches, strict=True):
         run = _absorbed if is_absorbed(e, group) else _expanded
         run(e, a, group, q, cache, out, start)
-        start = plus(start, group.tokens)
     return linear(e, out, "o_proj", rows, a.heads * a.v_head_dim, hidden)
 
 

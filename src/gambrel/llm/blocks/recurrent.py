@@ -5,7 +5,7 @@ from __future__ import annotations
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear
 from gambrel.llm.blocks.norms import fused_norm, norm
-from gambrel.llm.dims import is_number, plus, times
+from gambrel.llm.dims import is_number, times
 from gambrel.llm.spec import LinearAttention, SelectiveScan, ShortConvolution, StateSpaceDual
 from gambrel.llm.step import Group
 from gambrel.workload import Dim
@@ -36,8 +36,7 @@ def selective_scan(e: Emitter, m: SelectiveScan, x: Index, rows: Dim, hidden: in
     decay = e.weight("a_log", (m.channels, m.state), "fp32")
     skip = e.weight("d", (m.channels,), "fp32")
     out = e.activation(rows, m.channels)
-    start: Dim = 0
-    for group in e.groups:
+    for group, start in e.split():
         state = e.state("state", (group.count, m.channels, m.state))
         parts = [
             e.view(t, (group.tokens, n), times(start, n))
@@ -55,7 +54,6 @@ def selective_scan(e: Emitter, m: SelectiveScan, x: Index, rows: Dim, hidden: in
             state=m.state,
             attrs={"skip": True, "gate": True, "softplus": True},
         )
-        start = plus(start, group.tokens)
     return linear(e, out, "out_proj", rows, m.channels, hidden, bias=m.bias)
 
 
@@ -68,8 +66,7 @@ def state_space_dual(e: Emitter, m: StateSpaceDual, x: Index, rows: Dim, hidden:
     mixed = _convolution(e, mixed, rows, m.conv_channels, m.conv_kernel, m.conv_bias)
     small = [e.weight(name, (m.heads,), "fp32") for name in ("a_log", "d", "dt_bias")]
     out = e.activation(rows, m.channels)
-    start: Dim = 0
-    for group in e.groups:
+    for group, start in e.split():
         state = e.state("state", (group.count, m.heads, m.head_dim, m.state))
         tokens = group.tokens
         part = e.view(mixed, (tokens, m.conv_channels), times(start, m.conv_channels))
@@ -88,19 +85,9 @@ def state_space_dual(e: Emitter, m: StateSpaceDual, x: Index, rows: Dim, hidden:
             chunk=m.chunk,
             attrs={"skip": True},
         )
-        start = plus(start, tokens)
+    out = e.elementwise("glu", (out, gate), rows, m.channels)
     if m.gated_norm:
-        out = norm(
-            e,
-            e.elementwise("glu", (out, gate), rows, m.channels),
-            "norm",
-            rows,
-            m.channels,
-            "rms_norm",
-            groups=1,
-        )
-    else:
-        out = e.elementwise("glu", (out, gate), rows, m.channels)
+        out = norm(e, out, "norm", rows, m.channels, "rms_norm", groups=1)
     return linear(e, out, "out_proj", rows, m.channels, hidden, bias=m.bias)
 
 
@@ -115,8 +102,7 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
     )
     small = [e.weight(name, (m.value_heads,)) for name in ("a_log", "dt_bias")]
     out = e.activation(rows, values)
-    start: Dim = 0
-    for group in e.groups:
+    for group, start in e.split():
         state = e.state("state", (group.count, m.value_heads, m.key_dim, m.value_dim))
         part = e.view(mixed, (group.tokens, m.conv_channels), times(start, m.conv_channels))
         result = e.view(out, (group.tokens, values), times(start, values))
@@ -131,7 +117,6 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
             value_dim=m.value_dim,
             attrs={"correct": m.rule == "gated_delta"},
         )
-        start = plus(start, group.tokens)
     out = e.elementwise("glu", (out, gate), rows, values)
     out = norm(
         e, out, "norm", rows, values, "rms_norm", groups=m.value_heads, parameters=m.value_dim
@@ -157,8 +142,7 @@ def _convolution(e: Emitter, x: Index, rows: Dim, channels: int, kernel: int, bi
         if bias:
             weights.append(e.weight("bias", (channels,)))
         out = e.activation(rows, channels)
-        start: Dim = 0
-        for group in e.groups:
+        for group, start in e.split():
             state = e.state("state", (group.count, channels, kernel - 1))
             part = e.view(x, (group.tokens, channels), times(start, channels))
             result = e.view(out, (group.tokens, channels), times(start, channels))
@@ -174,7 +158,6 @@ def _convolution(e: Emitter, x: Index, rows: Dim, channels: int, kernel: int, bi
                 spatial=(group.new_tokens,),
                 attrs={"bias": bias},
             )
-            start = plus(start, group.tokens)
     return out
 
 

@@ -82,32 +82,36 @@ class Fields:
         """A whole number, or None when the field is absent or null."""
         return self.whole(*names, least=least, most=most) if self.has(*names) else None
 
+    def _typed(self, names: Sequence[str], kinds: tuple[type, ...], fits: str) -> Any:
+        """A value of one of these types, or None; true and false are no numbers."""
+        value = self.raw(*names)
+        if value is not None and (
+            not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
+        ):
+            self.refuse(names, value, fits)
+        return value
+
     def number(self, *names: str, default: float) -> float:
         """A number."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.refuse(names, value, "a number")
-        return float(value)
+        value = self._typed(names, (int, float), "a number")
+        return default if value is None else float(value)
 
     def flag(self, *names: str, default: bool) -> bool:
         """True or false."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            self.refuse(names, value, "true or false")
-        return bool(value)
+        value = self._typed(names, (bool,), "true or false")
+        return default if value is None else bool(value)
 
     def text(self, *names: str, default: str = "") -> str:
         """A string."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if not isinstance(value, str):
-            self.refuse(names, value, "a string")
-        return str(value)
+        value = self._typed(names, (str,), "a string")
+        return default if value is None else str(value)
+
+    def _listed(self, names: Sequence[str], kind: type, fits: str) -> tuple[Any, ...] | None:
+        """A list of values of one type, or None."""
+        value = self._typed(names, (list, tuple), fits)
+        if value is not None and not all(type(v) is kind for v in value):
+            self.refuse(names, value, fits)
+        return None if value is None else tuple(value)
 
     def names(self, *names: str, count: int | None = None) -> tuple[str, ...] | None:
         """A list of strings; None when the field is absent.
@@ -116,39 +120,22 @@ class Fields:
             *names: Spellings of the field.
             count: How many there must be.
         """
-        value = self.raw(*names)
-        if value is None:
-            return None
-        listed = isinstance(value, Sequence) and not isinstance(value, str)
-        if not listed or not all(isinstance(v, str) for v in value):
-            self.refuse(names, value, "a list of names")
-        if count is not None and len(value) != count:
+        value = self._listed(names, str, "a list of names")
+        if value is not None and count is not None and len(value) != count:
             raise CaptureError(
                 f"the configuration has {len(value)} {self.where + names[0]} for {count} layers."
             )
-        return tuple(value)
+        return value
 
     def wholes(self, *names: str) -> tuple[int, ...] | None:
         """A list of whole numbers; None when the field is absent."""
-        value = self.raw(*names)
-        if value is None:
-            return None
-        ok = (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
-        )
-        if not ok:
-            self.refuse(names, value, "a list of whole numbers")
-        return tuple(value)
+        return self._listed(names, int, "a list of whole numbers")
 
     def part(self, *names: str) -> Fields | None:
         """A nested configuration; None when it is absent."""
-        value = self.raw(*names)
+        value = self._typed(names, (Mapping,), "an object")
         if value is None:
             return None
-        if not isinstance(value, Mapping):
-            self.refuse(names, value, "an object")
         name = next(n for n in names if self.given.get(n) is not None or n in self._defaults)
         return Fields(value, str(value.get("model_type") or self.family), f"{self.where}{name}.")
 

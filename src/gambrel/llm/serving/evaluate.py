@@ -62,7 +62,7 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
     """
     held = memory(setup, requests)
     if held.max_sequences < 1:
-        return Layout(setup=setup, refusal=_refuse(setup, _does_not_fit(setup, held, requests)))
+        return Layout(setup=setup, refusal=refuse(setup, _does_not_fit(setup, held, requests)))
     server = _Server(
         setup=setup,
         requests=requests,
@@ -73,7 +73,7 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
     points = server.points(_micro(setup, requests, held))
     if not points:
         reason = f"the load needs more than {MOST_DEVICES:,} replicas."
-        return Layout(setup=setup, refusal=_refuse(setup, reason))
+        return Layout(setup=setup, refusal=refuse(setup, reason))
     points = _refined(server, points, promise, requests)
     kept = [i for i, p in enumerate(points) if not missed(p, promise)]
     if not kept:
@@ -215,7 +215,8 @@ def _limit(points: tuple[Point, ...], chosen: int, promise: Promise, requests: R
     return failing[0] if failing else "throughput"
 
 
-def _refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = "") -> Refusal:
+def refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = "") -> Refusal:
+    """The refusal of a layout; see `Refusal`."""
     return Refusal(
         device=setup.device.id,
         precision=setup.precisions.name,
@@ -257,7 +258,7 @@ def _misses(server: _Server, points: tuple[Point, ...], promise: Promise) -> Ref
     failing = " and ".join(parts[name] for name in missed(nearest, promise))
     reason = f"{failing} at its best batch of {nearest.batch}"
     impossible = _impossible(server, points, promise)
-    return _refuse(
+    return refuse(
         server.setup,
         f"{reason}; {impossible}." if impossible else f"{reason}.",
         share=excess(nearest),

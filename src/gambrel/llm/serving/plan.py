@@ -17,7 +17,7 @@ from gambrel.llm.collectives import busiest
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
-from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate
+from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
 from gambrel.llm.serving.question import Engine, Promise, Requests
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
@@ -215,15 +215,8 @@ def _within(layouts: list[Layout], devices: int) -> tuple[list[Layout], list[Ref
         if point.devices <= devices:
             kept.append(layout)
             continue
-        over.append(
-            Refusal(
-                device=point.device,
-                precision=point.precision,
-                sharding=layout.setup.sharding,
-                reason=f"the load needs {point.devices} devices and there are {devices}.",
-                missed=point.devices / devices - 1,
-            )
-        )
+        reason = f"the load needs {point.devices} devices and there are {devices}."
+        over.append(refuse(layout.setup, reason, point.devices / devices - 1))
     return kept, over
 
 
