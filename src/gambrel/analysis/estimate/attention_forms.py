@@ -110,9 +110,9 @@ def decode_attention(
 
     A tile serves one key/value head of one sequence (of 64 query heads at most; with a window one
     query head where ``pack_window`` is 0). Tiles that are fewer than the units split their keys,
-    down to ``keys_split``, where that is shorter although a second kernel of ``combine`` cycles then
-    adds the parts. Two times meet, of which the longer shows (the ``join``-norm: smooth, without
-    steps at full waves):
+    down to ``keys_split``, where that is shorter although a second kernel of ``combine`` cycles
+    then adds the parts. Two times meet, of which the longer shows (the ``join``-norm: smooth,
+    without steps at full waves):
 
     * that of one piece alone: its stream at the rate of a single unit beside its keys;
     * that of all of them: the cache at the bandwidth beside the keys of each unit, and the starts

@@ -21,7 +21,7 @@ from gambrel.llm.config.fields import Fields
 from gambrel.llm.spec import Layer, ModelSpec
 
 #: Norms behind each part instead of before it.
-_BEHIND: Final = {"pre_norms": False, "post_norms": True}
+_BEHIND: Final[dict[str, Any]] = {"pre_norms": False, "post_norms": True}
 
 
 @family("llama", "granite", "internlm3")
