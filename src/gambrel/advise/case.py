@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -38,6 +39,23 @@ class Case:
     def precision(self) -> str:
         """The number format that it runs in."""
         return resolved(self.workload, self.device, self.settings).precision
+
+    @property
+    def by_part(self) -> bool:
+        """Whether the model was built with number formats part by part, and runs in them."""
+        return bool(self.workload.precisions) and self.precision == self.workload.precisions
+
+    @property
+    def dtype(self) -> str:
+        """The number format of its matrix work; of most of it where parts differ."""
+        if not self.by_part:
+            return self.precision
+        tensors, counted = self.workload.tensors, Counter[str]()
+        for op in self.workload.ops:
+            if op.kind in {"matmul", "grouped_matmul"}:
+                dtype = str(op.attrs.get("compute_dtype") or tensors[op.inputs[0]].dtype)
+                counted[dtype] += op.repeat
+        return max(counted, key=lambda name: counted[name], default=self.workload.dtype)
 
     @property
     def runtime(self) -> Runtime:

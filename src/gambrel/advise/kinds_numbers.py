@@ -9,6 +9,7 @@ from typing import Final
 from gambrel.advise.case import Case, Effort, Kind, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
+from gambrel.analysis.precision import casts_of
 from gambrel.device.roofs import resolve
 from gambrel.dtypes import PRECISIONS, parse_dtype, width_bytes
 from gambrel.errors import InputError
@@ -27,9 +28,12 @@ def _precision(case: Case, text: str) -> Case:
 def _precisions(case: Case) -> Iterable[str]:
     """Formats that the device has an engine for and that are no wider than the present one.
 
-    Below 8 bits no one runs activations as well as weights; that is another change.
+    Below 8 bits no one runs activations as well as weights; that is another change. A checkpoint
+    with formats part by part stays as it is.
     """
     now = case.precision
+    if case.by_part:
+        return
     for precision in PRECISIONS:
         roof = resolve(case.device, "matrix", precision, engine=case.settings.engine)
         native = roof is not None and roof.dtype == precision
@@ -58,7 +62,7 @@ def _taken(case: Case, text: str) -> str:
 
 def _weight_formats(case: Case) -> Iterable[str]:
     """Where weights are most of what an op reads: few rows meet each of them."""
-    narrower = [d for d in ("int8", "int4") if width_bytes(d) < width_bytes(case.precision)]
+    narrower = [d for d in ("int8", "int4") if width_bytes(d) < width_bytes(case.dtype)]
     products = any(op.kind in {"matmul", "grouped_matmul"} for op in case.workload.ops)
     return narrower if products and not case.workload.training else []
 
@@ -68,14 +72,15 @@ def _kv(case: Case, text: str) -> Case:
 
 
 def _kv_formats(case: Case) -> Iterable[str]:
-    cached = any(t.role is Role.KV_CACHE for t in case.workload.tensors)
-    return ["fp8"] if cached and width_bytes(case.precision) > 1 else []
+    casts = casts_of(case.workload, case.precision)
+    cached = (t.dtype for t in case.workload.tensors if t.role is Role.KV_CACHE)
+    return ["fp8"] if any(width_bytes(casts.get(d, d)) > 1 for d in cached) else []
 
 
 def _sparse(case: Case, _: str) -> Case:
     if not case.settings.sparsity:
         if not _has_sparse_peak(case):
-            raise InputError(f"{case.device.id} has no peak with sparsity in {case.precision}.")
+            raise InputError(f"{case.device.id} has no peak with sparsity in {case.dtype}.")
         if not _has_prunable(case):
             raise InputError(f"{case.workload.name} has no products with weights to prune.")
     return with_settings(case, sparsity=True)
@@ -87,7 +92,7 @@ def _sparsifiable(case: Case) -> Iterable[str]:
 
 
 def _has_sparse_peak(case: Case) -> bool:
-    roof = resolve(case.device, "matrix", case.precision, engine=case.settings.engine)
+    roof = resolve(case.device, "matrix", case.dtype, engine=case.settings.engine)
     return roof is not None and roof.ceiling.sparse_flop_per_s is not None
 
 
