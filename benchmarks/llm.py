@@ -17,11 +17,15 @@ from gambrel.llm.prepared import Prepared
 from msgspec.structs import replace
 
 from common import report
-from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.sweep import sweep
+from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.lookup import find
 from gambrel.llm.build import build
 from gambrel.llm.config import read_config
 from gambrel.llm.step import decode
+from gambrel.ops import Conventions
 from gambrel.workload import Symbol
 
 LLAMA_405B = {
@@ -67,25 +71,37 @@ def main() -> None:
     spec, h200 = read_config(LLAMA_405B), find("h200").device
     symbols = tuple(Symbol(name=n, default=v) for n, v in SIZES.items())
     opened = build(spec, replace(decode("batch", "context"), symbols=symbols))
-    prepared = Prepared(opened, h200)
     fixed = build(spec, decode(**SIZES))
-    whole = analyze(fixed, h200, Settings()).total
-    one = prepared(**SIZES)
+    settings = Settings(runtime="vllm")
+    whole = analyze(fixed, h200, settings).total
+    bench, machine = Workbench(fixed, {}, Conventions()), Machine(h200, settings)
+    one = answered(bench, machine, settings)
+    points = {"batch": range(1, 1001), "context": [2048]}
+    many = sweep(opened, [h200], [None], points, settings)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.json"
         path.write_text(json.dumps(LLAMA_405B), encoding="utf-8")
         cold, busy = cold_ms(path)
     assert whole.expected_time_s is not None
-    assert one.roofline_time_s == whole.roofline_time_s
-    assert one.expected_time_s is not None
-    apart = abs(one.expected_time_s / whole.expected_time_s.value - 1)
+    assert one.held.time_s == whole.roofline_time_s
+    assert one.expected.total is not None
+    apart = abs(many.expected_time_s[15] / whole.expected_time_s.value - 1)
     rows = [
         ["config.json to record", f"{median_ms(lambda: read_config(LLAMA_405B)):.3f}", ""],
         ["record to workload", f"{median_ms(lambda: build(spec, decode(**SIZES))):.3f}", ""],
-        ["one estimate, prepared", f"{median_ms(lambda: prepared(**SIZES)):.3f}", "1"],
+        [
+            "one answer, table made",
+            f"{median_ms(lambda: answered(bench, machine, settings)):.3f}",
+            "1",
+        ],
+        [
+            "one of 1,000 points of a sweep",
+            f"{median_ms(lambda: sweep(opened, [h200], [None], points, settings), 20) / 1e3:.3f}",
+            "0.5",
+        ],
         [
             "whole analysis, each op's record",
-            f"{median_ms(lambda: analyze(fixed, h200), 50):.3f}",
+            f"{median_ms(lambda: analyze(fixed, h200, settings), 50):.3f}",
             "",
         ],
         ["cold command, process start to exit", f"{cold:.0f}", "500"],
@@ -97,9 +113,9 @@ def main() -> None:
         ["what", "ms (median)", "target, ms"],
         rows,
         notes=[
-            "Llama 3.1 405B, batch 16, 2,048 positions, H200; bound and expected time. The "
-            f"prepared roofline equals the analysis ({one.roofline_time_s:.6f} s), the "
-            f"expected time differs by {apart:.1e}.",
+            "Llama 3.1 405B, batch 16, 2,048 positions, H200, vLLM; speed of light, roofline and "
+            f"expected time. The roofline of an answer equals the analysis ({one.held.time_s:.6f} "
+            f"s), the expected time of the sweep differs by {apart:.1e}.",
             f"{os.getloadavg()[0]:.1f} processes ran on {os.cpu_count()} cores; with more than "
             "there are cores, the processor time of the command is what a quiet machine takes.",
         ],

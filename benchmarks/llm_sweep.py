@@ -2,7 +2,7 @@
 
     python benchmarks/llm_sweep.py
 
-Every point is a decode step with its bound and its expected time, as `gambrel.analysis` gives them.
+Every point is a decode step with its speed of light, roofline and expected time, as `gambrel.analysis` gives them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def main() -> None:
         for precision in PRECISIONS:
             formats = Precisions.parse(precision)
             for layout in LAYOUTS:
-                step = symbolic(decode("batch", "context"), batch=1, context=2048)
+                step = symbolic(decode("batch", "context"), {"batch": 1, "context": 2048})
                 for device in (find(d).device for d in DEVICES):
                     node = topology_for(device)
                     workload = build_rank(spec, step, formats, layout, topology=node)
                     found = sweep(
                         workload,
                         [node.place(device, layout.devices)],
-                        [workload.dtype],
+                        [None],
                         {"batch": BATCHES, "context": CONTEXTS},
                     )
                     points += len(found)
@@ -76,9 +76,9 @@ def main() -> None:
         ["model", "points", "s", "points/s", "peak GB"],
         rows,
         notes=[
-            "Decode steps over batch, context, layout, precision and device; bound and expected "
-            "time at every point, one process. Target: 1e6 points in under 20 s and 2 GB.",
-            f"A plan over 1 to 64 devices of three types in two formats under a promise: "
+            "Decode steps over batch, context, layout, precision and device; speed of light, roofline "
+            "and expected time at every point, one process. Target: 1e6 points in under 20 s and 2 GB.",
+            f"A plan over 1 to 64 devices of three types in two formats under a target: "
             f"{float(taken):.2f} s from `import gambrel` on ({float(busy):.2f} s of processor "
             f"time, the start of Python included), {compared} points compared. Target: under 2 s.",
         ],

@@ -31,15 +31,17 @@ from common import report
 from gambrel import roofline
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.evaluation import busy_of
+from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.device.lookup import find
 from gambrel.llm.collectives import busiest
 from gambrel.llm.known import spec_of
-from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.step import decode
 from gambrel.llm.topology import topology_for
 from gambrel.ops import Conventions, Cost, OpView, cost, is_free
+from gambrel.runtimes import runtime as runtime_of
 
 #: Part of a step → share of the peak, share of the bandwidth, start in s.
 RECIPE = {
@@ -64,24 +66,24 @@ CASES = (
 )
 DEVICES = ("h100", "h200", "b200")
 BATCHES = (1, 8, 64, 256)
-FRAMEWORKS = ("any", "vllm", "sglang", "trtllm")
+RUNTIMES = ("vllm", "sglang", "tensorrt-llm")
 CONTEXT = 1536  # 1,024 tokens of prompt and half of 1,024 of an answer
-#: Frameworks against each other differ by this much; beyond, a row is a finding.
+#: Engines against each other differ by this much; beyond, a row is a finding.
 FAR = 0.15
 
 
 class Case:
     """One layout on one device."""
 
-    def __init__(self, model: str, formats: str, layout: Sharding, device: str, framework: str):
+    def __init__(self, model: str, formats: str, layout: Sharding, device: str, runtime: str):
         spec, found = spec_of(model), find(device).device
         node = topology_for(found)
         self.placed = node.place(found, layout.devices, busiest(layout))
         self.roofs: Roofs = roofs_of(self.placed)
-        self.estimator = Estimator(self.roofs, None, framework)
+        self.estimator = Estimator(self.roofs, None, runtime_of(runtime).constants[0])
         self.layout = layout
-        self.spec, self.formats = spec, Precisions.parse(formats, spec.dtype)
-        self.node, self.framework = node, framework
+        self.spec, self.formats = spec, spec.precisions(formats)
+        self.node, self.runtime = node, runtime
 
     def ops(self, batch: int) -> Iterator[tuple[OpView, Cost, int]]:
         """The ops that take time, with their repeats."""
@@ -91,7 +93,7 @@ class Case:
             self.formats,
             self.layout,
             topology=self.node,
-            framework=self.framework,
+            runtime=self.runtime,
         )
         evaluator = Evaluator(workload, {}, {}, Conventions())
         for op in workload.ops:
@@ -100,14 +102,9 @@ class Case:
             if priced is not None and not is_free(op.kind):
                 yield view, priced, op.repeat
 
-    def bound(self, priced: Cost) -> float:
+    def roofline(self, priced: Cost) -> float:
         """Seconds of one op at the roofs."""
-        times = [priced.link_bytes / self.roofs.link_byte_per_s] if priced.link_bytes else []
-        times.append((priced.read_bytes + priced.write_bytes) / self.roofs.memory_byte_per_s)
-        for (engine, dtype), flops in priced.work.items():
-            roof = self.roofs.engine_roof(engine.value, dtype)
-            times.append(flops / roof.flop_per_s if roof else 0.0)
-        return float(roofline.bound_time(times))
+        return float(roofline.slowest(busy_of(priced, self.roofs)) or 0.0)
 
     def recipe(self, view: OpView, priced: Cost) -> float:
         """Seconds of one op by the recipe."""
@@ -129,8 +126,8 @@ class Case:
         blocks = 0
         for view, priced, repeat in self.ops(batch):
             part = PARTS.get(view.kind, "element-wise")
-            expected = self.estimator.seconds(view, priced, self.bound(priced))
-            found[part][0] += repeat * (expected.seconds if expected else self.bound(priced))
+            expected = self.estimator.seconds(view, priced, self.roofline(priced))
+            found[part][0] += repeat * (expected.seconds if expected else self.roofline(priced))
             found[part][1] += repeat * self.recipe(view, priced)
             blocks += repeat if part == "experts" else 0
         # A block of experts is one start in the recipe, and two grouped products here.
@@ -147,15 +144,15 @@ def main() -> None:
             row = [model, f"TP{layout.tensor}", formats, device]
             for batch in BATCHES:
                 shown = []
-                for framework in FRAMEWORKS:
-                    parts = Case(model, formats, layout, device, framework).parts(batch)
+                for runtime in RUNTIMES:
+                    parts = Case(model, formats, layout, device, runtime).parts(batch)
                     own, other = (sum(p[i] for p in parts.values()) for i in (0, 1))
                     if not shown:
                         shown.append(f"{other * 1e3:.2f}")
                     shown.append(f"{own / other:.2f}")
                     if listed:
                         words = [f"{k} {a * 1e3:.2f}/{b * 1e3:.2f}" for k, (a, b) in parts.items()]
-                        print(model, row[1], device, batch, framework, "; ".join(words))
+                        print(model, row[1], device, batch, runtime, "; ".join(words))
                 row.append(f"{shown[0]}: {' '.join(shown[1:])}")
             rows.append(row)
     report(
@@ -164,8 +161,7 @@ def main() -> None:
         ["model", "layout", "format", "device", *(f"batch {b}" for b in BATCHES)],
         rows,
         notes=(
-            "Cells: ms by the recipe; expected time over it for no framework named, vLLM, SGLang, "
-            "TensorRT-LLM.",
+            "Cells: ms by the recipe; expected time over it for vLLM, SGLang, TensorRT-LLM.",
             "Beyond 15 %: fp8 products of vLLM and SGLang at batch 256, whose measured kernels "
             "quantise activations in a pass of their own (TensorRT-LLM's agree); attention over "
             "8-bit caches of these two on H200 and B200, where conversion and the start of a tile "

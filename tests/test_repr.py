@@ -23,7 +23,7 @@ def test_answers_are_one_line() -> None:
         "<Analysis: resnet50, batch 8, image 224, fp16 on NVIDIA A100 SXM4 80GB, pytorch: "
     )
     assert "peak 90.96 MiB at layer1.0.downsample.1" in shown[2]
-    assert "nothing keeps the promise" in shown[6]
+    assert "nothing meets the target" in shown[6]
 
 
 def test_printing_an_analysis_is_its_report() -> None:

@@ -35,7 +35,7 @@ def serve_plan(question: Question) -> Plan:
     """
     from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
-    from gambrel.llm.serving.question import Engine, Promise, Requests
+    from gambrel.llm.serving.question import Engine, Requests, Target
 
     q = question
     spec = _spec(q.model, q.precision, "w4a16")
@@ -61,7 +61,7 @@ def serve_plan(question: Question) -> Plan:
             per_s=q.rate,
         ),
         max_devices=q.max_devices,
-        promise=Promise(ttft_s=q.ttft, tpot_s=q.tpot),
+        target=Target(ttft_s=q.ttft, tpot_s=q.tpot),
         engine=engine,
         settings=settings_of(q, precision=None),
         prices=prices_of(q.prices, devices),

@@ -1,4 +1,4 @@
-"""Plans: what fits, what is promised, who wins and why."""
+"""Plans: what fits, what is asked for, who wins and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dense():
     return planned(ttft="1s", tpot="30ms", price="3.5/h")
 
 
-def test_every_choice_keeps_the_promise(dense):
+def test_every_choice_meets_the_target(dense):
     assert dense.best
     for choice in dense.best:
         assert choice.point.tpot_s <= 0.030
@@ -36,7 +36,7 @@ def test_every_choice_keeps_the_promise(dense):
         assert choice.point.devices <= 8
 
 
-def test_the_best_is_the_cheapest_of_all_points_that_keep_the_promise(dense):
+def test_the_best_is_the_cheapest_of_all_points_that_meet_the_target(dense):
     kept = [p for p in dense.points if p.tpot_s <= 0.030 and p.ttft_s <= 1.0]
     cheapest = min(p.cost_per_million(3.5) for p in kept)
     assert dense.best[0].cost_per_million == pytest.approx(cheapest)
@@ -135,7 +135,7 @@ def test_the_loser_is_told_why(dense):
         assert "a million tokens cost" in choice.why_not
 
 
-def test_a_tighter_promise_never_gives_more():
+def test_a_tighter_target_never_gives_more():
     rates = [
         planned(tpot=t, top=1).best[0].point.tokens_per_s_per_device for t in (0.1, 0.04, 0.02)
     ]
@@ -146,7 +146,7 @@ def test_a_model_that_does_not_fit():
     found = planned("llama-3.1-405b", "h100", max_devices=4)
     assert not found.best
     assert "does not fit: weights" in found.refused[0].reason
-    assert "Nothing keeps the promise" in render(found)
+    assert "No layout meets the target" in render(found)
 
 
 def test_a_cache_that_does_not_fit_says_what_would():
@@ -158,7 +158,7 @@ def test_a_cache_that_does_not_fit_says_what_would():
     assert "tokens fits" in found.refused[0].reason
 
 
-def test_a_promise_that_nothing_keeps():
+def test_a_target_that_nothing_meets():
     found = planned(tpot="1ms")
     assert not found.best
     assert found.refused[0].proof == "sol"
@@ -397,7 +397,7 @@ def test_what_would_fit_is_said_where_nothing_does():
     assert plan.to_dict()["would_fit"] == list(plan.would_fit)
 
 
-def test_a_missed_promise_is_no_question_of_memory():
+def test_a_missed_target_is_no_question_of_memory():
     plan = planned(tpot="1us")
     assert not plan.best
     assert plan.would_fit == ()

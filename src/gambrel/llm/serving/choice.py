@@ -76,12 +76,12 @@ def why_not(choice: Choice, better: Choice) -> str:
     ahead = _ahead(choice, better)
     causes = []
     if a.memory.weights_bytes > 1.05 * b.memory.weights_bytes and a.batch_limit == "memory":
-        causes.append(f"its weights leave room for {a.batch} requests a replica, not {b.batch}")
+        causes.append(f"its weights leave room for {a.batch} requests per replica, not {b.batch}")
     elif a.batch_limit in ("tpot", "ttft") and a.batch / a.sharding.replica < (
         b.batch / b.sharding.replica
     ):
         causes.append(
-            f"its {a.batch_limit.upper()} allows {a.batch / a.sharding.replica:.3g} requests a "
+            f"its {a.batch_limit.upper()} allows {a.batch / a.sharding.replica:.3g} requests per "
             f"device, not {b.batch / b.sharding.replica:.3g}"
         )
     grown = {
@@ -93,11 +93,11 @@ def why_not(choice: Choice, better: Choice) -> str:
     if grown.get(name, 0.0) > 0.02 * b.tpot_s and now - then > 0.01:
         causes.append(f"{name}: {now:.0%} of its decode step, not {then:.0%}")
     if not causes and a.interference_s > 1.1 * b.interference_s:
-        causes.append("prompts of others hold its answers up longer")
+        causes.append("chunked prefill interleaved with decode holds its answers up longer")
     if not causes:
         causes.append(
             f"a token takes {format_si(a.tpot_s, 's', 3)} with "
-            f"{a.batch / a.sharding.replica:.3g} requests a device in flight, not "
+            f"{a.batch / a.sharding.replica:.3g} requests per device in flight, not "
             f"{format_si(b.tpot_s, 's', 3)} with {b.batch / b.sharding.replica:.3g}"
         )
     return f"{ahead}: {'; '.join(causes)}."
@@ -113,7 +113,7 @@ def _ahead(choice: Choice, better: Choice) -> str:
     if a.devices != b.devices:
         return f"it takes {a.devices} devices, not {b.devices}"
     return (
-        f"{format_number(a.tokens_per_s_per_device)} tokens/s a device, not "
+        f"{format_number(a.tokens_per_s_per_device)} tokens/s per device, not "
         f"{format_number(b.tokens_per_s_per_device)}"
     )
 

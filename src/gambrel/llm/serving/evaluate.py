@@ -1,4 +1,4 @@
-"""All batches of one layout: what each gives, and the best that keeps the promise."""
+"""All batches of one layout: what each gives, and the best that meets the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gambrel.llm.serving.question import Promise, Requests
+from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.records import Memory, Point, Refusal
 from gambrel.llm.serving.steps import (
     PromptTimes,
@@ -31,7 +31,7 @@ _MOST: Final = 8192
 MOST_DEVICES: Final = 1 << 16
 #: Batches for each doubling.
 _PER_OCTAVE: Final = 4
-#: Further batches between the last that keeps the promise and the first that does not.
+#: Further batches between the last that meets the target and the first that does not.
 _BETWEEN: Final = 15
 
 
@@ -41,7 +41,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         setup: The layout.
         points: One a batch, ascending.
-        best: The one with most tokens a second that keeps the promise; None without one.
+        best: The one with most tokens a second that meets the target; None without one.
         refusal: Why there is none.
     """
 
@@ -51,13 +51,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
 
 
-def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -> Layout:
+def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> Layout:
     """Serves the requests with one layout, at every batch that fits.
 
     Args:
         setup: The layout of one replica.
         requests: What is served.
-        promise: What users are promised.
+        target: Latencies to be met (SLO).
         devices: Devices that there are; replicas fill them.
     """
     held = memory(setup, requests)
@@ -74,12 +74,12 @@ def evaluate(setup: Setup, requests: Requests, promise: Promise, devices: int) -
     if not points:
         reason = f"the load needs more than {MOST_DEVICES:,} replicas."
         return Layout(setup=setup, refusal=refuse(setup, reason))
-    points = _refined(server, points, promise, requests)
-    kept = [i for i, p in enumerate(points) if not missed(p, promise)]
+    points = _refined(server, points, target, requests)
+    kept = [i for i, p in enumerate(points) if not missed(p, target)]
     if not kept:
-        return Layout(setup=setup, points=points, refusal=_misses(server, points, promise))
+        return Layout(setup=setup, points=points, refusal=_misses(server, points, target))
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
-    limited = _limit(points, chosen, promise, requests)
+    limited = _limit(points, chosen, target, requests)
     best = msgspec.structs.replace(points[chosen], batch_limit=limited)
     return Layout(setup=setup, points=points, best=best)
 
@@ -153,14 +153,14 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _refined(
-    server: _Server, points: tuple[Point, ...], promise: Promise, requests: Requests
+    server: _Server, points: tuple[Point, ...], target: Target, requests: Requests
 ) -> tuple[Point, ...]:
-    """The points with further batches between the best one that keeps the promise and the next."""
-    kept = [i for i, p in enumerate(points) if not missed(p, promise)]
+    """The points with further batches between the best one that meets the target and the next."""
+    kept = [i for i, p in enumerate(points) if not missed(p, target)]
     if not kept or requests.concurrency is not None:
         return points
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
-    if chosen + 1 == len(points) or not missed(points[chosen + 1], promise):
+    if chosen + 1 == len(points) or not missed(points[chosen + 1], target):
         return points
     per = server.setup.stages * server.setup.sharding.attention_data
     low, high = (-(-points[i].batch // per) for i in (chosen, chosen + 1))
@@ -179,9 +179,9 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def missed(point: Point, promise: Promise) -> tuple[str, ...]:
-    """Which of the promised latencies a point does not keep."""
-    pairs = (("ttft", point.ttft_s, promise.ttft_s), ("tpot", point.tpot_s, promise.tpot_s))
+def missed(point: Point, target: Target) -> tuple[str, ...]:
+    """Which target latencies a point misses."""
+    pairs = (("ttft", point.ttft_s, target.ttft_s), ("tpot", point.tpot_s, target.tpot_s))
     return tuple(name for name, value, limit in pairs if limit is not None and value > limit)
 
 
@@ -205,13 +205,13 @@ def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
     return np.unique(micro)
 
 
-def _limit(points: tuple[Point, ...], chosen: int, promise: Promise, requests: Requests) -> str:
+def _limit(points: tuple[Point, ...], chosen: int, target: Target, requests: Requests) -> str:
     """What stands in the way of the next larger batch."""
     if requests.concurrency is not None and points[chosen].batch >= requests.concurrency:
         return "concurrency"
     if chosen + 1 == len(points):
         return "memory"
-    failing = missed(points[chosen + 1], promise)
+    failing = missed(points[chosen + 1], target)
     return failing[0] if failing else "throughput"
 
 
@@ -245,19 +245,19 @@ def _does_not_fit(setup: Setup, held: Memory, requests: Requests) -> str:
     )
 
 
-def _misses(server: _Server, points: tuple[Point, ...], promise: Promise) -> Refusal:
+def _misses(server: _Server, points: tuple[Point, ...], target: Target) -> Refusal:
     def excess(point: Point) -> float:
-        pairs = ((point.ttft_s, promise.ttft_s), (point.tpot_s, promise.tpot_s))
+        pairs = ((point.ttft_s, target.ttft_s), (point.tpot_s, target.tpot_s))
         return max(value / limit for value, limit in pairs if limit is not None) - 1
 
     nearest = min(points, key=excess)
     parts = {
-        "ttft": f"TTFT {nearest.ttft_s * 1e3:,.4g} ms > {(promise.ttft_s or 0) * 1e3:,.4g} ms",
-        "tpot": f"TPOT {nearest.tpot_s * 1e3:,.4g} ms > {(promise.tpot_s or 0) * 1e3:,.4g} ms",
+        "ttft": f"TTFT {nearest.ttft_s * 1e3:,.4g} ms > {(target.ttft_s or 0) * 1e3:,.4g} ms",
+        "tpot": f"TPOT {nearest.tpot_s * 1e3:,.4g} ms > {(target.tpot_s or 0) * 1e3:,.4g} ms",
     }
-    failing = " and ".join(parts[name] for name in missed(nearest, promise))
+    failing = " and ".join(parts[name] for name in missed(nearest, target))
     reason = f"{failing} at its best batch of {nearest.batch}"
-    impossible = _impossible(server, points, promise)
+    impossible = _impossible(server, points, target)
     return refuse(
         server.setup,
         f"{reason}; {impossible}." if impossible else f"{reason}.",
@@ -266,8 +266,8 @@ def _misses(server: _Server, points: tuple[Point, ...], promise: Promise) -> Ref
     )
 
 
-def _impossible(server: _Server, points: tuple[Point, ...], promise: Promise) -> str:
-    """Why no run could keep the promise; empty where one could, or where that is not proved.
+def _impossible(server: _Server, points: tuple[Point, ...], target: Target) -> str:
+    """Why no run could meet the target; empty where one could, or where that is not proved.
 
     Of a pipeline nothing is proved: with fewer microbatches than stages the stage with most layers
     and the head does not set the pace.
@@ -279,11 +279,11 @@ def _impossible(server: _Server, points: tuple[Point, ...], promise: Promise) ->
     for name, limit, sol_s, step in (
         (
             "TPOT",
-            promise.tpot_s,
+            target.tpot_s,
             first.sol_tpot_s,
             decode_step(setup, requests.mean_context, micro),
         ),
-        ("TTFT", promise.ttft_s, first.sol_ttft_s, prompt_step(requests)),
+        ("TTFT", target.ttft_s, first.sol_ttft_s, prompt_step(requests)),
     ):
         if limit is None or sol_s is None or sol_s <= limit:
             continue

@@ -31,7 +31,7 @@ def what_fits(
         shardings: Layouts that were asked for; None: all.
 
     Returns:
-        Up to two sentences a kind of device; memory alone is looked at, not the promise.
+        Up to two sentences a kind of device; memory alone is looked at, not the target.
     """
     found: list[str] = []
     for device in dict.fromkeys(s.device.id for s in setups):

@@ -1,4 +1,4 @@
-"""Which devices, layout and batch serve a model best under a promise, and why not the next one."""
+"""Which devices, layout and batch serve a model best under a target, and why not the next one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
-from gambrel.llm.serving.question import Engine, Promise, Requests
+from gambrel.llm.serving.question import Engine, Requests, Target
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
@@ -42,7 +42,7 @@ def plan(
     requests: Requests,
     *,
     max_devices: int = 8,
-    promise: Promise | None = None,
+    target: Target | None = None,
     engine: Engine | None = None,
     settings: Settings | None = None,
     prices: Mapping[str, float] | None = None,
@@ -50,7 +50,7 @@ def plan(
     shardings: Sequence[Sharding] | None = None,
     top: int = BEST,
 ) -> Plan:
-    """Compares every layout, batch, precision and device, and ranks those that keep the promise.
+    """Compares every layout, batch, precision and device, and ranks those that meet the target.
 
     Args:
         spec: The model.
@@ -58,7 +58,7 @@ def plan(
         precisions: Number formats to compare.
         requests: What is served.
         max_devices: Most devices, all replicas together.
-        promise: Limits on the latencies.
+        target: Limits on the latencies.
         engine: How the serving engine is set up.
         settings: Runtime, calibration and the rest; a runtime of None takes each device's default.
         prices: Device id → price of an hour; of none, or of all devices.
@@ -67,14 +67,14 @@ def plan(
         top: How many choices to look at in full.
 
     Returns:
-        The plan; ``best`` is empty when nothing keeps the promise, ``refused`` then says what is
+        The plan; ``best`` is empty when nothing meets the target, ``refused`` then says what is
         nearest.
 
     Raises:
         InputError: Requests beyond the model's context; a layout that the model cannot have; no
             device.
     """
-    promise, engine, prices = promise or Promise(), engine or Engine(), dict(prices or {})
+    target, engine, prices = target or Target(), engine or Engine(), dict(prices or {})
     settings = _checked(settings or Settings())
     _check(spec, devices, requests, max_devices, prices)
     setups: list[Setup] = []
@@ -88,7 +88,7 @@ def plan(
             for formats in precisions:
                 found = _setup(spec, device, node, layout, formats, engine, settings, built)
                 (setups if isinstance(found, Setup) else refused).append(found)  # type: ignore[arg-type]
-    layouts = [evaluate(setup, requests, promise, max_devices) for setup in setups]
+    layouts = [evaluate(setup, requests, target, max_devices) for setup in setups]
     refused += [x.refusal for x in layouts if x.refusal is not None]
     ranked = sorted((x for x in layouts if x.best), key=lambda x: _rank(x, requests, prices))
     ranked, over = _within(ranked, max_devices)
@@ -99,7 +99,7 @@ def plan(
     return Plan(
         model=spec.name,
         requests=requests,
-        promise=promise,
+        target=target,
         engine=engine,
         max_devices=max_devices,
         prices=prices,
@@ -243,8 +243,8 @@ def _assumptions(
         "TPOT is (total - TTFT) / (output - 1), the mean over an answer; TTFT is prefill + queue.",
         "requests are alike, as many in flight as the batch says: one that ends is replaced at "
         "once.",
-        f"prompts of others are prefilled between an answer's tokens, up to {engine.step_tokens:,} "
-        "prompt tokens a step.",
+        f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt tokens "
+        "per step.",
     ]
     if not engine.host_s:
         found.append("scheduler and sampling on the host take no time besides the device's.")
@@ -252,7 +252,7 @@ def _assumptions(
         found.append(
             f"{engine.speculation.tokens} drafted tokens are kept with probability "
             f"{engine.speculation.acceptance:g} each: {engine.speculation.tokens_per_step:.3g} "
-            "tokens a step."
+            "tokens per step."
         )
     if any(s.stages > 1 for s in setups):
         found.append(

@@ -1,4 +1,4 @@
-"""What is asked of a deployment: the requests, the promise, the engine."""
+"""What is asked of a deployment: the requests, the target, the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         output_tokens: Tokens of an answer.
         cached_tokens: Of the prompt, those whose keys and values are cached (a shared prefix).
         concurrency: Requests in flight at once, all replicas together; None: as many as fit the
-            promise.
+            target.
         per_s: Requests that arrive in a second; None: as many as can be served.
 
     Raises:
@@ -88,8 +88,8 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user of the service is promised; None is no limit.
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Latencies that a user of the service is to see at most (SLO); None is no limit.
 
     Attributes:
         ttft_s: Seconds to the first token, mean.

@@ -10,7 +10,7 @@ from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.views import view
-from gambrel.llm.serving.question import Engine, Promise, Requests
+from gambrel.llm.serving.question import Engine, Requests, Target
 from gambrel.llm.sharding import Sharding
 
 
@@ -103,7 +103,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """A point that keeps the promise, with its ranges and where its time goes.
+    """A point that meets the target, with its ranges and where its time goes.
 
     Attributes:
         point: The point.
@@ -146,15 +146,15 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout that cannot be, or does not keep the promise, and why.
+    """A layout that cannot be, or does not meet the target, and why.
 
     Attributes:
         device: Id.
         precision: As the user wrote it.
         sharding: Of one replica.
         reason: One sentence.
-        missed: Share by which the promise is missed at the best; infinite where it cannot run.
-        proof: ``"sol"`` where no run could keep the promise (it is below the speed of light),
+        missed: Share by which the target is missed at the best; infinite where it cannot run.
+        proof: ``"sol"`` where no run could meet the target (it is below the speed of light),
             ``"expected"`` where the expected times miss it; empty where speed is not the reason.
     """
 
@@ -172,7 +172,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         model: Name.
         requests: As asked.
-        promise: As asked.
+        target: As asked.
         engine: As asked.
         max_devices: As asked.
         prices: Device → price of an hour, as given.
@@ -180,14 +180,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         pareto: Points of which no other has both more tokens/s per user and per device; fastest
             for the user first.
         points: All points that were compared.
-        refused: What cannot run or keeps no promise, the nearest first.
+        refused: What cannot run or meets no target, the nearest first.
         would_fit: Where no layout holds the model: what would, a sentence each.
         assumptions: Printed with every result.
     """
 
     model: str
     requests: Requests
-    promise: Promise
+    target: Target
     engine: Engine
     max_devices: int
     prices: dict[str, float]
@@ -200,11 +200,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         if not self.best:
-            return f"<Plan: {self.model}: nothing keeps the promise, {len(self.refused)} refused>"
+            return f"<Plan: {self.model}: nothing meets the target, {len(self.refused)} refused>"
         first = self.best[0].point
         return (
             f"<Plan: {self.model}: best of {len(self.points):,} points {first.devices} x "
-            f"{first.device}, {first.tokens_per_s_per_device:,.0f} tokens/s a device>"
+            f"{first.device}, {first.tokens_per_s_per_device:,.0f} tokens/s per device>"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Every replica keeps B requests in flight: when one ends, the next begins. A device alternates
 between steps that decode (one token for each) and steps that prefill prompts. In the time between
-two tokens of an answer, prompts of others are prefilled: the answer waits.
+two tokens of an answer, other requests are prefilled: the answer waits.
 
 Over the life of one answer of n tokens every other request is prefilled once, but for those whose
 prompts share a step with its own; so its decoding takes
@@ -34,7 +34,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         decode_s: A decode step, for all requests in flight.
-        interference_s: What prompts of others add to a token, on average.
+        interference_s: What prefill of other requests adds to a token, on average.
         tpot_s: Time per output token after the first: (total - TTFT) / (output - 1).
         prefill_s: A prompt alone.
         queue_s: What it waits before: other prompts, and the step that is running.

@@ -50,7 +50,7 @@ def document(plan: Plan, _options: Options) -> Document:
 
 
 def _title(plan: Plan) -> str:
-    r, p = plan.requests, plan.promise
+    r, p = plan.requests, plan.target
     parts = [f"{r.input_tokens:,} tokens in, {r.output_tokens:,} out"]
     if r.cached_tokens:
         parts.append(f"{r.cached_tokens:,} cached")
@@ -236,7 +236,7 @@ def _refusals(plan: Plan) -> list[str]:
 
 def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:
     """The plan without the analyses of single steps."""
-    names = ("model", "requests", "promise", "engine", "max_devices", "prices", "would_fit")
+    names = ("model", "requests", "target", "engine", "max_devices", "prices", "would_fit")
     return {
         **{name: getattr(plan, name) for name in names},
         "best": [_choice(choice) for choice in plan.best],
