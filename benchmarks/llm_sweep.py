@@ -2,7 +2,8 @@
 
     python benchmarks/llm_sweep.py
 
-Every point is a decode step with its speed of light, roofline and expected time, as `gambrel.analysis` gives them.
+Every point is a decode step with its speed of light, roofline and expected time, as
+`gambrel.analysis` gives them.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def main() -> None:
         ["model", "points", "s", "points/s", "peak GB"],
         rows,
         notes=[
-            "Decode steps over batch, context, layout, precision and device; speed of light, roofline "
-            "and expected time at every point, one process. Target: 1e6 points in under 20 s and 2 GB.",
+            "Decode steps over batch, context, layout, precision and device; speed of light, "
+            "roofline and expected time at every point, one process. Target: 1e6 points in under "
+            "20 s and 2 GB.",
             f"A plan over 1 to 64 devices of three types in two formats under a target: "
             f"{float(taken):.2f} s from `import gambrel` on ({float(busy):.2f} s of processor "
             f"time, the start of Python included), {compared} points compared. Target: under 2 s.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gambrel.analysis.analyze import Settings, analyze
@@ -105,3 +106,38 @@ def test_the_algorithm_of_the_topology():
     assert placed(1 << 26, Sharding(tensor=8), tree).total.link_bytes == 1 << 27
     ring = Topology(devices_per_node=8)
     assert placed(1 << 26, Sharding(tensor=8), ring).total.link_bytes == 7 * (1 << 24)
+
+
+def test_the_least_that_an_all_reduce_sends():
+    # 64 MiB over eight: a switch that adds needs every element once from each device, whatever
+    # the algorithm; a ring sends 2 * 7/8.
+    payload, layout, node = 1 << 26, Sharding(tensor=8), topology_for(H200)
+    assert placed(payload, layout, node).sol_time_s == pytest.approx(payload / 450e9)
+    ring = Topology(all_reduce="ring", in_switch=True, link="nvlink")
+    found = placed(payload, layout, ring)
+    assert found.sol_time_s == pytest.approx(payload / 450e9)
+    assert found.roofline_time_s == pytest.approx(2 * 7 / 8 * payload / 450e9)
+    plain = Topology(link="nvlink")
+    assert placed(payload, layout, plain).sol_time_s == pytest.approx(2 * 7 / 8 * payload / 450e9)
+    # Two devices send no less by a switch: half of the payload twice.
+    assert placed(payload, Sharding(tensor=2), node).sol_time_s == pytest.approx(payload / 450e9)
+
+
+def test_between_nodes_switches_may_add():
+    # Two nodes of eight: an eighth of the payload once, 10 GB/s.
+    node = Topology(devices_per_node=8, network_byte_per_s=10e9)
+    found = placed(1 << 26, Sharding(tensor=16), node)
+    assert found.sol_time_s == pytest.approx((1 << 23) / 10e9)
+
+
+def test_routing_may_send_no_token():
+    spread = Sharding(tensor=8, expert=8, attention_data=8)
+    op = {"function": "all_to_all", "axis": "expert", "routed": True}
+    found = workload(1 << 26, 8)
+    found = msgspec.structs.replace(found, ops=(msgspec.structs.replace(found.ops[0], attrs=op),))
+    node = topology_for(H200)
+    analysis = analyze(
+        place(found, spread, node), node.place(H200, 8), Settings(runtime="pytorch-graph")
+    )
+    assert analysis.roofline_time_s > 0
+    assert not analysis.sol_time_s
