@@ -16,7 +16,7 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import Topology
 from gambrel.workload import Op, Workload
 
-#: Serving engines that reduce small messages with kernels of their own instead of the vendor's library.
+#: Serving engines that reduce small messages with their own kernels, not the vendor's library.
 _CUSTOM: Final = frozenset({"vllm", "sglang", "tensorrt-llm"})
 #: Most devices for which these kernels exist.
 _CUSTOM_DEVICES: Final = 8

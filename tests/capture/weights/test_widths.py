@@ -174,7 +174,8 @@ def test_the_command(llama: Path) -> None:
         "--context", "4096",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "Tiny Llama on NVIDIA GeForce RTX 4090" in done.stdout
+    assert done.stdout.startswith("Tiny Llama, batch 1,")
+    assert "on NVIDIA GeForce RTX 4090" in done.stdout
 
 
 def test_several_batches(llama: Path) -> None:

@@ -77,7 +77,7 @@ def planned_step(name, machine, precision, tensor, batch, context, runtime):
         concurrency=batch,
         runtime=runtime,
         max_devices=tensor,
-        top=1,
+        layouts=1,
     )
     point = found.best[0].point
     return point.tpot_s - point.interference_s

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gambrel.capture.weights.pool import Formats, Pool, elements_of, module_of
+from gambrel.capture.weights.pool import Formats, WeightPool, elements_of, module_of
 from gambrel.capture.weights.stored import StoredTensor
 from gambrel.capture.weights.widths import rewritten
 from gambrel.dtypes import FLOATING
@@ -68,13 +68,13 @@ def with_checkpoint(
         tensors: Of all files of the checkpoint.
         multiply: Format in which narrow weights are multiplied; None is that of activations.
     """
-    pool = _Pool(tensors)
+    pool = _CheckpointPool(tensors)
     found = rewritten(workload, pool.plan, multiply)
     remarks = pool.remarks("checkpoint", "the format of its configuration")
     return replace(found, assumptions=(*found.assumptions, *remarks))
 
 
-class _Pool(Pool):
+class _CheckpointPool(WeightPool):
     """The tensors of a checkpoint by module, and within it by layer."""
 
     def __init__(self, tensors: Sequence[StoredTensor]) -> None:

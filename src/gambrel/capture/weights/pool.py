@@ -16,7 +16,7 @@ from gambrel.workload import Tensor
 Formats: TypeAlias = tuple[tuple[str, int], ...]
 
 
-class Pool(ABC):
+class WeightPool(ABC):
     """Tensors that weights of a workload take in the order of their layers.
 
     Args:

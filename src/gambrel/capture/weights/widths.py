@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel.capture.weights.gguf import GgufHeader
-from gambrel.capture.weights.pool import Formats, Pool, elements_of, module_of
+from gambrel.capture.weights.pool import Formats, WeightPool, elements_of, module_of
 from gambrel.capture.weights.stored import StoredTensor
 from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.workload import Op, Role, Tensor, Workload
@@ -87,7 +87,7 @@ def with_widths(workload: Workload, header: GgufHeader) -> Workload:
         Ops over layers that differ in format are one op a format. The sentences say how many of
         the file's bytes the step holds, and in which formats.
     """
-    pool = _Pool(header.tensors)
+    pool = _GgufPool(header.tensors)
     found = rewritten(workload, pool.plan)
     converted = "; they are converted to 16 bits where they are multiplied"
     remarks = pool.remarks("file", "16 bits", converted)
@@ -117,7 +117,7 @@ def rewritten(
     return replace(workload, tensors=tuple(writer.tensors), ops=ops)
 
 
-class _Pool(Pool):
+class _GgufPool(WeightPool):
     """The tensors of a GGUF file by name, the number of the block left out."""
 
     def __init__(self, tensors: Sequence[StoredTensor]) -> None:
