@@ -201,9 +201,10 @@ def _beside_indexer(spec: ModelSpec, f: Fields) -> ModelSpec:
     """Says what is left out of a model that attends to positions which an indexer selects."""
     if not f.has("index_topk"):
         return spec
+    chosen = f.whole("index_topk")
     note = (
-        f"Attention sees the whole context here: the indexer that selects {f.whole('index_topk'):,} "
-        "positions a token, its parameters and its cache of keys are not modelled, so that longer "
+        f"Attention sees the whole context here: the indexer that selects {chosen:,} positions per "
+        "token, its parameters and its cache of keys are not modelled, so that longer "
         "contexts take less time than stated."
     )
     return replace(spec, notes=(*spec.notes, note))

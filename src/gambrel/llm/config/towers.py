@@ -5,21 +5,14 @@ Kimi K2.5 (MoonViT) and Qwen 3.5 with a mixture.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gambrel.llm.config import hybrids, mixtures  # noqa: F401  # register the text models
-from gambrel.llm.config.common import activation
+from gambrel.llm.config.encoders import vision_layer
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.vision import DEFAULT_SIDE, any_size, joined, text_model, vision_part
-from gambrel.llm.spec import (
-    Attention,
-    Encoder,
-    Layer,
-    LayerGroup,
-    Mlp,
-    ModelSpec,
-    Patches,
-    Projector,
-)
+from gambrel.llm.spec import Encoder, LayerGroup, ModelSpec, Patches, Projector
 
 
 @family("kimi_k25")
@@ -37,7 +30,7 @@ def kimi_k25(f: Fields) -> ModelSpec:
         patch=v.whole("patch_size", default=14),
         positions=rows * columns,
     )
-    return _with_tower(f, text_model(f, "kimi_k2"), v, front, merge[0] * merge[1], "layer_norm")
+    return _with_tower(text_model(f, "kimi_k2"), v, front, merge[0] * merge[1], "layer_norm")
 
 
 @family("qwen3_5_moe")
@@ -60,29 +53,15 @@ def qwen3_5_moe(f: Fields) -> ModelSpec:
         frames=v.whole("temporal_patch_size", default=2),
         positions=v.whole("num_position_embeddings", default=2304),
     )
-    return _with_tower(f, text_model(f, "qwen3_5_moe_text"), v, front, merge * merge, "")
+    return _with_tower(text_model(f, "qwen3_5_moe_text"), v, front, merge * merge, "")
 
 
 def _with_tower(
-    f: Fields, text: ModelSpec, v: Fields, front: Patches, merged: int, final_norm: str
+    text: ModelSpec, v: Fields, front: Patches, merged: int, final_norm: str
 ) -> ModelSpec:
     hidden = v.hidden
-    layer = Layer(
-        mixer=Attention(
-            heads=v.heads,
-            kv_heads=v.heads,
-            head_dim=v.divided("hidden_size", hidden, "num_attention_heads", v.heads),
-            causal=False,
-            fused="qkv",
-            qkv_bias="qkv",
-            out_bias=True,
-        ),
-        feed_forward=Mlp(
-            width=v.inner, gated=False, bias=True, activation=activation(v, default="gelu")
-        ),
-        norm="layer_norm",
-        norm_bias=True,
-    )
+    layer = vision_layer(v)
+    layer = replace(layer, mixer=replace(layer.mixer, fused="qkv"))
     wide = hidden * merged
     tower = Encoder(
         name="vision",
