@@ -34,7 +34,7 @@ from gambrel.llm.spec import (
 _RESIDUAL: Final[dict[str, Any]] = {**LAYER_NORMS, "pre_norms": False, "residual_norms": True}
 
 
-def _bidirectional(
+def bidirectional(
     f: Fields, name: str = "hidden_size", by: str = "num_attention_heads"
 ) -> Attention:
     """Attention to all positions, with biases and without rotations."""
@@ -59,7 +59,7 @@ def bert(f: Fields) -> ModelSpec:
     reach = positions if f.family in ("bert", "electra") else positions - 2
     return alike(
         f,
-        _bidirectional(f),
+        bidirectional(f),
         plain_mlp(f),
         _RESIDUAL,
         causal=False,
@@ -79,7 +79,7 @@ def distilbert(f: Fields) -> ModelSpec:
     """DistilBERT: BERT without token types and pooler."""
     return alike(
         f,
-        _bidirectional(f, "dim", "n_heads"),
+        bidirectional(f, "dim", "n_heads"),
         plain_mlp(f, "activation", width=f.whole("hidden_dim")),
         _RESIDUAL,
         causal=False,
@@ -201,7 +201,7 @@ def _whisper_layers(f: Fields, side: str, hidden: int, *, cross: bool) -> tuple[
 
 def vision_layer(f: Fields, **changes: Any) -> Layer:
     """A layer of an ordinary vision transformer: layer norms, biases, no gate."""
-    fields = {"mixer": _bidirectional(f), "feed_forward": plain_mlp(f), **LAYER_NORMS}
+    fields = {"mixer": bidirectional(f), "feed_forward": plain_mlp(f), **LAYER_NORMS}
     return Layer(**{**fields, **changes})
 
 

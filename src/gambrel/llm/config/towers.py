@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gambrel.llm.config import hybrids, mixtures  # noqa: F401  # register the text models
-from gambrel.llm.config.encoders import vision_layer
+from gambrel.llm.config.encoders import bidirectional, vision_layer
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.vision import DEFAULT_SIDE, any_size, joined, text_model, vision_part
@@ -60,8 +60,7 @@ def _with_tower(
     text: ModelSpec, v: Fields, front: Patches, merged: int, final_norm: str
 ) -> ModelSpec:
     hidden = v.hidden
-    layer = vision_layer(v)
-    layer = replace(layer, mixer=replace(layer.mixer, fused="qkv"))
+    layer = vision_layer(v, mixer=replace(bidirectional(v), fused="qkv"))
     wide = hidden * merged
     tower = Encoder(
         name="vision",
