@@ -222,7 +222,7 @@ def figures(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class ColumnSpec:
     """How one column is read from rows of records.
 
     Attributes:
@@ -251,15 +251,15 @@ def col(
     show: Callable[[Any], str] | None = None,
     priority: int = 0,
     **more: Any,
-) -> Spec:
+) -> ColumnSpec:
     """A column of a table of records; a field named by text is also its name in JSON and CSV."""
     if isinstance(get, str):
         more = {"key": get.rpartition(".")[2]} | more
         get = attrgetter(get)
-    return Spec(title=title, get=get, show=show, more={"priority": priority} | more)
+    return ColumnSpec(title=title, get=get, show=show, more={"priority": priority} | more)
 
 
-def table_of(rows: Sequence[Any], *specs: Spec | None, **more: Any) -> DataTable:
+def table_of(rows: Sequence[Any], *specs: ColumnSpec | None, **more: Any) -> DataTable:
     """A table with a row a record; columns that are None are left out."""
     return DataTable(columns=tuple(spec.of(rows) for spec in specs if spec is not None), **more)
 
