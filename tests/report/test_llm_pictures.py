@@ -19,12 +19,11 @@ import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.llm.recipe import recipe_of
-from gambrel.report import Options, check_file, render, write
+from gambrel.report import check_file, render, write
 from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import layer_type, pictures
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level
-from gambrel.report.serving_html import pareto
-from gambrel.report.serving_html import render as render_plan
+from gambrel.report.serving_chart import pareto
 from gambrel.report.svg import COLORS, draw, draw_file, formatted, spread
 
 LLAMA: dict[str, Any] = {
@@ -306,8 +305,9 @@ def test_the_front_of_a_plan(tmp_path: Path) -> None:
     drawn = {p for c in clouds for p in c.points}
     for x, y in front.points:
         assert not any(a > x and b > y for a, b in drawn)
-    page = render_plan(plan, Options())
-    assert "Throughput against speed for one user" in page
+    assert "Throughput against speed for one user" in str(render(plan, "svg"))
+    page = str(render(plan, "html"))
+    assert "data:image/svg+xml;base64," in page
     assert "<script" not in page
     assert pareto(replace(plan, points=(), pareto=())) is None
 

@@ -212,7 +212,7 @@ def test_reports_load_nothing_heavy() -> None:
     builders = {f"builders.{kind.builder}" for kind in KINDS} - {"builders.sweep"}
     modules = {"terminal", "markdown", "csv_", "json_head", "page", "plot_interactive"}
     # The pictures of language models are computed as arrays.
-    modules |= (drawers | builders) - {"llm_files", "serving_html", "builders.pictures"}
+    modules |= (drawers | builders) - {"llm_files", "serving_chart", "builders.pictures"}
     code = "import " + ", ".join(f"gambrel.report.{name}" for name in sorted(modules))
     assert _loaded(code) == set()
     assert _loaded(f"{code}\nimport matplotlib") >= {"matplotlib"}  # the test can fail

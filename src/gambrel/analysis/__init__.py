@@ -13,18 +13,15 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import ResourceTime as ResourceTime
     from gambrel.analysis.needs import Footprint
     from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
-    from gambrel.analysis.units_of import UNITS
 
 _HOMES = {
     "measures": "Bound EngineWork Estimate Limiter Measures ResourceTime State",
     "needs": "Footprint",
     "result": "Analysis Group ModelInfo OpResult",
-    "units_of": "UNITS",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "UNITS",
     "Analysis",
     "Bound",
     "EngineWork",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal
 
 from gambrel.report.options import Options
@@ -218,6 +219,49 @@ def figures(
     """A column of numbers: ``values`` in base units, each shown by ``show``."""
     found = tuple(values)
     return Column(title=title, cells=tuple(map(show, found)), values=found, key=key, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSpec:
+    """How one column is read from rows of records.
+
+    Attributes:
+        title: Heading.
+        get: Value of a row.
+        show: Its text; None shows the value itself, at the left.
+        more: Further fields of `Column`.
+    """
+
+    title: str
+    get: Callable[[Any], Any]
+    show: Callable[[Any], str] | None
+    more: dict[str, Any]
+
+    def of(self, rows: Sequence[Any]) -> Column:
+        """The column of some rows."""
+        values = map(self.get, rows)
+        if self.show is None:
+            return words(self.title, values, **self.more)
+        return figures(self.title, values, self.show, **self.more)
+
+
+def col(
+    title: str,
+    get: str | Callable[[Any], Any],
+    show: Callable[[Any], str] | None = None,
+    priority: int = 0,
+    **more: Any,
+) -> ColumnSpec:
+    """A column of a table of records; a field named by text is also its name in JSON and CSV."""
+    if isinstance(get, str):
+        more = {"key": get.rpartition(".")[2]} | more
+        get = attrgetter(get)
+    return ColumnSpec(title=title, get=get, show=show, more={"priority": priority} | more)
+
+
+def table_of(rows: Sequence[Any], *specs: ColumnSpec | None, **more: Any) -> DataTable:
+    """A table with a row a record; columns that are None are left out."""
+    return DataTable(columns=tuple(spec.of(rows) for spec in specs if spec is not None), **more)
 
 
 def columns_of(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[Column]:

@@ -154,7 +154,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
-        drawn={"html": "serving_html:render"} | _pictures("serving_html:picture", ("svg",)),
+        drawn=_pictures("serving_chart:picture", ("svg",)),
     ),
     Kind(
         type="gambrel/train-plan",

@@ -15,12 +15,12 @@ from gambrel.report.blocks import (
     Notes,
     Section,
     capacity,
-    figures,
+    col,
     seconds,
     section,
     sections,
     share,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -96,37 +96,19 @@ def _said(found: Advice | Changes) -> list[str]:
 
 def _changes(heading: str, found: Sequence[Recommendation]) -> DataTable:
     larger = found[0].effort == "batch"
-    return DataTable(
+    per_item = 1 if larger else 5
+    return table_of(
+        found,
+        col("change", "change"),
+        col("gain", "gain", lambda v: f"{v:.2f}×"),
+        col("before", "latency_before_s", _known),
+        col("after", "latency_after_s", seconds),
+        col("per item before", "time_before_s", seconds, per_item),
+        col("after", "time_after_s", seconds, per_item),
+        col("bound", bound_after, priority=3, key="bound_after"),
+        col("memory", "memory_after_bytes", capacity, 4),
+        col("confidence", lambda r: r.confidence or "roofline", priority=2),
         heading=heading,
-        columns=(
-            words("change", (r.change for r in found), key="change"),
-            figures("gain", (r.gain for r in found), lambda v: f"{v:.2f}×", "gain"),
-            figures("before", (r.latency_before_s for r in found), _known, "latency_before_s"),
-            figures("after", (r.latency_after_s for r in found), seconds, "latency_after_s"),
-            figures(
-                "per item before",
-                (r.time_before_s for r in found),
-                seconds,
-                "time_before_s",
-                priority=1 if larger else 5,
-            ),
-            figures(
-                "after",
-                (r.time_after_s for r in found),
-                seconds,
-                "time_after_s",
-                priority=1 if larger else 5,
-            ),
-            words("bound", map(bound_after, found), "bound_after", priority=3),
-            figures(
-                "memory",
-                (r.memory_after_bytes for r in found),
-                capacity,
-                "memory_after_bytes",
-                priority=4,
-            ),
-            words("confidence", (r.confidence or "roofline" for r in found), priority=2),
-        ),
         all=True,
     )
 
@@ -134,15 +116,14 @@ def _changes(heading: str, found: Sequence[Recommendation]) -> DataTable:
 def _far(found: Sequence[Below]) -> DataTable | None:
     if not found:
         return None
-    return DataTable(
+    return table_of(
+        found,
+        col("op", lambda b: f"{b.name} ×{b.count}", minimum=20, shorten=shorten_path),
+        col("of time", "time_share", share),
+        col("of its roof", "attained", share),
+        col("cause", "cause"),
+        col("remedy", "remedy", priority=1, minimum=30),
         heading="Far below their roof",
-        columns=(
-            words("op", (f"{b.name} ×{b.count}" for b in found), minimum=20, shorten=shorten_path),
-            figures("of time", (b.time_share for b in found), share),
-            figures("of its roof", (b.attained for b in found), share),
-            words("cause", (b.cause for b in found)),
-            words("remedy", (b.remedy for b in found), priority=1, minimum=30),
-        ),
         all=True,
     )
 

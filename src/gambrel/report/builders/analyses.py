@@ -7,26 +7,25 @@ from typing import Any
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
-    Column,
     DataTable,
     Document,
     Notes,
     amount,
-    figures,
+    col,
     rate_text,
     ratio,
     seconds,
     section,
     sections,
     share,
+    table_of,
     verdict_of_fit,
-    words,
 )
 from gambrel.report.builders import advice, figures_of
 from gambrel.report.builders.analysis import seconds_of
 from gambrel.report.json_head import envelope
 from gambrel.report.options import Options
-from gambrel.report.terms import items, limiter_of, range_text, sizes, title
+from gambrel.report.terms import bound_text, items, limiter_of, range_text, sizes, title
 
 
 def document(found: Analyses, options: Options) -> Document:
@@ -40,7 +39,7 @@ def document(found: Analyses, options: Options) -> Document:
         title=f"{names} on {devices}: {len(all_)} analyses",
         answer=_answer(all_),
         sections=sections(
-            section(DataTable(columns=tuple(_columns(all_)), all=True)),
+            section(_table(all_)),
             *(s for a in all_ for s in _advice(a) if options.recommend),
             section(Notes(heading="Warnings", items=warnings, style="warning")),
             section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
@@ -81,34 +80,40 @@ def _answer(found: tuple[Analysis, ...]) -> tuple[str, ...]:
     return (f"Most {units.pop()}/s: {rate_text(rate)} {kind}, {title(best)}",)
 
 
-def _columns(found: tuple[Analysis, ...]) -> list[Column]:
-    totals = [a.total for a in found]
-    times = [t.expected_time_s for t in totals]
-    limits = [limiter_of(a) for a in found]
-    bounds = tuple(t.bound.value if t.bound else "" for t in totals)
-    unit = dict.fromkeys(items(a)[1] for a in found)
-    estimated = [
-        figures("expected", (t.value if t else None for t in times), seconds),
-        words("range", map(range_text, times), priority=6),
-        words("confidence", (t.confidence if t else "unknown" for t in times), priority=6),
-    ]
-    return [
-        words("model", (a.model.name for a in found), minimum=10),
-        words("sizes", (", ".join(sizes(a)) or "fixed" for a in found)),
-        words("device", (a.hardware.name for a in found), priority=6, minimum=12),
-        words("precision", (a.model.precision for a in found), priority=5),
-        words("runtime", (a.runtime for a in found), priority=7),
-        *(estimated if any(times) else []),
-        figures(f"{'/'.join(unit)}/s", map(_rate, found), rate_text, priority=1),
-        *([words("limited by", (x or "–" for x in limits), priority=2)] if any(limits) else []),
-        words("bound", (b or "unknown" for b in bounds), priority=1, styles=bounds),
-        figures("roofline", (t.roofline_time_s for t in totals), seconds, priority=2),
-        figures("SOL", (a.sol_time_s for a in found), seconds, priority=4),
-        figures("FLOP/byte", (t.arithmetic_intensity for t in totals), ratio, priority=3),
-        figures("compute", (t.compute_utilization for t in totals), share, priority=5),
-        figures("memory", (t.memory_utilization for t in totals), share, priority=5),
-        figures("FLOP", (t.flops for t in totals), amount, priority=7),
-        figures("byte", (t.traffic_bytes for t in totals), amount, priority=7),
-        words("fits", (verdict_of_fit(a.footprint.fits) for a in found), priority=4),
-        figures("coverage", (a.coverage for a in found), share, priority=8),
-    ]
+def _table(found: tuple[Analysis, ...]) -> DataTable:
+    timed = any(a.total.expected_time_s for a in found)
+    limited = any(a.limited_by for a in found)
+    units = "/".join(dict.fromkeys(items(a)[1] for a in found))
+    bounds = tuple(a.bound.value if a.bound else "" for a in found)
+    return table_of(
+        found,
+        col("model", "model.name", minimum=10),
+        col("sizes", lambda a: ", ".join(sizes(a)) or "fixed"),
+        col("device", "hardware.name", priority=6, minimum=12),
+        col("precision", "model.precision", priority=5),
+        col("runtime", "runtime", priority=7),
+        col("expected", _expected, seconds) if timed else None,
+        col("range", lambda a: range_text(a.expected_time_s), priority=6) if timed else None,
+        col("confidence", _confidence, priority=6) if timed else None,
+        col(f"{units}/s", _rate, rate_text, 1),
+        col("limited by", lambda a: limiter_of(a) or "–", priority=2) if limited else None,
+        col("bound", lambda a: bound_text(a.total), priority=1, styles=bounds),
+        col("roofline", "roofline_time_s", seconds, 2),
+        col("SOL", "sol_time_s", seconds, 4),
+        col("FLOP/byte", "arithmetic_intensity", ratio, 3),
+        col("compute", "compute_utilization", share, 5),
+        col("memory", "memory_utilization", share, 5),
+        col("FLOP", "flops", amount, 7),
+        col("byte", "traffic_bytes", amount, 7),
+        col("fits", lambda a: verdict_of_fit(a.footprint.fits), priority=4),
+        col("coverage", "coverage", share, 8),
+        all=True,
+    )
+
+
+def _expected(analysis: Analysis) -> float | None:
+    return analysis.expected_time_s.value if analysis.expected_time_s else None
+
+
+def _confidence(analysis: Analysis) -> str:
+    return analysis.expected_time_s.confidence if analysis.expected_time_s else "unknown"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from gambrel.report.answers import Calibrated
 from gambrel.report.blocks import (
-    DataTable,
     Document,
     Notes,
+    col,
     count,
-    figures,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 
@@ -20,14 +19,13 @@ def document(found: Calibrated, _options: Options) -> Document:
     """One line a class."""
     rows = found.classes
     points = sum(r.points for r in rows)
-    table = DataTable(
-        columns=(
-            words("class", (r.name for r in rows), "name", minimum=20),
-            figures("points", (r.points for r in rows), count, "points"),
-            figures("measured / expected", (r.low_ratio for r in rows), _ratio, "low_ratio"),
-            figures("to", (r.high_ratio for r in rows), _ratio, "high_ratio"),
-            words("confidence", (r.confidence or "–" for r in rows), "confidence", priority=1),
-        ),
+    table = table_of(
+        rows,
+        col("class", "name", minimum=20),
+        col("points", "points", count),
+        col("measured / expected", "low_ratio", _ratio),
+        col("to", "high_ratio", _ratio),
+        col("confidence", lambda r: r.confidence or "–", priority=1, key="confidence"),
         all=True,
     )
     return Document(

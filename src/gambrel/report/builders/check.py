@@ -16,12 +16,12 @@ from gambrel.report.blocks import (
     FactList,
     Notes,
     Section,
+    col,
     count,
-    figures,
     seconds,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import clean, cut
@@ -68,14 +68,13 @@ def _tried(found: Check) -> DataTable | None:
     tried = getattr(found, "tried", ())
     if len(tried) < 2:
         return None
-    return DataTable(
+    return table_of(
+        tried,
+        col("runtime", "runtime"),
+        col("batch", "batch_size", count),
+        col("verdict", "verdict.value"),
+        col("expected", "expected_time_s", seconds),
         heading="Tried",
-        columns=(
-            words("runtime", (t.runtime for t in tried)),
-            figures("batch", (t.batch_size for t in tried), count),
-            words("verdict", (t.verdict.value for t in tried)),
-            figures("expected", (t.expected_time_s for t in tried), seconds),
-        ),
     )
 
 
@@ -92,20 +91,14 @@ def _spare(headroom: float) -> str:
 
 
 def _constraints(rows: Sequence[Constraint]) -> DataTable:
-    return DataTable(
-        columns=(
-            words("limit", map(limit_text, rows), key="metric"),
-            words("expected", (value_text(r.figure) for r in rows)),
-            words("range", (range_text(r.figure) for r in rows), priority=2),
-            figures("headroom", (r.headroom for r in rows), _headroom, "headroom", priority=1),
-            words(
-                "verdict",
-                (r.verdict.value for r in rows),
-                key="verdict",
-                styles=tuple(STYLES[r.verdict] for r in rows),
-            ),
-            words("confidence", (r.confidence or "–" for r in rows), "confidence", priority=3),
-        ),
+    return table_of(
+        rows,
+        col("limit", limit_text, key="metric"),
+        col("expected", lambda r: value_text(r.figure)),
+        col("range", lambda r: range_text(r.figure), priority=2),
+        col("headroom", "headroom", _headroom, 1),
+        col("verdict", "verdict.value", styles=tuple(STYLES[r.verdict] for r in rows)),
+        col("confidence", lambda r: r.confidence or "–", priority=3),
         all=True,
     )
 
@@ -153,14 +146,13 @@ def _fixes(found: Check) -> Section:
         told = ("No change of the catalogue comes closer.", other)
         return section(Notes(heading="What would make it pass", items=told))
     best = min(found.fixes, key=lambda fix: list(Verdict).index(fix.verdict))
-    fixes = DataTable(
+    fixes = table_of(
+        found.fixes,
+        col("change", lambda f: " + ".join(f.changes)),
+        col("verdict", "verdict.value"),
+        col("after", _after, priority=1, minimum=20),
+        col("about", "about", priority=4, minimum=30, shorten=cut),
         heading=_TITLES[best.verdict],
-        columns=(
-            words("change", (" + ".join(f.changes) for f in found.fixes)),
-            words("verdict", (f.verdict.value for f in found.fixes)),
-            words("after", map(_after, found.fixes), priority=1, minimum=20),
-            words("about", (f.about for f in found.fixes), priority=4, minimum=30, shorten=cut),
-        ),
         all=True,
     )
     return section(fixes, Notes(items=(f"See the difference: {_command(found)}", other)))

@@ -18,11 +18,11 @@ from gambrel.report.blocks import (
     FactList,
     Notes,
     amount,
-    figures,
+    col,
     ratio,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
@@ -67,22 +67,22 @@ def _ceilings(device: Device, keys: dict[Source, int]) -> DataTable:
     def ridge(values: Iterable[float | None]) -> list[float | None]:
         return [v / rate if v and rate else None for v in values]
 
-    sparse = [c.sparse_flop_per_s for c in roofs]
-    columns = (
-        words("engine", (c.engine for c in roofs), "engine"),
-        words("format", map(_format, roofs), "dtype"),
-        figures("dense", (c.flop_per_s for c in roofs), amount, "flop_per_s"),
-        figures("ridge", ridge(c.flop_per_s for c in roofs), ratio, "ridge_point"),
-        figures("sparse", sparse, _known, "sparse_flop_per_s", priority=1),
-        figures("ridge sparse", ridge(sparse), lambda v: ratio(v) if v else "–", priority=2),
-        words("kind", (c.kind.value for c in roofs), "kind", priority=4),
-        words("source", (_cited((c.source, c.sparse_source), keys) for c in roofs), priority=3),
-        words("note", (c.note for c in roofs), priority=5, minimum=20, shorten=cut),
-    )
-    return DataTable(
-        heading=_HEAD if roofs else "",
-        columns=columns if roofs else (),
-        note="" if roofs else "No compute roof is known.",
+    if not roofs:
+        return DataTable(columns=(), note="No compute roof is known.")
+    ridges = ridge(c.flop_per_s for c in roofs), ridge(c.sparse_flop_per_s for c in roofs)
+    rows = list(zip(roofs, *ridges, strict=True))
+    return table_of(
+        rows,
+        col("engine", lambda r: r[0].engine, key="engine"),
+        col("format", lambda r: _format(r[0]), key="dtype"),
+        col("dense", lambda r: r[0].flop_per_s, amount, key="flop_per_s"),
+        col("ridge", lambda r: r[1], ratio, key="ridge_point"),
+        col("sparse", lambda r: r[0].sparse_flop_per_s, _known, 1, key="sparse_flop_per_s"),
+        col("ridge sparse", lambda r: r[2], lambda v: ratio(v) if v else "–", 2),
+        col("kind", lambda r: r[0].kind.value, priority=4, key="kind"),
+        col("source", lambda r: _cited((r[0].source, r[0].sparse_source), keys), priority=3),
+        col("note", lambda r: r[0].note, priority=5, minimum=20, shorten=cut),
+        heading=_HEAD,
         all=True,
     )
 
@@ -91,15 +91,14 @@ def _memory(device: Device, keys: dict[Source, int]) -> DataTable:
     levels = device.memory
     if not levels:
         return DataTable(columns=(), note="No memory level is known.")
-    return DataTable(
-        columns=(
-            words("memory", (m.name for m in levels)),
-            words("type", (m.technology or "–" for m in levels)),
-            figures("capacity", (capacity_bytes(device, m) for m in levels), format_capacity),
-            figures("byte/s", (byte_per_s(device, m) for m in levels), amount),
-            words("source", (_level_cited(m, keys) for m in levels), priority=3),
-            words("note", (m.note for m in levels), priority=5, minimum=20, shorten=cut),
-        ),
+    return table_of(
+        levels,
+        col("memory", "name"),
+        col("type", lambda m: m.technology or "–"),
+        col("capacity", lambda m: capacity_bytes(device, m), format_capacity),
+        col("byte/s", lambda m: byte_per_s(device, m), amount),
+        col("source", lambda m: _level_cited(m, keys), priority=3),
+        col("note", "note", priority=5, minimum=20, shorten=cut),
         all=True,
     )
 
@@ -108,14 +107,13 @@ def _links(device: Device, keys: dict[Source, int]) -> DataTable | None:
     links = device.links
     if not links:
         return None
-    return DataTable(
-        columns=(
-            words("link", (x.name for x in links)),
-            figures("byte/s", (x.byte_per_s for x in links), amount),
-            words("direction", (x.direction for x in links)),
-            words("source", (f"[{keys[x.source]}]" for x in links), priority=3),
-            words("note", (x.note for x in links), priority=5, minimum=20, shorten=cut),
-        ),
+    return table_of(
+        links,
+        col("link", "name"),
+        col("byte/s", "byte_per_s", amount),
+        col("direction", "direction"),
+        col("source", lambda x: f"[{keys[x.source]}]", priority=3),
+        col("note", "note", priority=5, minimum=20, shorten=cut),
         all=True,
     )
 

@@ -11,7 +11,10 @@ from typing import Final
 from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.report.blocks import Column, DataTable
+from gambrel.report.blocks import (
+    Column,
+    DataTable,
+)
 from gambrel.report.terms import (
     DEFINITIONS,
     DERIVED,

@@ -13,11 +13,11 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    col,
     count,
-    figures,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.units import format_capacity
@@ -65,24 +65,14 @@ def _answer(found: CachePlan) -> Iterator[str]:
 
 
 def _parts(cache: KvCache) -> DataTable:
-    parts = cache.parts
-    return DataTable(
-        columns=(
-            words("layers", (p.name for p in parts), "name", minimum=14),
-            figures("count", (p.layers for p in parts), count, "layers", priority=1),
-            figures(
-                "B per token",
-                (p.bytes_per_token for p in parts),
-                lambda v: f"{v:,.6g}",
-                "bytes_per_token",
-                priority=2,
-            ),
-            figures("tokens kept", (p.tokens for p in parts), count, "tokens", priority=3),
-            figures("needed", (p.logical_bytes for p in parts), format_capacity, "logical_bytes"),
-            figures(
-                "reserved", (p.allocated_bytes for p in parts), format_capacity, "allocated_bytes"
-            ),
-        ),
+    return table_of(
+        cache.parts,
+        col("layers", "name", minimum=14),
+        col("count", "layers", count, 1),
+        col("B per token", "bytes_per_token", lambda v: f"{v:,.6g}", 2),
+        col("tokens kept", "tokens", count, 3),
+        col("needed", "logical_bytes", format_capacity),
+        col("reserved", "allocated_bytes", format_capacity),
         all=True,
     )
 

@@ -12,10 +12,12 @@ from gambrel.report.blocks import (
     Notes,
     Section,
     amount,
+    col,
     figures,
     ratio,
     seconds,
     section,
+    table_of,
     words,
 )
 from gambrel.units import format_percent, format_si
@@ -39,16 +41,15 @@ def level_section(analysis: Analysis, *, folded: bool) -> Section:
 
 def _whole(analysis: Analysis) -> DataTable:
     levels, binding = analysis.total.levels, binding_level(analysis.total.levels)
-    return DataTable(
+    return table_of(
+        levels,
+        col("level", "name"),
+        col("byte", "traffic_bytes", amount),
+        col("FLOP/byte", "arithmetic_intensity", ratio),
+        col("byte/s", "peak_byte_per_s", amount),
+        col("time", "time_s", seconds),
+        col("", lambda x: "longest" if x.name == binding else "", priority=1),
         heading="Memory levels",
-        columns=(
-            words("level", (level.name for level in levels)),
-            figures("byte", (level.traffic_bytes for level in levels), amount),
-            figures("FLOP/byte", (level.arithmetic_intensity for level in levels), ratio),
-            figures("byte/s", (level.peak_byte_per_s for level in levels), amount),
-            figures("time", (level.time_s for level in levels), seconds),
-            words("", ("longest" if x.name == binding else "" for x in levels), priority=1),
-        ),
         all=True,
     )
 

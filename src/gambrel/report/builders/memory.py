@@ -13,10 +13,10 @@ from gambrel.report.blocks import (
     Document,
     FactList,
     capacity,
-    figures,
+    col,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.terms import title
@@ -74,16 +74,14 @@ def _largest(found: Timeline) -> DataTable | None:
     alive = found.at_peak
     if not alive:
         return None
-    shapes = ("x".join(map(str, t.shape)) or "scalar" for t in alive[:_LISTED])
-    return DataTable(
+    return table_of(
+        alive[:_LISTED],
+        col("size", "nbytes", capacity),
+        col("part", "part"),
+        col("shape", lambda t: "x".join(map(str, t.shape)) or "scalar", priority=1),
+        col("format", "dtype", priority=2),
+        col("name", "name", minimum=16),
         heading=f"Largest of {len(alive):,} alive at the peak",
-        columns=(
-            figures("size", (t.nbytes for t in alive[:_LISTED]), capacity),
-            words("part", (t.part for t in alive[:_LISTED])),
-            words("shape", shapes, priority=1),
-            words("format", (t.dtype for t in alive[:_LISTED]), priority=2),
-            words("name", (t.name for t in alive[:_LISTED]), minimum=16),
-        ),
         all=True,
     )
 
@@ -91,13 +89,7 @@ def _largest(found: Timeline) -> DataTable | None:
 def rows(record: Memory) -> DataTable:
     """One row an op: live bytes by part."""
     points = memory_timeline(record.analysis, record.checkpoint).points
-    return DataTable(
-        columns=(
-            words("op", (p.op for p in points), "op"),
-            words("phase", (p.phase for p in points), "phase"),
-            *(
-                figures(part, (getattr(p, f"{part}_bytes") for p in points), str, f"{part}_bytes")
-                for part in PARTS
-            ),
-        ),
+    parts = [f"{part}_bytes" for part in PARTS]
+    return table_of(
+        points, col("op", "op"), col("phase", "phase"), *(col(p, p, str) for p in parts)
     )

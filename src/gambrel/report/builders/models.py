@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from gambrel.report.answers import Models
 from gambrel.report.blocks import (
-    DataTable,
     Document,
     Notes,
     amount,
-    figures,
+    col,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
@@ -28,18 +27,15 @@ def document(found: Models, _options: Options) -> Document:
     rows = found.models
     if not rows and not found.language:
         return Document(title="No model matches. Run 'gambrel models list' to see all.")
-    table = DataTable(
-        columns=(
-            words("model", (m.name for m in rows), "name", minimum=16),
-            words("family", (m.family for m in rows), "family", priority=4),
-            figures("parameters", (m.parameters for m in rows), amount, "parameters", priority=1),
-            figures("FLOP", (m.flops for m in rows), amount, "flops"),
-            words("sizes", map(_sizes, rows), "sizes", priority=2, minimum=16, shorten=cut),
-            words("about", (m.about for m in rows), "about", priority=6, minimum=20, shorten=cut),
-            words(
-                "origin", (m.origin for m in rows), "origin", priority=8, minimum=20, shorten=cut
-            ),
-        ),
+    table = table_of(
+        rows,
+        col("model", "name", minimum=16),
+        col("family", "family", priority=4),
+        col("parameters", "parameters", amount, 1),
+        col("FLOP", "flops", amount),
+        col("sizes", _sizes, priority=2, key="sizes", minimum=16, shorten=cut),
+        col("about", "about", priority=6, minimum=20, shorten=cut),
+        col("origin", "origin", priority=8, minimum=20, shorten=cut),
         note=_FOOT,
         all=True,
     )

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from gambrel.device.model import Device
 from gambrel.report.answers import Peaks
 from gambrel.report.blocks import (
-    Column,
     DataTable,
     Document,
     Notes,
+    col,
     columns_of,
     section,
     sections,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_number, format_percent, format_si
@@ -172,17 +173,7 @@ def rows(record: Peaks) -> DataTable:
     """One row a measurement, in base units."""
     found = sorted(record.peaks.survey.measurements, key=_order)
     names = ("resource", "mix", "dtype", "threads", "value", "unit", "median", "spread", "clock_hz")
-    return DataTable(
-        columns=tuple(
-            Column(
-                title=name,
-                key=name,
-                cells=("",) * len(found),
-                values=tuple(getattr(m, name) for m in found),
-            )
-            for name in names
-        )
-    )
+    return table_of(found, *(col(name, name, str) for name in names))
 
 
 def _row(m: Measurement) -> tuple[str, ...]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gambrel.report.answers import Pictures
-from gambrel.report.blocks import Document, Notes, section
+from gambrel.report.blocks import (
+    Document,
+    Notes,
+    section,
+)
 from gambrel.report.llm_pictures import pictures
 from gambrel.report.options import Options
 from gambrel.report.terms import title

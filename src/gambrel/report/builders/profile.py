@@ -13,13 +13,13 @@ from gambrel.report.blocks import (
     Document,
     FactList,
     Notes,
+    col,
     count,
-    figures,
     seconds,
     section,
     sections,
     share,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -77,33 +77,24 @@ def ops(points: Sequence[RooflinePoint]) -> DataTable:
     if not found:
         return DataTable(columns=(), note="no op that costs anything")
     whole = sum(p.time_s or 0.0 for p in found)
-    return DataTable(
-        columns=(
-            words("name", (p.name for p in found), "name", minimum=20, shorten=shorten_path),
-            words("type", (p.type for p in found), "type", priority=6),
-            figures("FLOPs", (p.flops for p in found), _four, "flops", priority=3),
-            figures("bytes", (p.traffic_bytes for p in found), _four, "traffic_bytes", priority=5),
-            figures(
-                "AI",
-                (p.arithmetic_intensity for p in found),
-                lambda v: format_number(v, 3),
-                "arithmetic_intensity",
-                priority=4,
-            ),
-            figures(
-                "GFLOPs/s",
-                (p.achieved_flop_per_s for p in found),
-                lambda v: format_number(None if v is None else v / 1e9, 4),
-                "achieved_flop_per_s",
-                priority=2,
-            ),
-            words("bound", (p.bound for p in found), "bound", priority=1),
-            figures("util%", (p.utilization for p in found), share, "utilization"),
-            figures("time", (p.time_s for p in found), seconds, "time_s"),
-        ),
+    return table_of(
+        found,
+        col("name", "name", minimum=20, shorten=shorten_path),
+        col("type", "type", priority=6),
+        col("FLOPs", "flops", _four, 3),
+        col("bytes", "traffic_bytes", _four, 5),
+        col("AI", "arithmetic_intensity", _three, 4),
+        col("GFLOPs/s", "achieved_flop_per_s", _giga, 2),
+        col("bound", "bound", priority=1),
+        col("util%", "utilization", share),
+        col("time", "time_s", seconds),
         shares=tuple((p.time_s or 0.0) / whole if whole else 0.0 for p in found),
         whole="the ops' time",
     )
+
+
+def _giga(value: float | None) -> str:
+    return format_number(None if value is None else value / 1e9, 4)
 
 
 def _four(value: float | None) -> str:
@@ -126,23 +117,19 @@ def reasons(shown: Sequence[RooflinePoint]) -> list[str]:
 
 def compared(points: Sequence[RooflinePoint]) -> DataTable:
     """Measured beside expected and roofline, longest first, and the sums of ops with all."""
-    rows = [(p.name, p.time_s, p.expected_time_s, p.roofline_time_s) for p in _slowest(points)]
-    known = [row for row in rows if all(row[1:])]
-    total = [sum(float(row[i] or 0.0) for row in known) for i in (1, 2, 3)]
-    names = [row[0] for row in rows]
-    of_expected = (_over(row[1], row[2]) for row in rows)
-    note = "" if not known else f"Ops with all three: {_summed(total)}."
-    return DataTable(
+    known = [p for p in points if p.time_s and p.expected_time_s and p.roofline_time_s]
+    times = ("time_s", "expected_time_s", "roofline_time_s")
+    total = [sum(getattr(p, name) for p in known) for name in times]
+    return table_of(
+        _slowest(points),
+        col("name", "name", minimum=20, shorten=shorten_path),
+        col("measured", "time_s", seconds),
+        col("expected", "expected_time_s", seconds, 1),
+        col("roofline", "roofline_time_s", seconds, 2),
+        col("×expected", lambda p: _over(p.time_s, p.expected_time_s), _three),
+        col("×roofline", lambda p: _over(p.time_s, p.roofline_time_s), _three, 3),
         heading="Measured beside expected",
-        columns=(
-            words("name", names, "name", minimum=20, shorten=shorten_path),
-            figures("measured", (r[1] for r in rows), seconds, "time_s"),
-            figures("expected", (r[2] for r in rows), seconds, "expected_time_s", priority=1),
-            figures("roofline", (r[3] for r in rows), seconds, "roofline_time_s", priority=2),
-            figures("×expected", of_expected, _three),
-            figures("×roofline", (_over(r[1], r[3]) for r in rows), _three, priority=3),
-        ),
-        note=note,
+        note=f"Ops with all three: {_summed(total)}." if known else "",
     )
 
 
@@ -167,30 +154,17 @@ def modules_table(modules: Sequence[ModulePoint], top: int) -> DataTable:
     """The modules that take longest, each with all inside it, in the model's order."""
     order = sorted(range(len(modules)), key=lambda i: -(modules[i].time_s or 0.0))
     found = [modules[i] for i in sorted(order[: top or None])]
-    return DataTable(
-        columns=(
-            words("module", (m.name for m in found), "name", minimum=20, shorten=shorten_path),
-            figures("ops", (m.ops for m in found), count, "ops", priority=6),
-            figures("FLOPs", (m.flops for m in found), _four, "flops", priority=4),
-            figures("bytes", (m.traffic_bytes for m in found), _four, "traffic_bytes", priority=5),
-            figures("time", (m.time_s for m in found), seconds, "time_s"),
-            figures("share", (m.share for m in found), share, "share", priority=1),
-            figures(
-                "roofline",
-                (m.roofline_time_s for m in found),
-                seconds,
-                "roofline_time_s",
-                priority=2,
-            ),
-            figures(
-                "expected",
-                (m.expected_time_s for m in found),
-                seconds,
-                "expected_time_s",
-                priority=3,
-            ),
-            figures("util%", (m.utilization for m in found), share, "utilization"),
-        ),
+    return table_of(
+        found,
+        col("module", "name", minimum=20, shorten=shorten_path),
+        col("ops", "ops", count, 6),
+        col("FLOPs", "flops", _four, 4),
+        col("bytes", "traffic_bytes", _four, 5),
+        col("time", "time_s", seconds),
+        col("share", "share", share, 1),
+        col("roofline", "roofline_time_s", seconds, 2),
+        col("expected", "expected_time_s", seconds, 3),
+        col("util%", "utilization", share),
         all=True,
     )
 
@@ -214,12 +188,7 @@ def rows(record: Profiled) -> DataTable:
     """One row an op in execution order."""
     points = record.profile.ops
     names = type(points[0]).__struct_fields__ if points else ("name", "time_s")
-    data = [[getattr(p, name) for name in names] for p in points]
-    return DataTable(
-        columns=tuple(
-            figures(name, (row[i] for row in data), str, name) for i, name in enumerate(names)
-        )
-    )
+    return table_of(points, *(col(name, name, str) for name in names))
 
 
 def facts(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.report.blocks import (
-    Column,
     DataTable,
     Document,
     Notes,
+    col,
     columns_of,
-    figures,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -59,14 +59,14 @@ def _ops(pairing: Pairing) -> DataTable:
 
 def rows(pairing: Pairing) -> DataTable:
     """One row an op, both runs in base units."""
-    pairs = pairing.ranked()
-    sides = (("first", [p.first for p in pairs]), ("second", [p.second for p in pairs]))
-    columns: list[Column] = [words("name", (p.name for p in pairs), "name")]
-    for name in ("time_s", "flops", "traffic_bytes"):
-        for which, points in sides:
-            values = (getattr(p, name) if p else None for p in points)
-            columns.append(figures(which, values, str, f"{which}_{name}"))
-    return DataTable(columns=tuple(columns))
+
+    def side(which: str, field: str) -> Callable[[Pair], object]:
+        return lambda row: getattr(getattr(row, which), field, None)
+
+    fields = ("time_s", "flops", "traffic_bytes")
+    both = [(which, field) for field in fields for which in ("first", "second")]
+    columns = (col(w, side(w, f), str, key=f"{w}_{f}") for w, f in both)
+    return table_of(pairing.ranked(), col("name", "name"), *columns)
 
 
 _HEAD: Final = (

@@ -9,13 +9,13 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    col,
     count,
-    figures,
     seconds,
     section,
     sections,
     share,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
@@ -61,18 +61,15 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
 def _hosts(found: Runtime) -> DataTable | None:
     if not found.host:
         return None
-    return DataTable(
+    return table_of(
+        found.host,
+        col("per launch", "per_launch_s", seconds),
+        col("low", "low_s", seconds),
+        col("high", "high_s", seconds),
+        col("per run", "per_run_s", seconds),
+        col("on", lambda h: ", ".join(h.runs_on) or "any", priority=1),
+        col("source", "source.title", priority=2, minimum=20, shorten=cut),
         heading="Host",
-        columns=(
-            figures("per launch", (h.per_launch_s for h in found.host), seconds),
-            figures("low", (h.low_s for h in found.host), seconds),
-            figures("high", (h.high_s for h in found.host), seconds),
-            figures("per run", (h.per_run_s for h in found.host), seconds),
-            words("on", (", ".join(h.runs_on) or "any" for h in found.host), priority=1),
-            words(
-                "source", (h.source.title for h in found.host), priority=2, minimum=20, shorten=cut
-            ),
-        ),
         all=True,
     )
 
@@ -81,22 +78,14 @@ def _evidence(found: Runtime) -> DataTable:
     rows = found.evidence
     if not rows:
         return DataTable(columns=(), note="No measured rows: its expected times are unknown.")
-    return DataTable(
+    return table_of(
+        rows,
+        col("what", "what", minimum=20, shorten=cut),
+        col("rows", "rows", count),
+        col("error", "error", share),
+        col("source", "source.title", priority=1, key="source", minimum=20, shorten=cut),
+        col("date", "source.date", priority=3),
+        col("note", "note", priority=2, minimum=20, shorten=cut),
         heading="Evidence",
-        columns=(
-            words("what", (e.what for e in rows), "what", minimum=20, shorten=cut),
-            figures("rows", (e.rows for e in rows), count, "rows"),
-            figures("error", (e.error for e in rows), share, "error"),
-            words(
-                "source",
-                (e.source.title for e in rows),
-                "source",
-                priority=1,
-                minimum=20,
-                shorten=cut,
-            ),
-            words("date", (e.source.date for e in rows), "date", priority=3),
-            words("note", (e.note for e in rows), "note", priority=2, minimum=20, shorten=cut),
-        ),
         all=True,
     )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from gambrel.report.answers import Runtimes
-from gambrel.report.blocks import DataTable, Document, count, figures, section, sections, words
+from gambrel.report.blocks import (
+    Document,
+    col,
+    count,
+    section,
+    sections,
+    table_of,
+)
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 
@@ -13,36 +20,15 @@ def document(found: Runtimes, _options: Options) -> Document:
     rows = found.runtimes
     if not rows:
         return Document(title="No runtime matches. Run 'gambrel runtimes list' to see all.")
-    table = DataTable(
-        columns=(
-            words("runtime", (r.id for r in rows), "id"),
-            words("name", (r.name for r in rows), "name", priority=4),
-            words("kernels", (r.kernels.value for r in rows), "kernels", priority=2),
-            words(
-                "runs on",
-                (_some(r.runs_on) for r in rows),
-                "runs_on",
-                priority=3,
-                minimum=16,
-                shorten=cut,
-            ),
-            words(
-                "formats",
-                (_some(r.formats) for r in rows),
-                "formats",
-                priority=5,
-                minimum=12,
-                shorten=cut,
-            ),
-            figures(
-                "rows",
-                (sum(e.rows for e in r.evidence) for r in rows),
-                count,
-                "evidence_rows",
-                priority=6,
-            ),
-            words("about", (r.about for r in rows), "about", priority=1, minimum=24, shorten=cut),
-        ),
+    table = table_of(
+        rows,
+        col("runtime", "id"),
+        col("name", "name", priority=4),
+        col("kernels", "kernels.value", priority=2, key="kernels"),
+        col("runs on", lambda r: _some(r.runs_on), None, 3, key="runs_on", minimum=16, shorten=cut),
+        col("formats", lambda r: _some(r.formats), None, 5, key="formats", minimum=12, shorten=cut),
+        col("rows", lambda r: sum(e.rows for e in r.evidence), count, 6, key="evidence_rows"),
+        col("about", "about", priority=1, minimum=24, shorten=cut),
         note="rows: measurements behind its expected times; 'gambrel runtimes show NAME' has them.",
         all=True,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,11 +21,12 @@ from gambrel.report.blocks import (
     FactList,
     Notes,
     amount,
+    col,
+    count,
     figures,
     section,
     sections,
     share,
-    words,
 )
 from gambrel.report.builders.samples_text import (
     Rows,
@@ -160,19 +162,24 @@ def _columns(shown: Sequence[Placed]) -> list[Column]:
             levels.append(_right(f"FLOP/B {level}", cells, priority))
             if any((x := k.level(level)) and x.utilization is not None for k in shown):
                 levels.append(_right(level, (_used(k, level) for k in shown), priority + 6))
-    return [
-        words("kernel", (short_name(k.sample.name) for k in shown), minimum=14),
-        _right("count", (f"{k.sample.count:,}" for k in shown), 6),
-        figures("time", (k.sample.time_s for k in shown), lambda v: format_si(v, "s")),
-        figures("share", (k.time_share for k in shown), share, priority=5),
-        _right("FLOP", map(_flops, shown), 7),
-        figures("FLOP/s", (k.flop_per_s for k in shown), amount, priority=1),
-        *levels,
-        words("bound", bounds, priority=1, styles=bounds),
-        _right("by", (k.binding or "–" for k in shown), 4),
-        figures("of roof", (k.roofline_efficiency for k in shown), share, priority=1),
-        figures("headroom", (k.headroom_s for k in shown), lambda v: format_si(v, "s"), priority=5),
-    ]
+    head = (
+        col("kernel", lambda k: short_name(k.sample.name), minimum=14),
+        col("count", "sample.count", count, 6),
+        col("time", "sample.time_s", _time),
+        col("share", "time_share", share, 5),
+        col("FLOP", _flops, priority=7, align="right"),
+        col("FLOP/s", "flop_per_s", amount, 1),
+    )
+    tail = (
+        col("bound", lambda k: k.bound.value if k.bound else "unknown", None, 1, styles=bounds),
+        col("by", lambda k: k.binding or "–", None, 4, align="right"),
+        col("of roof", "roofline_efficiency", share, 1),
+        col("headroom", "headroom_s", _time, 5),
+    )
+    return [*(s.of(shown) for s in head), *levels, *(s.of(shown) for s in tail)]
+
+
+_time: Final = partial(format_si, unit="s")
 
 
 def _right(name: str, cells: Iterable[str], priority: int) -> Column:
@@ -281,21 +288,18 @@ def rows(record: Recorded) -> DataTable:
     """One row a kernel; it reads back as a table of points."""
     kernels = record.standing.kernels
     levels = [x for x in _LEVELS if any(k.level(x) for k in kernels)]
-    read: dict[str, Callable[[Placed], object]] = {
-        "name": lambda k: clean(k.sample.name),
-        "count": lambda k: k.sample.count,
-        "time_s": lambda k: k.sample.time_s,
-        "flops": lambda k: k.sample.flops,
-        "state": lambda k: "" if k.sample.state is Known.COUNTED else k.sample.state.value,
-        "flop_per_s": lambda k: k.flop_per_s,
-        "bound": lambda k: k.bound.value if k.bound else "",
-        "binding": lambda k: k.binding,
-        "roofline_efficiency": lambda k: k.roofline_efficiency,
-        "time_share": lambda k: k.time_share,
-        "engine": lambda k: _engine(k)[0],
-        "dtype": lambda k: _engine(k)[1],
-    }
-    columns = [figures(key, map(get, kernels), str, key) for key, get in read.items()]
+    specs = (
+        col("name", lambda k: clean(k.sample.name), str, key="name"),
+        col("count", "sample.count", str),
+        col("time", "sample.time_s", str),
+        col("flops", "sample.flops", str),
+        col("state", _state, str, key="state"),
+        *(col(n, n, str) for n in ("flop_per_s", "bound", "binding")),
+        *(col(n, n, str) for n in ("roofline_efficiency", "time_share")),
+        col("engine", lambda k: _engine(k)[0], str, key="engine"),
+        col("dtype", lambda k: _engine(k)[1], str, key="dtype"),
+    )
+    columns = [spec.of(kernels) for spec in specs]
     for x in levels:
         at = [k.level(x) for k in kernels]
         traffic = (p.traffic_bytes if p else None for p in at)
@@ -303,6 +307,10 @@ def rows(record: Recorded) -> DataTable:
         columns.append(figures(x, traffic, str, f"{x.lower()}_bytes"))
         columns.append(figures(x, intensity, str, f"{x.lower()}_intensity"))
     return DataTable(columns=tuple(columns))
+
+
+def _state(k: Placed) -> str:
+    return "" if k.sample.state is Known.COUNTED else k.sample.state.value
 
 
 def _engine(k: Placed) -> tuple[str, str]:

@@ -7,7 +7,15 @@ from typing import Final
 
 from gambrel.advise.select import Candidate, Selection, expected_beyond
 from gambrel.advise.verdict import Constraint, Verdict
-from gambrel.report.blocks import Column, DataTable, Document, Notes, section, sections, words
+from gambrel.report.blocks import (
+    Column,
+    DataTable,
+    Document,
+    Notes,
+    section,
+    sections,
+    words,
+)
 from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -10,16 +9,16 @@ import msgspec
 from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.records import Choice, Plan, Point
 from gambrel.report.blocks import (
-    Column,
     DataTable,
     Document,
     FactList,
     Notes,
-    figures,
+    col,
     rate_text,
+    seconds,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
@@ -38,7 +37,7 @@ def document(plan: Plan, _options: Options) -> Document:
         answer=_answer(plan),
         style="" if plan.best else "warning",
         sections=sections(
-            section(DataTable(columns=tuple(_columns(plan)), all=True) if plan.best else None),
+            section(_best(plan) if plan.best else None),
             section(_details(plan.best[0]) if plan.best else None),
             section(Notes(heading="Why not the next", items=losers)),
             section(_front(plan) if plan.best else None),
@@ -87,44 +86,22 @@ def _answer(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _columns(plan: Plan) -> list[Column]:
-    best = plan.best
-
-    def column(title: str, text: Callable[[Choice], str], priority: int, key: str) -> Column:
-        return Column(title=title, cells=tuple(map(text, best)), priority=priority, key=key)
-
-    columns = [
-        Column(title="#", cells=tuple(str(i + 1) for i in range(len(best))), key="rank"),
-        words(
-            "layout",
-            (f"{c.point.devices} x {c.point.device}" for c in best),
-            "device",
-            priority=1,
-            minimum=12,
-        ),
-        words("split", (_split(c.point) for c in best), "layout"),
-        words("format", (c.point.precision for c in best), "precision", priority=3, minimum=6),
-        column("in flight", lambda c: _in_flight(c.point), 2, "batch"),
-        figures("TPOT", (c.point.tpot_s for c in best), lambda v: format_si(v, "s", 3), "tpot_s"),
-        figures("TTFT", (c.point.ttft_s for c in best), lambda v: format_si(v, "s", 3), "ttft_s"),
-        figures(
-            "tokens/s",
-            (c.point.tokens_per_s for c in best),
-            rate_text,
-            "tokens_per_s",
-            priority=1,
-        ),
-        figures(
-            "per device",
-            (c.point.tokens_per_s_per_device for c in best),
-            rate_text,
-            "tokens_per_s_per_device",
-        ),
-    ]
-    if plan.prices:
-        price = (c.cost_per_million for c in best)
-        columns.append(figures("per 1M", price, format_number, "cost_per_million", priority=1))
-    return columns
+def _best(plan: Plan) -> DataTable:
+    price = col("per 1M", "cost_per_million", format_number, 1) if plan.prices else None
+    return table_of(
+        plan.best,
+        col("#", lambda c: plan.best.index(c) + 1, str, key="rank"),
+        col("layout", lambda c: f"{c.point.devices} x {c.point.device}", None, 1, minimum=12),
+        col("split", lambda c: _split(c.point), key="layout"),
+        col("format", "point.precision", priority=3, minimum=6),
+        col("in flight", lambda c: _in_flight(c.point), None, 2, key="batch", align="right"),
+        col("TPOT", "point.tpot_s", seconds),
+        col("TTFT", "point.ttft_s", seconds),
+        col("tokens/s", "point.tokens_per_s", rate_text, 1),
+        col("per device", "point.tokens_per_s_per_device", rate_text),
+        price,
+        all=True,
+    )
 
 
 def _split(point: Point) -> str:
@@ -210,18 +187,15 @@ def _why(index: int, choice: Choice) -> str:
 def _front(plan: Plan) -> DataTable:
     points = plan.pareto
     shown = points[:: max(1, -(-len(points) // _FRONT))]
-    user = (p.tokens_per_s_per_user for p in shown)
-    device = (p.tokens_per_s_per_device for p in shown)
-    return DataTable(
+    return table_of(
+        shown,
+        col("tokens/s per user", "tokens_per_s_per_user", rate_text),
+        col("per device", "tokens_per_s_per_device", rate_text),
+        col("in flight", _in_flight, align="right"),
+        col("split", _split),
+        col("device", "device", priority=1),
+        col("format", "precision", priority=2),
         heading=f"Pareto front: {len(points)} of {len(plan.points)} points, whatever the target",
-        columns=(
-            figures("tokens/s per user", user, rate_text),
-            figures("per device", device, rate_text),
-            words("in flight", map(_in_flight, shown), align="right"),
-            words("split", map(_split, shown)),
-            words("device", (p.device for p in shown), priority=1),
-            words("format", (p.precision for p in shown), priority=2),
-        ),
         all=True,
     )
 

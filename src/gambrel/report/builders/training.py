@@ -7,7 +7,14 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.llm.training import TrainingStep
-from gambrel.report.blocks import Document, FactList, Notes, rate_text, section, sections
+from gambrel.report.blocks import (
+    Document,
+    FactList,
+    Notes,
+    rate_text,
+    section,
+    sections,
+)
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
 from gambrel.units import format_capacity, format_percent, format_si

@@ -10,11 +10,12 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     Notes,
+    col,
     figures,
-    ratio,
     seconds,
     section,
     sections,
+    table_of,
     words,
 )
 from gambrel.report.options import Options
@@ -112,25 +113,14 @@ def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
 def rows(record: WhatIf | Changed) -> DataTable:
     """One row an op: both sides in base units."""
     found = _whatif(record).ops
-    sides = (("before", [r.before for r in found]), ("after", [r.after for r in found]))
-    return DataTable(
-        columns=(
-            words("name", (r.name for r in found), "name"),
-            *(
-                figures(name, (s.time_s if s else None for s in side), ratio, f"time_{name}_s")
-                for name, side in sides
-            ),
-            *(
-                figures(
-                    name,
-                    (s.traffic_bytes if s else None for s in side),
-                    ratio,
-                    f"traffic_{name}_bytes",
-                )
-                for name, side in sides
-            ),
-        ),
-    )
+
+    def side(which: str, field: str) -> Callable[[Difference], object]:
+        return lambda row: getattr(getattr(row, which), field, None)
+
+    sides = ("before", "after")
+    times = (col(s, side(s, "time_s"), str, key=f"time_{s}_s") for s in sides)
+    traffic = (col(s, side(s, "traffic_bytes"), str, key=f"traffic_{s}_bytes") for s in sides)
+    return table_of(found, col("name", "name"), *times, *traffic)
 
 
 def _of(side: Side | None, text: Callable[[Side], str]) -> str:

@@ -1,0 +1,74 @@
+"""The pictures of a serving plan: the Pareto front, and where the time of the best step goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gambrel.llm.serving.records import Plan, Point
+from gambrel.report.llm_pictures import time_by_layer
+from gambrel.report.options import Options
+from gambrel.report.picture import Axis, Chart, Curve, Picture
+from gambrel.report.svg import draw_file
+
+#: Points drawn of one device; a plan over many layouts has thousands.
+_DRAWN: Final = 400
+
+
+def pareto(plan: Plan) -> Chart | None:
+    """Tokens a second per device against those of one user: all points, and the front.
+
+    Args:
+        plan: The answer of `gambrel.serve_plan`.
+
+    Returns:
+        None when no point was found.
+    """
+    points = [p for p in plan.points if _drawable(p)]
+    if not points:
+        return None
+    front = sorted((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in plan.pareto)
+    devices = list(dict.fromkeys(p.device for p in points))
+    clouds = [
+        Curve(
+            name=device,
+            points=tuple(_thinned([p for p in points if p.device == device])),
+            style="dots",
+            color=i,
+        )
+        for i, device in enumerate(devices)
+    ]
+    best = plan.best[0].point if plan.best and _drawable(plan.best[0].point) else None
+    return Chart(
+        title="Throughput against speed for one user",
+        about="Every point is a layout with a number of requests in flight; on the line are those "
+        "that no other beats in both. The star is the best that meets the target.",
+        x=Axis(title="tokens/s of one user", unit="token/s"),
+        y=Axis(title="tokens/s of one device", unit="token/s"),
+        curves=(*clouds, Curve(name="", points=tuple(front), color=5)),
+        mark=(best.tokens_per_s_per_user, best.tokens_per_s_per_device) if best else None,
+    )
+
+
+def _drawable(point: Point) -> bool:
+    return 0 < point.tokens_per_s_per_user < float("inf") and point.tokens_per_s_per_device > 0
+
+
+def _thinned(points: Sequence[Point]) -> Iterator[tuple[float, float]]:
+    """At most so many, evenly, by rising speed."""
+    found = sorted((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in points)
+    step = max(1, -(-len(found) // _DRAWN))
+    yield from found[::step]
+
+
+def pictures(plan: Plan) -> tuple[Picture, ...]:
+    """The front, and where the time of the best layout's decode step goes."""
+    found: list[Picture | None] = [pareto(plan)]
+    if plan.best and plan.best[0].decode is not None:
+        found.append(time_by_layer(plan.best[0].decode))
+    return tuple(p for p in found if p is not None)
+
+
+def picture(plan: Plan, _options: Options, _name: str) -> str:
+    """The pictures as one SVG file."""
+    return draw_file(pictures(plan))
