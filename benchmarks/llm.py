@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gambrel.llm.prepared import Prepared
 from msgspec.structs import replace
 
 from common import report

@@ -25,8 +25,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gambrel.analysis.bounding import Roofs, roofs_of
-
 from common import report
 from gambrel import roofline
 from gambrel.analysis.estimate import Estimator

@@ -129,7 +129,7 @@ def test_what_people_use(device, precision, language, expected):
         ("edgetpu", "coral-edge-tpu", "fp16", "Edge TPU compiler does not run fp16; it takes int8"),
         ("tensorrt", "mi300x", None, "NVIDIA TensorRT does not run on mi300x; choose from"),
         ("edgetpu", "h100-sxm5-80gb", None, "Edge TPU compiler does not run on h100-sxm5-80gb"),
-        ("vllm", "a100-sxm4-80gb", None, "vLLM runs language models only; choose another"),
+        ("vllm", "a100-sxm4-80gb", None, "vLLM runs language models only; choose from"),
         ("openvino", "raspberry-pi-5", None, "Intel OpenVINO does not run on raspberry-pi-5"),
         ("hailort", "hailo-8", "fp32", "HailoRT does not run fp32; it takes int8, int4"),
     ],
@@ -137,6 +137,12 @@ def test_what_people_use(device, precision, language, expected):
 def test_what_does_not_run_is_refused(name, device, precision, says):
     with pytest.raises(InputError, match=says):
         choose(find(device).device, name, precision=precision)
+
+
+def test_no_language_models_where_a_runtime_takes_none():
+    h100 = find("h100-sxm5-80gb").device
+    with pytest.raises(InputError, match="NVIDIA TensorRT runs no phases of language models"):
+        choose(h100, "tensorrt", language=True)
 
 
 def test_a_device_of_two_numbers_may_be_anything():

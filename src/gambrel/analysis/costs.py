@@ -8,24 +8,23 @@ where every op is a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory
 from gambrel.analysis.estimate.batches import Batch, batches_of
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.fusion import Allowance, Kernel, fused_costs, group, launches
+from gambrel.analysis.fusion import Allowance, Grouping, Kernel, fused_costs, launches
 from gambrel.analysis.fusion.program import Priced
-from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
-from gambrel.ops.base import Engine, Size, distinct_bytes
+from gambrel.ops.base import Size, distinct_bytes
 from gambrel.runtimes import Kernels, Runtime
 from gambrel.workload import Op, Role, Workload
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
 _STEPPED = frozenset({"recurrent", "recurrent_backward"})
-#: Vector work that compilers fold into weights, or that no longer exists after folding.
-_FOLDED = "batch_norm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,48 +47,6 @@ class Item:
     launches: float = 1
     dispatches: float = 1
     prefetched_bytes: Size = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolPart:
-    """Work and traffic that no runtime can avoid.
-
-    Attributes:
-        name: Of the part of a pipeline; empty for a model that is one part.
-        passes: How often the part runs, each pass after the one before (denoising steps).
-        work: (class of work, number format, prunable) and FLOP of all passes, without what
-            compilers fold away.
-        traffic_bytes: Bytes of one pass: weights once, inputs, outputs, caches, states.
-        link_bytes: Bytes that a device sends to others, all passes.
-        network_bytes: Bytes between nodes, all passes.
-    """
-
-    name: str
-    passes: int
-    work: Mapping[tuple[str, str, bool], Size]
-    traffic_bytes: Size
-    link_bytes: Size = 0
-    network_bytes: Size = 0
-
-
-@dataclass(slots=True)
-class _SolSums:
-    passes: int = 0
-    work: dict[tuple[str, str, bool], Size] = field(default_factory=dict)
-    traffic_bytes: Size = 0
-    link_bytes: Size = 0
-    network_bytes: Size = 0
-
-    def part(self, name: str) -> SolPart:
-        """What was summed up."""
-        return SolPart(
-            name=name,
-            passes=max(1, self.passes),
-            work=self.work,
-            traffic_bytes=self.traffic_bytes,
-            link_bytes=self.link_bytes,
-            network_bytes=self.network_bytes,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,41 +143,67 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
     )
 
 
-def cost_table(
-    workload: Workload, evaluator: Evaluator, plan: Plan, *, bulk: bool = False
-) -> CostTable:
-    """Makes the table.
+class SizedWorkload:
+    """A workload at sizes in a number format: what its tables under any runtime share.
 
     Args:
         workload: The model.
         evaluator: Bound to sizes and a precision.
+    """
+
+    def __init__(self, workload: Workload, evaluator: Evaluator) -> None:
+        self.workload = workload
+        self.priced: tuple[Priced, ...] = evaluator.priced
+        self.alike = evaluator.alike
+        self._evaluator = evaluator
+        self._compulsory: dict[int | None, Compulsory] = {}
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """The dataflow, from which kernels are formed."""
+        return Grouping(self.workload, self.priced)
+
+    def compulsory(self, resident_bytes: int | None) -> Compulsory:
+        """What no runtime can avoid."""
+        if resident_bytes not in self._compulsory:
+            found = compulsory(self.workload, self._evaluator, resident_bytes)
+            self._compulsory[resident_bytes] = found
+        return self._compulsory[resident_bytes]
+
+    def needed(self, plan: Plan) -> Plan:
+        """The plan with no more on-chip memory than is of use: larger chips share a table."""
+        allowance = plan.allowance
+        if allowance is None or plan.kernels is not Kernels.TILED:
+            return plan
+        most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
+        return replace(plan, allowance=replace(allowance, group_bytes=most))
+
+
+def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
+    """Makes the table.
+
+    Args:
+        asked: The workload, priced.
         plan: What the runtime makes of it.
         bulk: Prepare for many devices.
     """
-    priced = evaluator.priced
-    builder = _Builder(workload, evaluator, plan, priced)
+    builder = _Builder(asked, plan)
     if plan.kernels is Kernels.OP:
         builder.alone()
     else:
-        builder.fused(group(workload, priced, plan.kernels, plan.allowance))
+        builder.fused(asked.grouping.kernels(plan.kernels, plan.allowance))
     return builder.table(bulk=bulk)
 
 
 class _Builder:
     """Collects items and places in one pass."""
 
-    def __init__(
-        self, workload: Workload, evaluator: Evaluator, plan: Plan, priced: Sequence[Priced]
-    ) -> None:
+    def __init__(self, asked: SizedWorkload, plan: Plan) -> None:
         self._plan = plan
-        self._alike = evaluator.alike
-        self._priced = priced
-        self._tensors = workload.tensors
-        self._ideal = IdealTraffic(workload)
-        self._off_chip = None
-        if plan.resident_bytes is not None:
-            weights = _weights_bytes(workload, evaluator)
-            self._off_chip = OffChip(workload, weights, plan.resident_bytes)
+        self._alike = asked.alike
+        self._priced = asked.priced
+        self._least = asked.compulsory(plan.resident_bytes)
+        self._off_chip = self._least.off_chip
         self._index: dict[Any, int] = {}
         self._items: list[list[Any]] = []  # [Item, count]
         self._kernels: list[tuple[int, ...]] = []
@@ -298,93 +281,22 @@ class _Builder:
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
         items = tuple(replace(item, count=count) for item, count in self._items)
-        places, free, known, unknown = [], 0, 0, 0
-        parts: dict[str, _SolSums] = {}
-        for index, (op, view, cost) in enumerate(self._priced):
-            if is_free(op.kind):
-                free += 1
-                continue
-            own: Size = 0
-            if cost is None:
-                unknown = unknown + distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
-            else:
-                known = known + cost.read_bytes + cost.write_bytes
-                own = self._compulsory(op, view, cost)
-                self._sum_up(parts, op, cost, own)
-            place = Place(op=op, view=view, item=self._item_of.get(index), sol_bytes=own)
-            places.append(place)
-        shared = bulk and not self._kernels
+        least = self._least
         return CostTable(
-            places=tuple(places),
+            places=tuple(
+                Place(op=op, view=view, item=self._item_of.get(i), sol_bytes=least.sol_bytes[i])
+                for i, (op, view, _) in enumerate(self._priced)
+                if not is_free(op.kind)
+            ),
             items=items,
             kernels=tuple(self._kernels),
-            sol_parts=tuple(sums.part(name) for name, sums in parts.items()),
-            free=free,
+            sol_parts=least.parts,
+            free=least.free,
             kernel_count=_whole(sum(item.launches * item.count for item in items)),
-            known_bytes=known,
-            unknown_bytes=unknown,
-            batches=batches_of([(i.view, i.cost, i.count) for i in items]) if shared else (),
+            known_bytes=least.known_bytes,
+            unknown_bytes=least.unknown_bytes,
+            batches=batches_of([(i.view, i.cost, i.count) for i in items]) if bulk else (),
         )
-
-    def _sum_up(self, parts: dict[str, _SolSums], op: Op, cost: Cost, own: Size) -> None:
-        name, separator, _ = op.module.partition(":")
-        sums = parts.setdefault(name if separator else "", _SolSums())
-        sums.traffic_bytes = sums.traffic_bytes + own
-        link, network = least_sent(cost)
-        sums.link_bytes = sums.link_bytes + link * op.repeat
-        sums.network_bytes = sums.network_bytes + network * op.repeat
-        if separator:
-            sums.passes = _fewest(sums.passes, self._passes(op))
-        if not _folds_away(op):
-            _add_work(sums.work, cost, op.repeat)
-
-    def _passes(self, op: Op) -> int:
-        """How often an op with weights of its own reads them; 0 for other ops."""
-        tensors = (self._tensors[i] for i in op.inputs)
-        copies = [t.copies for t in tensors if t.role is Role.WEIGHT]
-        return op.repeat // max(copies) if copies else 0
-
-    def _compulsory(self, op: Op, view: OpView, cost: Cost) -> Size:
-        if self._off_chip is not None:
-            crossed = self._off_chip(view, cost)
-            return (crossed.read_bytes + crossed.write_bytes) * op.repeat
-        return self._ideal.see(view, cost)
-
-
-def least_sent(cost: Cost) -> tuple[Size, Size]:
-    """Bytes over the link and between nodes that no algorithm of a collective goes below."""
-    link = cost.link_bytes if cost.least_link_bytes is None else cost.least_link_bytes
-    network = cost.network_bytes if cost.least_network_bytes is None else cost.least_network_bytes
-    return link, network
-
-
-def _whole(count: Any) -> Any:
-    """A count of kernels; of an array of sizes one each, as it is."""
-    return round(count) if isinstance(count, (int, float)) else count
-
-
-def _fewest(a: int, b: int) -> int:
-    """The smaller one of those that are not zero."""
-    return min(a, b) if a and b else a or b
-
-
-def _folds_away(op: Op) -> bool:
-    """Batch norm with given statistics: compilers fold it into the weights before it."""
-    return op.attrs.get("function") == _FOLDED and not op.attrs.get("statistics", True)
-
-
-def _add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
-    for (engine, dtype), flops in cost.work.items():
-        if engine is not Engine.SPECIAL:
-            key = engine.value, dtype, cost.prunable
-            into[key] = into.get(key, 0) + flops * repeat
-
-
-def _weights_bytes(workload: Workload, evaluator: Evaluator) -> int:
-    """Bytes of all weights and buffers, each storage once."""
-    largest = evaluator.storage_bytes()
-    kept = {t.storage: t.copies for t in workload.tensors if t.role in (Role.WEIGHT, Role.BUFFER)}
-    return int(sum(largest[storage] * copies for storage, copies in kept.items()))
 
 
 def _prefetched(view: OpView, cost: Cost) -> int:
@@ -410,3 +322,8 @@ def _one_of(cost: Cost, count: int) -> Cost:
         link_bytes=cost.link_bytes // count,
         network_bytes=cost.network_bytes // count,
     )
+
+
+def _whole(count: Any) -> Any:
+    """A count of kernels; of an array of sizes one each, as it is."""
+    return round(count) if isinstance(count, (int, float)) else count

@@ -186,7 +186,8 @@ def _items(
             together = [t * n for t, n in zip(own, batch.counts, strict=True)]
             estimates = estimator.estimate_batch(batch, together)
             for i, n, one in zip(batch.members, batch.counts, estimates, strict=True):
-                found[i] = None if one is None else one.times(1 / n)
+                alone = None if one is None else one.times(1 / n)
+                found[i] = _launched(table.items[i], evaluation.times[i], alone)
             done.update(batch.members)
     for i, item in enumerate(table.items):
         if i not in done:
@@ -195,7 +196,11 @@ def _items(
 
 
 def _item(item: Item, time_s: float | None, estimator: Estimator) -> Estimate | None:
-    alone = estimator.estimate(item.view, item.cost, time_s)
+    return _launched(item, time_s, estimator.estimate(item.view, item.cost, time_s))
+
+
+def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:
+    """The estimate of an op that is one launch, with those that it pays in its kernel."""
     if alone is None or item.launches == 1:
         return alone
     floor = time_s or 0.0

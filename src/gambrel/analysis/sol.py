@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from gambrel import roofline
-from gambrel.analysis.costs import CostTable, Place, SolPart, least_sent
+from gambrel.analysis.compulsory import SolPart, least_sent
+from gambrel.analysis.costs import CostTable, Place
 from gambrel.analysis.evaluation import Busy, binding_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.roofs import Roofs

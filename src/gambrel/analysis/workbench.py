@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gambrel.analysis.costs import CostTable, Plan, cost_table, plan_of
+from gambrel.analysis.costs import CostTable, Plan, SizedWorkload, cost_table, plan_of
 from gambrel.analysis.estimate.estimator import Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table
@@ -51,6 +51,7 @@ class Workbench:
         self._bulk = bulk
         self._alike: Any = None
         self._evaluators: dict[str, Evaluator] = {}
+        self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, Plan], CostTable] = {}
         self._memory: dict[str, int] = {}
 
@@ -65,10 +66,12 @@ class Workbench:
 
     def table(self, precision: str, plan: Plan) -> CostTable:
         """What the workload asks for in a number format under a way of fusing."""
-        key = precision, plan
+        if precision not in self._asked:
+            self._asked[precision] = SizedWorkload(self.workload, self.evaluator(precision))
+        asked = self._asked[precision]
+        key = precision, asked.needed(plan)
         if key not in self._tables:
-            evaluator = self.evaluator(precision)
-            self._tables[key] = cost_table(self.workload, evaluator, plan, bulk=self._bulk)
+            self._tables[key] = cost_table(asked, key[1], bulk=self._bulk)
         return self._tables[key]
 
     def memory_bytes(self, precision: str) -> int:

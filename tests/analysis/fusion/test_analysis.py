@@ -39,7 +39,8 @@ def test_rows_add_up_to_the_total(name, runtime):
 
 @pytest.mark.parametrize("name", ["resnet50", "gpt2", "mobilenet-v3-large"])
 def test_traffic_time_and_launches_fall_the_more_a_runtime_fuses(name):
-    found = [under(runtime, load(name)) for runtime in RUNTIMES]
+    runtimes = [r for r in RUNTIMES if r != "tensorrt" or name != "gpt2"]  # no language models
+    found = [under(runtime, load(name)) for runtime in runtimes]
     for more, less in pairwise(found):
         assert more.traffic_bytes >= less.traffic_bytes
         assert more.roofline_time_s >= less.roofline_time_s * (1 - 1e-12)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from functools import cached_property
 
 from gambrel.analysis.fusion.compiled import compiled
 from gambrel.analysis.fusion.epilogue import with_epilogues
 from gambrel.analysis.fusion.kernel import WHOLE, Kernel
-from gambrel.analysis.fusion.onchip import Allowance, kept_on_chip
+from gambrel.analysis.fusion.onchip import Allowance, inner_bytes, kept_on_chip
 from gambrel.analysis.fusion.program import Priced, Program, program
 from gambrel.analysis.fusion.traffic import Members, with_traffic
 from gambrel.runtimes import Kernels
@@ -37,45 +36,53 @@ def group(
     Returns:
         Kernels in an order in which they can run.
     """
-    flow, known = _kept(workload, priced)
-    if not flow.steps:
-        return ()
-    before = Kernels.EPILOGUE if kernels is Kernels.TILED else kernels
-    if before not in known:
-        known[before] = _GROUPINGS[before](flow)
-    if kernels is Kernels.TILED and allowance is not None:
-        return kept_on_chip(known[before], flow, allowance)
-    return known[before]
+    return Grouping(workload, priced).kernels(kernels, allowance)
 
 
-#: Costs that were grouped last, their dataflow and their kernels: devices differ in their on-chip
-#: memory only, and are asked one after another.
-_recent: deque[tuple[Sequence[Priced], Program, dict[Kernels, tuple[Kernel, ...]]]] = deque(
-    maxlen=8
-)
+class Grouping:
+    """A workload's dataflow, from which the kernels of any runtime on any device are formed.
 
+    Args:
+        workload: The model.
+        priced: Every op with its view and cost, at integer sizes, in order.
+    """
 
-def _kept(
-    workload: Workload, priced: Sequence[Priced]
-) -> tuple[Program, dict[Kernels, tuple[Kernel, ...]]]:
-    for costs, flow, known in _recent:
-        if costs is priced:
-            return flow, known
-    _recent.append((priced, program(workload, priced), {}))
-    return _recent[-1][1:]
+    def __init__(self, workload: Workload, priced: Sequence[Priced]) -> None:
+        self._flow = program(workload, priced)
+        self._known: dict[Kernels, tuple[Kernel, ...]] = {}
+
+    def kernels(self, how: Kernels, allowance: Allowance | None = None) -> tuple[Kernel, ...]:
+        """The kernels; see `group`."""
+        if not self._flow.steps:
+            return ()
+        before = Kernels.EPILOGUE if how is Kernels.TILED else how
+        if before not in self._known:
+            self._known[before] = self._formed(before)
+        if how is Kernels.TILED and allowance is not None:
+            return kept_on_chip(self._known[before], self._flow, allowance)
+        return self._known[before]
+
+    @cached_property
+    def largest_inner_bytes(self) -> int:
+        """Intermediate bytes of the kernel with most: more on-chip memory keeps nothing more."""
+        kernels = self.kernels(Kernels.EPILOGUE)
+        return max((inner_bytes(kernel, self._flow) for kernel in kernels), default=0)
+
+    def _formed(self, how: Kernels) -> tuple[Kernel, ...]:
+        if how is Kernels.POINTWISE:
+            return self._compiled[1]
+        if how is Kernels.EPILOGUE:
+            return with_traffic(with_epilogues(self._compiled[0], self._flow), self._flow)
+        return _op(self._flow) if how is Kernels.OP else _whole(self._flow)
+
+    @cached_property
+    def _compiled(self) -> tuple[list[Members], tuple[Kernel, ...]]:
+        return _grouped(self._flow)
 
 
 def _op(flow: Program) -> tuple[Kernel, ...]:
     alone = [Members(ops=(i,), kind=step.view.kind) for i, step in flow.steps.items()]
     return with_traffic(alone, flow)
-
-
-def _pointwise(flow: Program) -> tuple[Kernel, ...]:
-    return _grouped(flow)[1]
-
-
-def _epilogue(flow: Program) -> tuple[Kernel, ...]:
-    return with_traffic(with_epilogues(_grouped(flow)[0], flow), flow)
 
 
 def _whole(flow: Program) -> tuple[Kernel, ...]:
@@ -92,11 +99,3 @@ def _grouped(flow: Program) -> tuple[list[Members], tuple[Kernel, ...]]:
         groups = compiled(flow, recompute=False)
         kernels = with_traffic(groups, flow)
     return groups, kernels
-
-
-_GROUPINGS: Final[dict[Kernels, Callable[[Program], tuple[Kernel, ...]]]] = {
-    Kernels.OP: _op,
-    Kernels.POINTWISE: _pointwise,
-    Kernels.EPILOGUE: _epilogue,
-    Kernels.WHOLE: _whole,
-}

@@ -41,6 +41,14 @@ def kept_on_chip(
     return tuple(_kept(kernel, flow, allowance, scores) for kernel in kernels)
 
 
+def inner_bytes(kernel: Kernel, flow: Program) -> int:
+    """Bytes of one execution that pass from kernel to kernel, read and written; rounded up."""
+    steps, repeat = flow.steps, kernel.repeat
+    reads = (_inner_read(steps[i], n, repeat) for i, n in kernel.op_read_bytes.items())
+    writes = (_inner_write(steps[i], n) for i, n in kernel.op_write_bytes.items())
+    return -(-(sum(reads) + sum(writes)) // repeat)
+
+
 def _kept(kernel: Kernel, flow: Program, allowance: Allowance, scores: frozenset[int]) -> Kernel:
     steps, repeat = flow.steps, kernel.repeat
     reads = {i: _inner_read(steps[i], n, repeat) for i, n in kernel.op_read_bytes.items()}

@@ -1,0 +1,175 @@
+"""What no runtime can avoid: work without what compilers fold away, traffic that must cross.
+
+It depends on sizes and number format alone, so that tables under different runtimes share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.traffic import IdealTraffic, OffChip
+from gambrel.ops import Cost, is_free
+from gambrel.ops.base import Engine, Size, distinct_bytes
+from gambrel.workload import Op, Role, Tensor, Workload
+
+#: Vector work that compilers fold into weights, or that no longer exists after folding.
+_FOLDED = "batch_norm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolPart:
+    """Work and traffic that no runtime can avoid.
+
+    Attributes:
+        name: Of the part of a pipeline; empty for a model that is one part.
+        passes: How often the part runs, each pass after the one before (denoising steps).
+        work: (class of work, number format, prunable) and FLOP of all passes, without what
+            compilers fold away.
+        traffic_bytes: Bytes of one pass: weights once, inputs, outputs, caches, states.
+        link_bytes: Bytes that a device sends to others, all passes.
+        network_bytes: Bytes between nodes, all passes.
+    """
+
+    name: str
+    passes: int
+    work: Mapping[tuple[str, str, bool], Size]
+    traffic_bytes: Size
+    link_bytes: Size = 0
+    network_bytes: Size = 0
+
+
+@dataclass(slots=True)
+class _SolSums:
+    passes: int = 0
+    work: dict[tuple[str, str, bool], Size] = field(default_factory=dict)
+    traffic_bytes: Size = 0
+    link_bytes: Size = 0
+    network_bytes: Size = 0
+
+    def part(self, name: str) -> SolPart:
+        """What was summed up."""
+        return SolPart(
+            name=name,
+            passes=max(1, self.passes),
+            work=self.work,
+            traffic_bytes=self.traffic_bytes,
+            link_bytes=self.link_bytes,
+            network_bytes=self.network_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compulsory:
+    """What no runtime can avoid.
+
+    Attributes:
+        sol_bytes: Of each op, compulsory bytes that it is the first to touch, all executions; 0
+            for ops that are free or have no formula.
+        parts: Sums, for each part whose passes depend on each other.
+        off_chip: What crosses the host link of a device that lives off it; None for any other.
+        free: Number of free ops.
+        known_bytes: Bytes of the ops with a formula, each as a kernel of its own.
+        unknown_bytes: Bytes of the operands of those without.
+    """
+
+    sol_bytes: tuple[Size, ...]
+    parts: tuple[SolPart, ...]
+    off_chip: OffChip | None
+    free: int
+    known_bytes: Size
+    unknown_bytes: Size
+
+
+def compulsory(
+    workload: Workload, evaluator: Evaluator, resident_bytes: int | None = None
+) -> Compulsory:
+    """Adds up what no runtime can avoid.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to sizes and a precision.
+        resident_bytes: On-chip memory of a device that lives off its host link; None for others.
+    """
+    ideal, off_chip = IdealTraffic(workload), None
+    if resident_bytes is not None:
+        off_chip = OffChip(workload, weights_bytes(workload, evaluator), resident_bytes)
+    found: list[Size] = []
+    parts: dict[str, _SolSums] = {}
+    free, known, unknown = 0, 0, 0
+    for op, view, cost in evaluator.priced:
+        own: Size = 0
+        if is_free(op.kind):
+            free += 1
+        elif cost is None:
+            unknown = unknown + distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
+        else:
+            known = known + cost.read_bytes + cost.write_bytes
+            if off_chip is None:
+                own = ideal.see(view, cost)
+            else:
+                crossed = off_chip(view, cost)
+                own = (crossed.read_bytes + crossed.write_bytes) * op.repeat
+            _sum_up(parts, op, cost, own, workload.tensors)
+        found.append(own)
+    return Compulsory(
+        sol_bytes=tuple(found),
+        parts=tuple(sums.part(name) for name, sums in parts.items()),
+        off_chip=off_chip,
+        free=free,
+        known_bytes=known,
+        unknown_bytes=unknown,
+    )
+
+
+def _sum_up(
+    parts: dict[str, _SolSums], op: Op, cost: Cost, own: Size, tensors: tuple[Tensor, ...]
+) -> None:
+    name, separator, _ = op.module.partition(":")
+    sums = parts.setdefault(name if separator else "", _SolSums())
+    sums.traffic_bytes = sums.traffic_bytes + own
+    link, network = least_sent(cost)
+    sums.link_bytes = sums.link_bytes + link * op.repeat
+    sums.network_bytes = sums.network_bytes + network * op.repeat
+    if separator:
+        sums.passes = _fewest(sums.passes, _passes(op, tensors))
+    if not _folds_away(op):
+        _add_work(sums.work, cost, op.repeat)
+
+
+def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
+    """How often an op with weights of its own reads them; 0 for other ops."""
+    copies = [tensors[i].copies for i in op.inputs if tensors[i].role is Role.WEIGHT]
+    return op.repeat // max(copies) if copies else 0
+
+
+def least_sent(cost: Cost) -> tuple[Size, Size]:
+    """Bytes over the link and between nodes that no algorithm of a collective goes below."""
+    link = cost.link_bytes if cost.least_link_bytes is None else cost.least_link_bytes
+    network = cost.network_bytes if cost.least_network_bytes is None else cost.least_network_bytes
+    return link, network
+
+
+def _fewest(a: int, b: int) -> int:
+    """The smaller one of those that are not zero."""
+    return min(a, b) if a and b else a or b
+
+
+def _folds_away(op: Op) -> bool:
+    """Batch norm with given statistics: compilers fold it into the weights before it."""
+    return op.attrs.get("function") == _FOLDED and not op.attrs.get("statistics", True)
+
+
+def _add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+    for (engine, dtype), flops in cost.work.items():
+        if engine is not Engine.SPECIAL:
+            key = engine.value, dtype, cost.prunable
+            into[key] = into.get(key, 0) + flops * repeat
+
+
+def weights_bytes(workload: Workload, evaluator: Evaluator) -> int:
+    """Bytes of all weights and buffers, each storage once."""
+    largest = evaluator.storage_bytes()
+    kept = {t.storage: t.copies for t in workload.tensors if t.role in (Role.WEIGHT, Role.BUFFER)}
+    return int(sum(largest[storage] * copies for storage, copies in kept.items()))
