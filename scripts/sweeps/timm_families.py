@@ -19,7 +19,6 @@ def main(wanted: list[str]) -> int:
     """Compares the families, all by default; 1 where one differs."""
     ensure_torchvision()
     import timm
-
     from scripts.sweeps.reference import Row, compare, report
 
     def rows() -> Iterator[Row]:
