@@ -67,6 +67,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if any(hasattr(kind, "__tensor_unflatten__") for kind in types):
+            return NotImplemented  # the wrapper takes itself apart, and its parts come back here
         if self.muted:
             return func(*args, **kwargs)
         overload = overload_of(func)

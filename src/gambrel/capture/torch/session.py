@@ -180,6 +180,12 @@ def _where(name: str, session: Session) -> str:
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}".rstrip(".")
+    if "quantized::" in said:
+        op = said.partition("quantized::")[2].partition(":")[0].split()[0]
+        return (
+            f"quantized::{op} runs on packed weights, which have no form on torch's meta device; "
+            "capture the floating-point model and choose --precision int8, or quantize with torchao"
+        )
     if isinstance(error, NotImplementedError) or "meta tensor" in said or "Meta backend" in said:
         return (
             f"{said}. The op has no shape function for torch's meta device: register one with "
