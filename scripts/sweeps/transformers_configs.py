@@ -6,6 +6,7 @@ Run ``python -m scripts.sweeps.transformers_configs [model_type ...]``. It takes
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -33,6 +34,9 @@ _SOUND: Final = """
 KNOWN: Final[dict[str, str]] = {
     "falcon_mamba": "the scan is one op here, and a Python loop of vector work there",
     "mamba": "the scan is one op here, and a Python loop of vector work there",
+    "mamba2": "the scan is one op here, and its fallback pads every chunk there",
+    "jetmoe": "its router reads how many tokens each expert got; no static form is known",
+    "nllb-moe": "it loops over the experts that were hit",
     "zamba2": "the scan is one op here, with all its products",
     "bamba": "the scan is one op here, with all its products",
     "falcon_h1": "the scan is one op here, with all its products",
@@ -83,15 +87,20 @@ def _build(model_type: str) -> tuple[Any, Mapping[str, Any]]:
     cut = dict.fromkeys(_DEPTHS, 2)
     plain = transformers.AutoConfig.for_model(model_type)
     kept = {d: n for d, n in cut.items() if isinstance(getattr(plain, d, None), int)}
+    if hasattr(plain, "depths"):  # stages, whose widths belong to their number
+        kept = {}
     try:
         config = transformers.AutoConfig.for_model(model_type, **kept)
         with lean_init():
             model = transformers.AutoModel.from_config(config)
-    except (ValueError, IndexError, KeyError, TypeError):
+    except Exception:
         config = plain  # a pattern of layers that two do not satisfy
         with lean_init():
             model = transformers.AutoModel.from_config(config)
-    return model, _inputs(model, config)
+    found = dict(_inputs(model, config))
+    if "use_cache" in inspect.signature(model.forward).parameters:
+        found["use_cache"] = False
+    return model, found
 
 
 def _inputs(model: Any, config: Any) -> Mapping[str, Any]:
