@@ -36,7 +36,6 @@ KNOWN: Final[dict[str, str]] = {
     "mamba": "the scan is one op here, and a Python loop of vector work there",
     "mamba2": "the scan is one op here, and its fallback pads every chunk there",
     "jetmoe": "its router reads how many tokens each expert got; no static form is known",
-    "nllb-moe": "it loops over the experts that were hit",
     "zamba2": "the scan is one op here, with all its products",
     "bamba": "the scan is one op here, with all its products",
     "falcon_h1": "the scan is one op here, with all its products",
