@@ -187,7 +187,7 @@ def _pairs(mask: Any, session: Session) -> int | None:
             return None
         blocks += int(known.sum())
         heads = max(heads, known.shape[0] * known.shape[1])
-    return min(int(q_len * kv_len), round(blocks * rows * columns / heads))
+    return min(int(q_len) * int(kv_len), round(blocks * int(rows) * int(columns) / heads))
 
 
 def _is_torch(function: Any) -> bool:
