@@ -141,7 +141,7 @@ def _analyzer(
             "give file.py:function or package.module:Class."
         )
     roofs, notes = resolve_hardware(hardware) if hardware else (None, ())
-    read = FIELDS["input_shapes"].read(shapes, "analyze", "--input")
+    read = FIELDS["input_shapes"].read(shapes, "analyze", "--input") if shapes else ()
     loaded = load_target(model, read, device="cpu")
     if not loaded.args and not loaded.kwargs:
         raise need_inputs(model)

@@ -19,7 +19,8 @@ def attention(op: OpView) -> Cost:
     multiplies by its mask and rescales. ``rotary_dim`` values of each new query and key that the
     kernel rotates first (x·cos + x'·sin) cost 3 each.
 
-    Sizes: batch, heads, kv_heads (heads), q_len, kv_len, head_dim, v_head_dim (head_dim), window.
+    Sizes: batch, heads, kv_heads (heads), q_len, kv_len, head_dim, v_head_dim (head_dim), window;
+    pairs, where the visible ones of a head are known and follow no such form (a block mask).
     Attrs: rotary_dim, causal, causal_alignment (``"lower_right"``: the last query sees all keys;
     ``"upper_left"``: the first query sees the first key), mask, dropout.
     Inputs: query, key, value, then mask. Keys and values are read once per key/value head, however
@@ -77,6 +78,8 @@ def visible_pairs(op: OpView) -> Size:
     ones. A window leaves at most that many of them. With t(n) = 1 + 2 + ... + n, each summand cut
     at the window, the sums are t(q), cut at kv as well, and t(kv) - t(kv - q).
     """
+    if "pairs" in op.sizes:
+        return op.size("pairs")
     q, kv = op.size("q_len"), op.size("kv_len")
     most = minimum(op.size("window", kv), kv)
     if not op.attrs.get("causal") or op.conventions.causal == "full":

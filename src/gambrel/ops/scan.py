@@ -109,8 +109,8 @@ def delta_scan(op: OpView) -> Cost:
     S ← α·S; u = β·(v - Sᵀk); S ← S + k·uᵀ; o = Sᵀq. Three contractions with the state (what it
     holds for the key, the update, the read-out) are multiply-adds; the decay is a product a value
     of state. Around: v minus what is held and times β, 2·value_dim; α = exp(-A·softplus(a + b)) and
-    β = sigmoid: 4 and 4 evaluations (without ``rates``, where log α and β are given, the exponential
-    alone); q and k normalized to length 1: 6·key_dim, 2 evaluations.
+    β = sigmoid: 4 and 4 evaluations (without ``rates``, where log α and β are given, only the
+    exponential); q and k normalized to length 1: 6·key_dim, 2 evaluations.
     Without ``correct`` (a plain decaying state) the first contraction is left out. A schedule in
     chunks does more of the same products to run them on matrices; that is not counted.
 

@@ -185,9 +185,23 @@ def _grouped_mm(a: Any, b: Any, offs: Any = None, out_dtype: Any = None, **_: An
     return a.new_empty(shape, dtype=out_dtype or a.dtype)
 
 
-#: Shapes of ops whose own shape function refuses what their kernels accept (here: float32).
+def _ctc_loss(log_probs: Any, targets: Any, *_: Any, **__: Any) -> Any:
+    """A loss a sequence, and the forward variables: two states a label, and one."""
+    frames, batch = log_probs.shape[:2] if log_probs.dim() == 3 else (log_probs.shape[0], 1)
+    states = 2 * targets.shape[-1] + 1
+    return log_probs.new_empty((batch,)), log_probs.new_empty((batch, frames, states))
+
+
+def _ctc_loss_backward(_: Any, log_probs: Any, *__: Any, **___: Any) -> Any:
+    return torch.empty_like(log_probs)
+
+
+#: Shapes of ops without a shape function for meta, or whose own refuses
+#: what their kernels accept (here: float32).
 _SHAPES: Final[dict[str, Callable[..., Any]]] = {
     "aten._grouped_mm": _grouped_mm,
+    "aten._ctc_loss": _ctc_loss,
+    "aten._ctc_loss_backward": _ctc_loss_backward,
     **{name: layers_shape(name.removeprefix("aten.")) for name in WHOLE},
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gambrel.capture.torch.twins import is_wrapper
 from gambrel.errors import CaptureError
 from gambrel.workload import Role
 
@@ -74,7 +75,8 @@ def enter_parameters(model: Any, session: Session) -> None:
         own = session.options.execute or (id(parameter) in scripted and parameter.is_meta)
         return parameter if own else session.twins.adopt(parameter, Role.WEIGHT, name)
 
-    session.ledger.enter_whole(itertools.starmap(kept, model.named_parameters()))
+    plain = ((n, p) for n, p in model.named_parameters() if not is_wrapper(p))
+    session.ledger.enter_whole(itertools.starmap(kept, plain))
 
 
 def _prepare(module: Any, path: str, session: Session) -> None:

@@ -14,9 +14,15 @@ from gambrel.capture.torch.plan import Plan, plan_of
 from gambrel.capture.torch.scopes import Scopes, source_line
 from gambrel.capture.torch.scripted import WHOLE
 from gambrel.capture.torch.signature import Operands, Overload, overload_of, tensors_in
+from gambrel.errors import CaptureError
 from gambrel.workload import Attributes, Op, Phase, Role, Sizes
 
 _FILL: Final = torch.ops.aten.fill_.Tensor
+
+NESTED: Final = (
+    "the model makes a nested tensor (torch.nested), whose rows have lengths of their own; capture "
+    "it with padded tensors of the longest row instead"
+)
 
 #: Kinds that neither compute nor move data; not recorded.
 _FREE: Final = frozenset({"view", "sync"})
@@ -67,6 +73,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if any(hasattr(kind, "__tensor_unflatten__") for kind in types):
+            if any(kind.__name__ == "NestedTensor" for kind in types):
+                raise CaptureError(NESTED)
+            return NotImplemented  # the wrapper takes itself apart, and its parts come back here
         if self.muted:
             return func(*args, **kwargs)
         overload = overload_of(func)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, delta, policy, scans
+from gambrel.capture.torch import attention, control, delta, policy, scans
 from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
@@ -31,8 +31,7 @@ def replacements(session: Session) -> Iterator[None]:
         fast_path = torch.backends.mha.get_fastpath_enabled()
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         torch.backends.mha.set_fastpath_enabled(False)
-        for name, make in _everywhere().items():
-            _replace_everywhere(stack, name, make, session)
+        _replace_everywhere(stack, _everywhere(), session)
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
         fused_norms(stack, session)
@@ -42,7 +41,7 @@ def replacements(session: Session) -> Iterator[None]:
         if not session.options.execute:
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
-            _keep_given_values(stack)
+            _keep_given_values(stack, session)
             put(stack, torch.Tensor, "cuda", lambda self, *_, **__: self)
         yield
 
@@ -54,21 +53,24 @@ def _everywhere() -> dict[str, Callable[[Any, Session], Any]]:
         "mamba_selective_scan": scans.make_selective_scan,
         "mamba2_chunk_scan": scans.make_chunk_scan,
         **dict.fromkeys(delta.NAMES, delta.make_delta_rule),
+        **control.MAKERS,
     }
 
 
 def _replace_everywhere(
-    stack: ExitStack, name: str, make: Callable[[Any, Session], Any], session: Session
+    stack: ExitStack, makers: dict[str, Callable[[Any, Session], Any]], session: Session
 ) -> None:
     made: dict[int, Any] = {}
     for module in list(sys.modules.values()):
-        held = getattr(module, "__dict__", {}).get(name)
-        if held is None or not callable(held) or isinstance(held, type):
-            continue
-        if id(held) not in made:
-            made[id(held)] = make(held, session)
-        if made[id(held)] is not None:
-            put(stack, module, name, made[id(held)])
+        names = getattr(module, "__dict__", {})
+        for name in makers.keys() & names.keys():
+            held = names[name]
+            if not callable(held) or isinstance(held, type):
+                continue
+            if id(held) not in made:
+                made[id(held)] = makers[name](held, session)
+            if made[id(held)] is not None:
+                put(stack, module, name, made[id(held)])
 
 
 def _without_autocast(stack: ExitStack, session: Session) -> None:
@@ -119,13 +121,13 @@ _NUMPY_SENTENCE: Final = (
 )
 
 
-def _keep_given_values(stack: ExitStack) -> None:
+def _keep_given_values(stack: ExitStack, session: Session) -> None:
     """Makes tensors of Python numbers on the CPU first: made on meta they would lose their values.
 
     The recorder moves them to meta and remembers what they hold.
     """
     for name in ("tensor", "as_tensor", "asarray"):
-        put(stack, torch, name, _on_host(getattr(torch, name)))
+        put(stack, torch, name, _on_host(getattr(torch, name), session))
 
     def new_tensor(self: Any, data: Any, **kwargs: Any) -> Any:
         kwargs.setdefault("dtype", self.dtype)
@@ -134,10 +136,26 @@ def _keep_given_values(stack: ExitStack) -> None:
     put(stack, torch.Tensor, "new_tensor", new_tensor)
 
 
-def _on_host(original: Any) -> Callable[..., Any]:
+def _on_host(original: Any, session: Session) -> Callable[..., Any]:
     def make(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(data, (list, tuple)):
+            data = _numbers(data, session)
+            if data is None:
+                raise CaptureError(policy.UNKNOWN_NUMBER)
         if isinstance(data, torch.Tensor) or str(kwargs.get("device")) != "meta":
             return original(data, *args, **kwargs)
         return original(data, *args, **{**kwargs, "device": "cpu"})
 
     return make
+
+
+def _numbers(data: Any, session: Session) -> Any:
+    """Nested lists with the values of the meta tensors in them; None where one is not known."""
+    if isinstance(data, (list, tuple)):
+        found = [_numbers(item, session) for item in data]
+        return None if any(item is None for item in found) else found
+    if not isinstance(data, torch.Tensor) or not data.is_meta:
+        return data
+    with muted(session):
+        value = session.twins.value(data.detach())
+        return None if value is None else value.tolist()

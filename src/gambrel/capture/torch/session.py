@@ -16,7 +16,7 @@ from gambrel.capture.torch.execute import Assumptions, MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
 from gambrel.capture.torch.module import enter_parameters, meta_module
 from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_tensors
-from gambrel.capture.torch.recorder import Recorder
+from gambrel.capture.torch.recorder import NESTED, Recorder
 from gambrel.capture.torch.replace import replacements
 from gambrel.capture.torch.scopes import Scopes
 from gambrel.capture.torch.scripted import is_scripted, on_meta
@@ -180,6 +180,15 @@ def _where(name: str, session: Session) -> str:
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {lines[0] if lines else 'no message'}".rstrip(".")
+    said = said.partition(": attempted to run")[0]
+    if "sparse" in said:
+        return f"{said}. Sparse tensors have no form here; capture the model with dense ones"
+    if "quantized::" in said:
+        op = said.partition("quantized::")[2].partition(":")[0].split()[0]
+        return (
+            f"quantized::{op} runs on packed weights, which have no form on torch's meta device; "
+            "capture the floating-point model and choose --precision int8, or quantize with torchao"
+        )
     if isinstance(error, NotImplementedError) or "meta tensor" in said or "Meta backend" in said:
         return (
             f"{said}. The op has no shape function for torch's meta device: register one with "
@@ -197,6 +206,8 @@ def _reason(error: Exception) -> str:
 
 def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> Workload:
     options = session.options
+    if any(t.is_nested for t in returned):
+        raise CaptureError(f"{name}: {NESTED}.")
     outputs = tuple(dict.fromkeys(session.ledger.entry(t) for t in returned))
     if isinstance(model, torch.nn.Module):
         enter_parameters(model, session)

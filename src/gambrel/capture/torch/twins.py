@@ -83,10 +83,28 @@ class Twins:
         """The meta twin of a parameter, a leaf that asks for gradients where that one does."""
         found = self._parameters.get(id(real))
         if found is None:
-            twin = self.adopt(real, Role.WEIGHT, name)
+            twin = (
+                self._wrapped(real, name)
+                if is_wrapper(real)
+                else self.adopt(real, Role.WEIGHT, name)
+            )
             found = torch.nn.Parameter(twin, requires_grad=real.requires_grad)
             self._parameters[id(real)] = found
         return found
+
+    def _wrapped(self, real: Any, name: str) -> Any:
+        """A quantized weight of torchao and the like, with its parts on meta.
+
+        The largest part stands for the parameter; scales and zero points are kept beside it.
+        """
+        names, context = real.__tensor_flatten__()
+        parts = {n: getattr(real, n) for n in names}
+        main = max(parts, key=lambda n: parts[n].numel())
+        inner = {
+            n: self.adopt(part, Role.WEIGHT if n == main else Role.BUFFER, f"{name}.{n}")
+            for n, part in parts.items()
+        }
+        return type(real).__tensor_unflatten__(inner, context, real.shape, real.stride())
 
     def value(self, tensor: Any) -> Any:
         """The real twin of a meta tensor, sharing memory with those of its views, or None."""
@@ -187,6 +205,11 @@ class Twins:
     def _forget(self, written: Sequence[Any]) -> None:
         for tensor in written:
             self.ledger.storage(tensor).value = None
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether a tensor is made of others, which a capture can look into."""
+    return type(tensor) not in _PLAIN and hasattr(type(tensor), "__tensor_unflatten__")
 
 
 def _refuse_exotic(tensor: Any, name: str) -> None:
