@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gambrel.advise.fleet import Fleet, Point
-from gambrel.analysis.settings import is_language_model
 from gambrel.device.model import Device
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError, UnknownNameError
@@ -75,7 +74,7 @@ class Subject:
             batch *= 2
 
     def _runtimes(self, device: Device, precision: str | None) -> list[Runtime]:
-        language = is_language_model(self.fleet().bench.workload)
+        language = self.fleet().bench.language
         if self.runtimes:
             return [
                 choose(device, name, precision=_single(precision), language=language).runtime

@@ -7,6 +7,7 @@ where every op is a kernel of its own.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -67,6 +68,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableSums:
+    """Sums over a table: (class of work, number format, prunable) → FLOP, and bytes."""
+
+    work: dict[tuple[str, str, bool], int]
+    read_bytes: int
+    write_bytes: int
+    link_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: sums are kept
 class CostTable:
     """What the model asks for.
 
@@ -91,6 +102,21 @@ class CostTable:
     known_bytes: Size
     unknown_bytes: Size
     batches: tuple[Batch, ...] = ()
+
+    @cached_property
+    def sums(self) -> TableSums:
+        """Work and traffic of a run, at one point."""
+        work: dict[tuple[str, str, bool], int] = defaultdict(int)
+        for item in self.items:
+            for (engine, dtype), flops in item.cost.work.items():
+                work[engine.value, dtype, item.cost.prunable] += round(flops) * item.count
+        sent = (i.cost.link_bytes + i.cost.network_bytes for i in self.items)
+        return TableSums(
+            work={key: n for key, n in work.items() if n},
+            read_bytes=sum(round(i.cost.read_bytes) * i.count for i in self.items),
+            write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
+            link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
+        )
 
     @property
     def unmodelled(self) -> list[Op]:

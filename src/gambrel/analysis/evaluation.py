@@ -58,8 +58,9 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
     if pooled:
         pairs = zip(busy, table.items, strict=True)
         own = tuple(_without_prefetched(found, item, roofs) for found, item in pairs)
-    times = [roofline.slowest(found) for found in own]
-    limits = [_limit(found) for found in own]
+    alone = [_bound(found) for found in own]
+    times = [time_s for time_s, _ in alone]
+    limits = [limit for _, limit in alone]
     for members in table.kernels:
         _share_kernel(members, own, times, limits)
     total_busy: Busy = {}
@@ -82,25 +83,33 @@ def busy_of(cost: Cost, roofs: Roofs) -> Busy:
     """Seconds that one execution keeps each resource busy."""
     found: Busy = {}
     for (engine, dtype), flops in cost.work.items():
-        roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
+        roof = roofs.least_time_roof(str(engine), dtype, cost.prunable)
         if roof is not None and not _is_zero(flops):
             key = roof[0], Bound.COMPUTE
             found[key] = found.get(key, 0.0) + roofline.seconds(flops, roof[1])
     moved = cost.read_bytes + cost.write_bytes
-    places = (
-        ((roofs.memory, roofs.memory_bound), moved, roofs.memory_byte_per_s),
-        ((roofs.link, Bound.NETWORK), cost.link_bytes, roofs.link_byte_per_s),
-        ((NETWORK, Bound.NETWORK), cost.network_bytes, roofs.network_byte_per_s),
-    )
-    for key, nbytes, rate in places:
-        if rate is not None and not _is_zero(nbytes):
-            found[key] = found.get(key, 0.0) + roofline.seconds(nbytes, rate)
+    _move(found, (roofs.memory, roofs.memory_bound), moved, roofs.memory_byte_per_s)
+    if not _is_zero(cost.link_bytes):
+        _move(found, (roofs.link, Bound.NETWORK), cost.link_bytes, roofs.link_byte_per_s)
+    if not _is_zero(cost.network_bytes):
+        _move(found, (NETWORK, Bound.NETWORK), cost.network_bytes, roofs.network_byte_per_s)
     return found
+
+
+def _move(found: Busy, key: Resource, nbytes: Size, rate: float | None) -> None:
+    if rate is not None and not _is_zero(nbytes):
+        found[key] = found.get(key, 0.0) + roofline.seconds(nbytes, rate)
 
 
 def binding_of(busy: Mapping[Resource, float]) -> Resource | None:
     """The busiest resource; compute wins a tie."""
-    return roofline.binding(busy, [key for key in busy if key[1] is Bound.COMPUTE])
+    best: Resource | None = None
+    most = 0.0
+    for key, seconds in busy.items():
+        ahead = seconds == most and key[1] is Bound.COMPUTE
+        if best is None or seconds > most or (ahead and best[1] is not Bound.COMPUTE):
+            best, most = key, seconds
+    return best
 
 
 def hides_a_roof(table: CostTable, roofs: Roofs) -> bool:
@@ -124,10 +133,12 @@ def _moves(cost: Cost) -> bool:
     return not _is_zero(moved)
 
 
-def _limit(busy: Busy) -> Resource | None:
+def _bound(busy: Busy) -> tuple[Size | None, Resource | None]:
+    """The time of the slowest resource, and which it is; over arrays that differs by point."""
     if any(not isinstance(seconds, (int, float)) for seconds in busy.values()):
-        return None
-    return binding_of(busy)
+        return roofline.slowest(busy), None
+    limit = binding_of(busy)
+    return None if limit is None else busy[limit], limit
 
 
 def _is_zero(value: Size) -> bool:

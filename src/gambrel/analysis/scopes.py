@@ -209,15 +209,12 @@ def totals(table: CostTable, held: Evaluation, expected: Expected, roofs: Roofs)
         expected: The expected times.
         roofs: Of the device.
     """
-    work: dict[tuple[str, str, bool], int] = defaultdict(int)
-    for item in table.items:
-        for (engine, dtype), flops in item.cost.work.items():
-            work[engine.value, dtype, item.cost.prunable] += round(flops) * item.count
+    sums = table.sums
     found = _measures(
-        tuple(_engine_work(*key[:2], n, roofs, key[2]) for key, n in work.items() if n),
-        sum(round(i.cost.read_bytes) * i.count for i in table.items),
-        sum(round(i.cost.write_bytes) * i.count for i in table.items),
-        sum(round(i.cost.link_bytes + i.cost.network_bytes) * i.count for i in table.items),
+        tuple(_engine_work(*key[:2], n, roofs, key[2]) for key, n in sums.work.items()),
+        sums.read_bytes,
+        sums.write_bytes,
+        sums.link_bytes,
         held.total_busy,
         held.time_s,
         roofs,

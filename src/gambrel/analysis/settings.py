@@ -57,8 +57,16 @@ class Resolved:
     runtime: Chosen
 
 
-def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved:
+def resolved(
+    workload: Workload, device: Device, settings: Settings, *, language: bool | None = None
+) -> Resolved:
     """Decides runtime and precision.
+
+    Args:
+        workload: The model.
+        device: The machine.
+        settings: What was asked for.
+        language: Whether the workload is a phase of a language model; None looks.
 
     Raises:
         UnknownNameError: No such precision or runtime.
@@ -68,9 +76,9 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     asked = settings.precision
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     single = None if workload.precisions else known
-    runtime = choose(
-        device, settings.runtime, precision=single, language=is_language_model(workload)
-    )
+    if language is None:
+        language = is_language_model(workload)
+    runtime = choose(device, settings.runtime, precision=single, language=language)
     precision, reason = choose_precision(workload, device, settings.precision, runtime.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=runtime)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gambrel.analysis.costs import CostTable, Plan, SizedWorkload, cost_table, plan_of
@@ -18,7 +19,7 @@ from gambrel.analysis.expected import Expected, estimator_of, expected_times
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
-from gambrel.analysis.settings import Resolved, Settings, resolved
+from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
@@ -73,6 +74,11 @@ class Workbench:
         if key not in self._tables:
             self._tables[key] = cost_table(asked, key[1], bulk=self._bulk)
         return self._tables[key]
+
+    @cached_property
+    def language(self) -> bool:
+        """Whether the workload is a phase of an autoregressive language model."""
+        return is_language_model(self.workload)
 
     def memory_bytes(self, precision: str) -> int:
         """Bytes that a run needs at once."""
@@ -150,7 +156,7 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
-    chosen = resolved(bench.workload, machine.device, settings)
+    chosen = resolved(bench.workload, machine.device, settings, language=bench.language)
     runtime = chosen.runtime.runtime
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
