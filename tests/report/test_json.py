@@ -228,7 +228,7 @@ def test_broken_data_is_refused(raw: bytes, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 40_000))
 def test_truncated_is_refused(length: int) -> None:
     raw = str(render(samples.tiny(), "json")).rstrip().encode()
@@ -239,7 +239,7 @@ def test_truncated_is_refused(length: int) -> None:
 def test_files(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"cannot read .*absent.json: No such file"):
         load_analysis(tmp_path / "absent.json")
-    with pytest.raises(FileFormatError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(FileFormatError, match=r" is a folder; name the files in it"):
         load_analysis(tmp_path)
     path = tmp_path / "a.json"
     path.write_text(str(render(samples.tiny(), "json")), encoding="utf-8")
