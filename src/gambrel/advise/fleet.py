@@ -13,9 +13,9 @@ from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
-from gambrel.analysis.settings import Settings
+from gambrel.analysis.settings import Resolved, Settings
 from gambrel.analysis.sol import sol_of
-from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.analysis.workbench import Machine, Workbench, answered, chosen_for, sol_seconds
 from gambrel.device.model import Device
 from gambrel.runtimes import Runtime
 from gambrel.workload import Workload
@@ -90,6 +90,7 @@ class Fleet:
         self.bench = bench or Workbench(workload, self.sizes, settings.conventions, bulk=bulk)
         self._machines: dict[int, Machine] = {}
         self._points: dict[tuple[int, str | None, str | None], Point] = {}
+        self._sol: dict[tuple[int, str, int | None], float | None] = {}
 
     @property
     def name(self) -> str:
@@ -121,6 +122,38 @@ class Fleet:
             return point
         return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
 
+    def best_case(
+        self,
+        device: Device,
+        precision: str | None = None,
+        price: float | None = None,
+        runtime: str | None = None,
+    ) -> Point:
+        """The model at the speed of light, without a look at kernels: no run does better.
+
+        Arguments are those of `on`. What this point misses, that of `on` misses by no less.
+        """
+        if precision in self._built:
+            return self._built[precision].best_case(device, None, price, runtime)
+        settings, machine = self._asked(precision, runtime), self._machine(device)
+        chosen = chosen_for(self.bench, machine, settings)
+        key = id(device), chosen.precision, machine.plan(chosen.runtime.runtime).resident_bytes
+        if key not in self._sol:
+            self._sol[key] = sol_seconds(self.bench, machine, chosen)
+        return self._made(
+            device,
+            chosen,
+            Facts(
+                items=self.sizes.get("batch", 1),
+                expected=None,
+                roofline_s=None,
+                sol_s=self._sol[key],
+                memory_bytes=self.bench.memory_bytes(chosen.precision),
+                power_cap_w=device.tdp_w,
+                price=price,
+            ),
+        )
+
     def predicts(self, device: Device, runtime: Runtime) -> bool:
         """Whether anything was measured that tells times under a runtime on a device."""
         return self._machine(device).estimator(runtime) is not None
@@ -130,16 +163,17 @@ class Fleet:
             self._machines[id(device)] = Machine(device, self._settings)
         return self._machines[id(device)]
 
-    def _point(self, device: Device, precision: str | None, runtime: str | None) -> Point:
-        settings = replace(
+    def _asked(self, precision: str | None, runtime: str | None) -> Settings:
+        return replace(
             self._settings,
             precision=precision or self._settings.precision,
             runtime=runtime or self._settings.runtime,
         )
+
+    def _point(self, device: Device, precision: str | None, runtime: str | None) -> Point:
         machine = self._machine(device)
-        found = answered(self.bench, machine, settings)
+        found = answered(self.bench, machine, self._asked(precision, runtime))
         total = totals(found.table, found.held, found.expected, machine.roofs)
-        limit = binding_of(found.held.total_busy)
         facts = Facts(
             items=self.sizes.get("batch", 1),
             expected=found.expected.total,
@@ -151,13 +185,18 @@ class Fleet:
             energy=energy(total, device, self.sizes.get("batch", 1)),
             doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
         )
-        chosen = found.chosen
+        bound = total.bound if binding_of(found.held.total_busy) else None
+        return self._made(device, found.chosen, facts, bound)
+
+    def _made(
+        self, device: Device, chosen: Resolved, facts: Facts, bound: Bound | None = None
+    ) -> Point:
         return Point(
             facts=facts,
             precision=chosen.precision,
             precision_reason=chosen.precision_reason,
             runtime=chosen.runtime.runtime.id,
             runtime_reason=chosen.runtime.reason,
-            bound=total.bound if limit else None,
-            capacity_bytes=machine.roofs.capacity_bytes,
+            bound=bound,
+            capacity_bytes=self._machine(device).roofs.capacity_bytes,
         )

@@ -101,10 +101,10 @@ def recommend(
     """Changes that make an item at least 5 % faster, and combinations of them.
 
     What makes every run faster comes first, then larger batches, then what needs retraining, then
-    another model or device; within each the largest gain first. Times are the expected ones where
-    they are known on both sides, else those of the roofline. Left out is what does not fit in
-    memory, what device and runtime do not take, and a gain within its own uncertainty. An empty
-    result says that none of the catalogue's changes helps.
+    another model or device. Within each, gains of expected times come before gains that only the
+    roofline shows (where one side has no expected time), the largest first. Left out is what does
+    not fit in memory, what device and runtime do not take, and a gain within its own uncertainty.
+    An empty result says that none of the catalogue's changes helps.
 
     Args:
         analysis: As it stands.
@@ -127,14 +127,20 @@ def _explorer(analysis: Analysis, calibration: Calibration | None) -> Explorer:
 def _ranked(explorer: Explorer) -> tuple[Recommendation, ...]:
     start = explorer.start
     singles = [r for name in CATALOGUE for r in _of_kind(explorer, start, name)]
-    singles.sort(key=lambda r: -r.gain)
+    singles.sort(key=_worth, reverse=True)
     software = [r for r in singles if r.effort == _effort(Effort.SOFTWARE)]
     combined = _combinations(explorer, start, software)
-    best = max((*software, *combined), key=lambda r: r.gain, default=None)
+    best = max((*software, *combined), key=_worth, default=None)
     more = list(_batch(explorer, start, best.changes)) if best else []
     order = [_effort(effort) for effort in Effort]
     found = (*singles, *combined, *more)
-    return tuple(sorted(found, key=lambda r: (order.index(r.effort), -r.gain)))
+    ranked = sorted(found, key=_worth, reverse=True)
+    return tuple(sorted(ranked, key=lambda r: order.index(r.effort)))
+
+
+def _worth(one: Recommendation) -> tuple[bool, float]:
+    """Gains of expected times before gains that only the roofline shows, the largest first."""
+    return one.time_kind == "expected", one.gain
 
 
 def _effort(effort: Effort) -> str:
@@ -220,7 +226,7 @@ def _of_kind(explorer: Explorer, start: Point, name: str) -> Iterator[Recommenda
         for one in _useful(start, (text,), explorer.tried((text,)))
     )
     if CATALOGUE[name].effort is Effort.REPLACE:
-        yield from sorted(found, key=lambda r: -r.gain)[:1]
+        yield from sorted(found, key=_worth, reverse=True)[:1]
     else:
         yield from found
 
@@ -267,7 +273,9 @@ def _combinations(
                 continue
             longer = (*changes, *other.changes)
             tried = next(_useful(start, longer, explorer.tried(longer)), None)
-            if tried is not None and tried.gain >= SMALLEST_GAIN * best.gain:
+            if tried is None or tried.time_kind != best.time_kind:
+                continue
+            if tried.gain >= SMALLEST_GAIN * best.gain:
                 best, changes = tried, longer
         if len(changes) > 1:
             found.setdefault(kinds_of(changes), best)

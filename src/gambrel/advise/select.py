@@ -11,7 +11,7 @@ from gambrel.advise.check import contradictions, judge_point, missed_by, tried_b
 from gambrel.advise.compare import Grid, Row, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
-from gambrel.advise.subjects import Subject
+from gambrel.advise.subjects import Contender, Subject
 from gambrel.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.roofs import roofs_of
 from gambrel.device.model import Device
@@ -92,11 +92,11 @@ def select(
     """
     check_metrics([sort])
     subject = over.subjects[0]
-    found = [_best(subject, device, over, limits, sort) for device in over.devices]
+    best = {device.id: _best(subject, device, over, limits, sort) for device in over.devices}
+    found = [c for c in best.values() if c is not None]
     found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
-    failed = [c for c in found if c.verdict is Verdict.FAIL]
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
-    near = [c for c in failed if _nearly(c)]
+    near = [c for c in found if _nearly(c)]
     near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
     return Selection(
         model=subject.fleet().name,
@@ -105,7 +105,11 @@ def select(
         meets=tuple(c for c in found if c.verdict.meets),
         unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
         near=tuple(near),
-        failed=tuple(c.row.hardware for c in failed if not _nearly(c)),
+        failed=tuple(
+            id_
+            for id_, c in best.items()
+            if c is None or (c.verdict is Verdict.FAIL and not _nearly(c))
+        ),
         notes=(*contradictions(limits, subject.fleet().sizes.get("batch", 1)), *notes),
     )
 
@@ -122,27 +126,57 @@ _ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
 
 def _best(
     subject: Subject, device: Device, over: Grid, limits: Sequence[Limit], sort: str
-) -> Candidate:
+) -> Candidate | None:
+    """The best runtime, format and batch on a device; None where none is even a near miss.
+
+    What misses a limit at the speed of light fails, and by no less than that: it is evaluated only
+    where nothing else meets the limits and it may come near. A runtime without an expected time has
+    none at larger batches either.
+    """
     several = len(over.precisions) > 1
     native = [p for p in over.precisions if not several or p is None or _native(device, p)]
     price = over.prices.get(device.id)
     best: Candidate | None = None
+    near: list[Contender] = []
+    unknown: set[tuple[str | None, str]] = set()
     for batch in tried_batches(subject, limits, step=16):
-        found = [
-            judged(subject.fleet(batch or None), device, point, limits)
+        contenders = [
+            one
             for precision in native or over.precisions[:1]
-            for point in subject.points(device, precision, price, batch)
+            for one in subject.contenders(device, precision, price, batch)
         ]
-        best = min([*([best] if best else []), *found], key=lambda c: _standing(c, sort))
-        if best.verdict is Verdict.PASS or all(c.row.fits is False for c in found):
+        possible = [one.best_case() for one in contenders]
+        misses = [missed_by(judge_point(point, limits)) for point in possible]
+        for one, missed in zip(contenders, misses, strict=True):
+            kind = one.precision, one.runtime
+            if 0 < missed <= NEAR:
+                near.append(one)
+            if missed or kind in unknown:
+                continue
+            candidate = judged(one.fleet, device, one.point(), limits)
+            best = _better(best, candidate, sort)
+            if candidate.verdict is Verdict.UNKNOWN and one.point().facts.expected is None:
+                unknown.add(kind)
+        if best is not None and best.verdict is Verdict.PASS:
             break
-    assert best is not None  # there is a first batch
+        if all(point.fits is False for point in possible):
+            break
+    if best is None or best.verdict is Verdict.FAIL:
+        for one in near:
+            best = _better(best, judged(one.fleet, device, one.point(), limits), sort)
+    return best
+
+
+def _better(best: Candidate | None, other: Candidate, sort: str) -> Candidate:
+    if best is None or _standing(other, sort) < _standing(best, sort):
+        return other
     return best
 
 
 def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
-    """Sorts best first."""
-    return _ORDER[candidate.verdict], expected_beyond(candidate), *rank(candidate.row, sort)
+    """Sorts best first; of those that fail, the one that misses least."""
+    missed, order = missed_by(candidate.constraints), _ORDER[candidate.verdict]
+    return order, expected_beyond(candidate), missed, *rank(candidate.row, sort)
 
 
 def _native(device: Device, precision: str) -> bool:

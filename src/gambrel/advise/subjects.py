@@ -16,6 +16,33 @@ LARGEST_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A model at a batch under a runtime on a device, before anything is computed.
+
+    Attributes:
+        fleet: The model at the batch.
+        device: The device.
+        precision: Number format; None takes the runtime's own.
+        price: What the device costs.
+        runtime: Id of the runtime.
+    """
+
+    fleet: Fleet
+    device: Device
+    precision: str | None
+    price: float | None
+    runtime: str
+
+    def point(self) -> Point:
+        """What is expected of it."""
+        return self.fleet.on(self.device, self.precision, self.price, self.runtime)
+
+    def best_case(self) -> Point:
+        """The speed of light of it."""
+        return self.fleet.best_case(self.device, self.precision, self.price, self.runtime)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A model to be held against devices.
 
@@ -53,9 +80,19 @@ class Subject:
         Raises:
             InputError: A runtime that was asked for does not run there.
         """
+        return [one.point() for one in self.contenders(device, precision, price, batch)]
+
+    def contenders(
+        self, device: Device, precision: str | None, price: float | None = None, batch: int = 0
+    ) -> list[Contender]:
+        """As `points`, to be looked at before anything is computed."""
         return [
-            self.fleet(batch or None, served=runtime.served).on(
-                device, precision, price, runtime.id
+            Contender(
+                fleet=self.fleet(batch or None, served=runtime.served),
+                device=device,
+                precision=precision,
+                price=price,
+                runtime=runtime.id,
             )
             for runtime in self._runtimes(device, precision)
             if batch <= (runtime.max_batch or batch)

@@ -9,6 +9,7 @@ between runs. Passes that depend on each other (denoising steps) add.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,9 +108,9 @@ def sol_roofs(roofs: Roofs) -> SolRoofs:
     )
 
 
-def sol_time(table: CostTable, limits: SolRoofs) -> Size | None:
+def sol_time(parts: Sequence[SolPart], limits: SolRoofs) -> Size | None:
     """The time alone, for one point or an array of them."""
-    times = [_time(part, limits) for part in table.sol_parts]
+    times = [_time(part, limits) for part in parts]
     known = [t for t in times if t is not None]
     return sum(known) if known else None
 
@@ -128,7 +129,7 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
     limit = binding_of(resources)
     bound = limit[1] if limit else None
     return Sol(
-        time_s=sol_time(table, limits),
+        time_s=sol_time(table.sol_parts, limits),
         bound=bound,
         traffic_bytes=round(sum(p.traffic_bytes * p.passes for p in table.sol_parts)),
         resources={name: seconds for (name, _), seconds in resources.items()},

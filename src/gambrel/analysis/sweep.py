@@ -180,7 +180,7 @@ def _columns(
     held = evaluate_table(table, machine.roofs)
     estimator = machine.estimator(runtime) if expected else None
     times = expected_seconds(table, held, estimator, runtime, machine.device)
-    sol = sol_time(table, machine.limits)
+    sol = sol_time(table.sol_parts, machine.limits)
     if times is not None and sol is not None:
         times = roofline.maximum(times, sol)
     return (

@@ -58,12 +58,12 @@ class IdealTraffic:
     def _mark(
         self, tensors: tuple[TensorView, ...], touched: Size, kept: set[int], into: dict[int, Size]
     ) -> Size:
+        if kept.isdisjoint([t.storage for t in tensors]):
+            return 0
         by_storage: dict[int, list[TensorView]] = defaultdict(list)
         for t in tensors:
             if t.storage in kept:
                 by_storage[t.storage].append(t)
-        if not by_storage:
-            return 0
         new: Size = 0
         outside = distinct_bytes(tuple(t for t in tensors if t.storage not in kept))
         whole = distinct_bytes(tuple(t for t in tensors if t.storage in kept))

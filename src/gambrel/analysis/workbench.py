@@ -65,11 +65,15 @@ class Workbench:
             self._evaluators[precision] = made
         return self._evaluators[precision]
 
-    def table(self, precision: str, plan: Plan) -> CostTable:
-        """What the workload asks for in a number format under a way of fusing."""
+    def sized(self, precision: str) -> SizedWorkload:
+        """What tables in a number format share."""
         if precision not in self._asked:
             self._asked[precision] = SizedWorkload(self.workload, self.evaluator(precision))
-        asked = self._asked[precision]
+        return self._asked[precision]
+
+    def table(self, precision: str, plan: Plan) -> CostTable:
+        """What the workload asks for in a number format under a way of fusing."""
+        asked = self.sized(precision)
         key = precision, asked.needed(plan)
         if key not in self._tables:
             self._tables[key] = cost_table(asked, key[1], bulk=self._bulk)
@@ -156,11 +160,11 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
-    chosen = resolved(bench.workload, machine.device, settings, language=bench.language)
+    chosen = chosen_for(bench, machine, settings)
     runtime = chosen.runtime.runtime
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
-    sol_s = sol_time(table, machine.limits)
+    sol_s = sol_time(table.sol_parts, machine.limits)
     found = expected_times(table, held, machine.estimator(runtime), runtime, machine.device)
     return Answer(
         chosen=chosen,
@@ -169,6 +173,23 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         expected=found.no_faster_than(sol_s),
         sol_time_s=sol_s,
     )
+
+
+def chosen_for(bench: Workbench, machine: Machine, settings: Settings) -> Resolved:
+    """Precision and runtime of a question.
+
+    Raises:
+        UnknownNameError: No such precision or runtime.
+        InputError: The device or the runtime lacks what was asked for.
+    """
+    return resolved(bench.workload, machine.device, settings, language=bench.language)
+
+
+def sol_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
+    """The speed of light alone, without a table of kernels; None when no roof is known."""
+    plan = machine.plan(chosen.runtime.runtime)
+    least = bench.sized(chosen.precision).compulsory(plan.resident_bytes)
+    return sol_time(least.parts, machine.limits)
 
 
 def speed_of_light(workload: Workload, device: Device, settings: Settings) -> Sol:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from gambrel.dtypes import width_bytes
@@ -269,8 +270,13 @@ def as_read(inputs: tuple[TensorView, ...], cost: Cost) -> tuple[TensorView, ...
 
 def to_bytes(elements: Size, dtype: str) -> Size:
     """Bytes of ``elements`` numbers; exact int for int elements (sub-byte formats round up)."""
-    # Every width is a multiple of 1/128 byte (a 16th of a bit), so that integers stay exact.
-    return -(-elements * round(width_bytes(dtype) * 128) // 128)
+    return -(-elements * _width_128ths(dtype) // 128)
+
+
+@cache
+def _width_128ths(dtype: str) -> int:
+    """Every width is a multiple of 1/128 byte (a 16th of a bit), so that integers stay exact."""
+    return round(width_bytes(dtype) * 128)
 
 
 def work(dtype: str, *, matrix: Size = 0, vector: Size = 0, special: Size = 0) -> Work:

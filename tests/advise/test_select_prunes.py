@@ -1,0 +1,75 @@
+"""A search that skips what the speed of light rules out finds what a search of everything finds."""
+
+import pytest
+
+from gambrel.advise.check import missed_by, tried_batches
+from gambrel.advise.compare import Grid
+from gambrel.advise.fleet import Fleet
+from gambrel.advise.limits import parse_limits
+from gambrel.advise.select import NEAR, _standing, judged, select
+from gambrel.advise.verdict import Verdict
+from gambrel.device.catalog import list_devices
+from tests.advise.small import subject
+
+NAMES = (
+    "h100-sxm5-80gb",
+    "l4",
+    "a10",
+    "jetson-orin-nano-8gb",
+    "hailo-8",
+    "coral-edge-tpu",
+    "snapdragon-8-gen-3",
+    "tpu-v5e",
+)
+DEVICES = [d for d in list_devices() if d.id in NAMES]
+LIMITS = (
+    {"throughput": "300/s"},
+    {"throughput": "3000/s"},
+    {"throughput": "60000/s"},
+    {"throughput": "1000/s", "latency": "5ms"},
+    {"latency": "1ms", "power": "30W"},
+    {"throughput": "2000/s", "memory": "1GB"},
+)
+PRECISIONS = ("int8", "fp16")
+
+
+def of_everything(model, device, limits, sort):
+    """The best of all runtimes and formats at all batches up to the first that passes."""
+    best = None
+    for batch in tried_batches(model, limits, step=16):
+        points = [p for f in PRECISIONS for p in tried(model, device, f, batch)]
+        found = [judged(model.fleet(batch or None), device, p, limits) for p in points]
+        best = min([*([best] if best else []), *found], key=lambda c: _standing(c, sort))
+        if best.verdict is Verdict.PASS or all(p.fits is False for p in points):
+            break
+    return best
+
+
+def tried(model, device, precision, batch):
+    return model.points(device, precision, None, batch)
+
+
+@pytest.mark.parametrize("asked", LIMITS, ids=lambda asked: " ".join(asked.values()))
+@pytest.mark.parametrize("sort", ["latency", "throughput"])
+def test_the_pruned_search_finds_what_a_search_of_everything_finds(asked, sort):
+    model, limits = subject("mobilenet-v2"), parse_limits(asked)
+    found = select(Grid(subjects=[model], devices=DEVICES, precisions=PRECISIONS), limits, sort)
+    shown = {c.row.hardware: c for c in (*found.meets, *found.unknown, *found.near)}
+    assert sorted([*shown, *found.failed]) == sorted(d.id for d in DEVICES)
+    for device in DEVICES:
+        whole = of_everything(model, device, limits, sort)
+        if device.id in found.failed:
+            assert whole.verdict is Verdict.FAIL
+            assert missed_by(whole.constraints) > NEAR
+        else:
+            assert shown[device.id] == whole
+
+
+def test_what_the_speed_of_light_rules_out_is_not_evaluated(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("evaluated")
+
+    monkeypatch.setattr(Fleet, "_point", refuse)
+    over = Grid(subjects=[subject("mobilenet-v2")], devices=DEVICES)
+    found = select(over, parse_limits({"latency": "1ns"}))
+    assert set(found.failed) == {d.id for d in DEVICES}
