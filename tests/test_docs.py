@@ -51,7 +51,7 @@ SKIPPED = {
     "my-diffusers-folder": "a folder that users bring; tests/capture",
     "measure_peaks(": "measures the machine; tests/measure",
     "RooflineAnalyzer(": "measures the machine; tests/measure",
-    'gambrel.read("': "reads files of profilers; tests/traces",
+    'read("kernels.csv")': "reads files of profilers; tests/traces",
 }
 #: Commands whose exit code is a verdict.
 VERDICTS = ("check", "serve-plan", "train-plan", "kv-cache")
@@ -140,7 +140,10 @@ def test_links_lead_somewhere(page):
 # Options and commands named within a sentence.
 
 #: Options of pytest and of profilers that the pages name.
-OTHERS = {"--help", "--update-golden", "--all-published", "--all-differential", "--hypothesis-profile"}
+OTHERS = set(
+    "--help --update-golden --all-published --all-differential --hypothesis-profile --metrics "
+    "--cache-control --per-socket".split()
+)
 
 @pytest.mark.parametrize("page", PAGES)
 def test_options_exist(page):
@@ -168,8 +171,7 @@ WORDS = {
     r"overhead-bound|launch-bound": "limited by kernel launches, limited by the host",
     r"\bideally fused\b": "speed of light",
     r"start(ing|s)? (of )?(the |a )?kernels?\b": "kernel-launch overhead",
-    r"matrix products?\b": "GEMMs, matmuls",
-    r"(?<!dot )(?<!outer )\bproducts\b(?! of Hadamard)": "GEMMs, matmuls",
+    r"\b(matrix|forward|fp\d+|bf16|int8) products?\b|\bproducts (in|with|of a few)\b": "GEMMs, matmuls",
     r"keeps? the promise|(a|the) promise\b": "meets the target",
     r"will it do\b": "does it meet the target?",
     r"\band leave\b": "and exit",
@@ -183,7 +185,7 @@ WORDS = {
     r"\bschema_version`? ?\(?1\b": "2",
 }
 #: Only the speed of light is a limit of every run.
-LIMIT = re.compile(r"no run (is|can be|will be) faster|at most [\d,]+ (samples|images|tokens)/s")
+LIMIT = re.compile(r"no run (is|can be|will be) faster|at most [\d,]+ (samples|images|tokens)/s", re.I)
 
 
 def unlike_house(text):
