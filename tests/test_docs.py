@@ -62,7 +62,9 @@ def skipped(text):
 
 
 def blocks(page, *languages):
-    for language, text in re.findall(r"^```(\w*)\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL):
+    for language, text in re.findall(
+        r"^```(\w*)\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL
+    ):
         if language in languages:
             yield text
 
@@ -140,10 +142,17 @@ def test_links_lead_somewhere(page):
 # Options and commands named within a sentence.
 
 #: Options of pytest and of profilers that the pages name.
-OTHERS = set(
-    "--help --update-golden --all-published --all-differential --hypothesis-profile --metrics "
-    "--cache-control --per-socket".split()
-)
+OTHERS = {
+    "--all-differential",
+    "--all-published",
+    "--cache-control",
+    "--help",
+    "--hypothesis-profile",
+    "--metrics",
+    "--per-socket",
+    "--update-golden",
+}
+
 
 @pytest.mark.parametrize("page", PAGES)
 def test_options_exist(page):
@@ -171,7 +180,8 @@ WORDS = {
     r"overhead-bound|launch-bound": "limited by kernel launches, limited by the host",
     r"\bideally fused\b": "speed of light",
     r"start(ing|s)? (of )?(the |a )?kernels?\b": "kernel-launch overhead",
-    r"\b(matrix|forward|fp\d+|bf16|int8) products?\b|\bproducts (in|with|of a few)\b": "GEMMs, matmuls",
+    r"\b(matrix|forward|fp\d+|bf16|int8) products?\b": "GEMMs, matmuls",
+    r"\bproducts (in|with|of a few)\b": "GEMMs, matmuls",
     r"keeps? the promise|(a|the) promise\b": "meets the target",
     r"will it do\b": "does it meet the target?",
     r"\band leave\b": "and exit",
@@ -179,13 +189,15 @@ WORDS = {
     r"\breckon|\bmended\b|\bin vain\b": "derived, fixed, no gain",
     r"is not told": "is not published",
     r"prompts of others": "chunked prefill interleaved with decode",
-    r"(/s|[µnm]s|tokens|items|bytes|bits|points|FLOP|clock|seconds?) an? "
-    r"(second|device|kernel|token|element|item|op|step|user|unit|multiprocessor|clock)\b": "per",
+    r"(/s|\d [µnm]s|tokens|items|bytes|bits|points|FLOP|instructions|requests|samples|images) "
+    r"an? (second|device|kernel|token|element|item|op|step|user|unit|multiprocessor|clock)\b": "per",
     r"\bone (formula|point|module|row) an? (op|kind|device|format)\b": "per",
     r"\bschema_version`? ?\(?1\b": "2",
 }
 #: Only the speed of light is a limit of every run.
-LIMIT = re.compile(r"no run (is|can be|will be) faster|at most [\d,]+ (samples|images|tokens)/s", re.I)
+LIMIT = re.compile(
+    r"no run (is|can be|will be) faster|at most [\d,]+ (samples|images|tokens)/s", re.I
+)
 
 
 def unlike_house(text):
