@@ -127,6 +127,24 @@ def test_python_runs_in_order(page, desk):
             exec(compile(block, page, "exec"), scope)
 
 
+def words_of(text):
+    """A report without its figures and line breaks."""
+    return re.sub(r"[\d.,]+", "#", " ".join(text.split()))
+
+
+@pytest.mark.parametrize(
+    ("page", "start", "command"),
+    [
+        ("README.md", "resnet50, batch 1", "analyze resnet50 --hardware a100"),
+        ("docs/estimates.md", "Expected:", "analyze bert-base --hardware h100"),
+    ],
+)
+def test_printed_answers_are_those_of_the_command(page, start, command, capsys):
+    assert run(command.split()) == 0
+    shown = next(text for text in blocks(page, "text", "console") if start in text)
+    assert words_of(shown[shown.index(start) :]) in words_of(capsys.readouterr().out)
+
+
 def test_what_is_skipped_exists():
     texts = [text for page in PAGES for text in (*commands(page), *blocks(page, "python"))]
     assert {f for f in SKIPPED if not any(f in text for text in texts)} == set()
@@ -190,7 +208,7 @@ WORDS = {
     r"is not told": "is not published",
     r"prompts of others": "chunked prefill interleaved with decode",
     r"(/s|\d [µnm]s|tokens|items|bytes|bits|points|FLOP|instructions|requests|samples|images) "
-    r"an? (second|device|kernel|token|element|item|op|step|user|unit|multiprocessor|clock)\b": "per",
+    r"an? (second|device|kernel|token|element|item|op|step|user|unit|clock)\b": "per",
     r"\bone (formula|point|module|row) an? (op|kind|device|format)\b": "per",
     r"\bschema_version`? ?\(?1\b": "2",
 }
