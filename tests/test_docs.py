@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import click
@@ -100,15 +101,23 @@ def subcommands(group=None, path=()):
             yield from subcommands(command, (*path, name))
 
 
-@pytest.fixture
-def desk(tmp_path, monkeypatch):
-    """A folder with the files that the pages name."""
-    monkeypatch.chdir(tmp_path)
-    Path("config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    Path("my_model.py").write_text(MODEL, encoding="utf-8")
-    Path("limits.toml").write_text(LIMITS, encoding="utf-8")
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The files that the pages name."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    (folder / "my_model.py").write_text(MODEL, encoding="utf-8")
+    (folder / "limits.toml").write_text(LIMITS, encoding="utf-8")
     for name, batch in (("before", 1), ("after", 8), ("batch1", 1), ("batch8", 8)):
-        gambrel.analyze("resnet18", "a100", batch_size=batch).save(f"{name}.json")
+        gambrel.analyze("resnet18", "a100", batch_size=batch).save(folder / f"{name}.json")
+    return folder
+
+
+@pytest.fixture
+def desk(files, tmp_path, monkeypatch):
+    """A working folder with those files."""
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("command", list(printed()))
