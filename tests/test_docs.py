@@ -207,6 +207,8 @@ WORDS = {
     r"overhead-bound|launch-bound": "limited by kernel launches, limited by the host",
     r"\bideally fused\b": "speed of light",
     r"start(ing|s)? (of )?(the |a )?kernels?\b": "kernel-launch overhead",
+    r"\bfor 1 (J|W|item|token)\b": "per",
+    r"bound lets every op": "Roofline assumes that every op reads and writes DRAM.",
     r"\b(matrix|forward|fp\d+|bf16|int8) products?\b": "GEMMs, matmuls",
     r"\bproducts (in|with|of a few)\b": "GEMMs, matmuls",
     r"keeps? the promise|(a|the) promise\b": "meets the target",
