@@ -156,7 +156,8 @@ def words(analysis: Analysis, **changes: object) -> str:
 def test_energy_in_words(small: Analysis) -> None:
     assert words(small) == (
         "6 J estimated (static 3 J, arithmetic 2 J, memory 1 J), low confidence; "
-        "10 J if it drew its TDP for the expected time; 12 W on average; 1.5 J per inference, 0.667 per J"
+        "10 J if it drew its TDP for the expected time; 12 W on average; 1.5 J per inference, "
+        "0.667 per J"
     )
     assert "capped by TDP" in words(small, capped=True)
     unknown = words(small, energy_j=None, static_j=None, reason="no published constant for x")

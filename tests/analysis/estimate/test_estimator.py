@@ -136,7 +136,7 @@ def test_measured_times_that_differ_are_no_certainty():
 def test_a_named_framework_is_more_certain_than_any():
     prompt = views.attention(8, 32, 8, 4096, 4096)
     found, named = on("h100-sxm5-80gb", prompt), on("h100-sxm5-80gb", prompt, framework="vllm")
-    assert "no framework was named, so that this is their average" in found.reason
+    assert "none of them under this runtime, so this is their average" in found.reason
     assert named.value == pytest.approx(found.value, rel=0.1)
     assert named.high / named.low < found.high / found.low
     assert (named.confidence, found.confidence) == ("high", "medium")

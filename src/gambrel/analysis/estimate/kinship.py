@@ -112,7 +112,7 @@ _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int
 _ANY_FORMAT: Final = frozenset({"stream", "collective"})
 #: Frameworks as they write themselves.
 _NAMES: Final = {
-    "any": "several frameworks",
+    "any": "several runtimes",
     "vllm": "vLLM",
     "sglang": "SGLang",
     "trtllm": "TensorRT-LLM",
@@ -143,11 +143,11 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.framework == "any" and s.points:
         covers = "the range covers others" if s.describes != "any" else "this is their average"
-        reason += f"; no framework was named, so that {covers}"
+        reason += f"; none of them under this runtime, so {covers}"
     if not s.points:
         reason = f"three constants fitted to kernels of {name} on this device"
     if s.form == "stream":
-        reason = "bandwidth and launch of measured matrix products, no kernels of this kind"
+        reason = "bandwidth and launch overhead of measured GEMMs, no kernels of this kind"
     if s.framework == "own":
         reason = f"{s.points} measurements of your own"
     if not own_device:
