@@ -4,7 +4,7 @@ import pytest
 
 from gambrel.advise.below import below
 from gambrel.advise.explore import kinds_of
-from gambrel.advise.recommend import advise, attained_share, recommend
+from gambrel.advise.recommend import Recommendation, _worth, advise, attained_share, recommend
 from gambrel.advise.whatif import with_change
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Bound
@@ -201,3 +201,28 @@ def test_a_collective_is_not_told_to_fuse():
     assert found
     assert {b.cause for b in found} == {"network"}
     assert all("fewer devices" in b.remedy for b in found)
+
+
+def test_expected_gains_rank_before_gains_of_the_roofline():
+    def of(kind, gain):
+        return Recommendation(
+            change="fuse",
+            about="",
+            time_before_s=gain,
+            time_after_s=1.0,
+            gain=gain,
+            latency_after_s=1.0,
+            bound_after=None,
+            memory_after_bytes=1,
+            fits_after=None,
+            time_kind=kind,
+        )
+
+    found = [of("roofline", 9.0), of("expected", 1.2), of("roofline", 2.0), of("expected", 3.0)]
+    ranked = sorted(found, key=_worth, reverse=True)
+    assert [(r.time_kind, r.gain) for r in ranked] == [
+        ("expected", 3.0),
+        ("expected", 1.2),
+        ("roofline", 9.0),
+        ("roofline", 2.0),
+    ]
