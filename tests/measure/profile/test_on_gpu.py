@@ -260,7 +260,7 @@ def test_sentences_about_the_device():
     assert busy(None, None, 1.0) == ""
     assert busy(0.97, 0.97, 1.0) == "970 ms busy, 97.0% of end to end"
     assert "add up to 1.2 s: what overlaps counts for each" in busy(0.97, 1.2, 1.0)
-    assert "waits for the host (launch-bound)" in busy(0.4, 0.4, 1.0)
+    assert "waits for the host: larger" in busy(0.4, 0.4, 1.0)
 
 
 def test_memory_of_others_is_theirs(monkeypatch):

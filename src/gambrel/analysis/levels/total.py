@@ -146,10 +146,10 @@ def describe_caches(
     outer = total.levels[0]
     start = "with what the run before left in them" if warm else "empty at the start"
     return (
-        f"the bound lets every op read and write {outer.name}, "
-        f"{format_si(total.traffic_bytes, 'B')} in all; counting what caches keep ({start}, "
+        f"the roofline assumes that every kernel reads and writes {outer.name}, "
+        f"{format_si(total.traffic_bytes, 'B')} in all; with what caches keep ({start}, "
         f"{format_percent(USABLE)} usable by assumption) it is "
-        f"{format_si(outer.traffic_bytes, 'B')}, and the bound "
+        f"{format_si(outer.traffic_bytes, 'B')}, and the time "
         f"{format_si(cached_s, 's')} instead of {format_si(roofline_s, 's')}"
         f"{_inner(rows, cached_s)}.",
     )

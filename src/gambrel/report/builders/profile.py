@@ -293,7 +293,7 @@ def busy(busy_s: float | None, sum_s: float | None, plain_s: float) -> str:
         )
     if busy_s < _WAITS * plain_s:
         said += (
-            "; else it waits for the host (launch-bound): larger batches, CUDA graphs or "
+            "; else it waits for the host: larger batches, CUDA graphs or "
             "torch.compile(mode='reduce-overhead') fill it"
         )
     return said
