@@ -13,25 +13,22 @@ import statistics
 import time
 from collections.abc import Callable
 
-from gambrel.advise.demand import Demand, demand_under, evaluated, held_against
-from gambrel.analysis.bounding import roofs_of
-
 from common import report
-from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.estimate import Estimator
-from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.precision import casts_of
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.costs import CostTable
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture import zoo
 from gambrel.device.lookup import find
 from gambrel.device.model import Device
-from gambrel.ops.base import Conventions
+from gambrel.runtimes import runtime
 
 MODELS = ("resnet50", "mobilenet-v2", "vit-b-16", "bert-base", "llama-3-8b")
-COLUMNS = ("model", "ops", "stack", "distinct", "prepare", "answer", "whole report")
+COLUMNS = ("model", "ops", "runtime", "distinct", "prepare", "answer", "whole report")
 NOTES = (
     "Milliseconds, medians of 25; half precision on an H100, one core.",
-    "prepare: work, traffic and groups of a captured model, once for sizes and precision. answer: "
-    "roofs of a device, bound and expected time with range, confidence and reason (what compare, "
+    "prepare: work, traffic and kernels of a captured model, once for sizes and precision. answer: "
+    "roofs of a device, roofline and expected time with range, confidence and reason (what compare, "
     "select and check ask of each device); aim below 1 ms. whole report: `gambrel.analyze`, with "
     "rows, levels, footprint and energy.",
 )
@@ -41,30 +38,29 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     device = find("h100").device
-    lines = [line(name, stack, device) for name in MODELS for stack in ("eager", "compiled")]
+    lines = [
+        line(name, chosen, device) for name in MODELS for chosen in ("pytorch", "torch-compile")
+    ]
     report("answer", "The time of an expected-time answer", COLUMNS, lines, notes=NOTES)
 
 
-def line(name: str, stack: str, device: Device) -> list[object]:
+def line(name: str, chosen: str, device: Device) -> list[object]:
     workload = zoo.load(zoo.find(name)[0].name)
-    casts = casts_of(workload, "fp16")
-    evaluator = Evaluator(workload, workload.resolve_symbols({}), casts, Conventions())
+    settings = Settings(precision="fp16", runtime=chosen)
+    sizes = workload.resolve_symbols({})
+    plan = Machine(device, settings).plan(runtime(chosen))
 
-    def prepare() -> Demand:
-        return demand_under(workload, evaluated(workload, evaluator), stack)
+    def prepare() -> CostTable:
+        return Workbench(workload, sizes, settings.conventions).table("fp16", plan)
 
-    demand = prepare()
-
-    def answer() -> None:
-        roofs = roofs_of(device)
-        held_against(demand, roofs, Estimator(roofs))
-
+    bench = Workbench(workload, sizes, settings.conventions)
+    table = bench.table("fp16", plan)
     times = (
         milliseconds(prepare),
-        milliseconds(answer),
-        milliseconds(lambda: analyze(workload, device, Settings(precision="fp16", stack=stack))),
+        milliseconds(lambda: answered(bench, Machine(device, settings), settings)),
+        milliseconds(lambda: analyze(workload, device, settings)),
     )
-    return [name, len(workload.ops), stack, len(demand.items), *(f"{t:.2f}" for t in times)]
+    return [name, len(workload.ops), chosen, len(table.items), *(f"{t:.2f}" for t in times)]
 
 
 def milliseconds(action: Callable[[], object]) -> float:

@@ -81,6 +81,10 @@ def measured(model, inputs) -> tuple[float, float]:
     return statistics.median(times), (times[-1 - quarter] - times[quarter]) / times[len(times) // 2]
 
 
+#: How torch runs the model → the runtime that is predicted.
+RUNTIMES = {"eager": "pytorch", "compiled": "torch-compile"}
+
+
 def cases_of(stack, name, threads, device, calibration) -> list[list[object]]:
     """One row a case, with its error. In a process of its own: no other model shaped its memory."""
     warnings.simplefilter("ignore")
@@ -93,7 +97,7 @@ def cases_of(stack, name, threads, device, calibration) -> list[list[object]]:
             model = build().eval().to(FORMATS[label])
             running = torch.compile(model, dynamic=False) if stack == "compiled" else model
         inputs = make(batch, FORMATS[label])
-        settings = Settings(stack=stack, calibration=calibration, warm=True)
+        settings = Settings(runtime=RUNTIMES[stack], calibration=calibration, warm=True)
         found = analyze(capture(model, inputs), device, settings)
         seconds, spread = measured(running, inputs)
         expected = found.expected_time_s

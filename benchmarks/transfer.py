@@ -51,10 +51,13 @@ PROMPTS = {
 REDUCE_GB_PER_S = {H100: (318, 350, 445), B200: (534, 634, 704)}
 REDUCED_BYTES = 512 * 2**20
 
+#: Framework, as the tables name it → runtime.
+RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "any": "pytorch-graph"}
+
 
 def seconds(workload: Workload, device: str, framework: str) -> float:
     """The expected time."""
-    settings = Settings(precision=workload.dtype, framework=framework)
+    settings = Settings(precision=workload.dtype, runtime=RUNTIMES[framework])
     found = analyze(workload, load_device(device), settings).expected_time_s
     assert found is not None
     return found.value
