@@ -28,9 +28,9 @@ COLUMNS = ("model", "ops", "runtime", "distinct", "prepare", "answer", "whole re
 NOTES = (
     "Milliseconds, medians of 25; half precision on an H100, one core.",
     "prepare: work, traffic and kernels of a captured model, once for sizes and precision. answer: "
-    "roofs of a device, roofline and expected time with range, confidence and reason (what compare, "
-    "select and check ask of each device); aim below 1 ms. whole report: `gambrel.analyze`, with "
-    "rows, levels, footprint and energy.",
+    "roofs of a device, roofline and expected time with range, confidence and reason (what "
+    "compare, select and check ask of each device); aim below 1 ms. whole report: "
+    "`gambrel.analyze`, with rows, levels, footprint and energy.",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from gambrel.analysis.estimate.constants import Calibration
@@ -13,7 +13,7 @@ from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
-from gambrel.runtimes import Chosen, Runtime, choose, takes
+from gambrel.runtimes import Chosen, Runtime, choose, runtime, takes
 from gambrel.workload import Role, Tensor, Workload
 
 
@@ -78,14 +78,10 @@ def resolved(
     single = None if workload.precisions else known
     if language is None:
         language = is_language_model(workload)
-    runtime = choose(device, settings.runtime, precision=single, language=language)
-    precision, reason = choose_precision(workload, device, settings.precision, runtime.runtime)
-    return Resolved(precision=precision, precision_reason=reason, runtime=runtime)
-
-
-def with_chosen(settings: Settings, found: Resolved) -> Settings:
-    """The settings with the runtime named that was chosen."""
-    return replace(settings, runtime=found.runtime.runtime.id)
+    language = language or _is_layer_of_one(workload, settings.runtime)
+    chosen = choose(device, settings.runtime, precision=single, language=language)
+    precision, reason = choose_precision(workload, device, settings.precision, chosen.runtime)
+    return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
 
 def is_language_model(workload: Workload) -> bool:
@@ -96,6 +92,13 @@ def is_language_model(workload: Workload) -> bool:
         return True
     causal = any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
     return causal and any(_is_logits(workload.tensors[i]) for i in workload.outputs)
+
+
+def _is_layer_of_one(workload: Workload, requested: str | None) -> bool:
+    """Whether a serving engine that was asked for could run this as a layer or an encoder."""
+    if requested is None or runtime(requested).language is not True:
+        return False
+    return not any(op.kind.startswith("convolution") for op in workload.ops)
 
 
 #: Vocabularies of language models are larger than this, embeddings of text encoders narrower.
