@@ -142,7 +142,12 @@ def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
         return "Next: a smaller batch, lower precision or more devices"
     if analysis.roofline_time_s is None:
         return "Next: give the missing roofs (--peak, --bandwidth)"
-    helps = _HELPS.get(limiter_of(analysis) or str(analysis.bound), "see what would change it")
+    limiter = limiter_of(analysis) or str(analysis.bound)
+    helps = _HELPS.get(limiter, "see what would change it")
+    peak = analysis.total.peak_flop_per_s or 0.0
+    faster = any(c.flop_per_s > peak for c in analysis.hardware.ceilings)
+    if limiter == "compute" and not faster:
+        helps = "less work, e.g. pruning, or another device: no format here is faster"
     gains = " (gains: --recommend)" if analysis.workload is not None else ""
     return f"Next: {helps}{gains}"
 
