@@ -247,4 +247,4 @@ def test_serving_engines_store_q_k_v_and_gate_up_as_one_matrix():
     assert served.flops == own.flops  # the same arithmetic
     products = [sum(op.kind == "matmul" for op in a.ops) for a in (own, served)]
     assert products == [7 + 1, 4 + 1]  # of 64 equal layers: q k v o gate up down; and the head
-    assert any("one product each" in a for a in served.assumptions)
+    assert any("one GEMM each" in a for a in served.assumptions)
