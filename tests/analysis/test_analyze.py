@@ -16,6 +16,7 @@ import pytest
 from gambrel.analysis import Bound, State
 from gambrel.analysis.analyze import Settings, analyze, block_of
 from gambrel.analysis.measures import Limiter
+from gambrel.capture import zoo
 from gambrel.device.model import MemoryLevel
 from gambrel.errors import InputError, UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
@@ -299,7 +300,8 @@ def test_what_is_asked_for_and_missing_is_refused():
     with pytest.raises(InputError, match="NVIDIA TensorRT does not run on toy; choose from"):
         analyze(perceptron(), device(), Settings(runtime="tensorrt"))
     with pytest.raises(InputError, match="vLLM runs language models only"):
-        analyze(perceptron(), device(), Settings(runtime="vllm"))
+        analyze(zoo.load("resnet18"), device(), Settings(runtime="vllm"))
+    assert analyze(perceptron(), device(), Settings(runtime="vllm")).runtime == "vllm"  # one layer
     with pytest.raises(InputError, match="toy has no engine 'dla'; it has matrix, vector"):
         analyze(perceptron(), device(), Settings(engine="dla"))
     with pytest.raises(InputError, match="does not run fp8; it takes fp32, fp16, bf16, int8, tf32"):

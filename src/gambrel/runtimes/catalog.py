@@ -100,7 +100,14 @@ def choose(
         found = ranked[0][1]
         what = " for language models" if ranked[0][0].language else ""
         return Chosen(runtime=found, reason=f"the default on {device.id}{what}")
-    return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
+    own = [r for r in on_device(device, language=language) if r.runs_on]
+    if not own or device.category in _UNDESCRIBED:
+        return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
+    able = [r for r in own if precision is None or takes(r, precision)]
+    if not able:
+        formats = "; ".join(f"{r.name} takes {', '.join(r.formats)}" for r in own)
+        raise InputError(f"no runtime on {device.id} runs {precision}: {formats}.")
+    return Chosen(runtime=able[0], reason=f"the one on {device.id} that runs {precision}")
 
 
 def candidates(
