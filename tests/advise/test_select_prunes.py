@@ -37,7 +37,8 @@ def of_everything(model, device, limits, sort):
     """The best of all runtimes and formats at all batches up to the first that passes."""
     best = None
     for batch in tried_batches(model, limits, step=16):
-        points = [p for f in PRECISIONS for p in tried(model, device, f, batch)]
+        able = [f for f in PRECISIONS if model.runs(device, f)]
+        points = [p for f in able for p in tried(model, device, f, batch)]
         found = [judged(model.fleet(batch or None), device, p, limits) for p in points]
         best = min([*([best] if best else []), *found], key=lambda c: _standing(c, sort))
         if best.verdict is Verdict.PASS or all(p.fits is False for p in points):

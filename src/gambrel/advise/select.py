@@ -133,8 +133,7 @@ def _best(
     where nothing else meets the limits and it may come near. A runtime without an expected time has
     none at larger batches either.
     """
-    several = len(over.precisions) > 1
-    native = [p for p in over.precisions if not several or p is None or _native(device, p)]
+    formats = _formats(subject, device, over)  # none where no runtime there takes one
     price = over.prices.get(device.id)
     best: Candidate | None = None
     near: list[Contender] = []
@@ -142,7 +141,7 @@ def _best(
     for batch in tried_batches(subject, limits, step=16):
         contenders = [
             one
-            for precision in native or over.precisions[:1]
+            for precision in formats
             for one in subject.contenders(device, precision, price, batch)
         ]
         possible = [one.best_case() for one in contenders]
@@ -165,6 +164,14 @@ def _best(
         for one in near:
             best = _better(best, judged(one.fleet, device, one.point(), limits), sort)
     return best
+
+
+def _formats(subject: Subject, device: Device, over: Grid) -> list[str | None]:
+    """The formats to try: those that a runtime there takes, of several those with an engine."""
+    able = [p for p in over.precisions if subject.runs(device, p)]
+    several = len(over.precisions) > 1
+    native = [p for p in able if not several or p is None or _native(device, p)]
+    return native or able[:1]
 
 
 def _better(best: Candidate | None, other: Candidate, sort: str) -> Candidate:

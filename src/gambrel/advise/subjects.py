@@ -98,6 +98,16 @@ class Subject:
             if batch <= (runtime.max_batch or batch)
         ]
 
+    def runs(self, device: Device, precision: str | None) -> bool:
+        """Whether some runtime on the device takes the number format."""
+        try:
+            self._runtimes(device, precision)
+        except InputError:
+            if self.runtimes:
+                raise
+            return False
+        return True
+
     def batches(self) -> Iterator[int]:
         """Powers of two that the model takes; nothing where the batch is not open."""
         symbols = {s.name: s for s in self.fleet().bench.workload.symbols}

@@ -76,6 +76,7 @@ def read(path: Path) -> Samples:
         planes = [_plane(value) for value in _all(memoryview(read_bytes(path)), 1)]
         devices = [p for p in planes if p.name.startswith("/device:")]
         launches = [s for p in devices for s in _samples(p, several=len(devices) > 1)]
+        kinds = {name for p in devices if (name := _device_name(p))}
     except WireError as error:
         raise FileFormatError(f"{path}: no complete profile ({error}).") from None
     if not launches:
@@ -83,7 +84,6 @@ def read(path: Path) -> Samples:
             f"{path}: no op of a device in it ({len(planes)} planes); profile on the accelerator, "
             "with jax.profiler.trace or tf.profiler.experimental."
         )
-    kinds = {name for p in devices if (name := _device_name(p))}
     return Samples(
         format=FORMAT,
         sources=(str(path),),
