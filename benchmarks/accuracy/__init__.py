@@ -1,0 +1,84 @@
+"""How far expected times are from measured ones, on models and devices that were not fitted.
+
+    python -m benchmarks.accuracy FOLDER [NAME ...]
+
+FOLDER holds the collected tables (``truth/`` and ``measured/``). Each module of this package scores
+one class of runs: it has ``score(folder) -> Iterable[Score]``. The table is written to
+``results/accuracy.md`` and is what the documentation quotes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One measured run beside what gambrel says of it, all in seconds.
+
+    Attributes:
+        name: Of the row.
+        measured: Time as published.
+        expected: Expected time by constants that saw neither this model nor this shape.
+        low: Lower end of its range.
+        high: Upper end.
+        roofline: Roofline time; None where it was not asked.
+        sol: Speed of light; None where it was not asked.
+    """
+
+    name: str
+    measured: float
+    expected: float | None
+    low: float | None = None
+    high: float | None = None
+    roofline: float | None = None
+    sol: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The errors of one class of runs.
+
+    Attributes:
+        what: Runtime, device and class of op or model.
+        runs: The rows.
+        held_out: How the constants were kept from the rows, e.g. ``leave one model out``.
+        target: Aim, as text.
+    """
+
+    what: str
+    runs: Sequence[Run]
+    held_out: str
+    target: str = ""
+
+    def errors(self, end: str = "expected") -> list[float]:
+        """Absolute relative errors of one of the times."""
+        pairs = ((getattr(r, end), r.measured) for r in self.runs)
+        return [abs(t / m - 1) for t, m in pairs if t is not None]
+
+    def mean(self, end: str = "expected") -> float | None:
+        """Mean absolute error, 1."""
+        errors = self.errors(end)
+        return statistics.fmean(errors) if errors else None
+
+    def median(self, end: str = "expected") -> float | None:
+        """Median absolute error, 1."""
+        errors = self.errors(end)
+        return statistics.median(errors) if errors else None
+
+    @property
+    def inside(self) -> float | None:
+        """Share of the rows inside their range."""
+        found = [
+            r.low <= r.measured <= r.high
+            for r in self.runs
+            if r.low is not None and r.high is not None
+        ]
+        return sum(found) / len(found) if found else None
+
+    @property
+    def below_sol(self) -> int:
+        """Rows that are faster than the speed of light."""
+        return sum(r.sol is not None and r.measured < r.sol for r in self.runs)

@@ -1,0 +1,48 @@
+"""Scores every class of runs, or the named ones, and writes the table of errors."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+import benchmarks.accuracy as package
+from benchmarks.accuracy import Score
+from benchmarks.common import report
+
+COLUMNS = (
+    "what", "rows", "no time", "expected: mean", "median", "inside", "roofline: mean",
+    "SOL: mean", "below SOL", "held out", "target",
+)  # fmt: skip
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Scores and writes."""
+    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "__main__"]
+    scores = [
+        score
+        for name in names or modules
+        for score in importlib.import_module(f"benchmarks.accuracy.{name}").score(folder)
+    ]
+    target = "accuracy" if not names else "accuracy_" + "_".join(names)
+    report(target, "Errors of expected times", COLUMNS, [row(s) for s in scores])
+
+
+def row(score: Score) -> list[str]:
+    """One line of the table."""
+    missing = sum(r.expected is None for r in score.runs)
+    return [
+        score.what, str(len(score.runs)), str(missing), percent(score.mean()),
+        percent(score.median()), percent(score.inside), percent(score.mean("roofline")),
+        percent(score.mean("sol")), str(score.below_sol), score.held_out, score.target,
+    ]  # fmt: skip
+
+
+def percent(share: float | None) -> str:
+    """A share as people read it."""
+    return "unknown" if share is None else f"{share:.1%}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
