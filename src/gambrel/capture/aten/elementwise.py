@@ -64,6 +64,9 @@ FUNCTIONS: Final[dict[str, str]] = {
     "conj": "_conj_physical conj_physical",
     "deg2rad": "deg2rad rad2deg",
     "cast": "complex",
+    # The gate arithmetic of one step, whose products ran before it as ops of their own.
+    "lstm_cell": "_thnn_fused_lstm_cell",
+    "gru_cell": "_thnn_fused_gru_cell",
     "quantize": "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic"
     " quantized_decomposed.quantize_per_tensor quantized_decomposed.quantize_per_channel"
     " quantized_decomposed.quantize_per_token",
@@ -85,6 +88,8 @@ GRADIENTS: Final[dict[str, str]] = {
     "leaky_relu": "leaky_relu_backward rrelu_with_noise_backward",
     "logsigmoid": "log_sigmoid_backward",
     "prelu": "_prelu_kernel_backward",
+    "lstm_cell": "_thnn_fused_lstm_cell_backward_impl",
+    "gru_cell": "_thnn_fused_gru_cell_backward",
 }
 _FUNCTION_OF: Final = by_op(FUNCTIONS)
 _GRADIENT_OF: Final = by_op(GRADIENTS)
