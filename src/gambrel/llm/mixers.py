@@ -5,9 +5,28 @@ Records of widths and counts; all widths are numbers of elements.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
+
+
+class Divided(NamedTuple):
+    """A size of a mixer that tensor parallelism divides among devices.
+
+    Attributes:
+        field: Of the record.
+        about: What a message calls it; empty for a size that never stands in the way.
+        copied: Where there are fewer than devices, each is copied: a device has at least one.
+    """
+
+    field: str
+    about: str
+    copied: bool = False
+
+
+#: Of every kind of attention.
+_HEADS = Divided("heads", "attention heads")
+_CHANNELS = Divided("channels", "channels of the mixer")
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit_defaults=True):
@@ -37,6 +56,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
         input_hidden: Width of its input where that is not the model's (Zamba concatenates).
         shared_kv: Keys and values are those of an earlier layer: no projections, no cache.
     """
+
+    DIVIDED: ClassVar = (_HEADS, Divided("kv_heads", "key/value heads", copied=True))
 
     heads: int
     kv_heads: int
@@ -91,6 +112,8 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
         causal: Queries see no later position.
     """
 
+    DIVIDED: ClassVar = (_HEADS,)
+
     heads: int
     kv_lora_rank: int
     nope_head_dim: int
@@ -125,6 +148,8 @@ class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omi
         heads: Groups of channels with scan parameters of their own (Zamba); 1 elsewhere.
     """
 
+    DIVIDED: ClassVar = (_CHANNELS,)
+
     channels: int
     state: int
     conv_kernel: int
@@ -154,6 +179,8 @@ class StateSpaceDual(msgspec.Struct, frozen=True, kw_only=True, tag="mamba2", om
         conv_bias: Whether the convolution has one.
         gated_norm: Whether the output is normalized, with weights, after its gate.
     """
+
+    DIVIDED: ClassVar = (Divided("heads", "state-space heads"), Divided("groups", "", copied=True))
 
     heads: int
     head_dim: int
@@ -195,6 +222,11 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
         chunk: Tokens of a chunk.
     """
 
+    DIVIDED: ClassVar = (
+        Divided("value_heads", "value heads"),
+        Divided("key_heads", "key heads", copied=True),
+    )
+
     rule: Literal["gated_delta", "decay"]
     key_heads: int
     value_heads: int
@@ -223,6 +255,8 @@ class ShortConvolution(msgspec.Struct, frozen=True, kw_only=True, tag="conv", om
         conv_kernel: Taps.
         bias: Whether projections and convolution have biases.
     """
+
+    DIVIDED: ClassVar = (_CHANNELS,)
 
     channels: int
     conv_kernel: int
