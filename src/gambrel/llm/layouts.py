@@ -10,7 +10,6 @@ import msgspec
 from gambrel.errors import InputError
 from gambrel.llm.sharding import Sharding, common
 from gambrel.llm.spec import (
-    Attention,
     FeedForward,
     LatentAttention,
     Layer,
@@ -173,11 +172,10 @@ def _layers(spec: ModelSpec) -> Iterable[Layer]:
 
 
 def _of_mixer(mixer: Mixer) -> list[Demand]:
-    shared = isinstance(mixer, Attention) and mixer.shared_kv
     return [
         Demand(degree="attention", field=d.about, size=getattr(mixer, d.field), copies=d.copied)
         for d in mixer.DIVIDED
-        if d.about and not (shared and d.copied)
+        if d.about
     ]
 
 

@@ -46,15 +46,11 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
             projection, ``"free"`` each head without weights.
         qkv_bias: Which of the projections have a bias: of ``"qkv"``.
         out_bias: Whether the output projection has one.
-        fused: Projections stored as one matrix: ``"qkv"``, ``"kv"`` or none.
+        fused: Projections stored as one matrix: ``"qkv"`` or none.
         gated: The output is multiplied by a sigmoid of as many further query values.
-        gate_per_head: A sigmoid gate of one value a head, from a projection of its own.
         sinks: One learned logit a head joins the softmax.
-        softcap: The scores pass a tanh.
         memory_hidden: Width of the sequence that keys and values come from, for cross attention.
-        relative_buckets: Rows of a learned position bias, one value a head (T5).
         input_hidden: Width of its input where that is not the model's (Zamba concatenates).
-        shared_kv: Keys and values are those of an earlier layer: no projections, no cache.
     """
 
     DIVIDED: ClassVar = (_HEADS, Divided("kv_heads", "key/value heads", copied=True))
@@ -71,15 +67,11 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
     qk_norm: Literal["", "head", "full", "free"] = ""
     qkv_bias: str = ""
     out_bias: bool = False
-    fused: Literal["", "qkv", "kv"] = ""
+    fused: Literal["", "qkv"] = ""
     gated: bool = False
-    gate_per_head: bool = False
     sinks: bool = False
-    softcap: bool = False
     memory_hidden: int | None = None
-    relative_buckets: int | None = None
     input_hidden: int | None = None
-    shared_kv: bool = False
 
     @property
     def value_dim(self) -> int:
@@ -89,7 +81,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
     @property
     def kv_elements(self) -> int:
         """Elements that one token adds to the cache."""
-        return 0 if self.shared_kv else self.kv_heads * (self.head_dim + self.value_dim)
+        return self.kv_heads * (self.head_dim + self.value_dim)
 
     @property
     def reach(self) -> int | None:
@@ -145,7 +137,6 @@ class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omi
         bias: Whether the projections in and out have biases.
         conv_bias: Whether the convolution has one.
         inner_norms: Whether step size, B and C are normalized (Jamba).
-        heads: Groups of channels with scan parameters of their own (Zamba); 1 elsewhere.
     """
 
     DIVIDED: ClassVar = (_CHANNELS,)
@@ -157,7 +148,6 @@ class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omi
     bias: bool = False
     conv_bias: bool = True
     inner_norms: bool = False
-    heads: int = 1
 
     @property
     def state_elements(self) -> int:
@@ -209,11 +199,9 @@ class StateSpaceDual(msgspec.Struct, frozen=True, kw_only=True, tag="mamba2", om
 
 
 class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", omit_defaults=True):
-    """Linear attention with a state of keys times values a head.
+    """Gated delta rule (Qwen3-Next) with a state of keys times values a head.
 
     Attributes:
-        rule: ``"gated_delta"`` (Qwen3-Next: decay, then a correction towards the new value) or
-            ``"decay"`` (Lightning attention of MiniMax-01: a fixed decay a head).
         key_heads: Heads of queries and keys.
         value_heads: Heads of values; each has a state.
         key_dim: Length of a key.
@@ -227,7 +215,6 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
         Divided("key_heads", "key heads", copied=True),
     )
 
-    rule: Literal["gated_delta", "decay"]
     key_heads: int
     value_heads: int
     key_dim: int

@@ -199,7 +199,7 @@ def _feed_forward(part: FeedForward, sharding: Sharding) -> FeedForward:
 
 def _fused(layer: Layer) -> Layer:
     mixer, part = layer.mixer, layer.feed_forward
-    if isinstance(mixer, Attention) and not mixer.shared_kv and not mixer.fused:
+    if isinstance(mixer, Attention) and not mixer.fused:
         mixer = _replace(mixer, fused="qkv")
     if isinstance(part, Mixture):
         part = _replace(part, shared_fused=part.gated)
