@@ -145,25 +145,14 @@ _LABELS: Final = {
 
 #: Spellings of the parts.
 PARTS: Final[Mapping[str, str]] = {
-    "weights": "weights",
+    **{name: name for name in Precisions.__struct_fields__ if name not in ("name", "square")},
     "w": "weights",
-    "activations": "activations",
     "a": "activations",
-    "compute": "compute",
     "kv": "kv_cache",
-    "kv_cache": "kv_cache",
     "cache": "kv_cache",
-    "embeddings": "embeddings",
     "embedding": "embeddings",
     "head": "lm_head",
-    "lm_head": "lm_head",
-    "experts": "experts",
     "moe": "experts",
-    "router": "router",
-    "state": "state",
-    "accumulate": "accumulate",
-    "block": "block",
-    "scale": "scale",
 }
 
 #: Schemes by name. Narrow formats apply to the matrices of the layers, as inference engines do:
