@@ -33,6 +33,7 @@ class Facts:
         memory_bytes: Footprint.
         power_cap_w: The most power that the device draws; None when not published.
         typical_power_w: What it is said to draw while it works; None when unknown.
+        idle_power_w: What it draws at least; None when unknown.
         unmodelled: Ops without a formula, which every time leaves out.
         energy: Estimate of the energy of the run.
         price: As the user gave it.
@@ -45,6 +46,7 @@ class Facts:
     memory_bytes: int
     power_cap_w: float | None
     typical_power_w: float | None = None
+    idle_power_w: float | None = None
     unmodelled: int = 0
     energy: EnergyEstimate | None = None
     price: float | None = None
@@ -88,6 +90,7 @@ def facts_of(analysis: Analysis) -> Facts:
         memory_bytes=analysis.footprint.total_bytes,
         power_cap_w=analysis.hardware.tdp_w,
         typical_power_w=analysis.hardware.typical_power_w,
+        idle_power_w=analysis.hardware.idle_power_w,
         unmodelled=sum(analysis.unmodelled.values()),
         energy=analysis.energy,
         doubt=lambda: doubt_of(analysis.sol),
@@ -183,7 +186,7 @@ def _power(facts: Facts) -> Figure:
         )
     if spent is None:
         why = _why_unspent(facts)
-        return _made("power", worst=cap, reason=f"{most}; {why}")
+        return _made("power", low=facts.idle_power_w, worst=cap, reason=f"{most}; {why}")
     return _made(
         "power",
         low=spent.average_power_w,
