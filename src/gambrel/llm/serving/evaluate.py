@@ -31,6 +31,8 @@ _MOST: Final = 8192
 MOST_DEVICES: Final = 1 << 16
 #: Batches for each doubling.
 _PER_OCTAVE: Final = 4
+#: Latencies of a point.
+_SEEN: Final = ("tpot_s", "interference_s", "ttft_s", "prefill_s", "queue_s", "burst_ttft_s")
 #: Further batches between the last that meets the target and the first that does not.
 _BETWEEN: Final = 15
 
@@ -129,14 +131,9 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
             runtime=self.setup.settings.runtime or "",
-            tpot_s=_at(found.tpot_s, i),
+            **{name: _at(getattr(found, name), i) for name in _SEEN},
             sol_tpot_s=_known(sol_s),
-            interference_s=_at(found.interference_s, i),
-            ttft_s=_at(found.ttft_s, i),
             sol_ttft_s=_known(self.prompts.sol_s),
-            prefill_s=_at(found.prefill_s, i),
-            queue_s=_at(found.queue_s, i),
-            burst_ttft_s=_at(found.burst_ttft_s, i),
             requests_per_s=served,
             tokens_per_s=served * requests.output_tokens,
             memory=self.held,
