@@ -6,8 +6,6 @@ plus its data where a library alone adds 4.8 MB, and dots, legend and table can 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ from gambrel.report.chart import describe
 from gambrel.report.json_head import envelope
 from gambrel.report.level_points import level_chart
 from gambrel.report.options import Options
+from gambrel.report.page import digest
 from gambrel.report.svg import STYLE, draw
 from gambrel.report.terms import items, title, verdict
 from gambrel.report.text import clean
@@ -89,9 +88,9 @@ def _filled(data: Any, views: Sequence[Any], first: Analysis, heading: str) -> s
         title=html.escape(clean(heading)),
         version=html.escape(first.gambrel_version),
         style=style,
-        style_hash=_digest(style),
+        style_hash=digest(style),
         script=script,
-        script_hash=_digest(script),
+        script_hash=digest(script),
         analysis=_embed(data),
         views=_embed(views),
     )
@@ -167,8 +166,3 @@ def _embed(data: object) -> str:
 
 def _template(name: str) -> str:
     return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """The source expression that allows exactly this inline text (CSP Level 3, section 2.3.1)."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
