@@ -126,16 +126,15 @@ def _advice(analysis: Analysis) -> dict[str, Any] | None:
     blocks = [block for part in advice.advice_sections(found) for block in part.blocks]
     tables = [block for block in blocks if isinstance(block, DataTable)]
     return {
-        "tables": [
-            {
-                "heading": t.heading,
-                "header": [c.title for c in t.columns],
-                "rows": list(zip(*(c.cells for c in t.columns), strict=True)),
-            }
-            for t in tables
-        ],
+        "tables": [as_data(t, t.heading) for t in tables],
         "texts": [clean(x) for b in blocks if isinstance(b, Notes) for x in b.items],
     }
+
+
+def as_data(table: DataTable, heading: str) -> dict[str, Any]:
+    """A table as the page's script draws it."""
+    rows = list(zip(*(c.cells for c in table.columns), strict=True))
+    return {"heading": heading, "header": [c.title for c in table.columns], "rows": rows}
 
 
 def _pictures(analysis: Analysis) -> list[dict[str, str]]:
