@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.estimator import Estimator, total
+from gambrel.analysis.estimate.kinship import FRAMEWORKS
+from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
@@ -23,6 +26,9 @@ from gambrel.device.model import Device
 from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
+
+#: Predicts kernel by kernel, or whole runs.
+Predictor: TypeAlias = Estimator | TiledEstimator
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
@@ -63,14 +69,20 @@ class Expected:
         return replace(self, total=cut)
 
 
-def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
-    """What predicts kernels of a runtime on a device; None where nothing of it was measured."""
-    if not runtime.constants:
+def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Predictor | None:
+    """What predicts a runtime on a device; None where nothing of it was measured."""
+    constants = runtime.constants
+    calibration = settings.calibration or packaged()
+    whole = tiled_estimator(roofs.device, constants, calibration) if constants else None
+    if whole is not None:
+        return whole
+    kernels = [name for name in constants if name in FRAMEWORKS]
+    if not kernels:
         return None
     return Estimator(
         roofs,
-        settings.calibration,
-        runtime.constants[0],
+        calibration,
+        kernels[0],
         compiled=runtime.kernels is not Kernels.OP,
     )
 
@@ -78,7 +90,7 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimato
 def expected_times(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Predictor | None,
     runtime: Runtime,
     device: Device,
 ) -> Expected:
@@ -93,6 +105,8 @@ def expected_times(
     """
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    if isinstance(estimator, TiledEstimator):
+        return _tiled(table, estimator)
     items = _items(table, evaluation, estimator)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
@@ -107,13 +121,16 @@ def expected_times(
 def expected_seconds(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Predictor | None,
     runtime: Runtime,
     device: Device,
 ) -> Size | None:
     """The expected time of the run at every point of a sweep, without its range."""
     if estimator is None:
         return None
+    if isinstance(estimator, TiledEstimator):
+        times = estimator.times(table)
+        return None if times is None else times.total.value
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
@@ -133,6 +150,13 @@ def expected_seconds(
         if p.item is not None
     )
     return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
+
+
+def _tiled(table: CostTable, estimator: TiledEstimator) -> Expected:
+    times = estimator.times(table)
+    if times is None:
+        return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    return Expected(items=times.items, total=times.total, limited_by=times.limited_by)
 
 
 def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | None:
