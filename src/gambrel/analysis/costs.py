@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory
 from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
@@ -119,6 +120,11 @@ class CostTable:
             write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
             link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
         )
+
+    @cached_property
+    def tiled(self) -> TiledTable:
+        """The same as compilers for NPUs see it, made once for all devices."""
+        return tiled_table(self)
 
     @property
     def unmodelled(self) -> list[Op]:
