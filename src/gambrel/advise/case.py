@@ -149,6 +149,16 @@ def with_settings(case: Case, **settings: object) -> Case:
     return replace(case, settings=replace(case.settings, **settings))  # type: ignore[arg-type]
 
 
+def on_workload(transform: Callable[[Workload], Workload]) -> Callable[[Case, str], Case]:
+    """A change of the model alone that takes no value."""
+    return lambda case, _: replace(case, workload=transform(case.workload))
+
+
+def where(applies: Callable[[Case], bool]) -> Callable[[Case], Iterable[str]]:
+    """The one proposal of a change that takes no value."""
+    return lambda case: [""] if applies(case) else []
+
+
 def none_proposed(_: Case) -> Iterable[str]:
     """For changes that a user may ask for and that are not worth trying unasked."""
     return ()

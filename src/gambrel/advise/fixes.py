@@ -154,11 +154,8 @@ def _stacked(
     return best
 
 
-_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
-
-
 def _distance(constraints: Sequence[Constraint]) -> tuple[int, float]:
     """How far from a PASS: the overall verdict, then the least headroom of what does not pass."""
     verdict = worst(c.verdict for c in constraints)
     short = [c for c in constraints if c.verdict is not Verdict.PASS]
-    return _ORDER[verdict], max((-c.headroom for c in short if c.headroom is not None), default=0.0)
+    return verdict.rank, max((-c.headroom for c in short if c.headroom is not None), default=0.0)

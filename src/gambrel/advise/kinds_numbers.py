@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind, with_settings
+from gambrel.advise.case import Case, Effort, Kind, where, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
 from gambrel.analysis.precision import casts_of
@@ -86,9 +86,8 @@ def _sparse(case: Case, _: str) -> Case:
     return with_settings(case, sparsity=True)
 
 
-def _sparsifiable(case: Case) -> Iterable[str]:
-    useful = not case.settings.sparsity and _has_sparse_peak(case) and _has_prunable(case)
-    return [""] if useful else []
+def _sparsifiable(case: Case) -> bool:
+    return not case.settings.sparsity and _has_sparse_peak(case) and _has_prunable(case)
 
 
 def _has_sparse_peak(case: Case) -> bool:
@@ -151,7 +150,7 @@ NUMBERS: Final = (
         "traffic is counted as before.",
         example="sparsity",
         apply=_sparse,
-        propose=_sparsifiable,
+        propose=where(_sparsifiable),
         takes_value=False,
         effort=Effort.RETRAIN,
     ),

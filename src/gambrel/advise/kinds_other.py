@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind, with_settings
+from gambrel.advise.case import Case, Effort, Kind, on_workload, where, with_settings
 from gambrel.analysis.checkpointing import checkpointed
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
@@ -17,12 +17,8 @@ from gambrel.workload import Phase
 from gambrel.workload.model import WorkloadSummary
 
 
-def _checkpoint(case: Case, _: str) -> Case:
-    return replace(case, workload=checkpointed(case.workload).workload)
-
-
-def _checkpointable(case: Case) -> Iterable[str]:
-    return [""] if any(op.phase is Phase.BACKWARD for op in case.workload.ops) else []
+def _trains(case: Case) -> bool:
+    return any(op.phase is Phase.BACKWARD for op in case.workload.ops)
 
 
 def _hardware(case: Case, text: str) -> Case:
@@ -107,8 +103,8 @@ KEEPING: Final = (
         about="Keep only what crosses blocks and compute the rest again in backward: less "
         "memory for more work.",
         example="checkpoint",
-        apply=_checkpoint,
-        propose=_checkpointable,
+        apply=on_workload(lambda workload: checkpointed(workload).workload),
+        propose=where(_trains),
         takes_value=False,
     ),
 )
