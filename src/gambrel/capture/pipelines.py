@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from gambrel.capture import zoo
@@ -14,9 +13,9 @@ from gambrel.workload.model import WorkloadSummary
 
 def find(name: str) -> Pipeline | None:
     """The pipeline that a name means, as people write it; None when it means none."""
-    keys = {_key(name), _key(name.rpartition("/")[2])}
+    keys = {zoo.key_of(name), zoo.key_of(name.rpartition("/")[2])}
     for pipeline in PIPELINES.values():
-        if keys & {_key(n) for n in (pipeline.name, *pipeline.aliases)}:
+        if keys & {zoo.key_of(n) for n in (pipeline.name, *pipeline.aliases)}:
             return pipeline
     return None
 
@@ -53,8 +52,3 @@ def summaries() -> tuple[WorkloadSummary, ...]:
         )
         for p in PIPELINES.values()
     )
-
-
-def _key(name: str) -> str:
-    """Letters and digits only, lower case."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())

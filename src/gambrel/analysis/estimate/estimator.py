@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -32,7 +32,7 @@ _SHARE: Final = 0.8
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one execution, for scalars or arrays.
 
     Attributes:
@@ -44,8 +44,36 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     launch: Size
 
 
+class Predictor(Protocol):
+    """What predicts the ops of one analysis."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether `estimate_batch` may be asked."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether ops without a prediction may count with their roofline time in a sum."""
+        ...
+
+    def estimate(
+        self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
+    ) -> Estimate | None:
+        """The expected time of ``count`` executions; None when nothing is known."""
+        ...
+
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
+        """The same for one execution, for arrays as well; without range."""
+        ...
+
+    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that share a formula."""
+        ...
+
+
 class Estimator:
-    """Predicts the ops of one analysis.
+    """Predicts the ops of one analysis from fitted constants of kernels.
 
     Args:
         roofs: Of the device.
@@ -57,6 +85,8 @@ class Estimator:
     Raises:
         UnknownNameError: No such framework.
     """
+
+    partial = True
 
     def __init__(
         self,
@@ -109,7 +139,7 @@ class Estimator:
             return None
         return self._estimate(view, cost, roofline_time_s, count)
 
-    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Expected | None:
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """The same for one execution, for arrays as well; without range."""
         if self._machine is None:
             return None
@@ -152,7 +182,7 @@ class Estimator:
         seconds = np.broadcast_to(found.seconds, each.shape).tolist()
         launches = np.broadcast_to(found.launch, each.shape).tolist()
         return [
-            self._ranged(rule, chosen, Expected(seconds=s, launch=launch), bound, count)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), bound, count)
             for s, launch, bound, count in zip(seconds, launches, bounds, batch.counts, strict=True)
         ]
 
@@ -162,7 +192,7 @@ class Estimator:
         return not self._probed
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Expected, roofline_time_s: float, count: int
+        self, rule: Rule, chosen: Chosen, one: Predicted, roofline_time_s: float, count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one."""
         low, high = chosen.range_of(one.seconds)
@@ -205,7 +235,7 @@ class Estimator:
 
     def _expected(
         self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, roofline_time_s: Size
-    ) -> Expected:
+    ) -> Predicted:
         machine = self._machine
         assert machine is not None  # both callers have checked it
         c = chosen.constants
@@ -223,7 +253,7 @@ class Estimator:
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
         seconds = maximum(work + (launch if "launch" in c else 0.0), roofline_time_s)
-        return Expected(seconds=seconds, launch=minimum(launch, seconds))
+        return Predicted(seconds=seconds, launch=minimum(launch, seconds))
 
     def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
         kin = self._kin
