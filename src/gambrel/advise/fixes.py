@@ -9,8 +9,8 @@ import msgspec
 
 from gambrel.advise.changes import (
     CATALOGUE,
-    Case,
     Effort,
+    Scenario,
     describe_changes,
     effort_of,
     parse_change,
@@ -29,7 +29,9 @@ _DEEPEST = 3
 _PER_ITEM: Final = frozenset({"throughput", "power", "energy", "efficiency"})
 
 
-def fixes(case: Case, limits: Sequence[Limit], without: Collection[str] = ()) -> tuple[Fix, ...]:
+def fixes(
+    case: Scenario, limits: Sequence[Limit], without: Collection[str] = ()
+) -> tuple[Fix, ...]:
     """Changes with which the limits are met, what costs a user least first.
 
     Single changes where any passes; else a combination, greedily built, beside single changes that
@@ -65,7 +67,7 @@ def _fixes(
 
 
 def with_fixes(
-    found: Check, case: Case, limits: Sequence[Limit], without: Collection[str] = ()
+    found: Check, case: Scenario, limits: Sequence[Limit], without: Collection[str] = ()
 ) -> Check:
     """A failed check with what would make it pass; any other one as it is."""
     if found.verdict is not Verdict.FAIL:

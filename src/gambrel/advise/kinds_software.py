@@ -8,9 +8,9 @@ from typing import Final
 
 from gambrel.advise.attention import fused_attention, spells_out_attention
 from gambrel.advise.case import (
-    Case,
     Effort,
     Kind,
+    Scenario,
     none_proposed,
     on_workload,
     where,
@@ -24,7 +24,7 @@ from gambrel.runtimes import candidates, check_runs, matches, runtime
 _LARGEST_BATCH: Final = 1024
 
 
-def sized(case: Case, name: str, text: str) -> Case:
+def sized(case: Scenario, name: str, text: str) -> Scenario:
     """The case with another value of a size.
 
     Raises:
@@ -45,10 +45,10 @@ _FUSED: Final = {"pytorch": "torch-compile", "pytorch-graph": "torch-compile-gra
 _RECORDED: Final = {"pytorch": "pytorch-graph", "torch-compile": "torch-compile-graph"}
 
 
-def _after(moves: Mapping[str, str], refusal: str) -> Callable[[Case, str], Case]:
+def _after(moves: Mapping[str, str], refusal: str) -> Callable[[Scenario, str], Scenario]:
     """The change to the runtime that follows the present one, and why there is none."""
 
-    def apply(case: Case, _: str) -> Case:
+    def apply(case: Scenario, _: str) -> Scenario:
         after = moves.get(case.runtime.id)
         if after is None:
             raise InputError(f"{case.runtime.name} {refusal}")
@@ -57,15 +57,15 @@ def _after(moves: Mapping[str, str], refusal: str) -> Callable[[Case, str], Case
     return apply
 
 
-def _follows(moves: Mapping[str, str]) -> Callable[[Case], Iterable[str]]:
-    def applies(case: Case) -> bool:
+def _follows(moves: Mapping[str, str]) -> Callable[[Scenario], Iterable[str]]:
+    def applies(case: Scenario) -> bool:
         after = moves.get(case.runtime.id)
         return after is not None and matches(runtime(after).runs_on, case.device)
 
     return where(applies)
 
 
-def _under(case: Case, name: str) -> Case:
+def _under(case: Scenario, name: str) -> Scenario:
     """The case under another runtime.
 
     Raises:
@@ -77,7 +77,7 @@ def _under(case: Case, name: str) -> Case:
     return replace(with_settings(case, runtime=found.id), default_runtime=False)
 
 
-def _runtimes(case: Case) -> Iterable[str]:
+def _runtimes(case: Scenario) -> Iterable[str]:
     """Others that run there, those apart that changes of their own lead to."""
     now = case.runtime.id
     language = is_language_model(case.workload)
@@ -86,8 +86,8 @@ def _runtimes(case: Case) -> Iterable[str]:
     return [name for name in found if name not in {now, _FUSED.get(now), _RECORDED.get(now)}]
 
 
-def _size(name: str) -> Callable[[Case, str], Case]:
-    def apply(case: Case, text: str) -> Case:
+def _size(name: str) -> Callable[[Scenario, str], Scenario]:
+    def apply(case: Scenario, text: str) -> Scenario:
         if name not in case.sizes:
             have = ", ".join(case.sizes) or "none"
             raise InputError(f"{case.workload.name} has no size {name!r}; it has {have}.")
@@ -96,7 +96,7 @@ def _size(name: str) -> Callable[[Case, str], Case]:
     return apply
 
 
-def _batches(case: Case) -> Iterable[str]:
+def _batches(case: Scenario) -> Iterable[str]:
     """Doublings; the caller stops where they no longer pay."""
     batch = case.sizes.get("batch")
     most = min(_LARGEST_BATCH, case.runtime.max_batch or _LARGEST_BATCH)
