@@ -79,9 +79,9 @@ def _usage(error: Any) -> str:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    from gambrel.report.text import clean
+    from gambrel.errors import sentence
 
-    print(f"gambrel: {clean(' '.join(message.split()))}", file=sys.stderr)
+    print(f"gambrel: {sentence(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
