@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 #: Characters of a user's text that a message repeats.
@@ -36,8 +38,13 @@ def clean(text: str) -> str:
     return "".join(_visible(c) for c in text)
 
 
+def is_hidden(char: str) -> bool:
+    """Whether a character moves the cursor, reorders what is read, or shows nothing."""
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
 def _visible(char: str) -> str:
-    if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
+    if is_hidden(char):
         return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
     return char
 
@@ -51,6 +58,27 @@ def shown(value: object) -> str:
 def cut(text: str) -> str:
     """A text of a user as messages repeat it: cut."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+_withheld: ContextVar[bool] = ContextVar("withheld", default=False)
+
+
+@contextmanager
+def withholding() -> Iterator[None]:
+    """While it lasts, messages do not repeat what a file of an unknown kind holds.
+
+    An agent may name any file that the server can read; an error is no way to read it.
+    """
+    token = _withheld.set(True)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
+def told(name: object) -> str:
+    """A name out of a file as messages repeat it."""
+    return "(withheld)" if _withheld.get() else shown(name)
 
 
 def sentence(message: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.analysis.question import FIELDS
-from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.errors import FileFormatError, InputError, UnknownNameError, told
 from gambrel.fileio import read_text
 from gambrel.units import format_number, format_si
 
@@ -137,7 +137,7 @@ def read_spec(path: Path) -> Spec:
     if unknown:
         known = ", ".join(_SPEC_KEYS)
         raise FileFormatError(
-            f"{path}: unknown key {unknown[0]!r}; a requirements file has {known}."
+            f"{path}: unknown key {told(unknown[0])}; a requirements file has {known}."
         )
     try:
         spec = msgspec.convert({"limits": {}, **data}, Spec)

@@ -25,7 +25,7 @@ from gambrel.device.model import (
     Source,
 )
 from gambrel.dtypes import BITS
-from gambrel.errors import FileFormatError, InputError
+from gambrel.errors import FileFormatError, InputError, told
 from gambrel.fileio import read_text
 from gambrel.units import parse_quantity
 
@@ -270,9 +270,8 @@ def _require(row: Table, fields: tuple[str, ...], where: str) -> None:
 def _known_keys(row: Table, record: type[msgspec.Struct], where: str) -> None:
     for key in row:
         if key not in record.__struct_fields__:
-            raise InputError(
-                f"{where}: unknown field {key!r}; it takes {', '.join(record.__struct_fields__)}."
-            )
+            known = ", ".join(record.__struct_fields__)
+            raise InputError(f"{where}: unknown field {told(key)}; it takes {known}.")
 
 
 def _choice(value: Any, allowed: tuple[str, ...], where: str) -> None:

@@ -23,7 +23,7 @@ import msgspec
 
 from gambrel.device.model import Device, Link, Source
 from gambrel.device.roofs import NETWORK, peer_link
-from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError
+from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError, told
 from gambrel.fileio import check_name, path_of, read_text
 from gambrel.ops.collective import ALGORITHMS
 
@@ -230,7 +230,8 @@ def from_table(table: dict[str, Any]) -> Topology:
         table["network_byte_per_s"] = bits / 8
     unknown = set(table) - set(Topology.__struct_fields__)
     if unknown:
-        raise UnknownNameError("field", min(unknown), Topology.__struct_fields__)
+        known = ", ".join(Topology.__struct_fields__)
+        raise InputError(f"unknown field {told(min(unknown))}; a topology has {known}.")
     try:
         return msgspec.convert(table, Topology)
     except msgspec.ValidationError as error:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gambrel.analysis.commandline import command_of
 from gambrel.analysis.fields import Field
 from gambrel.analysis.question import Question, ask, fields_of
-from gambrel.errors import InputError
+from gambrel.errors import InputError, withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
 
@@ -81,7 +81,8 @@ class Tool:
                     f"{model} is code, which this server does not run. Name a built-in model (tool "
                     "models) or a .pt2 or config.json file; or start it with 'gambrel mcp --trust'."
                 )
-        found = self.answer(dataclasses.replace(question, trust=trust))
+        with withholding():
+            found = self.answer(dataclasses.replace(question, trust=trust))
         top = question.top if self._takes_top else 0
         return {"command": command_of(self.verb, arguments)} | plain(found, top)
 
