@@ -42,6 +42,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         pace: ``matrix_peak`` over the device's peak in 16-bit formats, at most 1.
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
         network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
+        compiled: A compiler lays out tensors and writes the loops.
     """
 
     view: OpView
@@ -50,8 +51,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     vector_peak: float
     direct_peak: float | None = None
     pace: float = 1.0
-    link_byte_per_s: float
+    link_byte_per_s: float = 0.0
     network_byte_per_s: float = 0.0
+    compiled: bool = False
 
     @property
     def traffic_bytes(self) -> Size:
