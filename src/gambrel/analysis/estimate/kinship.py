@@ -94,7 +94,8 @@ def choose(
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
     others = () if kin.alone else (s.device for s in calibration.sets)
-    devices = dict.fromkeys((device.id, *(kin.before if kin.alone else ()), kin.borrow, *others))
+    nearest = (kin.nearest[form],) if form in kin.nearest else ()
+    devices = dict.fromkeys((device.id, *nearest, kin.borrow, *others))
     places = [(source, wanted[:1]) for source in (device.id, *kin.before)]
     places += [(source, wanted) for source in devices]
     sets = [s for s in calibration.sets if s.form == form]

@@ -132,8 +132,8 @@ def _is_pointwise(view: OpView) -> bool:
 
 
 def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
-    """The passes that put channels last and back; compiled models only turn their input."""
-    if not task.compiled:
+    """The passes that put channels last and back; compiled 2-d models only turn their input."""
+    if not task.compiled or len(task.view.size("kernel")) != 2:
         return streamed(machine, 2 * (x + y), c["relay"])
     given = bool(task.view.inputs) and task.view.inputs[0].role == "input"
     return streamed(machine, 2 * x, c["relay"]) if given else 0.0

@@ -39,6 +39,8 @@ def matmul(c: Constants, machine: Machine, task: Task) -> Size:
     """By the form that the constants are for; a product with one row or column is a stream."""
     view = task.view
     b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
+    if not task.matrix_peak:  # a compiler made a loop over elements of it
+        return streamed(machine, task.traffic_bytes, c["vector"])
     rate = sustained(c, machine, task.matrix_peak)
     form = _laddered if c["ladder"] else _padded
     seconds = form(c, machine, task, rate, b, m, n, k)
