@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 import zlib
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibration_solver import least_squares
+from gambrel.analysis.estimate import features
 from gambrel.analysis.estimate.features import Rule, Task
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.torchlib import rules
@@ -234,6 +236,21 @@ def fit(found: Sequence[Row], start: dict[str, float], file: str, device: str) -
             best = error, solved
     assert best is not None
     return best[1]
+
+
+def fit_general(found: Sequence[Row], device: str, start: dict[str, float]) -> dict[str, float]:
+    """Constants of the formula for products that serving engines use, from linear layers.
+
+    The launch is the shortest kernel's; what rows of fp32 do not show stays as in ``start``.
+    """
+    known = machine(device)
+    rule = features.RULES["matmul"]
+    fixed = {k: v for k, v in start.items() if k != "launch"} | {"base_s": 2e-6}
+    own = [dataclasses.replace(r, rule=rule) for r in found]
+    names = ("compute", "memory", "k_fill", "wave", "operand")
+    c = _solve(own, known, fixed, names)
+    c.pop("base_s")
+    return c | {"launch": round(2e-6 * known.clock_hz)}
 
 
 def _pow(device: str) -> bool:

@@ -71,7 +71,6 @@ FITTED = {
     "torch_reduction": ("plain", "indexed", "scan"),
     "torch_copy": ("cat", "strided"),
     "torch_normalization": ("statistics", "block_byte_per_s", "round_trip_s"),
-    "torch_softmax": ("inner",),
     "torch_pooling": ("tap",),
     "torch_convolution": (
         "engine", "engine_3d", "transposed", "grouped", "grouped_lanes", "few_lanes", "few_half",
@@ -85,7 +84,6 @@ FITTED_COMPILED = {
     "torch_elementwise": ("compiled",),
     "torch_reduction": ("compiled",),
     "torch_normalization": ("compiled",),
-    "torch_softmax": ("compiled",),
     "torch_pooling": ("compiled_tap",),
 }
 CARDS = {"H100_Modal": "h100-sxm5-80gb", "H100_PCIe_LambdaLabs": "h100-pcie-80gb"}

@@ -63,7 +63,7 @@ def main() -> None:
         of_torch = torch_sets(options.truth)
         print("\n".join(lines_of(of_torch)))
         if options.write:
-            write(of_torch)
+            write([s for s in of_torch if not s["points"] or own_error(s) <= POOREST])
     if options.write and sets:
         kept = [s for s in sets if own_error(s) <= POOREST]
         if "matmul" in options.only:
@@ -392,8 +392,8 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
 def write(sets: list[dict[str, Any]]) -> None:
     """Replaces the sets of the forms that ``sets`` hold, in the order of `FORMS`."""
     old = json.loads(TARGET.read_text()) if TARGET.exists() else {}
-    fresh = {s["form"] for s in sets}
-    kept = [s for s in old.get("sets", []) if s["form"] not in fresh]
+    fresh = {_written_with(s) for s in sets}
+    kept = [s for s in old.get("sets", []) if _written_with(s) not in fresh]
     order = [form.name for form in FORMS]
     rank = {name: i for i, name in enumerate(order)}
     both = kept + sets
@@ -402,6 +402,11 @@ def write(sets: list[dict[str, Any]]) -> None:
     old["sets"] = sorted(both, key=lambda s: _place(s, rank))
     TARGET.write_text(json.dumps(old, indent=1) + "\n")
     print(f"wrote {TARGET}", file=sys.stderr)
+
+
+def _written_with(s: dict[str, Any]) -> tuple[str, bool]:
+    """What one run replaces: a form, of PyTorch's rows or of the others."""
+    return s["form"], s["describes"] == "torch"
 
 
 def _place(s: dict[str, Any], rank: dict[str, int]) -> int:

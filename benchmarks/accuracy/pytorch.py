@@ -233,9 +233,12 @@ def _model_run(name: str, seq: int, batch: int, device: str, r: dict[str, str]) 
 def _model(name: str, seq: int, batch: int) -> Workbench:
     """The model with attention written out, as it was timed."""
     import torch
-    import transformers
 
     import gambrel
+    from gambrel.capture.torch import ensure_torchvision
+
+    ensure_torchvision()
+    import transformers
 
     hidden, layers, heads, vocabulary = MODELS[name]
     if name == "bert_large":

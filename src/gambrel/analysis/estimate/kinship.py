@@ -147,7 +147,9 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         reason += f"; none of them under this runtime, so {covers}"
     if not s.points:
         reason = f"three constants fitted to kernels of {name} on this device"
-    if s.form == "stream":
+    if not s.points and s.describes == "torch":
+        reason = "carried from measured kernels of other kinds on this device"
+    elif s.form == "stream":
         reason = "bandwidth and launch overhead of measured GEMMs, no kernels of this kind"
     if s.framework == "own":
         reason = f"{s.points} measurements of your own"

@@ -34,7 +34,7 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
         return _depthwise(c, machine, task) + _bias(c, machine, task)
     tensor_cores = task.matrix_peak > machine.vector_flop_per_s
     kernel = _implicit(c, machine, task) if tensor_cores else _on_lanes(c, machine, task)
-    return kernel + _bias(c, machine, task)
+    return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
 
 
 def dense_flops(task: Task) -> Size:
@@ -76,7 +76,8 @@ def _bias(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     if task.compiled or not view.attrs.get("bias") or view.kind != "convolution":
         return 0.0
-    return streamed(machine, 2 * distinct_bytes(view.outputs[:1]), c["bias"])
+    seconds = streamed(machine, 2 * distinct_bytes(view.outputs[:1]), c["bias"])
+    return maximum(seconds, c["base_s"])
 
 
 def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
@@ -134,9 +135,9 @@ def _is_pointwise(view: OpView) -> bool:
 def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
     """The passes that put channels last and back; compiled 2-d models only turn their input."""
     if not task.compiled or len(task.view.size("kernel")) != 2:
-        return streamed(machine, 2 * (x + y), c["relay"])
+        return maximum(streamed(machine, 2 * (x + y), c["relay"]), 2 * c["base_s"])
     given = bool(task.view.inputs) and task.view.inputs[0].role == "input"
-    return streamed(machine, 2 * x, c["relay"]) if given else 0.0
+    return maximum(streamed(machine, 2 * x, c["relay"]), c["base_s"]) if given else 0.0
 
 
 def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
