@@ -145,7 +145,9 @@ def expected_seconds(
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
-        alone = (t or 0.0) if one is None else one.seconds + one.launch * (item.launches - 1)
+        alone = (t or 0.0) if one is None else one.seconds
+        if one is not None and not estimator.in_sequence(item.view):
+            alone = alone + one.launch * (item.launches - 1)
         seconds.append(alone)
     host = runtime.host_on(device)
     if host is None:
@@ -226,7 +228,8 @@ def _items(
 
 
 def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
-    return _launched(item, time_s, estimator.estimate(item.view, item.cost, time_s))
+    alone = estimator.estimate(item.view, item.cost, time_s)
+    return alone if estimator.in_sequence(item.view) else _launched(item, time_s, alone)
 
 
 def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:

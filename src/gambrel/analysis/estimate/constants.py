@@ -66,6 +66,9 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
         units: Number of units where the device publishes none; None: do not use its own either,
             because its units are not like those that were measured.
         clock_hz: Clock where the device publishes none.
+        nearest: Formula → id of the device whose constants it takes before those of ``borrow``.
+        alone: Constants of other classes of devices are never taken; what was not measured in the
+            class is not known.
     """
 
     match: tuple[str, ...]
@@ -78,6 +81,8 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
     units: float | None = None
     clock_hz: float = 1.7e9
+    nearest: dict[str, str] = {}
+    alone: bool = False
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
