@@ -264,18 +264,6 @@ def table_of(rows: Sequence[Any], *specs: ColumnSpec | None, **more: Any) -> Dat
     return DataTable(columns=tuple(spec.of(rows) for spec in specs if spec is not None), **more)
 
 
-def columns_of(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[Column]:
-    """Columns of rows of cells; the first ``left`` ones begin at the left."""
-    return [
-        Column(
-            title=title,
-            cells=tuple(row[i] for row in rows),
-            align="left" if i < left else "right",
-        )
-        for i, title in enumerate(header)
-    ]
-
-
 #: How numbers of one kind are shown in tables; unknown (None) stays "unknown".
 seconds = partial(format_si, unit="s", digits=3)
 amount = partial(format_si, unit="")

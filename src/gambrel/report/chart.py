@@ -15,7 +15,7 @@ import msgspec
 
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel
+from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.report import picture
 from gambrel.report.level_points import LevelChart, level_chart
 from gambrel.report.picture import COLORS
@@ -167,13 +167,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     levels: LevelChart | None = None
     moves: tuple[Move, ...] = ()
 
-    def roof_at(self, intensity: float) -> float | None:
-        """The highest rate that the used roofs allow at an intensity; None without any."""
-        peak = max((r.peak_flop_per_s for r in self.roofs if r.used), default=math.inf)
-        slope = max((m.byte_per_s for m in self.memory_roofs if m.used), default=math.inf)
-        height = min(peak, intensity * slope)
-        return None if math.isinf(height) else height
-
 
 def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> Chart:
     """Builds the chart of an analysis.
@@ -210,8 +203,17 @@ def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = F
 
 def _shapes(analysis: Analysis) -> dict[str, str]:
     order = [group.name for group in analysis.by_kind]
-    order += sorted({op.kind for op in analysis.ops} - set(order))
-    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(order)}
+    return shapes_of(order + sorted({op.kind for op in analysis.ops} - set(order)))
+
+
+def shapes_of(kinds: Iterable[str]) -> dict[str, str]:
+    """A shape for each kind, in their order; those after the last share it."""
+    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
+
+
+def size_of(seconds: float | None, longest: float) -> float:
+    """The radius of a dot whose area is its time: 0 to 1."""
+    return math.sqrt((seconds or 0.0) / longest) if longest else 0.0
 
 
 class Entry(NamedTuple):
@@ -267,7 +269,7 @@ def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
 
 def source_of(ceiling: Ceiling) -> str:
     """Kind and title of its source."""
-    return f"{ceiling.kind.value}: {ceiling.source.title}"
+    return _origin(ceiling.kind, ceiling.source)
 
 
 def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[Roof, ...]:
@@ -291,17 +293,35 @@ def _merged(peak: float, entries: Sequence[Entry]) -> Roof:
     )
 
 
+#: Name, byte/s and source of a bandwidth.
+_Slope = tuple[str, float, str]
+
+
 def memory_roofs_of(device: Device, used: Callable[[MemoryLevel], bool]) -> tuple[MemoryRoof, ...]:
     """The known bandwidths of a device, highest first."""
-    known = [(m.byte_per_s, m) for m in device.memory if m.byte_per_s]
+    names = {m.name for m in device.memory if used(m)}
+    return _slanted(_slopes(device), lambda name, _: name in names)
+
+
+def _slopes(device: Device) -> list[_Slope]:
+    return [
+        (m.name, m.byte_per_s, _origin(m.kind, m.bandwidth_source))
+        for m in device.memory
+        if m.byte_per_s
+    ]
+
+
+def _slanted(
+    slopes: Iterable[_Slope], used: Callable[[str, float], bool]
+) -> tuple[MemoryRoof, ...]:
     return tuple(
         MemoryRoof(
-            label=f"{m.name} {format_si(rate, 'B/s')}",
+            label=f"{name} {format_si(rate, 'B/s')}",
             byte_per_s=rate,
-            used=used(m),
-            source=_origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
+            used=used(name, rate),
+            source=origin,
         )
-        for rate, m in sorted(known, key=lambda entry: -entry[0])
+        for name, rate, origin in sorted(slopes, key=lambda slope: -slope[1])
     )
 
 
@@ -320,15 +340,7 @@ def _ridge(peak: float, slope: float, *, main: bool) -> Ridge:
 
 def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[MemoryRoof, ...]:
     main = analysis.total.peak_byte_per_s
-    found = [
-        (
-            m.name,
-            m.byte_per_s,
-            _origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
-        )
-        for m in analysis.hardware.memory
-        if m.byte_per_s is not None
-    ]
+    found = _slopes(analysis.hardware)
     if main is not None and all(bandwidth != main for _, bandwidth, _ in found):
         found.append((_name_of_memory(analysis), main, ""))
     if levels is not None:
@@ -339,18 +351,10 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
             if bandwidth is not None and name not in listed
         ]
     found += _links(analysis, {bandwidth for _, bandwidth, _ in found})
-    return tuple(
-        MemoryRoof(
-            label=f"{name} {format_si(bandwidth, 'B/s')}",
-            byte_per_s=bandwidth,
-            used=bandwidth == main,
-            source=origin,
-        )
-        for name, bandwidth, origin in sorted(found, key=lambda f: -f[1])
-    )
+    return _slanted(found, lambda _, rate: rate == main)
 
 
-def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]]:
+def _links(analysis: Analysis, drawn: set[float]) -> list[_Slope]:
     """The links that the work uses, each a roof over the bytes that pass it."""
     used = {t.resource for t in analysis.total.times if t.bound is Bound.NETWORK}
     return [
@@ -362,8 +366,8 @@ def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]
     ]
 
 
-def _origin(kind: Kind, source: str) -> str:
-    return f"{kind.value}: {source}" if source else kind.value
+def _origin(kind: Kind, source: Source | None) -> str:
+    return f"{kind.value}: {source.title}" if source else kind.value
 
 
 def _name_of_memory(analysis: Analysis) -> str:
@@ -393,7 +397,7 @@ def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) ->
             analysis.ops[i],
             shape=kinds[analysis.ops[i].kind],
             module=block(analysis.ops[i].module),
-            size=math.sqrt(times[i] / longest) if longest else 0.0,
+            size=size_of(times[i], longest),
             along=along.get(i, 0.0),
         )
         for i in order

@@ -10,11 +10,11 @@ from gambrel.report.blocks import (
     Document,
     Notes,
     col,
-    columns_of,
     seconds,
     section,
     sections,
     table_of,
+    words,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def document(pairing: Pairing, _options: Options) -> Document:
     """The ratio leads."""
     first, second = pairing.first, pairing.second
-    header, *whole = _whole(pairing)
+    whole = [words(title, cells) for title, *cells in zip(*_whole(pairing), strict=True)]
     return Document(
         title=f"{first.label} and {second.label}",
         answer=_answer(pairing),
         sections=sections(
-            section(DataTable(columns=tuple(columns_of(header, whole)), all=True)),
+            section(DataTable(columns=tuple(whole), all=True)),
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),

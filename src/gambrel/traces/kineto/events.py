@@ -27,11 +27,6 @@ class Args(msgspec.Struct, gc=False):
     concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Concrete Inputs")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
 
-    @property
-    def op_id(self) -> int | None:
-        """Id of the op that the event belongs to."""
-        return _int(self.external_id if self.external_id is not None else self.external_id_low)
-
 
 class Event(msgspec.Struct, gc=False):
     """One event; times in microseconds as recorded."""
