@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -20,7 +20,7 @@ from gambrel.units import format_number, format_percent, format_si
 _MOST_KINDS: Final = 10
 
 #: Lines about a point.
-About = Callable[[Point], Sequence[str]]
+About = Callable[[Point], Iterable[str]]
 
 
 def pictures(analysis: Analysis, options: Options) -> tuple[Chart, ...]:
@@ -135,7 +135,7 @@ def _labels(drawn: description.Chart) -> Iterator[Note]:
             yield Note(at=(x, low), text=ridge.label, side="left" if late else "right")
 
 
-def _dot(drawn: description.Chart, point: Point, about: Sequence[str]) -> Dot:
+def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
     whole = point.index < 0
     return Dot(
         at=place(drawn, point),

@@ -13,6 +13,7 @@ from gambrel.report.blocks import (
     seconds,
     section,
     sections,
+    side_columns,
     table_of,
     words,
 )
@@ -71,14 +72,9 @@ def _of(side: str, text: Callable[[RunPoint], str], absent: str = "") -> Callabl
 
 def rows(pairing: Pairing) -> DataTable:
     """One row an op, both runs in base units."""
-
-    def side(which: str, field: str) -> Callable[[Pair], object]:
-        return lambda row: getattr(getattr(row, which), field, None)
-
     fields = ("time_s", "flops", "traffic_bytes")
-    both = [(which, field) for field in fields for which in ("first", "second")]
-    columns = (col(w, side(w, f), str, key=f"{w}_{f}") for w, f in both)
-    return table_of(pairing.ranked(), col("name", "name"), *columns)
+    both = (c for f in fields for c in side_columns(("first", "second"), f, f"{{}}_{f}"))
+    return table_of(pairing.ranked(), col("name", "name"), *both)
 
 
 def _whole(pairing: Pairing) -> list[tuple[str, ...]]:

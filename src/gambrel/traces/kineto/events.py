@@ -104,13 +104,9 @@ def parse_list(raw: msgspec.Raw) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _int(value: Any) -> int | None:
+def to_int(value: Any) -> int | None:
+    """A number as vendors write it, 7 or "7"; None for anything else."""
     try:
         return int(value)
     except (TypeError, ValueError):
         return None
-
-
-def to_int(value: Any) -> int | None:
-    """A number as vendors write it, 7 or "7"; None for anything else."""
-    return _int(value)
