@@ -14,7 +14,9 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
-from gambrel.analysis.estimate.estimator import Estimator, total
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
+from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
@@ -63,8 +65,11 @@ class Expected:
         return replace(self, total=cut)
 
 
-def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
+def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Predictor | None:
     """What predicts kernels of a runtime on a device; None where nothing of it was measured."""
+    shares = shares_of(runtime, roofs, settings.calibration or packaged())
+    if shares is not None:
+        return SharesEstimator(roofs, shares)
     if not runtime.constants:
         return None
     return Estimator(
@@ -78,7 +83,7 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimato
 def expected_times(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Predictor | None,
     runtime: Runtime,
     device: Device,
 ) -> Expected:
@@ -94,6 +99,8 @@ def expected_times(
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
     items = _items(table, evaluation, estimator)
+    if not estimator.partial and any(one is None for one in items):
+        return Expected(items=items, total=None, limited_by=None)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
         for one, t, item in zip(items, evaluation.times, table.items, strict=True)
@@ -107,7 +114,7 @@ def expected_times(
 def expected_seconds(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Predictor | None,
     runtime: Runtime,
     device: Device,
 ) -> Size | None:
@@ -118,7 +125,7 @@ def expected_seconds(
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
     ]
-    if all(one is None for one in found):
+    if all(one is None for one in found) or (not estimator.partial and None in found):
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
@@ -176,7 +183,7 @@ def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tup
 
 
 def _items(
-    table: CostTable, evaluation: Evaluation, estimator: Estimator
+    table: CostTable, evaluation: Evaluation, estimator: Predictor
 ) -> tuple[Estimate | None, ...]:
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
@@ -195,7 +202,7 @@ def _items(
     return tuple(found)
 
 
-def _item(item: Item, time_s: float | None, estimator: Estimator) -> Estimate | None:
+def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
     return _launched(item, time_s, estimator.estimate(item.view, item.cost, time_s))
 
 

@@ -10,17 +10,12 @@ import msgspec
 from gambrel.errors import InputError
 from gambrel.llm.sharding import Sharding, common
 from gambrel.llm.spec import (
-    Attention,
     FeedForward,
     LatentAttention,
     Layer,
-    LinearAttention,
     Mixer,
     Mixture,
     ModelSpec,
-    SelectiveScan,
-    ShortConvolution,
-    StateSpaceDual,
     mixers_of,
 )
 
@@ -177,23 +172,11 @@ def _layers(spec: ModelSpec) -> Iterable[Layer]:
 
 
 def _of_mixer(mixer: Mixer) -> list[Demand]:
-    if isinstance(mixer, (Attention, LatentAttention)):
-        found = [Demand(degree="attention", field="attention heads", size=mixer.heads)]
-        if isinstance(mixer, Attention) and not mixer.shared_kv:
-            kv = Demand(
-                degree="attention", field="key/value heads", size=mixer.kv_heads, copies=True
-            )
-            found.append(kv)
-        return found
-    if isinstance(mixer, StateSpaceDual):
-        return [Demand(degree="attention", field="state-space heads", size=mixer.heads)]
-    if isinstance(mixer, LinearAttention):
-        heads = Demand(degree="attention", field="value heads", size=mixer.value_heads)
-        keys = Demand(degree="attention", field="key heads", size=mixer.key_heads, copies=True)
-        return [heads, keys]
-    if isinstance(mixer, (SelectiveScan, ShortConvolution)):
-        return [Demand(degree="attention", field="channels of the mixer", size=mixer.channels)]
-    return []
+    return [
+        Demand(degree="attention", field=d.about, size=getattr(mixer, d.field), copies=d.copied)
+        for d in mixer.DIVIDED
+        if d.about
+    ]
 
 
 def _of_feed_forward(part: FeedForward) -> list[Demand]:

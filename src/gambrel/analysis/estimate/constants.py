@@ -98,6 +98,45 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     clock_hz: float = 1.7e9
 
 
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """What a class of devices attains of its roofs under a runtime; see `shares`.
+
+    Attributes:
+        runtime: Id of the runtime.
+        match: Patterns of the devices, as in `Runtime.runs_on`.
+        memory: Share of the bandwidth.
+        compute: Share of the peak, weights of 16 bits and more.
+        compute_stored: Share of the peak where weights are unpacked.
+        unpack: Lane cycles to unpack a weight.
+        start_s: Start of an op.
+        lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
+            that publish no vector peak; 0 where unpacking never decides.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``medium`` or ``low``.
+        rows: Measured runs behind it.
+        error: Mean absolute error on models that were not fitted, 1.
+        why: For the reader.
+        source: Of the measurements.
+    """
+
+    runtime: str
+    match: tuple[str, ...]
+    memory: float
+    compute: float
+    compute_stored: float
+    unpack: float
+    start_s: float
+    lanes_per_byte: float = 0.0
+    low: float
+    high: float
+    confidence: str
+    rows: int
+    error: float
+    why: str
+    source: str
+
+
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """All constants.
 
@@ -106,12 +145,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         kin: Classes of devices, the first match counts.
         sets: Fitted sets.
         probed: Classes of ops that were measured on a machine itself; they come first.
+        shares: Shares of the roofs, of classes of which only whole runs were measured.
     """
 
     source: dict[str, str]
     kin: tuple[Kin, ...]
     sets: tuple[Set, ...]
     probed: tuple[Probed, ...] = ()
+    shares: tuple[Shares, ...] = ()
 
 
 @lru_cache(maxsize=1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.estimate.features import Rule, Task, rule_of
+from gambrel.analysis.estimate.features import STORED, Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
@@ -32,7 +32,7 @@ _SHARE: Final = 0.8
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one execution, for scalars or arrays.
 
     Attributes:
@@ -44,8 +44,36 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     launch: Size
 
 
+class Predictor(Protocol):
+    """What predicts the ops of one analysis."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether `estimate_batch` may be asked."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether ops without a prediction may count with their roofline time in a sum."""
+        ...
+
+    def estimate(
+        self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
+    ) -> Estimate | None:
+        """The expected time of ``count`` executions; None when nothing is known."""
+        ...
+
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
+        """The same for one execution, for arrays as well; without range."""
+        ...
+
+    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that share a formula."""
+        ...
+
+
 class Estimator:
-    """Predicts the ops of one analysis.
+    """Predicts the ops of one analysis from fitted constants of kernels.
 
     Args:
         roofs: Of the device.
@@ -57,6 +85,8 @@ class Estimator:
     Raises:
         UnknownNameError: No such framework.
     """
+
+    partial = True
 
     def __init__(
         self,
@@ -109,7 +139,7 @@ class Estimator:
             return None
         return self._estimate(view, cost, roofline_time_s, count)
 
-    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Expected | None:
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """The same for one execution, for arrays as well; without range."""
         if self._machine is None:
             return None
@@ -152,7 +182,7 @@ class Estimator:
         seconds = np.broadcast_to(found.seconds, each.shape).tolist()
         launches = np.broadcast_to(found.launch, each.shape).tolist()
         return [
-            self._ranged(rule, chosen, Expected(seconds=s, launch=launch), bound, count)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), bound, count)
             for s, launch, bound, count in zip(seconds, launches, bounds, batch.counts, strict=True)
         ]
 
@@ -162,7 +192,7 @@ class Estimator:
         return not self._probed
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Expected, roofline_time_s: float, count: int
+        self, rule: Rule, chosen: Chosen, one: Predicted, roofline_time_s: float, count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one."""
         low, high = chosen.range_of(one.seconds)
@@ -205,7 +235,7 @@ class Estimator:
 
     def _expected(
         self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, roofline_time_s: Size
-    ) -> Expected:
+    ) -> Predicted:
         machine = self._machine
         assert machine is not None  # both callers have checked it
         c = chosen.constants
@@ -219,20 +249,27 @@ class Estimator:
             direct_peak=self._direct_peak(view),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
             network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
+            scheme=self._scheme(rule, view),
         )
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
         seconds = maximum(work + (launch if "launch" in c else 0.0), roofline_time_s)
-        return Expected(seconds=seconds, launch=minimum(launch, seconds))
+        return Predicted(seconds=seconds, launch=minimum(launch, seconds))
 
     def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
         kin = self._kin
-        key = (rule.form, rule.scheme(view))
+        key = (rule.form, self._scheme(rule, view))
         if key not in self._chosen and kin is not None:
             self._chosen[key] = choose(
                 *key, self._roofs.device, kin, self._calibration, self._framework
             )
         return self._chosen.get(key)
+
+    def _scheme(self, rule: Rule, view: OpView) -> str:
+        """That of the op; engines that serve language models quantise to fp8 as they go."""
+        scheme = rule.scheme(view)
+        serves = self._framework != "any"
+        return "fp8" if serves and scheme == f"fp8{STORED}" else scheme
 
     def _lacks_peak(self, rule: Rule, cost: Cost) -> bool:
         """Whether a formula of matrix work has no engine to run on."""

@@ -31,9 +31,7 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
     out = e.activation(rows, a.heads * a.value_dim)
     for (group, start), (key, value) in zip(e.split(), caches, strict=True):
         _kernel(e, a, group, (q, key, value, out), start)
-    if a.gate_per_head:
-        linear(e, x, "gate_proj", rows, width, a.heads)
-    if a.gated or a.gate_per_head:
+    if a.gated:
         e.op(
             "elementwise",
             (),
@@ -88,9 +86,7 @@ def _project(
     q_width = a.heads * a.head_dim * (2 if a.gated else 1)
     k_width, v_width = a.kv_heads * a.head_dim, a.kv_heads * a.value_dim
     caches = tuple(_caches(e, a, group) for group in e.groups)
-    if a.shared_kv:
-        q = linear(e, x, "q_proj", rows, width, q_width, bias="q" in a.qkv_bias)
-    elif a.fused == "qkv":
+    if a.fused:
         total = q_width + k_width + v_width
         q = linear(e, x, "qkv_proj", rows, width, total, bias=bool(a.qkv_bias))
         q = e.view(q, (rows, a.heads * a.head_dim))
@@ -100,8 +96,8 @@ def _project(
         values = _written(e, [c[1] for c in caches], v_width)
         linear(e, x, "k_proj", rows, width, k_width, bias="k" in a.qkv_bias, out=keys)
         linear(e, x, "v_proj", rows, width, v_width, bias="v" in a.qkv_bias, out=values)
-    if a.gated and a.fused != "qkv":
-        q = e.view(q, (rows, a.heads * a.head_dim))
+        if a.gated:
+            q = e.view(q, (rows, a.heads * a.head_dim))
     return q, caches
 
 
