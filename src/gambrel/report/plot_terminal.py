@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Chart, MemoryRoof, Move, Point, Roof, decades, describe
+from gambrel.report.chart import Chart, Move, Point, decades, describe
 from gambrel.report.options import Options
+from gambrel.report.roof_lines import MemoryRoof, Roof
 from gambrel.report.terminal import line, show
 from gambrel.report.text import clean, display_width, shorten
 from gambrel.units import format_number, format_si

@@ -14,6 +14,7 @@ from gambrel.report.chart import Point, describe
 from gambrel.report.level_points import LevelChart, LevelPoint
 from gambrel.report.options import Options
 from gambrel.report.picture import Arrow, Axis, Chart, Curve, Dot, Key, Note
+from gambrel.report.roof_lines import MemoryRoof, Roof
 from gambrel.units import format_number, format_percent, format_si
 
 #: Kinds of op that the legend names.
@@ -104,9 +105,7 @@ def _roofs(drawn: description.Chart) -> Iterator[Curve]:
             )
 
 
-def _roof(
-    x0: float, x1: float, y0: float, y1: float, roof: description.Roof | description.MemoryRoof
-) -> Curve:
+def _roof(x0: float, x1: float, y0: float, y1: float, roof: Roof | MemoryRoof) -> Curve:
     return Curve(
         name="",
         points=((x0, y0), (x1, y1)),

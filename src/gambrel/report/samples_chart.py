@@ -17,22 +17,17 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import (
-    Chart,
+from gambrel.report.chart import Chart, Move, Point, end_of, limits, size_of
+from gambrel.report.options import Options
+from gambrel.report.roof_lines import (
     Entry,
-    Move,
-    Point,
     Roof,
-    end_of,
     format_of,
-    limits,
     main_ridge,
     memory_roofs_of,
     roofs_of,
-    size_of,
     source_of,
 )
-from gambrel.report.options import Options
 
 #: Shape of a dot by its memory level.
 LEVEL_SHAPES: Final = {
