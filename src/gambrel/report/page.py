@@ -80,7 +80,7 @@ def digest(text: str) -> str:
 
 def _figure(picture: Picture) -> str:
     about = f"<figcaption>{_escape(picture.about)}</figcaption>" if picture.about else ""
-    return f"<figure>{draw(picture)}{about}</figure>"
+    return f'<figure tabindex="0">{draw(picture)}{about}</figure>'
 
 
 def _section(section: Section) -> Iterator[str]:
