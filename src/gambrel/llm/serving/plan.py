@@ -19,7 +19,7 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
-from gambrel.llm.serving.question import Engine, Requests, Target
+from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
@@ -44,7 +44,7 @@ def plan(
     *,
     max_devices: int = 8,
     target: Target | None = None,
-    engine: Engine | None = None,
+    engine: ServingEngine | None = None,
     settings: Settings | None = None,
     prices: Mapping[str, float] | None = None,
     topology: str | Topology | None = None,
@@ -82,7 +82,7 @@ def plan(
         requests=requests,
         max_devices=max_devices,
         target=target or Target(),
-        engine=engine or Engine(),
+        engine=engine or ServingEngine(),
         settings=_checked(settings or Settings()),
         prices=dict(prices or {}),
         topology=topology,
@@ -122,7 +122,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     requests: Requests
     max_devices: int
     target: Target
-    engine: Engine
+    engine: ServingEngine
     settings: Settings
     prices: dict[str, float]
     topology: str | Topology | None

@@ -137,7 +137,7 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.acceptance**i for i in range(self.tokens + 1))
 
 
-class Engine(msgspec.Struct, frozen=True, kw_only=True):
+class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     """How the serving engine is set up; which one it is stands in the settings.
 
     Attributes:

@@ -23,7 +23,7 @@ from gambrel.device.roofs import main_memory
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
-from gambrel.llm.serving.question import Engine, Requests
+from gambrel.llm.serving.question import Requests, ServingEngine
 from gambrel.llm.serving.records import Memory
 from gambrel.llm.serving.timing import Overhead, Prompts
 from gambrel.llm.sharded import build_rank
@@ -77,7 +77,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     sharding: Sharding
     precisions: Precisions
-    engine: Engine
+    engine: ServingEngine
     settings: Settings
     built: dict[Any, Workload]
 
