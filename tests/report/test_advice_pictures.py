@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 import gambrel
 from gambrel.advise.whatif import what_if
@@ -54,9 +55,18 @@ def test_the_front_of_a_comparison():
     xs, ys = zip(*chart.curves[0].points, strict=True)
     assert list(xs) == sorted(xs)
     assert list(ys) == sorted(ys, reverse=True)
-    # power is known only as a limit: hollow
-    assert all(dot.hollow for dot in chart.dots if dot.group == "Pareto front")
+    assert not any(dot.hollow for dot in chart.dots)
     assert chart.y.title == "latency, s (less is better)"
+
+
+def test_a_figure_that_is_only_a_limit_is_hollow():
+    found = gambrel.compare("yolov8n", ["l4", "t4"], metric=["latency", "power"])
+    first, second = found.rows
+    limit = replace(first.figures["power"], value=None)  # at most its TDP
+    limited = replace(first, figures={**first.figures, "power": limit})
+    chart = front(replace(found, rows=(limited, second)))
+    hollow = {dot.at[0]: dot.hollow for dot in chart.dots}
+    assert hollow == {limit.worst: True, second.figures["power"].value: False}
 
 
 def test_nothing_to_draw():
