@@ -122,7 +122,9 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     if used.best is not None and used.best > 1:
         return _beyond_best(found, facts)
     if used.worst is not None and used.worst <= 1:
-        return Verdict.PASS, found.confidence or "high", found.reason, None
+        # What the most power proves does not rest on an estimate.
+        own = "high" if found.metric == "power" else found.confidence
+        return Verdict.PASS, own or "high", found.reason, None
     if used.low is not None and used.low > 1:
         why = f"even the favourable end of the range misses it; {found.reason}"
         return Verdict.FAIL, found.confidence or "high", why, "expected"

@@ -44,7 +44,7 @@ def serve_plan(question: Question) -> Plan:
         policy=Policy(page=q.page),
         step_tokens=q.step_tokens,
         overlap=q.overlap,
-        host_s=q.host or 0.0,
+        host_s=q.host,
         speculation=_speculation(q),
         routing_skew=q.routing_skew,
     )

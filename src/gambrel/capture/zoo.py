@@ -9,6 +9,7 @@ prompt, then writing token by token) has two entries, ``llama-3-8b-prefill`` and
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -109,6 +110,11 @@ def _lookup() -> dict[str, WorkloadSummary]:
         for alias in entry.aliases:
             found.setdefault(key_of(alias) + phase, entry)
     return found
+
+
+def keys() -> Set[str]:
+    """What the names and aliases of all entries come down to, see `key_of`."""
+    return _lookup().keys()
 
 
 def key_of(name: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.estimate.features import Rule, Task, rule_of
+from gambrel.analysis.estimate.features import STORED, Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
@@ -249,6 +249,7 @@ class Estimator:
             direct_peak=self._direct_peak(view),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
             network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
+            scheme=self._scheme(rule, view),
         )
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
@@ -257,12 +258,18 @@ class Estimator:
 
     def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
         kin = self._kin
-        key = (rule.form, rule.scheme(view))
+        key = (rule.form, self._scheme(rule, view))
         if key not in self._chosen and kin is not None:
             self._chosen[key] = choose(
                 *key, self._roofs.device, kin, self._calibration, self._framework
             )
         return self._chosen.get(key)
+
+    def _scheme(self, rule: Rule, view: OpView) -> str:
+        """That of the op; engines that serve language models quantise to fp8 as they go."""
+        scheme = rule.scheme(view)
+        serves = self._framework != "any"
+        return "fp8" if serves and scheme == f"fp8{STORED}" else scheme
 
     def _lacks_peak(self, rule: Rule, cost: Cost) -> bool:
         """Whether a formula of matrix work has no engine to run on."""

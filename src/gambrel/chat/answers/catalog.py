@@ -54,6 +54,7 @@ def _ridge(device: Device, precisions: tuple[str, ...]) -> str:
 
 
 def _figures(device: Device, precisions: tuple[str, ...]) -> str:
+    from gambrel.device.explain import power
     from gambrel.device.roofs import default_precision, main_memory, resolve
 
     memory = main_memory(device)
@@ -69,7 +70,7 @@ def _figures(device: Device, precisions: tuple[str, ...]) -> str:
     if memory is not None:
         size = format_capacity(memory.capacity_bytes)
         parts.append(f"{format_si(memory.byte_per_s, 'B/s')} from {size} of {memory.name}")
-    parts.append(f"TDP {format_si(device.tdp_w, 'W')}")
+    parts.append(power(device))
     return f"{device.name}: {', '.join(parts)}."
 
 

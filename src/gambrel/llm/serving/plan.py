@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.runtimes import choose as choose_runtime
 from gambrel.runtimes import runtime
+from gambrel.units import format_si
 from gambrel.workload import Workload
 
 #: Prompts from this length on are also split over devices (context parallelism).
@@ -261,8 +262,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."
         )
-        if not engine.host_s:
-            said.append("scheduler and sampling on the host take no time besides the device's.")
+        said += [s for setup in setups[:1] for s in _of_engine(setup)]
         if engine.speculation:
             said.append(
                 f"{engine.speculation.tokens} drafted tokens are kept with probability "
@@ -279,6 +279,21 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         for choice in best[:1]:
             said += choice.decode.assumptions if choice.decode else ()
         return tuple(dict.fromkeys((*said, *self.spec.notes)))
+
+
+def _of_engine(setup: Setup) -> Iterator[str]:
+    """What is taken for granted of the serving engine."""
+    if setup.service is None and setup.engine.host_s is None:
+        yield "scheduler and sampling on the host take no time besides the device's."
+    elif setup.host_s:
+        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host."
+    if setup.service is not None:
+        floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
+        yield (
+            f"steps with prompt tokens are launched kernel by kernel and take at least "
+            f"{format_si(floor, 's', 3)}; a request spends {format_si(front, 's', 3)} in the front "
+            "end (fitted to served runs)."
+        )
 
 
 _ALWAYS: Final = (
