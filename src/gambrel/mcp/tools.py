@@ -12,7 +12,7 @@ from typing import Any, Final
 from gambrel.analysis.commandline import command_of
 from gambrel.analysis.question import ask, fields_of
 from gambrel.api.verbs import answer, record_of
-from gambrel.errors import InputError
+from gambrel.errors import InputError, withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
 
@@ -81,7 +81,8 @@ class Tool:
                     "models) or a .pt2 or config.json file; or start it with 'gambrel mcp --trust'."
                 )
         own = getattr(answers, self.name, answer)
-        found = own(dataclasses.replace(question, trust=trust))
+        with withholding():
+            found = own(dataclasses.replace(question, trust=trust))
         if self.listed:
             found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
         top = question.top if self._takes_top else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel import fileio
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
 
@@ -345,7 +345,7 @@ def format_of(path: str | Path) -> Format:
     suffix = Path(path).suffix.lower()
     if suffix not in _BY_SUFFIX:
         raise UnknownNameError(
-            "file suffix", suffix, hint=f"{path}: write one of {', '.join(_BY_SUFFIX)}."
+            "file suffix", suffix, hint=f"{cut(str(path))}: write one of {', '.join(_BY_SUFFIX)}."
         )
     return _BY_SUFFIX[suffix]
 

@@ -123,6 +123,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         graph: Launches are recorded and replayed; the host does not pay for each.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
+        tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
+            multiplications do not.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
@@ -144,6 +146,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     graph: bool = False
     max_batch: int | None = None
     persistent_recurrence: bool = False
+    tf32_convolutions: bool = False
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
