@@ -28,7 +28,13 @@ def test_random_command_lines(seed, tmp_path, monkeypatch):
         assert not fault, line
         codes.add(code)
     assert codes <= {0, 1, 2, 3}
-    assert len(codes) > 1
+
+
+def test_most_random_values_are_right():
+    chance = random.Random(0)
+    option = next(p for p in dict(commands.commands())["analyze",].params if p.name == "phase")
+    drawn = [commands._value(option, ("analyze",), chance) for _ in range(1000)]
+    assert 0.85 < sum(value in {"prefill", "decode"} for value in drawn) / 1000 < 0.99
 
 
 def test_a_fault_is_seen():
