@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -133,7 +132,7 @@ def replace_file(target: Path, content: bytes) -> None:
 
 def _draft(target: Path, *, keep: bool = False) -> tuple[int, Path]:
     """An empty file of a name that nobody else has, in the folder of the target."""
-    draft = target.with_name(f".gambrel-{secrets.token_hex(8)}.part")
+    draft = target.with_name(f".gambrel-{os.urandom(8).hex()}.part")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     if not keep:
         draft.unlink(missing_ok=True)

@@ -100,6 +100,15 @@ class Field:
         """Whether a face offers it for a verb."""
         return verb in self.verbs and face not in self.absent
 
+    def schema(self, verb: str) -> dict[str, Any]:
+        """JSON schema of its values, a list as well where the verb takes several."""
+        one: dict[str, Any] = dict(self.kind.schema)
+        if verb in self.several:
+            one = {"anyOf": [one, {"type": "array", "items": one}]}
+        unit = {"unit": self.kind.unit} if self.kind.unit else {}
+        default = {} if self.default in (None, ()) else {"default": self.default}
+        return {**one, "description": self.help, **unit, **default}
+
     def texts(self, value: Any) -> list[str]:
         """A value as the command line takes it; several make several texts."""
         if isinstance(value, Mapping):

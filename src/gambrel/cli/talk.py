@@ -72,12 +72,12 @@ def chat(llm: str | None, llm_url: str | None) -> None:
 
 
 def _session(llm: str | None, url: str | None) -> tuple[Any, Any]:
-    from gambrel.chat.session import Session
+    from gambrel.chat.session import Conversation
 
     if sys.stdin is None:
         raise InputError("standard input is closed; ask one question with 'gambrel ask'.")
     options = Shown.of().options()
-    session: Any = Session(options=options)
+    session: Any = Conversation(options=options)
     if llm or url:
         from gambrel.chat.assistant.talk import assisted
 

@@ -22,6 +22,7 @@ from gambrel.device.model import (
     Kind,
     Link,
     MemoryLevel,
+    PowerMode,
     Source,
 )
 from gambrel.dtypes import BITS
@@ -45,6 +46,14 @@ _QUANTITIES: Final[dict[str, str]] = {
     "capacity_bytes": "size",
     "instance_bytes": "size",
     "tdp_w": "power",
+    "typical_power_w": "power",
+    "idle_power_w": "power",
+}
+#: Figures of the device itself, each with the field of its source.
+_POWERS: Final[dict[str, str]] = {
+    "tdp_w": "tdp_source",
+    "typical_power_w": "typical_power_source",
+    "idle_power_w": "idle_power_source",
 }
 _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "ceilings": Ceiling,
@@ -52,6 +61,7 @@ _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "memory": MemoryLevel,
     "links": Link,
     "facts": Fact,
+    "modes": PowerMode,
 }
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "ceilings": ("engine", "dtype", "flop_per_s"),
@@ -59,6 +69,7 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name", "byte_per_s"),
     "facts": ("name", "value", "unit"),
+    "modes": ("name", "tdp_w", "boost_clock_hz"),
 }
 #: Fields that hold a source, by table, and the numbers that each belongs to.
 _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -70,6 +81,7 @@ _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "links": {"source": ("byte_per_s",)},
     "facts": {"source": ("value",)},
+    "modes": {"source": ("tdp_w",)},
 }
 _CEILING: Final[dict[str, tuple[str, ...]]] = {
     "engine": ENGINES,
@@ -91,6 +103,7 @@ _IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name",),
     "facts": ("name",),
+    "modes": ("name",),
 }
 _KIND_OF: Final[dict[str, Kind]] = {
     "derived": Kind.DERIVED,
@@ -144,8 +157,9 @@ def device_from_table(table: Table, *, origin: str) -> Device:
         ]
         _reject_doubles(table[name], name)
     _quantities(table, "the file")
-    if "tdp_w" in table:
-        table["tdp_source"] = _source(table.get("tdp_source"), sources, default, "tdp_source")
+    for power, field in _POWERS.items():
+        if power in table:
+            table[field] = _source(table.get(field), sources, default, field)
     _known_keys(table, Device, "the file")
     if table.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InputError(
@@ -235,11 +249,12 @@ def _quantities(row: Table, where: str) -> None:
     for field in ("capacity_bytes", "instance_bytes"):
         if field in row:
             row[field] = round(row[field])
-    for field in ("per_unit", "byte_per_clock"):
+    for field in ("per_unit", "byte_per_clock", "num_units"):
         if field in row:
             row[field] = _count(row[field], f"{where}: {field}")
-    if "value" in row:
-        row["value"] = _number(row["value"], "", f"{where}: value")
+    for field in ("value", "boost_clock_hz", "dla_clock_hz"):
+        if field in row:
+            row[field] = _number(row[field], "", f"{where}: {field}")
 
 
 def _number(value: Any, quantity: str, where: str) -> float:

@@ -257,9 +257,10 @@ class RooflineAnalyzer:
 
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
-        from gambrel.report.plot_profile import plot
+        from gambrel.report.plot_interactive import figure
+        from gambrel.report.profile_chart import picture
 
-        return plot(self._done()[0], tuple(self.results), title)
+        return figure(picture(self.chart(title), self.results))
 
     @property
     def modules(self) -> tuple[ModulePoint, ...]:
