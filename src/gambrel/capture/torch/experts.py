@@ -35,7 +35,7 @@ def grouped_experts(stack: ExitStack, session: Session) -> None:
 def static_forward(module: Any, session: Session) -> Callable[..., Any]:
     """The forward of a module, or one of static shapes where its own follows the routing."""
     make = _SPELLED_OUT.get(f"{type(module).__module__}.{type(module).__name__}")
-    return module.forward if make is None else partial(make(session), module)  # type: ignore[no-any-return]
+    return module.forward if make is None else partial(make(session), module)
 
 
 def _routed(original: Callable[..., Any], session: Session) -> Callable[..., Any]:
