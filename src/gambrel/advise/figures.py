@@ -33,6 +33,7 @@ class Facts:
         memory_bytes: Footprint.
         power_cap_w: Thermal design power; None when not published.
         unmodelled: Ops without a formula, which every time leaves out.
+        on_host: Ops that the compiler leaves to the host, see `Analysis.on_host`.
         energy: Estimate of the energy of the run.
         price: As the user gave it.
     """
@@ -44,6 +45,7 @@ class Facts:
     memory_bytes: int
     power_cap_w: float | None
     unmodelled: int = 0
+    on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
     doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
@@ -86,6 +88,7 @@ def facts_of(analysis: Analysis) -> Facts:
         memory_bytes=analysis.footprint.total_bytes,
         power_cap_w=analysis.hardware.tdp_w,
         unmodelled=sum(analysis.unmodelled.values()),
+        on_host=analysis.on_host,
         energy=analysis.energy,
         doubt=lambda: doubt_of(analysis.sol),
     )
@@ -116,6 +119,8 @@ def _latency(facts: Facts) -> Figure:
     best, expected = facts.sol_s, facts.expected
     if expected is None:
         why = "nothing was measured of this runtime on this device or its kin"
+        if facts.on_host:
+            why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"

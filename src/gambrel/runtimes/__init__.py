@@ -10,11 +10,12 @@ from gambrel.runtimes.catalog import (
     runtimes,
     takes,
 )
-from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, matches
+from gambrel.runtimes.model import Host, HostOps, Kernels, Residency, Runtime, matches
 
 __all__ = [
     "Chosen",
     "Host",
+    "HostOps",
     "Kernels",
     "Residency",
     "Runtime",
