@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from gambrel.analysis.commandline import command_of
-from gambrel.analysis.fields import Field
 from gambrel.analysis.question import ask, fields_of
 from gambrel.api.verbs import answer, record_of
-from gambrel.errors import InputError
+from gambrel.errors import InputError, withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
 
@@ -48,7 +47,7 @@ class Tool:
         fields = list(fields_of(self.verb, "mcp"))
         return {
             "type": "object",
-            "properties": {field.name: _schema(field, self.verb) for field in fields},
+            "properties": {field.name: field.schema(self.verb) for field in fields},
             "required": [field.name for field in fields if self.verb in field.required],
             "additionalProperties": False,
         }
@@ -82,7 +81,8 @@ class Tool:
                     "models) or a .pt2 or config.json file; or start it with 'gambrel mcp --trust'."
                 )
         own = getattr(answers, self.name, answer)
-        found = own(dataclasses.replace(question, trust=trust))
+        with withholding():
+            found = own(dataclasses.replace(question, trust=trust))
         if self.listed:
             found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
         top = question.top if self._takes_top else 0
@@ -91,15 +91,6 @@ class Tool:
     @property
     def _takes_top(self) -> bool:
         return any(field.name == "top" for field in fields_of(self.verb, "mcp"))
-
-
-def _schema(field: Field, verb: str) -> dict[str, Any]:
-    one: dict[str, Any] = dict(field.kind.schema)
-    if verb in field.several:
-        one = {"anyOf": [one, {"type": "array", "items": one}]}
-    unit = {"unit": field.kind.unit} if field.kind.unit else {}
-    default = {} if field.default in (None, ()) else {"default": field.default}
-    return {**one, "description": field.help, **unit, **default}
 
 
 #: Verb → what an agent reads of its tool.

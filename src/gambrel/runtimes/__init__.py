@@ -10,7 +10,15 @@ from gambrel.runtimes.catalog import (
     runtimes,
     takes,
 )
-from gambrel.runtimes.model import Host, HostOps, Kernels, Residency, Runtime, matches
+from gambrel.runtimes.model import (
+    Host,
+    HostOps,
+    Kernels,
+    Residency,
+    Runtime,
+    Service,
+    matches,
+)
 
 __all__ = [
     "Chosen",
@@ -19,6 +27,7 @@ __all__ = [
     "Kernels",
     "Residency",
     "Runtime",
+    "Service",
     "candidates",
     "check_runs",
     "choose",

@@ -8,7 +8,9 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
+from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
 
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
@@ -16,26 +18,6 @@ EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 #: Range (high / low) beyond which a prediction is not called "high", one a bin of `EDGES_S`: short
 #: kernels differ more, and matter less.
 WIDE: Final = (2.0, 1.5, 1.5, 1.5)
-
-
-class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
-    """How a set does on shapes that it was not fitted on.
-
-    Attributes:
-        points: Number of measurements.
-        mape: Mean of |predicted / measured - 1|.
-        median: Median of the same.
-        inside: Share of the measured times inside the range.
-        width: Median of high / low above 20 µs; None without such points.
-        by_framework: MAPE of each framework.
-    """
-
-    points: int
-    mape: float
-    median: float
-    inside: float
-    width: float | None
-    by_framework: dict[str, float]
 
 
 class Set(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +66,9 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
         units: Number of units where the device publishes none; None: do not use its own either,
             because its units are not like those that were measured.
         clock_hz: Clock where the device publishes none.
+        nearest: Formula → id of the device whose constants it takes before those of ``borrow``.
+        alone: Constants of other classes of devices are never taken; what was not measured in the
+            class is not known.
     """
 
     match: tuple[str, ...]
@@ -96,6 +81,8 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
     units: float | None = None
     clock_hz: float = 1.7e9
+    nearest: dict[str, str] = {}
+    alone: bool = False
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +133,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         sets: Fitted sets.
         probed: Classes of ops that were measured on a machine itself; they come first.
         shares: Shares of the roofs, of classes of which only whole runs were measured.
+        tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
+        tiled_classes: The same from a datasheet.
     """
 
     source: dict[str, str]
@@ -153,6 +142,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     sets: tuple[Set, ...]
     probed: tuple[Probed, ...] = ()
     shares: tuple[Shares, ...] = ()
+    tiled: tuple[TiledConstants, ...] = ()
+    tiled_classes: tuple[TiledClass, ...] = ()
 
 
 @lru_cache(maxsize=1)

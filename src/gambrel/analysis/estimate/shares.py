@@ -59,6 +59,10 @@ class SharesEstimator:
         self._roofs = roofs
         self._shares = shares
 
+    def in_sequence(self, _: OpView) -> bool:
+        """Never: each dependent step is an op that starts."""
+        return False
+
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """Of one execution, for scalars or arrays; None where a roof that may decide is unknown."""
         found = parts(view, cost, self._roofs, self._shares)

@@ -30,7 +30,7 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
         _qk_norms(e, a, x, rows)
     out = e.activation(rows, a.heads * a.value_dim)
     for (group, start), (key, value) in zip(e.split(), caches, strict=True):
-        _kernel(e, a, group, (q, key, value, out), start)
+        kernel(e, a, group, (q, key, value, out), start)
     if a.gated:
         e.op(
             "elementwise",
@@ -75,7 +75,7 @@ def cross_attention(
             keep_weights(e, name, width, a.kv_heads * dim, bias=letter in a.qkv_bias)
     seen = replace(a, causal=False, rope=False, window=None, chunk=None)
     for group, start in e.split():
-        _kernel(e, seen, group, (q, key, value, out), start, tokens)
+        kernel(e, seen, group, (q, key, value, out), start, tokens)
     return linear(e, out, "o_proj", rows, a.heads * a.value_dim, hidden, bias=a.out_bias)
 
 
@@ -141,7 +141,7 @@ def _qk_norms(e: Emitter, a: Attention, x: Index, rows: Dim) -> None:
         )
 
 
-def _kernel(
+def kernel(
     e: Emitter,
     a: Attention,
     group: Group,

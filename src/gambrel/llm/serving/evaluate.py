@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.records import Memory, Point, Refusal
 from gambrel.llm.serving.steps import (
-    PromptTimes,
     Setup,
     decode_step,
     decode_times,
@@ -20,7 +19,7 @@ from gambrel.llm.serving.steps import (
     prompt_step,
     prompt_times,
 )
-from gambrel.llm.serving.timing import Latency, latency
+from gambrel.llm.serving.timing import Latency, Prompts, latency
 from gambrel.units import format_capacity, format_si
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -65,11 +64,13 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
     held = memory(setup, requests)
     if held.max_sequences < 1:
         return Layout(setup=setup, refusal=refuse(setup, _does_not_fit(setup, held, requests)))
+    prompts, sol_s = prompt_times(setup, requests)
     server = _Server(
         setup=setup,
         requests=requests,
         held=held,
-        prompts=prompt_times(setup, requests),
+        prompts=prompts,
+        prompt_sol_s=_known(sol_s),
         devices=devices,
     )
     points = server.points(_micro(setup, requests, held))
@@ -92,7 +93,8 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     setup: Setup
     requests: Requests
     held: Memory
-    prompts: PromptTimes
+    prompts: Prompts
+    prompt_sol_s: float | None
     devices: int
 
     def points(self, micro: Ints) -> tuple[Point, ...]:
@@ -105,9 +107,9 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             batches.astype(float),
             requests.output_tokens,
             decode_s=steps.expected,
-            prompt_s=self.prompts.each_s,
-            prefill_s=self.prompts.alone_s,
-            shared=self.prompts.shared,
+            prompts=self.prompts,
+            overhead=setup.overhead,
+            closed=requests.per_s is None,
         )
         points = (
             self._point(found, int(batch), float(steps.sol[i]), i)
@@ -133,7 +135,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             runtime=self.setup.settings.runtime or "",
             **{name: _at(getattr(found, name), i) for name in _SEEN},
             sol_tpot_s=_known(sol_s),
-            sol_ttft_s=_known(self.prompts.sol_s),
+            sol_ttft_s=self.prompt_sol_s,
             requests_per_s=served,
             tokens_per_s=served * requests.output_tokens,
             memory=self.held,

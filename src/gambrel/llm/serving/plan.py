@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
-from gambrel.llm.serving.question import Engine, Requests, Target
+from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
@@ -27,6 +27,7 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.runtimes import choose as choose_runtime
 from gambrel.runtimes import runtime
+from gambrel.units import format_si
 from gambrel.workload import Workload
 
 #: Prompts from this length on are also split over devices (context parallelism).
@@ -43,7 +44,7 @@ def plan(
     *,
     max_devices: int = 8,
     target: Target | None = None,
-    engine: Engine | None = None,
+    engine: ServingEngine | None = None,
     settings: Settings | None = None,
     prices: Mapping[str, float] | None = None,
     topology: str | Topology | None = None,
@@ -81,7 +82,7 @@ def plan(
         requests=requests,
         max_devices=max_devices,
         target=target or Target(),
-        engine=engine or Engine(),
+        engine=engine or ServingEngine(),
         settings=_checked(settings or Settings()),
         prices=dict(prices or {}),
         topology=topology,
@@ -121,7 +122,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     requests: Requests
     max_devices: int
     target: Target
-    engine: Engine
+    engine: ServingEngine
     settings: Settings
     prices: dict[str, float]
     topology: str | Topology | None
@@ -261,8 +262,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."
         )
-        if not engine.host_s:
-            said.append("scheduler and sampling on the host take no time besides the device's.")
+        said += [s for setup in setups[:1] for s in _of_engine(setup)]
         if engine.speculation:
             said.append(
                 f"{engine.speculation.tokens} drafted tokens are kept with probability "
@@ -279,6 +279,21 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         for choice in best[:1]:
             said += choice.decode.assumptions if choice.decode else ()
         return tuple(dict.fromkeys((*said, *self.spec.notes)))
+
+
+def _of_engine(setup: Setup) -> Iterator[str]:
+    """What is taken for granted of the serving engine."""
+    if setup.service is None and setup.engine.host_s is None:
+        yield "scheduler and sampling on the host take no time besides the device's."
+    elif setup.host_s:
+        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host."
+    if setup.service is not None:
+        floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
+        yield (
+            f"steps with prompt tokens are launched kernel by kernel and take at least "
+            f"{format_si(floor, 's', 3)}; a request spends {format_si(front, 's', 3)} in the front "
+            "end (fitted to served runs)."
+        )
 
 
 _ALWAYS: Final = (
