@@ -123,3 +123,4 @@ class Builder:
                 repeat=step.repeat * times,
             )
         )
+

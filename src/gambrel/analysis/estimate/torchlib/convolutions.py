@@ -149,9 +149,7 @@ def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
     unit = roofline.ratio(machine.vector_flop_per_s, machine.units)
     fill = c["fill"]
 
-    def tiled(
-        products: int, rows: int, columns: int, positions: Size, depth: Size, share: float
-    ) -> Size:
+    def tiled(products: int, rows: int, columns: int, positions: Size, depth: Size, share: float) -> Size:
         tiles = ceil(positions / rows) * ceil(n / groups / columns) * products * groups
         waves = maximum(tiles / machine.units, 1.0)
         return waves * roofline.seconds(2 * rows * columns * (depth + fill), unit * share)
