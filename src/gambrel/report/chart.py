@@ -323,8 +323,9 @@ def _placed(measures: Measures) -> tuple[float | None, float | None]:
 
 
 def _margin(measures: Measures, state: State) -> tuple[str, str]:
-    if state is State.UNMODELLED:
-        return "left", "cost unknown: no formula for this kind"
+    if state is not State.COUNTED:
+        why = "no formula for this kind" if state is State.UNMODELLED else "it runs on the host"
+        return "left", f"cost unknown: {why}"
     if measures.flops == 0:
         return "left", "no work: intensity 0"
     if measures.traffic_bytes == 0:
