@@ -24,6 +24,8 @@ from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
+#: Engines beside the one that the constants of a device are of.
+BESIDE: Final = frozenset({"dla", "npu"})
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
 _LEVELS: Final = ("high", "medium", "low")
@@ -64,8 +66,11 @@ class Expected:
 
 
 def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
-    """What predicts kernels of a runtime on a device; None where nothing of it was measured."""
-    if not runtime.constants:
+    """What predicts kernels of a runtime on a device; None where nothing of it was measured.
+
+    Nothing was of accelerators beside a GPU: they run no kernels, and a host does not launch them.
+    """
+    if not runtime.constants or roofs.engine in BESIDE:
         return None
     return Estimator(
         roofs,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _FRONT, _OTHER = "#d55e00", "#0072b2"
 #: A chart without two limited metrics shows these.
 _AXES: Final = ("latency", "power")
-#: Ops that get an arrow: those whose time changes most.
-_ARROWS: Final = 40
 
 
 def comparison(found: Comparison, _options: Options, name: str) -> bytes:
@@ -64,13 +62,12 @@ def whatif(record: Changed, _options: Options, name: str) -> bytes:
 
 def _moved(before: Analysis, after: Analysis, found: WhatIf) -> Chart:
     """The chart of the second side, with where its dots come from and the roofs of both."""
-    heading = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
-    first, chart = describe(before), describe(after, heading)
+    first, chart = describe(before), describe(after, plot_whatif.heading(found))
     # Of the first device only the roofs that were held against: all of both would hide each other.
     roofs = [roof for roof in first.roofs if roof.used]
     slopes = [roof for roof in first.memory_roofs if roof.used]
     whole = (found.before.total, found.after.total)
-    sides = [whole, *((d.before, d.after) for d in found.ops[:_ARROWS])]
+    sides = [whole, *((d.before, d.after) for d in found.ops[: plot_whatif.ARROWS])]
     moves = tuple(
         Move(start=start, end=end, bound=(then.bound or "memory"))
         for was, then in sides
@@ -143,6 +140,9 @@ def _scales(axes: Axes, shown: plot_compare.Front) -> None:
         axis.set_major_formatter(FuncFormatter(lambda v, _, u=plain: format_si(v, u)))
         axis.set_minor_formatter(NullFormatter())
         axis.set_label_text(plot_compare.axis_title(metric))
-    axes.set_title(f"{shown.y} against {shown.x}", fontsize=9, loc="left", fontweight="bold")
+    title = f"{shown.y} against {shown.x}"
+    axes.set_title(title, fontsize=9, loc="left", fontweight="bold")
+    if shown.left_out:
+        axes.set_title(plot_compare.left_out_text(shown, "\n"), fontsize=6, loc="right")
     axes.grid(True, which="major", color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)

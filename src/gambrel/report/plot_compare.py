@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _FRONT, _OTHER = "#d55e00", "#0072b2"
 #: More names than this would hide each other: only the front is named then.
 NAMED = 15
+#: Rows that are named where they have no place on a chart.
+_FEW = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,13 @@ class Front:
         x: Metric of the horizontal axis.
         y: Metric of the vertical axis.
         rows: Those with both figures; marked where no other is better in both.
+        left_out: What has no place, and why: it lacks a figure or does not fit.
     """
 
     x: str
     y: str
     rows: tuple[Row, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
@@ -64,7 +68,7 @@ def plot(found: Comparison, x: str = "", y: str = "") -> go.Figure:
             _trace(front, x, y, "Pareto front", "lines+markers+text", _FRONT),
         ],
         layout={
-            "title": {"text": f"{y} against {x}"},
+            "title": {"text": f"{y} against {x}{html.escape(left_out_text(chosen, '. '))}"},
             "xaxis": _axis(x),
             "yaxis": _axis(y),
             "template": "plotly_white",
@@ -81,7 +85,23 @@ def shown(found: Comparison, x: str = "", y: str = "") -> Front:
     rows = [r for r in found.rows if r.fits is not False and _known(r, x) and _known(r, y)]
     if not rows:
         raise InputError(f"no row has both {x} and {y}: there is nothing to draw.")
-    return Front(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))))
+    others = [row for row in found.rows if row not in rows]
+    out = tuple(dict.fromkeys(f"{clean(r.hardware)} ({_lacks(r, x, y)})" for r in others))
+    return Front(x=x, y=y, rows=tuple(mark_pareto(rows, (x, y))), left_out=out)
+
+
+def left_out_text(shown: Front, start: str) -> str:
+    """The devices that a chart cannot show, a few by name; empty where there are none."""
+    if not shown.left_out:
+        return ""
+    few, more = shown.left_out[:_FEW], len(shown.left_out) - _FEW
+    return f"{start}Not shown: {', '.join(few)}{f' and {more} more' if more > 0 else ''}"
+
+
+def _lacks(row: Row, x: str, y: str) -> str:
+    if row.fits is False:
+        return "does not fit"
+    return f"{' and '.join(m for m in (x, y) if not _known(row, m))} unknown"
 
 
 def render(found: Comparison, _options: Options) -> str:

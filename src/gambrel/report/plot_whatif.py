@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gambrel.advise.whatif import Difference, Side, WhatIf
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Changed
+from gambrel.report.chart import describe
 from gambrel.report.options import Options
 from gambrel.report.plot_interactive import plot as plot_roofline
 from gambrel.report.text import clean, shorten
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
 
 _BEFORE, _AFTER, _TOTAL = "#9a9a9a", "#0072b2", "#d55e00"
 #: Ops that get an arrow: those whose time changes most; more would hide each other.
-_ARROWS: Final = 40
+ARROWS: Final = 40
+
+
+def heading(found: WhatIf) -> str:
+    """Title of a chart, with how many of the ops it shows."""
+    text = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
+    if len(found.ops) <= ARROWS:
+        return text
+    return f"{text} (the {ARROWS} of {len(found.ops):,} ops that change most)"
 
 
 def plot(before: Analysis, after: Analysis, found: WhatIf) -> go.Figure:
-    """Draws both sides on the roofs of the first one, and on those of the second where they differ.
+    """Draws both sides on the roofs of both: formats and devices that change have their own.
 
     An op stands at its intensity and at its rate within the roofline time.
 
@@ -34,14 +43,15 @@ def plot(before: Analysis, after: Analysis, found: WhatIf) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    heading = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
-    roofs = plot_roofline(before, heading)
+    told = heading(found)
+    roofs = plot_roofline(before, told)
     kept = [trace for trace in roofs.data if trace.mode == "lines"]
     if _roofs(before) != _roofs(after):
-        kept += [t for t in plot_roofline(after, heading).data if t.mode == "lines"]
-    moved = [d for d in found.ops if at(d.before) and at(d.after)][:_ARROWS]
+        kept += [t for t in plot_roofline(after, told).data if t.mode == "lines"]
+    moved = [d for d in found.ops if at(d.before) and at(d.after)][:ARROWS]
     whole = Difference(name="whole model", before=found.before.total, after=found.after.total)
-    figure = go.Figure(data=kept, layout=roofs.layout)
+    once = {(t.name, str(t.line)): t for t in kept}  # most roofs are those of both
+    figure = go.Figure(data=list(once.values()), layout=roofs.layout)
     figure.add_traces([*_dots(moved), *_ends(whole)])
     for op in moved:
         _arrow(figure, op, _BEFORE)
@@ -61,7 +71,9 @@ def render(record: Changed, _options: Options) -> str:
 
 
 def _roofs(analysis: Analysis) -> tuple[Any, ...]:
-    return (analysis.hardware.id, analysis.sparsity)
+    """What decides which roofs are drawn and which of them are held against."""
+    chart = describe(analysis)
+    return (analysis.hardware.id, analysis.sparsity, *chart.roofs, *chart.memory_roofs)
 
 
 def at(side: Side | None) -> tuple[float, float] | None:
