@@ -26,7 +26,6 @@ from typing import Any
 import msgspec
 
 from gambrel.device import catalog
-from gambrel.device.files import load_file
 
 Row = dict[str, str]
 
@@ -379,11 +378,12 @@ def kept_parts(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write_index() -> None:
-    devices = [load_file(p) for p in catalog.CATALOG.glob("*.toml") if not p.name.startswith("_")]
+    devices = catalog.read_files()
     shared = tomllib.loads(catalog.AMBIGUOUS_FILE.read_text())
     built = catalog.build_index(devices, shared)
     text = msgspec.json.format(msgspec.json.encode(built), indent=1)
     catalog.INDEX_FILE.write_bytes(text + b"\n")
+    catalog.DEVICES_FILE.write_bytes(catalog.encoded(devices))
     print(f"{catalog.INDEX_FILE}: {len(built.vendors)} devices, {len(built.names)} names")
 
 

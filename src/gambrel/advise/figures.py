@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -138,19 +138,24 @@ def _latency(facts: Facts) -> Figure:
 
 
 def _throughput(facts: Facts) -> Figure:
-    time = _latency(facts)
+    return _per("throughput", facts.items, _latency(facts))
 
-    def rate(seconds: float | None) -> float | None:
-        return facts.items / seconds if seconds else None
+
+def _per(metric: str, number: float, cost: Figure) -> Figure:
+    """So many for each second or joule: the ends of the range change places."""
+
+    def rate(value: float | None) -> float | None:
+        return number / value if value else None
 
     return _made(
-        "throughput",
-        value=rate(time.value),
-        low=rate(time.high),
-        high=rate(time.low),
-        best=rate(time.best),
-        confidence=time.confidence,
-        reason=time.reason,
+        metric,
+        value=rate(cost.value),
+        low=rate(cost.high),
+        high=rate(cost.low),
+        best=rate(cost.best),
+        worst=rate(cost.worst),
+        confidence=cost.confidence,
+        reason=cost.reason,
     )
 
 
@@ -246,36 +251,23 @@ def _why_unspent(facts: Facts) -> str:
 
 
 def _efficiency(facts: Facts) -> Figure:
-    joules = _energy(facts)
-
-    def per_joule(value: float | None) -> float | None:
-        return 1 / value if value else None
-
-    return _made(
-        "efficiency",
-        value=per_joule(joules.value),
-        low=per_joule(joules.high),
-        high=per_joule(joules.low),
-        best=per_joule(joules.best),
-        worst=per_joule(joules.worst),
-        confidence=joules.confidence,
-        reason=joules.reason,
-    )
+    return _per("efficiency", 1, _energy(facts))
 
 
 def _memory(facts: Facts) -> Figure:
-    need = float(facts.memory_bytes)
     why = "tensors alive at once; allocator rounding and library workspace not included"
-    return _made(
-        "memory", value=need, low=need, high=need, best=need, confidence="high", reason=why
-    )
+    return _exact("memory", float(facts.memory_bytes), why)
 
 
 def _price(facts: Facts) -> Figure:
     if facts.price is None:
         return _made("price", reason="no price was given")
-    p = facts.price
-    return _made("price", value=p, low=p, high=p, best=p, confidence="high", reason="as given")
+    return _exact("price", facts.price, "as given")
+
+
+def _exact(metric: str, value: float, reason: str) -> Figure:
+    same = {"value": value, "low": value, "high": value, "best": value}
+    return _made(metric, confidence="high", reason=reason, **same)
 
 
 _FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
@@ -289,25 +281,5 @@ _FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
 }
 
 
-def _made(
-    metric: str,
-    *,
-    value: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    best: float | None = None,
-    worst: float | None = None,
-    confidence: str = "",
-    reason: str = "",
-) -> Figure:
-    return Figure(
-        metric=metric,
-        unit=METRICS[metric].unit,
-        value=value,
-        low=low,
-        high=high,
-        best=best,
-        worst=worst,
-        confidence=confidence,
-        reason=reason,
-    )
+def _made(metric: str, **given: Any) -> Figure:
+    return Figure(metric=metric, unit=METRICS[metric].unit, **given)

@@ -98,7 +98,7 @@ def select(
     subject = over.subjects[0]
     best = {device.id: _best(subject, device, over, limits, sort) for device in over.devices}
     found = [c for c in best.values() if c is not None]
-    found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
+    found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
     unknown.sort(key=lambda c: (c.strain, *rank(c.row, sort)))
     near = [c for c in found if _nearly(c)]
@@ -136,9 +136,6 @@ def _over_power(candidate: Candidate) -> bool:
         and c.figure.worst > c.limit
         for c in candidate.constraints
     )
-
-
-_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
 
 
 def _best(
@@ -199,7 +196,7 @@ def _better(best: Candidate | None, other: Candidate, sort: str) -> Candidate:
 
 def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
     """Sorts best first; of those that fail, the one that misses least."""
-    missed, order = missed_by(candidate.constraints), _ORDER[candidate.verdict]
+    missed, order = missed_by(candidate.constraints), candidate.verdict.rank
     return order, expected_beyond(candidate), missed, *rank(candidate.row, sort)
 
 

@@ -31,6 +31,11 @@ class Verdict(StrEnum):
         return self in {Verdict.PASS, Verdict.MARGINAL}
 
     @property
+    def rank(self) -> int:
+        """From best to worst; FAIL is worse than UNKNOWN."""
+        return _RANK[self]
+
+    @property
     def exit_code(self) -> int:
         """Of the command line: 0 when met, 1 for FAIL, 3 for UNKNOWN."""
         return {Verdict.FAIL: 1, Verdict.UNKNOWN: 3}.get(self, 0)
@@ -158,5 +163,5 @@ def _decisive(found: Figure, verdict: Verdict, least: float | None) -> float | N
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The overall verdict: the worst of all; FAIL is worse than UNKNOWN."""
+    """The overall verdict: the worst of all."""
     return max(verdicts, key=_RANK.__getitem__, default=Verdict.UNKNOWN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from gambrel.device.model import Device, Source
@@ -146,5 +146,5 @@ def _sources(entry: dict[str, Any]) -> tuple[Source, ...]:
 
 @lru_cache(maxsize=1)
 def _data() -> dict[str, Any]:
-    text = (resources.files(__package__) / "energy_constants.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gambrel.advise.compare import Comparison
     from gambrel.advise.fleet import Fleet
     from gambrel.advise.limits import Limit
+    from gambrel.advise.recommend import Advice
     from gambrel.advise.select import Selection
     from gambrel.advise.subjects import Subject
     from gambrel.advise.whatif import WhatIf
@@ -217,6 +218,13 @@ def _fleet(
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)
     return Fleet(resolved.workload, settings, bulk=bulk, built=built)
+
+
+def recommend(question: Question) -> Advice:
+    """What to change and by how much it would help: each change applied and analyzed again."""
+    from gambrel.advise.recommend import advise
+
+    return advise(answers(question)[0], settings_of(question).calibration)
 
 
 @asks("what-if")

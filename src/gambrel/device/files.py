@@ -26,7 +26,8 @@ from gambrel.device.model import (
     Source,
 )
 from gambrel.dtypes import BITS
-from gambrel.errors import FileFormatError, InputError
+from gambrel.errors import FileFormatError, InputError, told
+from gambrel.fileio import read_text
 from gambrel.units import parse_quantity
 
 #: Engines that a ceiling may name. ``any`` is a single roof for all work, as ``--peak`` gives.
@@ -171,16 +172,11 @@ def device_from_table(table: Table, *, origin: str) -> Device:
 
 
 def _parse(path: Path) -> Table:
+    hint = "Give a device file, or a name from 'gambrel hardware list'."
+    text = read_text(path, MAX_BYTES, "a device file", hint)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileFormatError(f"{path}: larger than {MAX_BYTES} bytes; not a device file.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
-        raise FileFormatError(
-            f"{path}: {reason}. Give a device file, or a name from 'gambrel hardware list'."
-        ) from None
-    except (ValueError, RecursionError) as error:  # TOML and UTF-8 errors are ValueErrors
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOML errors are ValueErrors
         raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
 
 
@@ -289,9 +285,8 @@ def _require(row: Table, fields: tuple[str, ...], where: str) -> None:
 def _known_keys(row: Table, record: type[msgspec.Struct], where: str) -> None:
     for key in row:
         if key not in record.__struct_fields__:
-            raise InputError(
-                f"{where}: unknown field {key!r}; it takes {', '.join(record.__struct_fields__)}."
-            )
+            known = ", ".join(record.__struct_fields__)
+            raise InputError(f"{where}: unknown field {told(key)}; it takes {known}.")
 
 
 def _choice(value: Any, allowed: tuple[str, ...], where: str) -> None:

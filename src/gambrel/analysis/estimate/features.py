@@ -47,6 +47,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
         network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
         scheme: As `Rule.scheme` says, under this runtime.
+        compiled: A compiler lays out tensors and writes the loops.
     """
 
     view: OpView
@@ -55,9 +56,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     vector_peak: float
     direct_peak: float | None = None
     pace: float = 1.0
-    link_byte_per_s: float
+    link_byte_per_s: float = 0.0
     network_byte_per_s: float = 0.0
     scheme: str = ""
+    compiled: bool = False
 
     @property
     def traffic_bytes(self) -> Size:
