@@ -280,7 +280,8 @@ class Estimator:
     def _rule(self, view: OpView) -> tuple[Rule, Chosen | None]:
         """The rule for an op, with its constants."""
         rule = rule_of(view)
-        if self._framework == "torch" and rule.form not in self._own:
+        lanes = self._machine is not None and self._machine.vector_flop_per_s > 0
+        if self._framework == "torch" and lanes and rule.form not in self._own:
             one = torch_rules.rule_of(view, wide_products=self._kin is not None and self._kin.alone)
             chosen = None if one is None else self._constants(one, view)
             if one is not None and chosen is not None:
