@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gambrel.analysis.energy_constants import (
-    Shares,
+    PowerShares,
     Sourced,
     measured_shares,
     memory_energy,
@@ -105,14 +105,14 @@ def _busy_times(total: Measures) -> tuple[float, float] | None:
 
 
 def _measured(
-    shares: Shares,
+    shares: PowerShares,
     device: Device,
     tdp_w: float,
     time_s: float,
     busy: tuple[float, float],
     total: Measures,
 ) -> _Parts:
-    """Shares of the design power; while the device waits for the host it is idle."""
+    """PowerShares of the design power; while the device waits for the host it is idle."""
     waits = total.expected_time_s.host_s if total.expected_time_s is not None else 0.0
     idle = device.idle_power_w if device.idle_power_w is not None else shares.busy * tdp_w
     static = shares.busy * tdp_w * (time_s - waits) + idle * waits
