@@ -112,7 +112,7 @@ def _measured(
     busy: tuple[float, float],
     total: Measures,
 ) -> _Parts:
-    """PowerShares of the design power; while the device waits for the host it is idle."""
+    """Shares of the design power; while the device waits for the host it is idle."""
     waits = total.expected_time_s.host_s if total.expected_time_s is not None else 0.0
     idle = device.idle_power_w if device.idle_power_w is not None else shares.busy * tdp_w
     static = shares.busy * tdp_w * (time_s - waits) + idle * waits

@@ -32,7 +32,7 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerShares:
-    """PowerShares of the design power, as whole runs were measured.
+    """Shares of the design power, as whole runs were measured.
 
     Attributes:
         busy: Drawn while kernels run.
