@@ -122,4 +122,3 @@ class Builder:
                 repeat=step.repeat * times,
             )
         )
-

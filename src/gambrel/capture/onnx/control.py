@@ -159,35 +159,62 @@ def _stacked(walker: Walker, out: Edge | None, parts: list[Edge | None]) -> Edge
 
 def _scan(walker: Walker, step: Step, _: Any, names: Names) -> None:
     body, scanned = step.attrs["body"], int(step.attrs["num_scan_inputs"])
-    states = step.inputs[: len(step.inputs) - scanned]
-    axes = step.attrs.get("scan_input_axes") or [0] * scanned
-    trips, slices = 1, []
-    for edge, axis in zip(step.inputs[len(states) :], axes, strict=False):
-        if edge is None or edge.shape is None:
-            slices.append(Edge("slice"))
-            continue
-        place = axis % len(edge.shape)
-        trips = edge.shape[place]
-        shape = (*edge.shape[:place], *edge.shape[place + 1 :])
-        slices.append(Edge("slice", shape, edge.code))
-        walker.add(Step(PART, [edge], [slices[-1]], repeat=walker.repeat))
+    batched = step.version < 9  # lengths first, then tensors with a batch before the scanned axis
+    given = step.inputs[1:] if batched else step.inputs
+    states, inputs = given[: len(given) - scanned], given[len(given) - scanned :]
+    axes = [1] * scanned if batched else step.attrs.get("scan_input_axes") or [0] * scanned
+    parts = [_part(walker, e, a, batched) for e, a in zip(inputs, axes, strict=False)]
+    trips = next((e.shape[a] for e, a in zip(inputs, axes, strict=False) if e and e.shape), 1)
+    batch = next((e.shape[0] for e in inputs if e and e.shape), 1) if batched else 1
+    formal = [*(_without_batch(e) if batched else e for e in states), *parts]
     inside = walker.stored_names(body, names)
-    for formal, edge in zip(body.input, [*states, *slices], strict=False):
+    for name, edge in zip(body.input, formal, strict=False):
         if edge is not None:
-            inside.edges[formal.name] = _unvalued(edge) or edge
-    walker.repeat *= max(trips, 1)
+            inside.edges[name.name] = _unvalued(edge) or edge
+    times = max(trips * batch, 1)
+    walker.repeat *= times
     walker.walk(body.node, inside)
-    walker.repeat //= max(trips, 1)
+    walker.repeat //= times
     results = [inside.find(o.name) for o in body.output]
+    _collect(step, results, len(states), (trips, batch if batched else None))
+
+
+def _part(walker: Walker, edge: Edge | None, axis: int, batched: bool) -> Edge:
+    """What one trip sees of a scanned tensor: a view."""
+    if edge is None or edge.shape is None:
+        return Edge("part")
+    place = axis % len(edge.shape)
+    shape = (*edge.shape[:place], *edge.shape[place + 1 :])
+    found = Edge("part", shape[1:] if batched else shape, edge.code)
+    walker.add(Step(PART, [edge], [found], repeat=walker.repeat))
+    return found
+
+
+def _without_batch(edge: Edge | None) -> Edge | None:
+    if edge is None or edge.shape is None:
+        return edge
+    return Edge(edge.name, edge.shape[1:], edge.code)
+
+
+def _collect(
+    step: Step, results: list[Edge | None], states: int, sizes: tuple[int, int | None]
+) -> None:
+    """Gives the outputs of a Scan the forms of what its body returns, stacked over trips."""
+    trips, batch = sizes
+    outer = () if batch is None else (batch,)
     axes = step.attrs.get("scan_output_axes") or [0] * len(step.outputs)
-    found: list[Edge | None] = list(results[: len(states)])
-    for out, part, axis in zip(
-        step.outputs[len(states) :], results[len(states) :], axes, strict=False
-    ):
-        if out is not None and part is not None and part.shape is not None:
-            place = axis % (len(part.shape) + 1)
-            out.shape, out.code = (*part.shape[:place], trips, *part.shape[place:]), part.code
-        found.append(out)
+    found: list[Edge | None] = []
+    for i, (out, part) in enumerate(zip(step.outputs, results, strict=False)):
+        if out is None or part is None or part.shape is None:
+            found.append(out)
+        elif i < states:
+            state = Edge(out.name, (*outer, *part.shape), part.code)
+            found.append(part if batch is None else state)
+        else:
+            place = axes[i - states] % (len(part.shape) + 1)
+            shape = (*part.shape[:place], trips, *part.shape[place:])
+            out.shape, out.code = (*outer, *shape), part.code
+            found.append(out)
     step.outputs = found
 
 

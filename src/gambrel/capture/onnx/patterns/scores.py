@@ -58,7 +58,7 @@ def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None
         product = flow.only_reader(edge, "MatMul")
         if product is not None:
             return (product, passed) if product.input(0) is edge else None
-        readers = flow.readers.get(edge, [])
+        readers = flow.readers(edge)
         where = next((r for r in readers if r.op == "Where"), None)
         if where is not None and all(r is where or r.op == "IsNaN" for r in readers):
             passed += [r for r in readers if r not in passed]
