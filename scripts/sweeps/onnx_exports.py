@@ -22,7 +22,10 @@ from gambrel.workload.parameters import count_parameters
 
 #: Model → why the exported one differs.
 KNOWN: Final[dict[str, str]] = {
-    "swin": "the exporter looks relative position biases up: a value a pair in place of the table",
+    **dict.fromkeys(
+        ("swin", "maxvit", "timm/levit", "timm/tiny_vit", "timm/gcvit", "timm/efficientformer"),
+        "the exporter looks relative position biases up: a value per pair in place of the table",
+    ),
 }
 
 _TORCHVISION: Final = """
@@ -117,7 +120,7 @@ def distinct(module: Any) -> None:
 
     with torch.no_grad():
         for tensor in (*module.parameters(), *module.buffers()):
-            if tensor.is_floating_point() and tensor.numel() > 1 and bool(tensor.std() == 0):
+            if tensor.is_floating_point() and bool((tensor == tensor.flatten()[:1]).all()):
                 tensor.copy_(torch.rand_like(tensor) + 0.5)
 
 

@@ -16,6 +16,9 @@ _EXTERNAL: Final = 1
 #: Most bytes of structure, weights left out: protobuf's own limit.
 _MAX_STRUCTURE: Final = 2**31 - 1
 
+#: No operator set has so large a version; onnx itself is at 28.
+_MAX_VERSION: Final = 100_000
+
 
 def open_model(path: Path) -> Any:
     """Returns the ``onnx.ModelProto`` of a file, without the data of large tensors.
@@ -40,6 +43,11 @@ def open_model(path: Path) -> Any:
         ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FileFormatError("holds no graph; was the export interrupted?")
+    for entry in (*model.opset_import, *(o for f in model.functions for o in f.opset_import)):
+        if not 0 <= entry.version < _MAX_VERSION:
+            raise FileFormatError(
+                f"operator set {entry.version} of {entry.domain!r} is impossible."
+            )
     _check_external(model, path.resolve().parent)
     return model
 

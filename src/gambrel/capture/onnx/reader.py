@@ -53,9 +53,14 @@ def read_onnx(path: str | Path, sizes: Mapping[str, int | None] | None = None) -
         MemoryError,
     ) as error:
         raise FileFormatError(
-            f"{path}: the ONNX model contradicts itself ({type(error).__name__}: {error}); "
+            f"{path}: the ONNX model contradicts itself ({_first_line(error)}); "
             "export it again, or check it with onnx.checker.check_model."
         ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0][:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def trace_model(model: Any, inputs: OpenInputs, values: Mapping[str, int]) -> Trace:
