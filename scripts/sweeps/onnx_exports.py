@@ -106,12 +106,19 @@ def _read(workload: Any) -> int:
 
 
 def _folded(read: Any, own: Any) -> int:
-    """What folding saves: scale and shift of a norm become one bias, a parameter less a channel."""
-    before, after = (
-        sum(int(op.sizes["groups"]) for op in w.ops if op.attrs.get("function") == "batch_norm")
-        for w in (own, read)
-    )
-    return before - after
+    """What folding saves: scale and shift of a norm go into the bias of the convolution before.
+
+    That is one parameter less a channel, two where the convolution has a bias already.
+    """
+    maker = {i: op for op in own.ops for i in op.outputs}
+    saved = 0
+    for op in own.ops:
+        if op.attrs.get("function") == "batch_norm":
+            before = maker.get(op.inputs[0])
+            biased = before is not None and bool(before.attrs.get("bias"))
+            saved += int(op.sizes["groups"]) * (2 if biased else 1)
+    norms = (op for op in read.ops if op.attrs.get("function") == "batch_norm")
+    return saved - sum(int(op.sizes["groups"]) for op in norms)
 
 
 def distinct(module: Any) -> None:
@@ -119,7 +126,9 @@ def distinct(module: Any) -> None:
     import torch
 
     with torch.no_grad():
-        for tensor in (*module.parameters(), *module.buffers()):
+        for tensor in module.parameters():
+            tensor.copy_(torch.rand_like(tensor) + 0.5)
+        for tensor in module.buffers():
             if tensor.is_floating_point() and bool((tensor == tensor.flatten()[:1]).all()):
                 tensor.copy_(torch.rand_like(tensor) + 0.5)
 
