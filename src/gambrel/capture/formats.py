@@ -13,7 +13,7 @@ from typing import Final
 
 from gambrel.capture import readers
 from gambrel.capture.files import identify as tests
-from gambrel.capture.files.identify import FileKind, Probe
+from gambrel.capture.files.identify import FileKind, FileProbe
 from gambrel.capture.request import Request, Resolved
 
 
@@ -31,7 +31,7 @@ class FileFormat:
     """
 
     kind: FileKind
-    sniff: Callable[[Probe], bool]
+    sniff: Callable[[FileProbe], bool]
     reader: Callable[[Path, Request], Resolved]
     suffixes: tuple[str, ...]
     extra: str = ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.capture.files.archive import check_file, open_zip, read_head
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 
 
 class FileKind(StrEnum):
@@ -50,7 +50,7 @@ _WANTED: Final = (
 
 
 @dataclass(frozen=True)
-class Probe:
+class FileProbe:
     """A file as the tests of the formats see it; what takes time is read once and when asked for.
 
     Attributes:
@@ -107,19 +107,19 @@ def identify(path: str | Path) -> FileKind:
 
     path = Path(path)
     check_file(path)
-    probe = Probe(path, read_head(path, _HEAD_BYTES))
+    probe = FileProbe(path, read_head(path, _HEAD_BYTES))
     for row in FORMATS:
         if row.sniff(probe):
             return row.kind
     raise FileFormatError(_unknown(probe))
 
 
-def is_gguf(probe: Probe) -> bool:
+def is_gguf(probe: FileProbe) -> bool:
     """The magic word."""
     return probe.head.startswith(b"GGUF")
 
 
-def is_checkpoint(probe: Probe) -> bool:
+def is_checkpoint(probe: FileProbe) -> bool:
     """A pickle of protocol 2 to 5, or a zip with one and without code."""
     head = probe.head
     if len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5:
@@ -127,12 +127,12 @@ def is_checkpoint(probe: Probe) -> bool:
     return _has_pickle(probe) and not _has_code(probe)
 
 
-def is_torchscript(probe: Probe) -> bool:
+def is_torchscript(probe: FileProbe) -> bool:
     """A zip with a pickle and code."""
     return _has_pickle(probe) and _has_code(probe)
 
 
-def is_pt2(probe: Probe) -> bool:
+def is_pt2(probe: FileProbe) -> bool:
     """A zip with an exported program."""
     return any(
         ("/models/" in f"/{n}" and n.endswith(".json"))
@@ -141,7 +141,7 @@ def is_pt2(probe: Probe) -> bool:
     )
 
 
-def is_onnx(probe: Probe) -> bool:
+def is_onnx(probe: FileProbe) -> bool:
     """ir_version, a small number, then another field of the model; or named so."""
     head = probe.head
     named = probe.path.suffix.lower() == ".onnx" and not probe.members
@@ -150,7 +150,7 @@ def is_onnx(probe: Probe) -> bool:
     )
 
 
-def is_safetensors(probe: Probe) -> bool:
+def is_safetensors(probe: FileProbe) -> bool:
     """A length, then JSON. A damaged length is recognised by the file's name."""
     head = probe.head
     if len(head) < 9 or head[8:9] != b"{":
@@ -158,37 +158,37 @@ def is_safetensors(probe: Probe) -> bool:
     return head[7] == 0 and head[6] == 0
 
 
-def is_workload(probe: Probe) -> bool:
+def is_workload(probe: FileProbe) -> bool:
     """Gambrel's own file of a workload, packed or not."""
     return b'"gambrel-workload"' in probe.unzipped or probe.data.get("format") == "gambrel-workload"
 
 
-def is_analysis(probe: Probe) -> bool:
+def is_analysis(probe: FileProbe) -> bool:
     """Gambrel's own file of a result, packed or not."""
     data = probe.data
     named = "units" in data or "ops" in data or "kind" in data
     return b'"schema_version"' in probe.unzipped or ("schema_version" in data and named)
 
 
-def is_config(probe: Probe) -> bool:
+def is_config(probe: FileProbe) -> bool:
     """The configuration of a model of Hugging Face."""
     return bool(_CONFIG_FIELDS.intersection(probe.data))
 
 
-def is_python(probe: Probe) -> bool:
+def is_python(probe: FileProbe) -> bool:
     """Text that is named so."""
     return probe.path.suffix.lower() == ".py" and _is_text(probe.head)
 
 
-def _has_pickle(probe: Probe) -> bool:
+def _has_pickle(probe: FileProbe) -> bool:
     return any(n == "data.pkl" or n.endswith("/data.pkl") for n in probe.members)
 
 
-def _has_code(probe: Probe) -> bool:
+def _has_code(probe: FileProbe) -> bool:
     return any(n.endswith("/constants.pkl") or "/code/" in f"/{n}" for n in probe.members)
 
 
-def _unknown(probe: Probe) -> str:
+def _unknown(probe: FileProbe) -> str:
     """Why a file is of no known kind, and what to give."""
     path = probe.path
     if any("aotinductor" in n for n in probe.members):
@@ -201,7 +201,7 @@ def _unknown(probe: Probe) -> str:
     if probe.unzipped or probe.head.startswith(b"\x1f\x8b"):
         return f"{path} is a gzip file of something else; unpack it first."
     if probe.head.lstrip()[:1] == b"{":
-        keys = ", ".join(map(str, list(probe.data)[:4])) or "none"
+        keys = ", ".join(told(key) for key in list(probe.data)[:4]) or "none"
         return (
             f"{path} is JSON of an unknown kind (keys: {keys}); "
             "a model's config.json has 'model_type'."

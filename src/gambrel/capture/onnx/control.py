@@ -13,7 +13,7 @@ from gambrel.capture.onnx.folding import constant
 from gambrel.capture.onnx.sequences import listed
 
 if TYPE_CHECKING:
-    from gambrel.capture.onnx.walk import Names, Walker
+    from gambrel.capture.onnx.walk import NameScope, Walker
 
 #: Loops whose carried values change their form, or are known, run step by step up to this many.
 _MAX_UNROLLED: Final = 128
@@ -24,10 +24,10 @@ PART: Final = "gambrel::Part"
 LARGER_BRANCH: Final = "of an If whose condition depends on data, the larger branch is counted"
 ONE_TRIP: Final = "a Loop whose trip count depends on data is counted once"
 
-_Flow = Callable[["Walker", Step, Any, "Names"], None]
+_Flow = Callable[["Walker", Step, Any, "NameScope"], None]
 
 
-def _if(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _if(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     condition = step.x().scalar
     branches = [step.attrs["then_branch"], step.attrs["else_branch"]]
     if condition is not None:
@@ -47,7 +47,7 @@ def _if(walker: Walker, step: Step, _: Any, names: Names) -> None:
     step.outputs = [_unvalued(e) for e in outputs]
 
 
-def _branch(walker: Walker, graph: Any, names: Names) -> list[Edge | None]:
+def _branch(walker: Walker, graph: Any, names: NameScope) -> list[Edge | None]:
     inside = walker.stored_names(graph, names)
     walker.walk(graph.node, inside)
     return [inside.find(o.name) for o in graph.output]
@@ -70,7 +70,7 @@ def _weight(step: Step) -> int:
     return step.repeat * results * length + 1
 
 
-def _loop(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _loop(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     body, limit, condition = step.attrs["body"], step.input(0), step.input(1)
     carried: list[Edge | None] = list(step.inputs[2:])
     trips = None if limit is None or limit.scalar is None else int(limit.scalar)
@@ -93,7 +93,7 @@ def _repeated(
     carried: list[Edge | None],
     trips: int,
     scans: list[list[Edge | None]],
-    names: Names,
+    names: NameScope,
 ) -> list[Edge | None]:
     """Runs the body: once for all trips where nothing but data changes, else trip by trip."""
     before = walker.steps
@@ -122,7 +122,7 @@ def _repeated(
 
 
 def _trip(
-    walker: Walker, body: Any, index: Edge, carried: list[Edge | None], names: Names
+    walker: Walker, body: Any, index: Edge, carried: list[Edge | None], names: NameScope
 ) -> list[Edge | None] | None:
     """One trip; None where the body says at once that there is none after it."""
     inside = walker.stored_names(body, names)
@@ -157,7 +157,7 @@ def _stacked(walker: Walker, out: Edge | None, parts: list[Edge | None]) -> Edge
     return out
 
 
-def _scan(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _scan(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     body, scanned = step.attrs["body"], int(step.attrs["num_scan_inputs"])
     batched = step.version < 9  # lengths first, then tensors with a batch before the scanned axis
     given = step.inputs[1:] if batched else step.inputs
@@ -218,7 +218,7 @@ def _collect(
     step.outputs = found
 
 
-def _map(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _map(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     """SequenceMap: the body once for each member."""
     body = step.attrs["body"]
     lists = [e.members for e in step.inputs if e is not None and e.members is not None]

@@ -53,7 +53,8 @@ def _along_last(softmax: Step, rank: int) -> bool:
 
 def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None:
     """The product with the values, behind steps that keep rows without any key at zero."""
-    edge, passed = softmax.out, []
+    edge = softmax.out
+    passed: list[Step] = []
     for _ in range(3):
         product = flow.only_reader(edge, "MatMul")
         if product is not None:
@@ -74,7 +75,8 @@ def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None
 
 def _first_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step], Edge | None] | None:
     """The product that makes the scores, the steps between, the mask that they add."""
-    edge, passed = softmax.x(), []
+    edge = softmax.x()
+    passed: list[Step] = []
     mask: Edge | None = None
     for _ in range(_MAX_BEFORE):
         step = flow.maker.get(edge)
