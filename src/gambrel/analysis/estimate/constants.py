@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
-from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
 
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
@@ -90,6 +90,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         probed: Classes of ops that were measured on a machine itself; they come first.
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
+        streams: Constants of chips that stream frames.
     """
 
     source: dict[str, str]
@@ -98,6 +99,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     probed: tuple[Probed, ...] = ()
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
+    streams: tuple[StreamConstants, ...] = ()
 
 
 @lru_cache(maxsize=1)
