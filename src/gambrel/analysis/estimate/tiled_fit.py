@@ -44,6 +44,33 @@ class MeasuredRun:
     seconds: float
 
 
+#: From so many models on, each constant has a scale of its own.
+MANY: Final = 12
+#: Weight of a factor of e from the start where rows are few: models scatter by 0.2 around a chip's
+#: constants, chips by 0.5 around those of another.
+FEW_PULL: Final = 0.4
+
+
+def scales_of(start: TiledConstants, models: int) -> tuple[Scale, ...]:
+    """What so many different models can tell apart."""
+    formats = tuple(start.macs_per_s)
+    if models >= MANY:
+        alone = tuple((f,) for f in formats)
+        return (("start",), ("vector",), ("activation",), ("ahead",), *alone)
+    if models < 2:
+        return (("start", "vector", "activation", "ahead", *formats),)
+    if models < 4:
+        return (("start", "vector", *formats), ("activation", "ahead"))
+    first = ("fp16",) if len(formats) > 1 and "fp16" in formats else ()
+    others = ("vector", *(f for f in formats if f not in first))
+    return tuple(filter(None, (("start",), first, others, ("activation", "ahead"))))
+
+
+def pull_of(models: int) -> float:
+    """How much the start counts beside so many models."""
+    return 0.05 if models >= MANY else FEW_PULL
+
+
 class MeasuredRuns:
     """Measured runs as arrays.
 
