@@ -71,8 +71,8 @@ def _start(device: Device) -> TiledConstants:
     start = start_of_chip(device, runtime, packaged())
     if start is None:
         raise InputError(
-            "measured models calibrate NPUs whose compiler runs whole graphs, and "
-            f"{device.id} is none; give a file of kernels (columns device, op, dtype, m, n, k, bytes and a time)."
+            f"measured models calibrate NPUs whose compiler runs whole graphs, and {device.id} is "
+            "none; give a file of kernels (device, op, dtype, m, n, k, bytes and a time)."
         )
     return start
 

@@ -46,9 +46,10 @@ class MeasuredRun:
 
 #: From so many models on, each constant has a scale of its own.
 MANY: Final = 12
-#: Weight of a factor of e from the start where rows are few: models scatter by 0.2 around a chip's
-#: constants, chips by 0.5 around those of another.
-FEW_PULL: Final = 0.4
+#: Weight of a factor of e from the start where rows are few. The loss grows with a large residual,
+#: not with its square, and so little holds: with 0.4 a chip that is twice as fast stays 40 % off,
+#: with 0.1 it is 23 to 27 % (four models, or one, of Snapdragon 8 Elite Gen 5).
+FEW_PULL: Final = 0.1
 
 
 def scales_of(start: TiledConstants, models: int) -> tuple[Scale, ...]:
