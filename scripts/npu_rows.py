@@ -243,10 +243,8 @@ def stream_work_of(row: Row) -> StreamWork:
 
 @cache
 def _stream(model: str, batch: int) -> StreamWork:
-    workload = load(model)
-    bench = Workbench(workload, workload.resolve_symbols({"batch": batch}), Conventions())
     plan = plan_of(runtime("hailort"), load_device("hailo-8"), off_chip_only=False, on_chip_bytes=0)
-    return bench.table("int8", plan).stream
+    return bench(model, (("batch", batch),)).table("int8", plan).stream
 
 
 def work_of(name: str, device: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
@@ -263,12 +261,13 @@ def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | N
     # Formats and grouping are those of the chip's own compiler, whoever hands it the graph.
     tiled = runtime("qnn" if name in ("litert", "onnxruntime") else name)
     plan = plan_of(tiled, device, off_chip_only=False, on_chip_bytes=0)
-    found = _bench(model, sizes).table(precision, plan).tiled
+    found = bench(model, sizes).table(precision, plan).tiled
     return found if len(found.formats) == 1 else None
 
 
 @cache
-def _bench(model: str, sizes: Sizes) -> Workbench:
+def bench(model: str, sizes: Sizes) -> Workbench:
+    """A model of the zoo at sizes."""
     workload = load(model)
     return Workbench(workload, workload.resolve_symbols(dict(sizes)), Conventions())
 

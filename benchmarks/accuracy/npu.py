@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -20,11 +21,13 @@ import fit_npu
 import fit_streams
 from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.estimate.tiled import from_datasheet
-from gambrel.analysis.estimate.tiled_constants import TiledConstants
+from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, left_out, pull_of, scales_of
 from gambrel.analysis.estimate.user_models import start_of_chip
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
-from npu_rows import Row, rows, streamed
+from npu_rows import Row, bench, rows, streamed
 
 #: One, and four small models that a user can measure in minutes.
 ANCHORS = {
@@ -123,12 +126,25 @@ def _start(what: str, device: str, others: tuple[TiledConstants, ...]) -> TiledC
     return start and msgspec.structs.replace(start, low=0.6, high=2.2)
 
 
-def _run(row: Row, expected: float, c: object) -> Run:
-    low, high = getattr(c, "low", None), getattr(c, "high", None)
+def _run(row: Row, expected: float, c: TiledConstants | StreamConstants) -> Run:
+    sol, roofline = _limits(row)
     return Run(
         name=f"{row.model} {row.precision} batch {row.batch}",
         measured=row.seconds,
         expected=expected,
-        low=None if low is None else expected * low,
-        high=None if high is None else expected * high,
+        low=expected * c.low,
+        high=expected * c.high,
+        roofline=roofline,
+        sol=sol,
     )
+
+
+@cache
+def _limits(row: Row) -> tuple[float | None, float | None]:
+    """Speed of light and roofline time of a row."""
+    name = "onnxruntime-qnn" if row.runtime == "onnxruntime" else row.runtime
+    settings = Settings(precision=row.precision, runtime=name)
+    found = answered(
+        bench(row.model, row.sizes), Machine(load_device(row.device), settings), settings
+    )
+    return found.sol_time_s, found.held.time_s
