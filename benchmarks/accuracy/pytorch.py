@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from benchmarks.accuracy import Run, Score
+
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
@@ -107,9 +107,7 @@ def _with(constants: sets.Constants) -> Calibration:
 
 
 def _run(p: bench.Problem, machine: Machine) -> Run:
-    asked = Settings(
-        precision="fp32", calibration=machine.settings.calibration, runtime=p.runtime
-    )
+    asked = Settings(precision="fp32", calibration=machine.settings.calibration, runtime=p.runtime)
     return _answer(p.name, bench.workbench(p.name), machine, asked, p.measured)
 
 

@@ -6,8 +6,8 @@ time: the two H100 cards differ in them as their lanes do (1.31), not as their b
 
 from __future__ import annotations
 
-from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.torchlib.streams import computed, streamed
 from gambrel.analysis.fusion.classes import Shape, shape_of
 from gambrel.ops.base import Size, product
