@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from zoo import detection, diffusion, language, recurrent, speech, vision
+from zoo import (
+    classifiers,
+    detection,
+    detectors,
+    diffusion,
+    encoders,
+    images,
+    language,
+    recurrent,
+    speech,
+    vision,
+)
 from zoo.entry import Entry
 
 
 def all_entries() -> dict[str, Entry]:
     """Every entry by its canonical name, in the order in which they are listed."""
-    modules = (vision, detection, language, speech, diffusion, recurrent)
+    modules = (
+        vision,
+        classifiers,
+        detection,
+        detectors,
+        images,
+        language,
+        encoders,
+        speech,
+        diffusion,
+        recurrent,
+    )
     entries = [entry for module in modules for entry in module.entries()]
     found = {e.name: e for e in entries}
     if len(found) != len(entries):

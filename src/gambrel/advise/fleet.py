@@ -150,6 +150,8 @@ class Fleet:
                 sol_s=self._sol[key],
                 memory_bytes=self.bench.memory_bytes(chosen.precision),
                 power_cap_w=device.tdp_w,
+                typical_power_w=device.typical_power_w,
+                idle_power_w=device.idle_power_w,
                 price=price,
             ),
         )
@@ -181,6 +183,8 @@ class Fleet:
             sol_s=found.sol_time_s,
             memory_bytes=self.bench.memory_bytes(found.chosen.precision),
             power_cap_w=device.tdp_w,
+            typical_power_w=device.typical_power_w,
+            idle_power_w=device.idle_power_w,
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             energy=energy(total, device, self.sizes.get("batch", 1)),
             doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),

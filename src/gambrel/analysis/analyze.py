@@ -130,7 +130,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         bound_shares=_bound_shares(rows),
         coverage=_coverage(table),
         coverage_traffic=_known_share(table),
-        coverage_time=_coverage_time(table),
+        coverage_time=_known_share(table),
         unmodelled=dict(_unmodelled(table)),
         free_ops=table.free,
         footprint=case.memory,
@@ -189,17 +189,20 @@ def _measures(case: _Case, place: Place) -> Measures:
     limit = case.held.limits[place.item]
     estimate = None if one is None else one.times(repeat)
     own = sol_of_op(place, item.cost, case.limits)
-    return measures_of(
+    found = measures_of(
         item.cost,
         case.roofs,
         busy=case.held.busy[place.item],
         time_s=case.held.times[place.item],
         limit=limit,
         count=repeat,
-    ).with_times(
-        sol=own,
+    )
+    return msgspec.structs.replace(
+        found,
+        sol_time_s=own[0],
+        sol_bound=own[1],
         sol_traffic_bytes=round(place.sol_bytes),
-        expected=estimate,
+        expected_time_s=estimate,
         limited_by=limiter_of(estimate, limit),
     )
 
@@ -241,11 +244,6 @@ def _known_share(table: CostTable) -> float:
     """Share of the bytes of all operands that belongs to ops with a formula."""
     whole = table.known_bytes + table.unknown_bytes
     return table.known_bytes / whole if whole else 1.0
-
-
-def _coverage_time(table: CostTable) -> float:
-    """Share of the time with a formula: an unmodelled op takes at least its operands' traffic."""
-    return _known_share(table)
 
 
 def _kernel_note(case: _Case) -> tuple[str, ...]:

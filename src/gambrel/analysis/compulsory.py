@@ -135,7 +135,7 @@ def _sum_up(
     if separator:
         sums.passes = _fewest(sums.passes, _passes(op, tensors))
     if not _folds_away(op):
-        _add_work(sums.work, cost, op.repeat)
+        add_work(sums.work, cost, op.repeat)
 
 
 def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
@@ -161,7 +161,8 @@ def _folds_away(op: Op) -> bool:
     return op.attrs.get("function") == _FOLDED and not op.attrs.get("statistics", True)
 
 
-def _add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+def add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+    """Adds the work of ``repeat`` executions, by engine, format and whether it can be pruned."""
     for (engine, dtype), flops in cost.work.items():
         if engine is not Engine.SPECIAL:
             key = engine.value, dtype, cost.prunable

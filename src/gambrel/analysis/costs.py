@@ -11,18 +11,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory
 from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.fusion import Allowance, Grouping, Kernel, fused_costs, launches
-from gambrel.analysis.fusion.program import Priced
 from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
 from gambrel.runtimes import Kernels, Runtime
 from gambrel.workload import Op, Role, Workload
+
+if TYPE_CHECKING:  # fusion is loaded where kernels fuse
+    from gambrel.analysis.fusion import Allowance, Grouping, Kernel
+    from gambrel.analysis.fusion.program import Priced
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
 _STEPPED = frozenset({"recurrent", "recurrent_backward"})
@@ -123,6 +126,11 @@ class CostTable:
             link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
         )
 
+    @cached_property
+    def tiled(self) -> TiledTable:
+        """The same as compilers for NPUs see it, made once for all devices."""
+        return tiled_table(self)
+
     @property
     def unmodelled(self) -> list[Op]:
         """Ops without a formula."""
@@ -164,6 +172,8 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
     allowance = None
     if residency is not None:
         nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
+        from gambrel.analysis.fusion import Allowance
+
         allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
     sram = device.level("SRAM")
     held = (sram.capacity_bytes or 0) if sram else 0
@@ -195,6 +205,8 @@ class SizedWorkload:
     @cached_property
     def grouping(self) -> Grouping:
         """The dataflow, from which kernels are formed."""
+        from gambrel.analysis.fusion import Grouping
+
         return Grouping(self.workload, self.priced)
 
     def compulsory(self, resident_bytes: int | None) -> Compulsory:
@@ -264,6 +276,8 @@ class _Builder:
 
     def fused(self, kernels: Sequence[Kernel]) -> None:
         """Ops share kernels; equal kernels share their items."""
+        from gambrel.analysis.fusion import fused_costs, launches
+
         costs = fused_costs(kernels, self._priced)
         starts = launches(kernels)
         ran = set()

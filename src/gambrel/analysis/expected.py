@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
-from gambrel.analysis.estimate.estimator import Estimator, total
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
+from gambrel.analysis.estimate.kinship import FRAMEWORKS
+from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
+from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
@@ -23,6 +27,9 @@ from gambrel.device.model import Device
 from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
+
+#: Predicts kernel by kernel, or whole runs.
+Forecaster: TypeAlias = Predictor | TiledEstimator
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
@@ -63,14 +70,23 @@ class Expected:
         return replace(self, total=cut)
 
 
-def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimator | None:
-    """What predicts kernels of a runtime on a device; None where nothing of it was measured."""
-    if not runtime.constants:
+def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
+    """What predicts a runtime on a device; None where nothing of it was measured."""
+    constants = runtime.constants
+    calibration = settings.calibration or packaged()
+    whole = tiled_estimator(roofs.device, constants, calibration) if constants else None
+    if whole is not None:
+        return whole
+    shares = shares_of(runtime, roofs, calibration)
+    if shares is not None:
+        return SharesEstimator(roofs, shares)
+    kernels = [name for name in constants if name in FRAMEWORKS]
+    if not kernels:
         return None
     return Estimator(
         roofs,
-        settings.calibration,
-        runtime.constants[0],
+        calibration,
+        kernels[0],
         compiled=runtime.kernels is not Kernels.OP,
     )
 
@@ -78,7 +94,7 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Estimato
 def expected_times(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
 ) -> Expected:
@@ -93,7 +109,11 @@ def expected_times(
     """
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    if isinstance(estimator, TiledEstimator):
+        return _tiled(table, estimator)
     items = _items(table, evaluation, estimator)
+    if not estimator.partial and any(one is None for one in items):
+        return Expected(items=items, total=None, limited_by=None)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
         for one, t, item in zip(items, evaluation.times, table.items, strict=True)
@@ -107,18 +127,21 @@ def expected_times(
 def expected_seconds(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Estimator | None,
+    estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
 ) -> Size | None:
     """The expected time of the run at every point of a sweep, without its range."""
     if estimator is None:
         return None
+    if isinstance(estimator, TiledEstimator):
+        times = estimator.times(table)
+        return None if times is None else times.total.value
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
     ]
-    if all(one is None for one in found):
+    if all(one is None for one in found) or (not estimator.partial and None in found):
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
@@ -135,6 +158,13 @@ def expected_seconds(
         if p.item is not None
     )
     return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
+
+
+def _tiled(table: CostTable, estimator: TiledEstimator) -> Expected:
+    times = estimator.times(table)
+    if times is None:
+        return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    return Expected(items=times.items, total=times.total, limited_by=times.limited_by)
 
 
 def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | None:
@@ -178,7 +208,7 @@ def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tup
 
 
 def _items(
-    table: CostTable, evaluation: Evaluation, estimator: Estimator
+    table: CostTable, evaluation: Evaluation, estimator: Predictor
 ) -> tuple[Estimate | None, ...]:
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
@@ -197,7 +227,7 @@ def _items(
     return tuple(found)
 
 
-def _item(item: Item, time_s: float | None, estimator: Estimator) -> Estimate | None:
+def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
     alone = estimator.estimate(item.view, item.cost, time_s)
     return alone if estimator.in_sequence(item.view) else _launched(item, time_s, alone)
 

@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from gambrel.analysis.costs import CostTable, Plan, SizedWorkload, cost_table, plan_of
-from gambrel.analysis.estimate.estimator import Estimator
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table
-from gambrel.analysis.expected import Expected, estimator_of, expected_times
+from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
@@ -105,10 +104,10 @@ class Machine:
         self.settings = settings
         self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
         self.limits: SolRoofs = sol_roofs(self.roofs)
-        self._estimators: dict[str, Estimator | None] = {}
+        self._estimators: dict[str, Forecaster | None] = {}
 
-    def estimator(self, runtime: Runtime) -> Estimator | None:
-        """What predicts a runtime's kernels; None where nothing of them was measured."""
+    def estimator(self, runtime: Runtime) -> Forecaster | None:
+        """What predicts a runtime; None where nothing of them was measured."""
         if runtime.id not in self._estimators:
             self._estimators[runtime.id] = estimator_of(self.roofs, runtime, self.settings)
         return self._estimators[runtime.id]

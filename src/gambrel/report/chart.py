@@ -15,34 +15,19 @@ import msgspec
 
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.device.model import Ceiling, Kind
+from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel
+from gambrel.report import picture
 from gambrel.report.level_points import LevelChart, level_chart
+from gambrel.report.picture import COLORS
 from gambrel.report.terms import rate_at_roofline, title
 from gambrel.units import format_number, format_si
 
 #: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
 #: share the last. The star is kept for the whole model.
-SHAPES: Final = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "x",
-    "pentagon",
-    "hexagon",
-)
+SHAPES: Final = tuple(name for name in picture.SHAPES if name != "star")
 
-#: Colours of the bounds, from Okabe and Ito, "Color Universal Design" (2008),
-#: https://jfly.uni-koeln.de/color/ ; they differ in lightness as well, for any colour vision and
-#: for grey print. The first is for a light ground, the second for a dark one.
-BOUND_COLORS: Final[dict[str, tuple[str, str]]] = {
-    "compute": ("#d55e00", "#ff9d5c"),
-    "memory": ("#0072b2", "#56b4e9"),
-    "network": ("#b0508e", "#e29cc7"),
-    "unknown": ("#777777", "#aaaaaa"),
-}
+#: Colours of the bounds on a light and on a dark ground.
+BOUND_COLORS: Final = {key: COLORS[key] for key in ("compute", "memory", "network", "unknown")}
 
 _BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 
@@ -118,15 +103,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         note: Why it is at the margin; empty otherwise.
     """
 
-    index: int
-    name: str
-    kind: str
-    module: str
-    bound: str
-    shape: str
-    arithmetic_intensity: float | None
-    flop_per_s: float | None
-    size: float
+    index: int = -1
+    name: str = ""
+    kind: str = ""
+    module: str = ""
+    bound: str = "unknown"
+    shape: str = "circle"
+    arithmetic_intensity: float | None = None
+    flop_per_s: float | None = None
+    size: float = 0.0
     margin: str = ""
     along: float = 0.0
     note: str = ""
@@ -159,7 +144,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         memory_roofs: Bandwidths, highest first.
         ridges: Ridge points, the main one first.
         points: Ops, longest time first.
-        total: The whole.
+        total: The whole; without a name for roofs alone.
         kinds: Kind to shape, longest time first.
         modules: Blocks of the model, longest time first.
         levels: The same ops at each memory level, drawn in their place; None unless asked for and
@@ -174,11 +159,11 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     y_range: tuple[float, float]
     roofs: tuple[Roof, ...]
     memory_roofs: tuple[MemoryRoof, ...]
-    ridges: tuple[Ridge, ...]
-    points: tuple[Point, ...]
-    total: Point
-    kinds: dict[str, str]
-    modules: tuple[str, ...]
+    ridges: tuple[Ridge, ...] = ()
+    points: tuple[Point, ...] = ()
+    total: Point = Point(shape="star")
+    kinds: dict[str, str] = {}
+    modules: tuple[str, ...] = ()
     levels: LevelChart | None = None
     moves: tuple[Move, ...] = ()
 
@@ -229,7 +214,16 @@ def _shapes(analysis: Analysis) -> dict[str, str]:
     return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(order)}
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
+    """A roof of one engine and number format.
+
+    Attributes:
+        engine: Engine, or class of work.
+        dtype: Number format.
+        used: Whether work is held against it.
+        source: Kind and title.
+    """
+
     engine: str
     dtype: str
     used: bool
@@ -242,19 +236,23 @@ def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
         for w in analysis.total.work
         if w.peak_flop_per_s is not None
     }
-    heights: dict[float, list[_Entry]] = {}
+    heights: list[tuple[float, Entry]] = []
     for c in analysis.hardware.ceilings:
         peak, origin = _peak(c, analysis.sparsity)
         key = (c.engine, c.dtype, peak)
-        dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
-        heights.setdefault(peak, []).append(_Entry(c.engine, dtype, key in used, origin))
+        heights.append((peak, Entry(c.engine, format_of(c), key in used, origin)))
         used.discard(key)
     # A roof that the device does not list (the user's own peak, a clock or count scaled) is drawn
     # all the same: what the work was held against must be in the picture.
     for engine, dtype, peak in sorted(used, key=str):
         if peak is not None:
-            heights.setdefault(peak, []).append(_Entry(engine, dtype, True, ""))
-    return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
+            heights.append((peak, Entry(engine, dtype, True, "")))
+    return roofs_of(heights)
+
+
+def format_of(ceiling: Ceiling) -> str:
+    """Its number format, with that of the sums where they differ."""
+    return f"{ceiling.dtype}/{ceiling.accumulate}" if ceiling.accumulate else ceiling.dtype
 
 
 def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
@@ -264,20 +262,60 @@ def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
             ceiling.sparse_flop_per_s,
             f"{ceiling.kind.value}, structured sparsity: {source.title}",
         )
-    return ceiling.flop_per_s, f"{ceiling.kind.value}: {ceiling.source.title}"
+    return ceiling.flop_per_s, source_of(ceiling)
 
 
-def _merged(peak: float, entries: Sequence[_Entry]) -> Roof:
+def source_of(ceiling: Ceiling) -> str:
+    """Kind and title of its source."""
+    return f"{ceiling.kind.value}: {ceiling.source.title}"
+
+
+def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[Roof, ...]:
+    """Compute roofs, highest first; those of one height are one line."""
+    heights: dict[float, list[Entry]] = {}
+    for peak, entry in entries:
+        heights.setdefault(peak, []).append(entry)
+    return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
+
+
+def _merged(peak: float, entries: Sequence[Entry]) -> Roof:
     """One line for all roofs of one height; the used ones give it its name."""
     named = [e for e in entries if e.used] or entries
     engines = _unique(e.engine for e in named)
     groups = [f"{g} {', '.join(_unique(e.dtype for e in named if e.engine == g))}" for g in engines]
     return Roof(
-        label=f"{'; '.join(groups)} {format_si(peak, 'FLOP/s')}",
+        label=f"{'; '.join(map(str.rstrip, groups))} {format_si(peak, 'FLOP/s')}",
         peak_flop_per_s=peak,
         used=any(e.used for e in entries),
         source="; ".join(_unique(e.source for e in entries if e.source)),
     )
+
+
+def memory_roofs_of(device: Device, used: Callable[[MemoryLevel], bool]) -> tuple[MemoryRoof, ...]:
+    """The known bandwidths of a device, highest first."""
+    known = [(m.byte_per_s, m) for m in device.memory if m.byte_per_s]
+    return tuple(
+        MemoryRoof(
+            label=f"{m.name} {format_si(rate, 'B/s')}",
+            byte_per_s=rate,
+            used=used(m),
+            source=_origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
+        )
+        for rate, m in sorted(known, key=lambda entry: -entry[0])
+    )
+
+
+def main_ridge(roofs: Sequence[Roof], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
+    """Where the highest used compute roof meets the lowest of the used memory roofs."""
+    peaks = [r.peak_flop_per_s for r in roofs if r.used]
+    slopes = [m.byte_per_s for m in memory if m.used]
+    return tuple(_ridge(peak, slopes[-1], main=True) for peak in peaks[:1] if slopes)
+
+
+def _ridge(peak: float, slope: float, *, main: bool) -> Ridge:
+    x = peak / slope
+    label = f"ridge {format_number(x, 3)} FLOP/byte"
+    return Ridge(arithmetic_intensity=x, flop_per_s=peak, main=main, label=label)
 
 
 def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[MemoryRoof, ...]:
@@ -339,15 +377,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
         return ()
     peaks = [r.peak_flop_per_s for r in roofs if r.used]
     peaks.sort(key=lambda peak: peak != main)
-    return tuple(
-        Ridge(
-            arithmetic_intensity=peak / bandwidth,
-            flop_per_s=peak,
-            main=peak == main,
-            label=f"ridge {format_number(peak / bandwidth, 3)} FLOP/byte",
-        )
-        for peak in peaks
-    )
+    return tuple(_ridge(peak, bandwidth, main=peak == main) for peak in peaks)
 
 
 def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
@@ -445,6 +475,11 @@ def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
         return "(top)" if not path or "(top)" in known else parts[0]
 
     return find
+
+
+def end_of(at: tuple[float, float]) -> Point:
+    """A place that has to be in sight."""
+    return Point(index=0, arithmetic_intensity=at[0], flop_per_s=at[1])
 
 
 def limits(

@@ -10,7 +10,7 @@ from gambrel.runtimes.catalog import (
     runtimes,
     takes,
 )
-from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, matches
+from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, Service, matches
 
 __all__ = [
     "Chosen",
@@ -18,6 +18,7 @@ __all__ = [
     "Kernels",
     "Residency",
     "Runtime",
+    "Service",
     "candidates",
     "check_runs",
     "choose",

@@ -55,6 +55,23 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Source
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a serving engine adds to the kernels of its steps.
+
+    Attributes:
+        eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
+            a step is not replayed as a graph, so that the host launches every kernel.
+        step_s: Host time of a step that the device waits for.
+        frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
+        source: Where the figures come from.
+    """
+
+    eager_layer_s: float
+    step_s: float
+    frontend_s: float
+    source: Source
+
+
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a runtime is what people use.
 
@@ -112,6 +129,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
+        service: Of a serving engine; None where nothing was measured.
         default_for: Where it is what people use.
         evidence: What expected times were compared with.
         aliases: Other names.
@@ -132,6 +150,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
+    service: Service | None = None
     default_for: tuple[Default, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     aliases: tuple[str, ...] = ()

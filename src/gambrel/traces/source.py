@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gambrel import fileio
 from gambrel.errors import FileFormatError
 from gambrel.fileio import file_size
 
@@ -86,14 +87,8 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     Raises:
         FileFormatError: No such file, a folder, empty, or larger than the limit.
     """
-    try:
-        size = file_size(path)
-        if size > limit:
-            raise FileFormatError(f"{path}: {size:,} bytes; at most {limit:,} are read.")
-        data = path.read_bytes()
-        tell(path, len(data))
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+    data = fileio.read_bytes(path, limit, "a file that is read whole")
+    tell(path, len(data))
     if not _CONTENT.search(data):
         raise FileFormatError(f"{path} is empty.")
     return data

@@ -8,7 +8,9 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
+from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
 
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
@@ -16,26 +18,6 @@ EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 #: Range (high / low) beyond which a prediction is not called "high", one a bin of `EDGES_S`: short
 #: kernels differ more, and matter less.
 WIDE: Final = (2.0, 1.5, 1.5, 1.5)
-
-
-class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
-    """How a set does on shapes that it was not fitted on.
-
-    Attributes:
-        points: Number of measurements.
-        mape: Mean of |predicted / measured - 1|.
-        median: Median of the same.
-        inside: Share of the measured times inside the range.
-        width: Median of high / low above 20 µs; None without such points.
-        by_framework: MAPE of each framework.
-    """
-
-    points: int
-    mape: float
-    median: float
-    inside: float
-    width: float | None
-    by_framework: dict[str, float]
 
 
 class Set(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +85,45 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
 
 
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """What a class of devices attains of its roofs under a runtime; see `shares`.
+
+    Attributes:
+        runtime: Id of the runtime.
+        match: Patterns of the devices, as in `Runtime.runs_on`.
+        memory: Share of the bandwidth.
+        compute: Share of the peak, weights of 16 bits and more.
+        compute_stored: Share of the peak where weights are unpacked.
+        unpack: Lane cycles to unpack a weight.
+        start_s: Start of an op.
+        lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
+            that publish no vector peak; 0 where unpacking never decides.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``medium`` or ``low``.
+        rows: Measured runs behind it.
+        error: Mean absolute error on models that were not fitted, 1.
+        why: For the reader.
+        source: Of the measurements.
+    """
+
+    runtime: str
+    match: tuple[str, ...]
+    memory: float
+    compute: float
+    compute_stored: float
+    unpack: float
+    start_s: float
+    lanes_per_byte: float = 0.0
+    low: float
+    high: float
+    confidence: str
+    rows: int
+    error: float
+    why: str
+    source: str
+
+
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """All constants.
 
@@ -111,12 +132,18 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         kin: Classes of devices, the first match counts.
         sets: Fitted sets.
         probed: Classes of ops that were measured on a machine itself; they come first.
+        shares: Shares of the roofs, of classes of which only whole runs were measured.
+        tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
+        tiled_classes: The same from a datasheet.
     """
 
     source: dict[str, str]
     kin: tuple[Kin, ...]
     sets: tuple[Set, ...]
     probed: tuple[Probed, ...] = ()
+    shares: tuple[Shares, ...] = ()
+    tiled: tuple[TiledConstants, ...] = ()
+    tiled_classes: tuple[TiledClass, ...] = ()
 
 
 @lru_cache(maxsize=1)

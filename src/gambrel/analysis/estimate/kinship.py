@@ -25,6 +25,7 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "fp8": ("fp8", "fp8_block", "bf16"),
     "int8": ("int8", "fp8", "bf16"),
     "int8_stored": ("int8_stored", "bf16"),
+    "fp8_stored": ("fp8_stored", "bf16"),
     "int8_weight": ("int8_weight", "int4_weight", "bf16"),
     "int4_weight": ("int4_weight", "int8_weight", "bf16"),
 }

@@ -1,0 +1,272 @@
+"""Fits the constants of whole runs on NPUs, and prints their errors on models that were left out.
+
+    python scripts/fit_npu.py FOLDER [--write]
+
+FOLDER holds ``truth/edge_*.csv``. A chip's constants come from its rows under a runtime; errors
+and ranges from fits without one model after another (`gambrel.analysis.estimate.tiled_fit`). The
+range of a chip holds 90 % of the errors of all chips under its runtime: the error belongs to the
+model more than to the chip. ``--write`` replaces the sections of
+src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_fit import Runs, Scale, fit, left_out
+from gambrel.device.catalog import load as load_device
+from gambrel.device.roofs import main_memory, resolve
+from npu_rows import Row, rows
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
+#: Where fits start, by runtime; any chip of the class is near enough.
+STARTS = {
+    "qnn": ({"fp16": 5e-4, "int8": 2.5e-4, "int16": 5e-4}, 4e12, 14e9, 30e9, 50e9),
+    "litert": ({"fp16": 5e-4, "int8": 2.5e-4, "int16": 5e-4}, 4e12, 14e9, 30e9, 50e9),
+    "onnxruntime": ({"fp16": 6e-4, "int8": 4e-4, "int16": 6e-4}, 4e12, 14e9, 30e9, 50e9),
+    "rknn": ({"int8": 0.0}, 1e12, 0.5e9, 6e9, 6e9),
+    "axera": ({"int8": 0.0}, 2e12, 4e9, 20e9, 20e9),
+}
+#: Multiply-adds in other formats relative to fp16, to start from.
+RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
+#: Fewer models than this are no calibration.
+FEW = 6
+#: Share of the measured times beyond either end of a range.
+TAIL = 0.05
+
+
+def main() -> None:
+    """Fits, prints, writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    fitted = fit_all(rows(options.folder))
+    for c in fitted:
+        print(line(c))
+    classes = classes_of(fitted)
+    for one in classes:
+        print(one)
+    if options.write:
+        write((*fitted, *borrowed(fitted)), classes)
+
+
+def fit_all(found: Sequence[Row]) -> tuple[TiledConstants, ...]:
+    """One set per runtime and chip."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in found:
+        groups[row.runtime, row.device].append(row)
+    sets, ratios = [], defaultdict(list)
+    for (name, device), own in groups.items():
+        measured = [m for row in own if (m := row.measured) is not None]
+        if len({m.model for m in measured}) < FEW:
+            continue
+        runs = Runs(measured)
+        start = start_for(name, device, {m.run.formats[0] for m in measured})
+        scales = scales_for(start)
+        constants = fit(start, runs, scales)
+        memory = main_memory(load_device(device))
+        if memory and memory.byte_per_s and constants.ahead_byte_per_s > memory.byte_per_s:
+            # No stream is faster than the memory: it stays there, and the others are fitted again.
+            start = msgspec.structs.replace(start, ahead_byte_per_s=memory.byte_per_s)
+            scales = tuple(one for one in scales if "ahead" not in one)
+            constants = fit(start, runs, scales)
+        errors = left_out(constants, runs, scales)
+        ratios[name] += errors
+        sets.append((constants, runs, errors))
+    return tuple(_finished(c, r, e, ratios[c.runtime]) for c, r, e in sets)
+
+
+def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
+    """Constants to start a fit from."""
+    starts, fp16, vector, activation, ahead = STARTS[name]
+    return TiledConstants(
+        runtime=name,
+        device=device,
+        start_s={f: starts[f] for f in sorted(formats)},
+        macs_per_s={f: fp16 * (RATIOS[f] if "fp16" in starts else 1.0) for f in sorted(formats)},
+        vector_per_s=vector,
+        activation_byte_per_s=activation,
+        ahead_byte_per_s=ahead,
+        rows=0,
+        models=0,
+        low=1.0,
+        high=1.0,
+    )
+
+
+def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
+    """Each constant by itself; three for chips whose start and second bandwidth do not show."""
+    formats = tuple((f,) for f in start.macs_per_s)
+    if any(start.start_s.values()):
+        return (("start",), ("vector",), ("activation",), ("ahead",), *formats)
+    return (("vector",), ("activation", "ahead"), *formats)
+
+
+def _finished(
+    c: TiledConstants, runs: Runs, ratios: Sequence[float], pooled: Sequence[float]
+) -> TiledConstants:
+    low, high = (float(q) for q in np.quantile(pooled, [TAIL, 1 - TAIL]))
+    low, high = (
+        min(low, float(np.quantile(ratios, TAIL))),
+        max(high, float(np.quantile(ratios, 1 - TAIL))),
+    )
+    errors = [abs(1 / r - 1) for r in ratios]
+    held = HeldOut(
+        points=len(ratios),
+        mape=round(statistics.fmean(errors), 4),
+        median=round(statistics.median(errors), 4),
+        inside=round(sum(low <= r <= high for r in ratios) / len(ratios), 4),
+        width=round(high / low, 3),
+        by_framework={},
+    )
+    return msgspec.structs.replace(
+        _rounded(c),
+        rows=len(ratios),
+        models=len(runs.models),
+        low=round(low, 3),
+        high=round(high, 3),
+        confidence="medium" if len(ratios) >= 30 else "low",
+        held_out=held,
+    )
+
+
+def _rounded(c: TiledConstants) -> TiledConstants:
+    def three(value: float) -> float:
+        return float(f"{value:.4g}")
+
+    return msgspec.structs.replace(
+        c,
+        start_s={k: three(v) for k, v in c.start_s.items()},
+        macs_per_s={k: three(v) for k, v in c.macs_per_s.items()},
+        vector_per_s=three(c.vector_per_s),
+        activation_byte_per_s=three(c.activation_byte_per_s),
+        ahead_byte_per_s=three(c.ahead_byte_per_s),
+    )
+
+
+def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
+    """Snapdragon 8 Elite: between its neighbours, of which both were measured.
+
+    Qualcomm calls its NPU 45 % faster than the one before, and the next one 37 % faster than it:
+    the product, 1.99, is what lies between the fitted neighbours (1.7 to 2.0).
+    """
+    found = []
+    for name in ("qnn", "litert", "onnxruntime"):
+        before, after = (
+            next((c for c in fitted if (c.runtime, c.device) == (name, d)), None)
+            for d in ("snapdragon-8-gen-3", "snapdragon-8-elite-gen-5")
+        )
+        if before is None or after is None:
+            continue
+
+        def between(a: float, b: float) -> float:
+            return float(f"{(a * b) ** 0.5:.4g}")
+
+        found.append(
+            msgspec.structs.replace(
+                before,
+                device="snapdragon-8-elite",
+                start_s={k: between(v, after.start_s[k]) for k, v in before.start_s.items()},
+                macs_per_s={
+                    k: between(v, after.macs_per_s[k]) for k, v in before.macs_per_s.items()
+                },
+                vector_per_s=between(before.vector_per_s, after.vector_per_s),
+                activation_byte_per_s=between(
+                    before.activation_byte_per_s, after.activation_byte_per_s
+                ),
+                ahead_byte_per_s=between(before.ahead_byte_per_s, after.ahead_byte_per_s),
+                rows=0,
+                models=0,
+                low=round(before.low * 0.8, 3),
+                high=round(before.high * 1.25, 3),
+                confidence="low",
+                note="nothing was measured on this chip: the geometric mean of Snapdragon 8 Gen 3 "
+                "and 8 Elite Gen 5",
+                held_out=None,
+            )
+        )
+    return tuple(found)
+
+
+def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
+    """What a datasheet tells, from chips that have rows and published roofs."""
+    found = []
+    for name in dict.fromkeys(c.runtime for c in fitted):
+        known = [
+            (c, roof.flop_per_s / 2, memory.byte_per_s)
+            for c in fitted
+            if c.runtime == name
+            and (roof := resolve(load_device(c.device), "matrix", "int8")) is not None
+            and (memory := main_memory(load_device(c.device))) is not None
+            and memory.byte_per_s
+        ]
+        if not known:
+            continue
+        every = [c for c in fitted if c.runtime == name]
+        formats = sorted({f for c in every for f in c.macs_per_s if f != "int8"})
+        found.append(
+            TiledClass(
+                runtime=name,
+                int8_share=_middle(c.macs_per_s["int8"] / peak for c, peak, _ in known),
+                formats={
+                    f: _middle(
+                        c.macs_per_s[f] / c.macs_per_s["int8"] for c in every if f in c.macs_per_s
+                    )
+                    for f in formats
+                },
+                ahead_share=_middle(c.ahead_byte_per_s / bw for c, _, bw in known),
+                activation_share=_middle(c.activation_byte_per_s / bw for c, _, bw in known),
+                vector_share=_middle(c.vector_per_s / c.macs_per_s["int8"] for c in every),
+                start_s={
+                    f: _middle(c.start_s[f] for c in every if f in c.start_s)
+                    for f in sorted({f for c in every for f in c.start_s})
+                },
+                chips=len(known),
+                low=0.4,
+                high=2.5,
+            )
+        )
+    return tuple(found)
+
+
+def _middle(values: object) -> float:
+    return float(f"{statistics.median(values):.4g}")  # type: ignore[type-var]
+
+
+def line(c: TiledConstants) -> str:
+    """One line per set."""
+    h = c.held_out
+    macs = " ".join(f"{k}={v / 1e12:.2f}T" for k, v in c.macs_per_s.items())
+    assert h is not None
+    return (
+        f"{c.runtime:12} {c.device:26} n={h.points:3} models={c.models:3} MAPE {h.mape:.1%} "
+        f"median {h.median:.1%} inside {h.inside:.0%} {c.low}..{c.high} | "
+        f"t0={max(c.start_s.values()) * 1e3:.2f}ms {macs} V={c.vector_per_s / 1e9:.2f}G "
+        f"A={c.activation_byte_per_s / 1e9:.1f}G W={c.ahead_byte_per_s / 1e9:.1f}G"
+    )
+
+
+def write(sets: Sequence[TiledConstants], classes: Sequence[TiledClass]) -> None:
+    """Replaces what the file holds of NPUs."""
+    content = json.loads(TARGET.read_text())
+    content["tiled"] = msgspec.to_builtins(tuple(sets))
+    content["tiled_classes"] = msgspec.to_builtins(tuple(classes))
+    TARGET.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"wrote {TARGET}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

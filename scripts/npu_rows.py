@@ -1,0 +1,255 @@
+"""Measured runs of whole models on NPUs, read from the collected tables; see its README for traps.
+
+Each row names the zoo's model at the sizes at which it was timed. Rows in which layers ran
+elsewhere than on the NPU are left out, and so are models of which the zoo has no equal.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gambrel.analysis.costs import plan_of
+from gambrel.analysis.estimate.tiled_fit import MeasuredRun
+from gambrel.analysis.estimate.tiled_work import TiledTable
+from gambrel.analysis.workbench import Workbench
+from gambrel.capture.zoo import load
+from gambrel.device.catalog import load as load_device
+from gambrel.ops import Conventions
+from gambrel.runtimes import runtime
+
+Sizes = tuple[tuple[str, int], ...]
+
+#: AI Hub's model and component → zoo's name and sizes. Inputs as timed, which for four of them
+#: differ from what the table states (their times fit no other size).
+AIHUB: dict[tuple[str, str], tuple[str, Sizes]] = {
+    ("albert_base_v2_hf", ""): ("albert-base-v2", ()),
+    ("beit", ""): ("beit-base", ()),
+    ("bert_base_uncased_hf", ""): ("bert-base", (("seq", 384),)),
+    ("convnext_base", ""): ("convnext-base", ()),
+    ("convnext_tiny", ""): ("convnext-tiny", ()),
+    ("densenet121", ""): ("densenet121", ()),
+    ("depth_anything", ""): ("depth-anything-small", ()),
+    ("depth_anything_v2", ""): ("depth-anything-small", ()),
+    ("detr_resnet50", ""): ("detr-resnet50", ()),
+    ("detr_resnet101", ""): ("detr-resnet101", ()),
+    ("dla102x", ""): ("dla102x", ()),
+    ("easyocr", "EasyOCRDetector"): ("craft", ()),
+    ("efficientformer", ""): ("efficientformer-l1", ()),
+    ("efficientnet_b0", ""): ("efficientnet-b0", ()),
+    ("efficientnet_b4", ""): ("efficientnet-b4", (("image", 224),)),
+    ("efficientnet_v2_s", ""): ("efficientnet-v2-s", ()),
+    ("electra_bert_base_discrim_google", ""): ("electra-base", ()),
+    ("esrgan", ""): ("real-esrgan-x4plus", ()),
+    ("fcn_resnet50", ""): ("fcn-resnet50", ()),
+    ("googlenet", ""): ("googlenet", ()),
+    ("inception_v3", ""): ("inception-v3-224", ()),
+    ("mnasnet05", ""): ("mnasnet-0.5", ()),
+    ("nasnet", ""): ("nasnet-large", ()),
+    ("openai_clip", ""): ("clip-vit-b-16", ()),
+    ("quicksrnetlarge", ""): ("quicksrnet-large", ()),
+    ("quicksrnetmedium", ""): ("quicksrnet-medium", ()),
+    ("real_esrgan_general_x4v3", ""): ("real-esrgan-general", ()),
+    ("real_esrgan_x4plus", ""): ("real-esrgan-x4plus", ()),
+    ("regnet", ""): ("regnet-x-3.2gf", ()),
+    ("resnet101", ""): ("resnet101", ()),
+    ("resnet18", ""): ("resnet18", ()),
+    ("resnet50", ""): ("resnet50", ()),
+    ("resnet_2plus1d", ""): ("r2plus1d-18", ()),
+    ("resnet_3d", ""): ("r3d-18", ()),
+    ("resnet_mixed", ""): ("mc3-18", ()),
+    ("resnext101", ""): ("resnext101", ()),
+    ("resnext50", ""): ("resnext50", ()),
+    ("unet_segmentation", ""): ("unet", ()),
+    ("vit", ""): ("vit-b-16", ()),
+    ("whisper_base", "HfWhisperEncoder"): ("whisper-base-encoder", ()),
+    ("whisper_small", "HfWhisperEncoder"): ("whisper-small-encoder", ()),
+    ("whisper_tiny", "HfWhisperEncoder"): ("whisper-tiny-encoder", ()),
+    ("whisper_large_v3_turbo", "HfWhisperEncoder"): ("whisper-large-v3-encoder", ()),
+    ("wideresnet50", ""): ("wide-resnet50", ()),
+    ("yolox", ""): ("yolox-s", ()),
+    ("controlnet_canny", "vae"): ("sd15-vae-decoder", ()),
+    ("controlnet_canny", "text_encoder"): ("clip-l-text", ()),
+}
+#: 3-D convolutions take 50 times as long in TensorFlow Lite: they do not run as one.
+_NOT_TFLITE = frozenset({"r3d-18", "mc3-18", "r2plus1d-18"})
+#: AI Hub's device → catalog.
+QUALCOMM = {
+    "Samsung Galaxy S24": "snapdragon-8-gen-3",
+    "Snapdragon 8 Elite Gen 5 QRD": "snapdragon-8-elite-gen-5",
+    "Snapdragon X Elite CRD": "snapdragon-x-elite",
+    "QCS8550 (Proxy)": "qcs8550",
+    "QCS8450 (Proxy)": "qcs8450",
+    "QCS8275 (Proxy)": "qcs8275",
+    "SA8295P ADP": "sa8295p",
+    "SA7255P ADP": "sa7255p",
+    "Dragonwing IQ-9075 EVK": "iq-9075",
+    "Dragonwing Q-6690 MTP": "q-6690",
+}
+_RUNTIMES = {"qnn_dlc": "qnn", "tflite": "litert", "onnx": "onnxruntime"}
+_FORMATS = {"float": "fp16", "w8a8": "int8", "w8a16": "int16"}
+
+#: Rockchip's model → zoo's.
+RKNN = {
+    "mobilenetv2-12": "mobilenet-v2",
+    "yolov5n": "yolov5n",
+    "yolov5s": "yolov5s",
+    "yolov5m": "yolov5m",
+    "yolov10s": "yolov10s",
+    "yolo11s": "yolo11s",
+    "yolo11m": "yolo11m",
+    "yolox_s": "yolox-s",
+    "yolox_m": "yolox-m",
+}
+ROCKCHIP = {
+    "RK3588": "rk3588-npu",
+    "RK3562": "rk3562",
+    "RK3566 RK3568": "rk3568",
+    "RV1109": "rv1109",
+    "RK1808": "rk1808",
+}
+#: AXERA's model → zoo's.
+AXERA = {
+    "mobilenetv1": "mobilenet-v1",
+    "mobilenetv2": "mobilenet-v2",
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "vgg16": "vgg16",
+    "squeezenetv10": "squeezenet-1.0",
+    "squeezenetv11": "squeezenet-1.1",
+    "swin_t": "swin-t",
+    "deit_t": "deit-t",
+    "depth-anything-v2": "depth-anything-small",
+    "yolov5s": "yolov5s",
+    "yolov8l": "yolov8l",
+    "yolov8x": "yolov8x",
+    "yolov10s": "yolov10s",
+    "yolo11s": "yolo11s",
+    "yolo26n": "yolo26n",
+    "yolo26s": "yolo26s",
+    "yolo26m": "yolo26m",
+    "yolox_s": "yolox-s",
+}
+_AXERA_CHIPS = {
+    ("AX615", "2 Cores"): "ax615",
+    ("AX620Q", "2.4T"): "ax620q",
+    ("AX637", ""): "ax637",
+    ("AX650N", "3 Cores"): "ax650n",
+    ("AX650N", "1 Core"): "ax650n-one-core",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A measured run.
+
+    Attributes:
+        runtime: Of gambrel.
+        device: Id in the catalog.
+        model: Of the zoo.
+        sizes: At which it was timed.
+        precision: Number format.
+        seconds: Of one inference.
+        batch: Frames of a stream; 1 elsewhere.
+    """
+
+    runtime: str
+    device: str
+    model: str
+    sizes: Sizes
+    precision: str
+    seconds: float
+    batch: int = 1
+
+    @property
+    def measured(self) -> MeasuredRun | None:
+        """For fitting; None where the form does not apply."""
+        run = work_of(self.runtime, self.device, self.model, self.sizes, self.precision)
+        return run and MeasuredRun(model=self.model, run=run, seconds=self.seconds)
+
+
+def rows(folder: Path) -> tuple[Row, ...]:
+    """All rows of latencies of one inference."""
+    truth = folder / "truth"
+    return (*_aihub(truth), *_rknn(truth), *_axera(truth))
+
+
+def work_of(name: str, device: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
+    """What a compiler makes of a model; devices of one runtime share it."""
+    del device
+    return _work(name, model, sizes, precision)
+
+
+@cache
+def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
+    device = load_device(
+        "snapdragon-8-gen-3"
+    )  # its memory does not matter where the runtime states one
+    # Formats and grouping are those of the chip's own compiler, whoever hands it the graph.
+    tiled = runtime("qnn" if name in ("litert", "onnxruntime") else name)
+    plan = plan_of(tiled, device, off_chip_only=False, on_chip_bytes=0)
+    found = _bench(model, sizes).table(precision, plan).tiled
+    return found if len(found.formats) == 1 else None
+
+
+@cache
+def _bench(model: str, sizes: Sizes) -> Workbench:
+    workload = load(model)
+    return Workbench(workload, workload.resolve_symbols(dict(sizes)), Conventions())
+
+
+def _read(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _aihub(truth: Path) -> Iterator[Row]:
+    for r in _read(truth / "edge_aihub.csv"):
+        known = r["runtime"] in _RUNTIMES and r["precision"] in _FORMATS and r["device"] in QUALCOMM
+        whole = r["unit"] == "NPU" and r["npu_layers"] == r["total_layers"]
+        match = AIHUB.get((r["model"], r["component"])) or AIHUB.get((r["model"], ""))
+        if not (known and whole and match):
+            continue
+        if r["runtime"] == "tflite" and match[0] in _NOT_TFLITE:
+            continue
+        yield Row(
+            runtime=_RUNTIMES[r["runtime"]],
+            device=QUALCOMM[r["device"]],
+            model=match[0],
+            sizes=match[1],
+            precision=_FORMATS[r["precision"]],
+            seconds=float(r["latency_ms"]) / 1e3,
+        )
+
+
+def _rknn(truth: Path) -> Iterator[Row]:
+    for r in _read(truth / "edge_rknn.csv"):
+        chip = ROCKCHIP.get(r["device"])
+        if r["model"] in RKNN and chip is not None:
+            yield Row(
+                runtime="rknn",
+                device=chip,
+                model=RKNN[r["model"]],
+                sizes=(),
+                precision="int8",
+                seconds=1 / float(r["fps"]),
+            )
+
+
+def _axera(truth: Path) -> Iterator[Row]:
+    for r in _read(truth / "edge_axera.csv"):
+        cores = r["column"].partition("@")[2]
+        chip = _AXERA_CHIPS.get((r["device"], cores))
+        model = AXERA.get(r["model"].lower())
+        if chip is not None and model is not None:
+            yield Row(
+                runtime="axera",
+                device=chip,
+                model=model,
+                sizes=(),
+                precision="int8",
+                seconds=float(r["latency_ms"]) / 1e3,
+            )

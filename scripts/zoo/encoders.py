@@ -1,0 +1,154 @@
+"""Encoders that run by themselves on NPUs: audio, text, image and text, depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from gambrel.workload import Symbol
+from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.language import Config, _key, subject
+
+#: Width, layers, heads, mel bins.
+WHISPER = {
+    "tiny": (384, 4, 6, 80),
+    "base": (512, 6, 8, 80),
+    "small": (768, 12, 12, 80),
+    "large-v3": (1280, 32, 20, 128),
+}
+TEXT: dict[str, Config] = {
+    "albert-base-v2": {
+        "model_type": "albert", "architectures": ["AlbertModel"], "hidden_size": 768,
+        "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "embedding_size": 128, "vocab_size": 30000, "max_position_embeddings": 512,
+    },
+    "electra-base": {
+        "model_type": "electra", "architectures": ["ElectraModel"], "hidden_size": 768,
+        "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "embedding_size": 768, "vocab_size": 30522, "max_position_embeddings": 512,
+    },
+    "distilbert": {
+        "model_type": "distilbert", "architectures": ["DistilBertModel"], "dim": 768,
+        "n_layers": 6, "n_heads": 12, "hidden_dim": 3072, "vocab_size": 30522,
+        "max_position_embeddings": 512,
+    },
+}  # fmt: skip
+
+
+def entries() -> Iterator[Entry]:
+    """Whisper's encoders, text encoders, CLIP, depth."""
+    for name, sizes in WHISPER.items():
+        yield Entry(
+            name=f"whisper-{name}-encoder",
+            family="speech",
+            about=f"Whisper {name}: the encoder, 30 s of audio",
+            build=partial(_whisper, *sizes),
+            symbols=(batch("pieces of audio at once"),),
+            values={"batch": (1, 3)},
+            held_out=({"batch": 2}, {"batch": 5}),
+            aliases=("whisper-large-v3-turbo-encoder",) if name == "large-v3" else (),
+            source="transformers WhisperEncoder",
+        )
+    for name, config in TEXT.items():
+        yield _text(name, config)
+    yield Entry(
+        name="clip-vit-b-16",
+        family="multimodal",
+        about="CLIP ViT-B/16: 'batch' images and as many texts of 77 tokens",
+        build=partial(subject, _key(_clip()), None),
+        symbols=(batch("images, and texts, at once"),),
+        values={"batch": (1, 3, 4)},
+        held_out=({"batch": 2}, {"batch": 6}),
+        aliases=("clip-vit-base-patch16", "openai-clip"),
+        source="transformers CLIPModel",
+    )
+    yield _image("depth-anything-small", "Depth-Anything (v1 and v2) small, 518x518", _depth, 518)
+
+
+def _clip() -> Config:
+    return {
+        "model_type": "clip",
+        "architectures": ["CLIPModel"],
+        "projection_dim": 512,
+        "vision_config": {"patch_size": 16},
+    }
+
+
+def _text(name: str, config: Config) -> Entry:
+    return Entry(
+        name=name,
+        family="language",
+        about=f"{config['architectures'][0][:-5]} base, encoder over 'seq' tokens",
+        build=partial(subject, _key(config), None),
+        symbols=(
+            batch("sequences at once"),
+            Symbol(name="seq", default=384, minimum=16, maximum=512, about="tokens a sequence"),
+        ),
+        values={"batch": (1, 3), "seq": (16, 130, 300)},
+        held_out=({"batch": 2, "seq": 512}, {"batch": 5, "seq": 77}),
+        aliases=(name.rsplit("-", 1)[0],) if name == "electra-base" else (),
+        source=f"transformers {config['architectures'][0]}",
+    )
+
+
+def _image(name: str, about: str, make: Callable[[], Any], side: int) -> Entry:
+    def build() -> Subject:
+        def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            return (empty(point["batch"], 3, side, side),), {}
+
+        return module_subject(lean(make), inputs)
+
+    return Entry(
+        name=name,
+        family="detection and segmentation",
+        about=about,
+        build=build,
+        symbols=(batch(),),
+        values={"batch": (1, 3)},
+        held_out=({"batch": 2}, {"batch": 5}),
+        aliases=("depth-anything", "depth-anything-v2"),
+        source="transformers DepthAnythingForDepthEstimation",
+    )
+
+
+def _depth() -> Any:
+    from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
+
+    backbone = Dinov2Config(
+        hidden_size=384,
+        num_attention_heads=6,
+        image_size=518,
+        patch_size=14,
+        out_features=["stage3", "stage6", "stage9", "stage12"],
+        reshape_hidden_states=False,
+        apply_layernorm=True,
+    )
+    config = DepthAnythingConfig(
+        backbone_config=backbone,
+        reassemble_hidden_size=384,
+        neck_hidden_sizes=[48, 96, 192, 384],
+        fusion_hidden_size=64,
+    )
+    return DepthAnythingForDepthEstimation(config)
+
+
+def _whisper(width: int, layers: int, heads: int, bins: int) -> Subject:
+    def make() -> Any:
+        from transformers import WhisperConfig
+        from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+        config = WhisperConfig(
+            d_model=width,
+            encoder_layers=layers,
+            encoder_attention_heads=heads,
+            encoder_ffn_dim=4 * width,
+            num_mel_bins=bins,
+            max_source_positions=1500,
+        )
+        return WhisperEncoder(config)
+
+    def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (empty(point["batch"], bins, 3000),), {}
+
+    return module_subject(lean(make), inputs)

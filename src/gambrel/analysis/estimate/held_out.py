@@ -1,0 +1,25 @@
+"""How constants do on what they were not fitted on."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How a set does on shapes that it was not fitted on.
+
+    Attributes:
+        points: Number of measurements.
+        mape: Mean of |predicted / measured - 1|.
+        median: Median of the same.
+        inside: Share of the measured times inside the range.
+        width: Median of high / low above 20 µs; None without such points.
+        by_framework: MAPE of each framework.
+    """
+
+    points: int
+    mape: float
+    median: float
+    inside: float
+    width: float | None
+    by_framework: dict[str, float]

@@ -1,0 +1,208 @@
+"""Expected times of whole runs on NPUs: groups of ops, weights loaded ahead of them.
+
+The run takes
+
+    t = t0 + sqrt(G² + L²),   G = sum over groups of max(C, A)
+
+C: padded multiply-adds over the matrix unit's rate, plus vector work over the vector unit's; A:
+activations that do not fit on chip over their bandwidth, which passes while the group computes; L:
+weights and model inputs over the bandwidth at which they are loaded ahead. Both G and L have gaps
+that the other fills, partly: the root of squares lies between their maximum and their sum. t0 is
+what an inference costs whatever it computes. There is no cost per op: fitted, it comes out as zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gambrel import roofline
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork
+from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.device.model import Device
+from gambrel.device.roofs import main_memory, resolve
+from gambrel.ops.base import Size
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable
+
+#: A part of a run was never measured by itself.
+_PART: Final = "a share of the whole run, which is what was measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledTimes:
+    """Times of the items of a cost table and of the run.
+
+    Attributes:
+        items: One execution of each item; None for those that a compiler takes out.
+        total: The run.
+        limited_by: What takes the largest share of it.
+    """
+
+    items: tuple[Estimate | None, ...]
+    total: Estimate
+    limited_by: Limiter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """A group's time in one execution, and its members' parts of it."""
+
+    seconds: float
+    computes: bool
+    parts: tuple[float, ...]
+
+
+def together(run: Size, loads: Size) -> Size:
+    """Seconds of groups and of loading ahead of them, which fill each other's gaps partly."""
+    return (run * run + loads * loads) ** 0.5
+
+
+def start_of(constants: TiledConstants, dtype: str) -> float:
+    """What an inference in a number format costs whatever it computes, s."""
+    starts = constants.start_s
+    return starts.get(dtype, max(starts.values(), default=0.0))
+
+
+class TiledEstimator:
+    """Predicts whole runs.
+
+    Args:
+        constants: Of the chip under the runtime.
+        reason: Whose constants they are, for the reader.
+    """
+
+    #: Ops are not predicted one by one.
+    batched: Final = False
+
+    def __init__(self, constants: TiledConstants, reason: str) -> None:
+        self._constants = constants
+        self._reason = reason
+
+    def times(self, table: CostTable) -> TiledTimes | None:
+        """The times of a table; None where a number format of it was not measured."""
+        work, c = table.tiled, self._constants
+        if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
+            return None
+        groups = [self._group([work.works[i] for i in group]) for group in work.groups]
+        run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
+        loads = float(roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s))
+        start = start_of(c, work.formats[0])
+        both = float(together(run, loads))
+        return TiledTimes(
+            items=self._items(work, groups, both - run),
+            total=self._ranged(start + both, host_s=start),
+            limited_by=_limiter(groups, work.counts, both - run, start),
+        )
+
+    def _items(
+        self, work: TiledTable, groups: list[_Group], waits: float
+    ) -> tuple[Estimate | None, ...]:
+        """Each item's part of its group, and of the time that the run waits for what it loads."""
+        share = waits / work.ahead_bytes if work.ahead_bytes else 0.0
+        seconds = [w.ahead_bytes * share for w in work.works]
+        for group, indices in zip(groups, work.groups, strict=True):
+            for i, part in zip(indices, group.parts, strict=True):
+                seconds[i] += part
+        return tuple(map(self._part, seconds))
+
+    def _group(self, works: list[TiledWork]) -> _Group:
+        rate = self._constants.activation_byte_per_s
+        busy = [self._computing(w) for w in works]
+        moving = [float(roofline.seconds(w.moved_bytes, rate)) for w in works]
+        computes = sum(busy) >= sum(moving)
+        parts = busy if computes else moving
+        return _Group(seconds=sum(parts), computes=computes, parts=tuple(parts))
+
+    def _computing(self, work: TiledWork) -> float:
+        c = self._constants
+        macs = roofline.seconds(work.macs, c.macs_per_s[work.dtype]) if work.macs else 0.0
+        return float(macs + roofline.seconds(work.vector, c.vector_per_s))
+
+    def _ranged(self, seconds: float, host_s: float) -> Estimate:
+        c = self._constants
+        return Estimate(
+            value=seconds,
+            low=seconds * c.low,
+            high=seconds * c.high,
+            confidence=c.confidence,
+            reason=self._reason,
+            host_s=host_s,
+        )
+
+    def _part(self, seconds: float) -> Estimate | None:
+        if not seconds:
+            return None
+        c = self._constants
+        return Estimate(
+            value=seconds,
+            low=seconds * c.low,
+            high=seconds * c.high,
+            confidence="low",
+            reason=_PART,
+        )
+
+
+def tiled_estimator(
+    device: Device, names: tuple[str, ...], calibration: Calibration
+) -> TiledEstimator | None:
+    """What predicts whole runs on a device; None where nothing is known of it or its class.
+
+    Args:
+        device: The chip.
+        names: Under which constants of the runtime are stored, best first.
+        calibration: All constants.
+    """
+    for name in names:
+        own = (c for c in calibration.tiled if c.runtime == name and c.device == device.id)
+        constants = next(own, None)
+        if constants is not None:
+            return TiledEstimator(constants, _own_reason(constants))
+    for name in names:
+        for one in calibration.tiled_classes:
+            derived = from_datasheet(device, one) if one.runtime == name else None
+            if derived is not None:
+                return TiledEstimator(derived, derived.note)
+    return None
+
+
+def from_datasheet(device: Device, known: TiledClass) -> TiledConstants | None:
+    """Constants that a chip would have if it were like its class; None without its roofs."""
+    roof, memory = resolve(device, "matrix", "int8"), main_memory(device)
+    if roof is None or memory is None or not memory.byte_per_s:
+        return None
+    int8 = roof.flop_per_s / 2 * known.int8_share
+    formats = {"int8": 1.0, **known.formats}
+    return TiledConstants(
+        runtime=known.runtime,
+        device=device.id,
+        start_s=known.start_s,
+        macs_per_s={name: int8 * share for name, share in formats.items()},
+        vector_per_s=int8 * known.vector_share,
+        activation_byte_per_s=memory.byte_per_s * known.activation_share,
+        ahead_byte_per_s=memory.byte_per_s * known.ahead_share,
+        rows=0,
+        models=0,
+        low=known.low,
+        high=known.high,
+        confidence="low",
+        note=f"nothing was measured on this chip: the usual shares of its datasheet on "
+        f"{known.chips} chips under this runtime",
+    )
+
+
+def _own_reason(c: TiledConstants) -> str:
+    error = f", {c.held_out.mape:.0%} mean error on others" if c.held_out else ""
+    note = f"; {c.note}" if c.note else ""
+    return f"{c.rows} runs of {c.models} models measured on this chip{error}{note}"
+
+
+def _limiter(groups: list[_Group], counts: tuple[int, ...], waits: float, start: float) -> Limiter:
+    shares = {Limiter.COMPUTE: 0.0, Limiter.MEMORY: waits, Limiter.HOST: start}
+    for group, n in zip(groups, counts, strict=True):
+        key = Limiter.COMPUTE if group.computes else Limiter.MEMORY
+        shares[key] += group.seconds * n
+    return max(shares, key=lambda name: shares[name])

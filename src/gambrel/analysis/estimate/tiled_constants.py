@@ -1,0 +1,73 @@
+"""Constants of whole runs on NPUs: what is stored of a chip, and of chips without measurements."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gambrel.analysis.estimate.held_out import HeldOut
+
+
+class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
+    """Constants of one chip under one runtime; see `gambrel.analysis.estimate.tiled`.
+
+    Attributes:
+        runtime: Name under which the runtime's TOML lists them.
+        device: Id of the chip.
+        start_s: Fixed time of an inference, by number format.
+        macs_per_s: Padded multiply-adds per second, by number format.
+        vector_per_s: Work of the vector unit, in elements of 16 bits per second.
+        activation_byte_per_s: Activations between groups.
+        ahead_byte_per_s: Weights and model inputs.
+        rows: Measured runs behind them.
+        models: Different models among these.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``high``, ``medium`` or ``low``.
+        note: What else a reader should know, as a clause.
+        held_out: Errors on models that were not fitted; None for a user's own.
+    """
+
+    runtime: str
+    device: str
+    start_s: dict[str, float]
+    macs_per_s: dict[str, float]
+    vector_per_s: float
+    activation_byte_per_s: float
+    ahead_byte_per_s: float
+    rows: int
+    models: int
+    low: float
+    high: float
+    confidence: str = "medium"
+    note: str = ""
+    held_out: HeldOut | None = None
+
+
+class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
+    """How the constants of a chip follow from its datasheet: medians over measured chips.
+
+    Attributes:
+        runtime: As in `TiledConstants`; with it goes the class of chips.
+        int8_share: Padded multiply-adds in int8, relative to the quoted rate (two operations each).
+        formats: Rate of each other format relative to int8.
+        ahead_share: Bandwidth for weights, relative to the memory's.
+        activation_share: Bandwidth for activations, relative to the memory's.
+        vector_share: Elements of the vector unit per multiply-add in int8.
+        start_s: Fixed time of an inference, by number format.
+        chips: Number of chips behind the medians.
+        low: Lower end of measured / predicted, over chips that were left out.
+        high: Upper end.
+        error: Mean absolute error over the same; None where there were too few chips to tell.
+    """
+
+    runtime: str
+    int8_share: float
+    formats: dict[str, float]
+    ahead_share: float
+    activation_share: float
+    vector_share: float
+    start_s: dict[str, float]
+    chips: int
+    low: float
+    high: float
+    error: float | None = None

@@ -1,0 +1,185 @@
+"""Constants of a chip from measured runs of whole models, and how well they do on others.
+
+Everything is a scale on constants to start from: a chip with many rows has one scale for each
+constant, one with four rows a few that several constants share. Residuals are logarithms, large
+ones count less (soft L1), and a weak pull to the start keeps what the rows do not determine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gambrel.analysis.estimate.tiled import start_of, together
+from gambrel.analysis.estimate.tiled_constants import TiledConstants
+from gambrel.analysis.estimate.tiled_work import TiledTable
+from gambrel.roofline import maximum, seconds
+
+Floats: TypeAlias = NDArray[np.float64]
+#: Constants that share one scale: ``start``, ``vector``, ``activation``, ``ahead``, or a number
+#: format for its multiply-adds.
+Scale: TypeAlias = tuple[str, ...]
+#: Residuals from here on count less.
+_LARGE: Final = 0.15
+_ROUNDS: Final = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A measured run of a whole model.
+
+    Attributes:
+        model: Runs of one model are left out together.
+        run: Its work, in one number format.
+        seconds: Measured.
+    """
+
+    model: str
+    run: TiledTable
+    seconds: float
+
+
+class Runs:
+    """Measured runs as arrays.
+
+    Args:
+        measured: At least one.
+    """
+
+    def __init__(self, measured: Sequence[MeasuredRun]) -> None:
+        runs = [m.run for m in measured]
+        sizes = [len(r.groups) for r in runs]
+        self.measured = tuple(measured)
+        self.seconds = np.array([m.seconds for m in measured])
+        self._first = np.cumsum([0, *sizes])[:-1]
+        self._formats = [r.formats[0] for r in runs]
+        own = np.repeat(self._formats, sizes)
+        macs = _joined(r.sums("macs") for r in runs)
+        self._macs = {f: np.where(own == f, macs, 0.0) for f in set(self._formats)}
+        self._vector = _joined(r.sums("vector") for r in runs)
+        self._moved = _joined(r.sums("moved_bytes") for r in runs)
+        self._counts = _joined(r.counts for r in runs)
+        self._ahead = np.array([r.ahead_bytes for r in runs])
+
+    def predicted(self, c: TiledConstants) -> Floats:
+        """Expected seconds of each run."""
+        busy = seconds(self._vector, c.vector_per_s)
+        for name, macs in self._macs.items():
+            busy = busy + seconds(macs, c.macs_per_s[name])
+        moving = seconds(self._moved, c.activation_byte_per_s)
+        groups: Floats = np.add.reduceat(maximum(busy, moving) * self._counts, self._first)
+        starts = np.array([start_of(c, f) for f in self._formats])
+        whole: Floats = starts + together(groups, seconds(self._ahead, c.ahead_byte_per_s))
+        return whole
+
+    def without(self, model: str) -> Runs:
+        """Those of other models."""
+        return Runs([m for m in self.measured if m.model != model])
+
+    def only(self, model: str) -> Runs:
+        """Those of one model."""
+        return Runs([m for m in self.measured if m.model == model])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Each once, in alphabetical order."""
+        return tuple(sorted({m.model for m in self.measured}))
+
+
+def fit(
+    start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float = 0.05
+) -> TiledConstants:
+    """The constants that describe runs best.
+
+    Args:
+        start: Constants to scale.
+        runs: Measured, in formats that ``start`` knows.
+        scales: What is scaled; a constant that is in none stays.
+        pull: Weight of a factor of e from the start, relative to such a residual.
+    """
+    x = np.zeros(len(scales))
+    best = _loss(x, start, runs, scales, pull)
+    for _ in range(_ROUNDS):
+        step = _step(x, start, runs, scales, pull)
+        for shrink in (1.0, 0.5, 0.2, 0.05):
+            tried = x + shrink * step
+            loss = _loss(tried, start, runs, scales, pull)
+            if loss < best:
+                break
+        else:
+            break
+        done = best - loss < 1e-7 * best
+        x, best = tried, loss
+        if done:
+            break
+    return scaled(start, scales, x)
+
+
+def left_out(
+    start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float = 0.05
+) -> tuple[float, ...]:
+    """Measured over predicted of every run, by constants from the other models."""
+    ratios: dict[int, float] = {}
+    for model in runs.models:
+        constants = fit(start, runs.without(model), scales, pull)
+        own = runs.only(model)
+        found = own.seconds / own.predicted(constants)
+        places = [i for i, m in enumerate(runs.measured) if m.model == model]
+        ratios.update(zip(places, map(float, found), strict=True))
+    return tuple(ratios[i] for i in range(len(runs.measured)))
+
+
+def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledConstants:
+    """Constants after a change; a rate grows with its scale, the start of an inference shrinks."""
+    factor = {name: float(np.exp(v)) for names, v in zip(scales, x, strict=True) for name in names}
+
+    def of(name: str) -> float:
+        return factor.get(name, 1.0)
+
+    return msgspec.structs.replace(
+        start,
+        start_s={k: v / of("start") for k, v in start.start_s.items()},
+        macs_per_s={k: v * of(k) for k, v in start.macs_per_s.items()},
+        vector_per_s=start.vector_per_s * of("vector"),
+        activation_byte_per_s=start.activation_byte_per_s * of("activation"),
+        ahead_byte_per_s=start.ahead_byte_per_s * of("ahead"),
+    )
+
+
+def _residuals(x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale]) -> Floats:
+    found: Floats = np.log(runs.predicted(scaled(start, scales, x)) / runs.seconds)
+    return found
+
+
+def _loss(
+    x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float
+) -> float:
+    r = _residuals(x, start, runs, scales)
+    soft = 2 * _LARGE**2 * (np.sqrt(1 + (r / _LARGE) ** 2) - 1)
+    return float(soft.sum() + ((pull * x) ** 2).sum())
+
+
+def _step(
+    x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float
+) -> Floats:
+    """Gauss-Newton on residuals that are weighted by how large they are now."""
+    r = _residuals(x, start, runs, scales)
+    weight = (1 + (r / _LARGE) ** 2) ** -0.25
+    columns = []
+    for i in range(len(x)):
+        moved = x.copy()
+        moved[i] += 1e-4
+        columns.append((_residuals(moved, start, runs, scales) - r) / 1e-4)
+    jacobian = np.vstack([np.array(columns).T * weight[:, None], pull * np.eye(len(x))])
+    right = np.concatenate([r * weight, pull * x])
+    found: Floats = np.linalg.lstsq(jacobian, -right, rcond=None)[0]
+    return np.clip(found, -1.0, 1.0)
+
+
+def _joined(parts: Any) -> Floats:
+    return np.concatenate([np.asarray(p, dtype=float) for p in parts])

@@ -1,0 +1,247 @@
+"""What a compiler for an NPU has to run: padded multiply-adds, vector work, bytes, group by group.
+
+A *group* is a kernel of the fusion: a convolution, linear layer or attention with what follows it
+element by element, or a norm, a softmax, a change of layout by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gambrel.dtypes import width_bytes
+from gambrel.ops import OpView, cost
+from gambrel.ops.attention import visible_pairs
+from gambrel.ops.base import Engine, Size, ceil_div, distinct_bytes, product, total
+from gambrel.ops.elementwise import FUNCTIONS
+from gambrel.roofline import maximum
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable, Item
+
+#: Channels of the matrix unit: fewer are padded (ablation on AI Hub's latencies: 64 fits worse by
+#: 3.4 points, none by 1.7).
+CHANNELS: Final = 32
+#: Vector work per element of a value, in elements of 16 bits. Fitted once, on three Qualcomm chips
+#: together (quic/ai-hub-models @52c080d2, 2026-11-22), and the same for all chips.
+NORM, SOFTMAX, MOVE, FUNCTION, RESIDUAL, DEPTHWISE = 3.0, 3.0, 1.0, 1.0, 0.3, 0.1
+#: The same, per element of queries, keys, values and result of an attention: each is brought to
+#: the order of its product (and heads are split off and joined), which exported graphs do apart.
+LAYOUT: Final = 2.0
+#: Multiply-adds of a window of several taps, relative to those of a single one: what was loaded is
+#: used by the neighbouring positions as well. From the same fit: 18.0 to 15.5 % with `LAYOUT`.
+REUSE: Final = 0.7
+#: Bytes of a stored weight relative to the number format of the run: int16 means 16-bit
+#: activations with 8-bit weights (w8a16), the only such format that the compilers take.
+STORED: Final[Mapping[str, float]] = {"int16": 0.5}
+#: Loaded ahead: they are in memory before the run.
+_AHEAD: Final = frozenset({"input", "kv_cache", "state"})
+_CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledWork:
+    """One execution of an item of a cost table.
+
+    Attributes:
+        macs: Multiply-adds after padding.
+        dtype: Their number format; empty without any.
+        vector: Work of the vector unit, in elements of 16 bits.
+        moved_bytes: Activations that cross the memory interface.
+        ahead_bytes: Weights and model inputs, which are loaded ahead of the group.
+    """
+
+    macs: Size
+    dtype: str
+    vector: Size
+    moved_bytes: Size
+    ahead_bytes: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledTable:
+    """A cost table as compilers for NPUs see it.
+
+    Attributes:
+        works: Of each item, one execution.
+        groups: Items that run together, by index; every item is in one group.
+        counts: Executions of each group.
+        formats: Number formats of multiply-adds, the one of most first.
+        ahead_bytes: Of the whole run.
+    """
+
+    works: tuple[TiledWork, ...]
+    groups: tuple[tuple[int, ...], ...]
+    counts: tuple[int, ...]
+    formats: tuple[str, ...]
+    ahead_bytes: float
+
+    def sums(self, name: str) -> list[float]:
+        """One field of `TiledWork`, summed over each group."""
+        values = [float(getattr(work, name)) for work in self.works]
+        return [sum(values[i] for i in group) for group in self.groups]
+
+
+def tiled_table(table: CostTable) -> TiledTable:
+    """What a table asks of an NPU.
+
+    Args:
+        table: Whose traffic is what on-chip memory leaves.
+    """
+    works = tuple(tiled_work(item) for item in table.items)
+    macs: dict[str, float] = {}
+    for work, item in zip(works, table.items, strict=True):
+        if work.macs:
+            macs[work.dtype] = macs.get(work.dtype, 0.0) + work.macs * item.count
+    groups = groups_of(table)
+    ahead = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
+    return TiledTable(
+        works=works,
+        groups=groups,
+        counts=tuple(table.items[group[0]].count for group in groups),
+        formats=tuple(sorted(macs, key=lambda name: -macs[name])),
+        ahead_bytes=float(sum(ahead)),
+    )
+
+
+def groups_of(table: CostTable) -> tuple[tuple[int, ...], ...]:
+    """Items that run together, by index."""
+    shared = {i for members in table.kernels for i in members}
+    alone = tuple((i,) for i in range(len(table.items)) if i not in shared)
+    return (*table.kernels, *alone)
+
+
+def tiled_work(item: Item) -> TiledWork:
+    """The work of an item.
+
+    Args:
+        item: Of a table whose traffic is what on-chip memory leaves.
+    """
+    view = item.view
+    macs, vector = _KINDS.get(view.kind, _other)(view)
+    dtype = _matrix_dtype(item)
+    weights = item.prefetched_bytes
+    given = distinct_bytes(tuple(t for t in view.inputs if t.role in _AHEAD))
+    moved = maximum(item.cost.read_bytes + item.cost.write_bytes - weights - given, 0)
+    return TiledWork(
+        macs=macs,
+        dtype=dtype,
+        vector=vector * width_bytes(dtype or view.dtype) / 2,
+        moved_bytes=0 if _passes(view) else moved,
+        ahead_bytes=weights * STORED.get(dtype, 1.0) + given,
+    )
+
+
+def is_depthwise(view: OpView) -> bool:
+    """Whether a convolution has one input channel per group."""
+    groups = view.size("groups", 1)
+    return bool(groups > 1 and groups == view.size("in_channels"))
+
+
+def _convolution(view: OpView) -> tuple[Size, Size]:
+    groups, taps = view.size("groups", 1), product(view.size("kernel"))
+    positions = view.size("batch") * product(view.size("spatial")) * taps
+    cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
+    if is_depthwise(view):
+        return 0, DEPTHWISE * positions * cout * groups
+    if groups > 1:  # narrow groups share one pass
+        side_by_side = max(1, CHANNELS // cin)
+        return positions * _padded(cin) * _padded(cout) * groups / side_by_side, 0.0
+    return positions * _padded(cin) * _padded(cout) * (REUSE if taps > 1 else 1.0), 0.0
+
+
+def _matmul(view: OpView) -> tuple[Size, Size]:
+    rows = view.size("b", 1) * view.size("m")
+    return rows * _padded(view.size("n")) * _padded(view.size("k")), 0.0
+
+
+def _attention(view: OpView) -> tuple[Size, Size]:
+    heads = view.size("batch") * view.size("heads")
+    pairs = visible_pairs(view)
+    d = view.size("head_dim")
+    rows = pairs / view.size("kv_len")  # as many full rows of scores
+    keys = _padded(view.size("kv_len"))
+    macs = heads * rows * keys * (_padded(d) + _padded(view.size("v_head_dim", d)))
+    ordered = total(t.elements for t in (*view.inputs[:3], *view.outputs[:1]))
+    return macs, SOFTMAX * heads * pairs + LAYOUT * ordered
+
+
+def _elementwise(view: OpView) -> tuple[Size, Size]:
+    n = view.size("elements")
+    if FUNCTIONS.get(str(view.attrs.get("function")), (0, 0))[1]:
+        return 0, FUNCTION * n
+    operands = [t for t in view.inputs if t.role not in _CONSTANT and _large(t.elements, n)]
+    return 0, RESIDUAL * n if len(operands) > 1 else 0.0
+
+
+def _large(elements: Size, n: Size) -> bool:
+    return bool(2 * elements > n)
+
+
+def _normalization(view: OpView) -> tuple[Size, Size]:
+    """Batch norm with stored statistics is folded into what is before it."""
+    return 0, NORM * view.size("elements") if view.attrs.get("statistics", True) else 0.0
+
+
+def _softmax(view: OpView) -> tuple[Size, Size]:
+    return 0, SOFTMAX * view.size("elements")
+
+
+def _reduction(view: OpView) -> tuple[Size, Size]:
+    return 0, NORM * view.size("elements")
+
+
+def _move(view: OpView) -> tuple[Size, Size]:
+    return 0, 0.0 if _passes(view) else MOVE * total(t.elements for t in view.outputs)
+
+
+def _nothing(_view: OpView) -> tuple[Size, Size]:
+    return 0, 0.0
+
+
+def _other(view: OpView) -> tuple[Size, Size]:
+    """Kinds that no measured model has: their matrix work as it is, one pass over the results."""
+    flops = _matrix_flops(view)
+    return flops / 2, MOVE * total(t.elements for t in view.outputs)
+
+
+def _matrix_flops(view: OpView) -> Size:
+    found = cost(view)
+    if found is None:
+        return 0
+    return total(n for (engine, _), n in found.work.items() if engine is Engine.MATRIX)
+
+
+def _passes(view: OpView) -> bool:
+    """Concatenations and pooling are done on the way; what holds constants alone is folded."""
+    if view.kind in ("pooling", "fill"):
+        return True
+    if view.kind == "copy" and view.attrs.get("function") in ("cat", "stack", "cast"):
+        return True
+    return bool(view.inputs) and all(t.role in _CONSTANT for t in view.inputs)
+
+
+def _padded(channels: Size) -> Size:
+    return ceil_div(channels, CHANNELS) * CHANNELS
+
+
+def _matrix_dtype(item: Item) -> str:
+    return next((d for engine, d in item.cost.work if engine is Engine.MATRIX), "")
+
+
+_KINDS: Final[Mapping[str, Callable[[OpView], tuple[Size, Size]]]] = {
+    "convolution": _convolution,
+    "matmul": _matmul,
+    "attention": _attention,
+    "elementwise": _elementwise,
+    "normalization": _normalization,
+    "softmax": _softmax,
+    "reduction": _reduction,
+    "copy": _move,
+    "gather": _move,
+    "interpolation": _move,
+    "embedding": _move,
+    "pooling": _nothing,
+    "fill": _nothing,
+}
