@@ -28,6 +28,8 @@ from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
+#: Engines beside the one that the constants of a device are of.
+BESIDE: Final = frozenset({"dla", "npu"})
 #: Predicts kernel by kernel, or whole runs.
 Forecaster: TypeAlias = Predictor | TiledEstimator
 
@@ -71,7 +73,12 @@ class Expected:
 
 
 def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
-    """What predicts a runtime on a device; None where nothing of it was measured."""
+    """What predicts a runtime on a device; None where nothing of it was measured.
+
+    Nothing was of accelerators beside a GPU: they run no kernels, and a host does not launch them.
+    """
+    if roofs.engine in BESIDE:
+        return None
     constants = runtime.constants
     calibration = settings.calibration or packaged()
     whole = tiled_estimator(roofs.device, constants, calibration) if constants else None
