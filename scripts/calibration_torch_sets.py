@@ -232,11 +232,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         "memory": float(f"{share * known.most:.4g}"),
         "vector": 0.5,
     }
-<<<<<<< HEAD
     return [
-=======
-    derived = [
->>>>>>> main
         _derived("torch", "torch_reduction", ["any"], carried("torch_reduction")),
         _derived("torch", "torch_copy", ["any"], carried("torch_copy")),
         _derived("torch", "torch_pooling", ["any"], carried("torch_pooling")),
