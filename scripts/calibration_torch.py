@@ -10,8 +10,7 @@ import csv
 import importlib.util
 import math
 import warnings
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
