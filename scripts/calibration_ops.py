@@ -21,7 +21,7 @@ from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.torchlib import rules
 from gambrel.device import catalog
 from gambrel.device.roofs import resolve
-from gambrel.ops import OpView, TensorView, cost
+from gambrel.ops import Cost, OpView, TensorView, cost
 from gambrel.ops.base import Engine
 
 #: As the files write it → as the catalog does.
@@ -269,9 +269,7 @@ def _solve(
 
     def constants(z: Any) -> dict[str, float]:
         values = {n: float(v) for n, v in zip(names, np.exp(z), strict=True)}
-        return start | {
-            n: float(f"{min(v, 1.0) if n in SHARES else v:.4g}") for n, v in values.items()
-        }
+        return start | {n: float(f"{min(v, 1.0) if n in SHARES else v:.4g}") for n, v in values.items()}
 
     def residual(z: Any) -> Any:
         c = constants(z)

@@ -10,7 +10,8 @@ import csv
 import importlib.util
 import math
 import warnings
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path

@@ -87,9 +87,7 @@ def bench_sets(truth: Path) -> tuple[list[dict[str, Any]], Constants]:
 
 def _share(p: bench.Problem, c: Constants, form: str) -> float:
     """Of a problem's time, what kernels of a form take."""
-    own = sum(
-        q.seconds(p.machine, c) for q in p.parts if q.rule is not None and q.rule.form == form
-    )
+    own = sum(q.seconds(p.machine, c) for q in p.parts if q.rule is not None and q.rule.form == form)
     return own / p.seconds(c, bench.HOST_S[p.runtime])
 
 
@@ -213,11 +211,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         }
 
     engine = own["torch_matmul", "linear"]["compute"]
-    convolution = carried("torch_convolution") | {
-        "engine": engine,
-        "engine_3d": engine,
-        "grouped": engine / 8,
-    }
+    convolution = carried("torch_convolution") | {"engine": engine, "engine_3d": engine, "grouped": engine / 8}
     known = ops.machine(device)
     rows = [r for r in ops.rows(truth, "linear") if r.device == device]
     start = next(
@@ -227,11 +221,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         and "bf16" in s.formats
     )
     general = ops.fit_general(rows, device, dict(start))
-    stream = {
-        "launch": general["launch"],
-        "memory": float(f"{share * known.most:.4g}"),
-        "vector": 0.5,
-    }
+    stream = {"launch": general["launch"], "memory": float(f"{share * known.most:.4g}"), "vector": 0.5}
     derived = [
         _derived("torch", "torch_reduction", ["any"], carried("torch_reduction")),
         _derived("torch", "torch_copy", ["any"], carried("torch_copy")),
@@ -243,7 +233,9 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
     return derived
 
 
-def _derived(framework: str, form: str, formats: list[str], c: dict[str, float]) -> dict[str, Any]:
+def _derived(
+    framework: str, form: str, formats: list[str], c: dict[str, float]
+) -> dict[str, Any]:
     return {
         "framework": framework,
         "form": form,
