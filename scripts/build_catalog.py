@@ -396,7 +396,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("table", type=Path, nargs="?", help="CSV file of figures")
-    parser.add_argument("--index", action="store_true", help="only renew the index")
+    parser.add_argument("--index", action="store_true", help="only renew index and devices")
     arguments = parser.parse_args()
     if (arguments.table is None) != arguments.index:
         parser.error("give either a table or --index")

@@ -1,8 +1,8 @@
 """Sets of constants for PyTorch's kernels on GPUs, with ranges and errors of what was left out.
 
-KernelBench (two H100): constants of all forms together; problems in folds by name. Single ops (seven
-GPUs): each form by itself; shapes in folds. Where a GPU has no rows of a form it has no set of it,
-and `Kin.nearest` names whose it takes.
+KernelBench (two H100): constants of all forms together; problems in folds by name. Single ops
+(seven GPUs): each form by itself; shapes in folds. Where a GPU has no rows of a form it has no set
+of it, and `Kin.nearest` names whose it takes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import calibration_ops as ops
 import calibration_torch as bench
 from gambrel.analysis.estimate.constants import packaged
 
-#: Joule per FLOP of fp32 products at full clock, by process node: what the power of each card allows
-#: over what its long products reach. 27 pJ: 16 nm; 15 pJ: 12 nm; 12 pJ: 7 nm. AMD's are not limited
-#: by it.
+#: Joule per FLOP of fp32 products at full clock, by process node: what the power of each card
+#: allows over what its long products reach. 27 pJ: 16 nm; 15 pJ: 12 nm; 12 pJ: 7 nm. AMD's are not
+#: limited by it.
 ENERGY_J = {
     "v100-pcie-32gb": 15e-12,
     "t4": 15e-12,
@@ -87,7 +87,9 @@ def bench_sets(truth: Path) -> tuple[list[dict[str, Any]], Constants]:
 
 def _share(p: bench.Problem, c: Constants, form: str) -> float:
     """Of a problem's time, what kernels of a form take."""
-    own = sum(q.seconds(p.machine, c) for q in p.parts if q.rule is not None and q.rule.form == form)
+    own = sum(
+        q.seconds(p.machine, c) for q in p.parts if q.rule is not None and q.rule.form == form
+    )
     return own / p.seconds(c, bench.HOST_S[p.runtime])
 
 
@@ -211,7 +213,11 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         }
 
     engine = own["torch_matmul", "linear"]["compute"]
-    convolution = carried("torch_convolution") | {"engine": engine, "engine_3d": engine, "grouped": engine / 8}
+    convolution = carried("torch_convolution") | {
+        "engine": engine,
+        "engine_3d": engine,
+        "grouped": engine / 8,
+    }
     known = ops.machine(device)
     rows = [r for r in ops.rows(truth, "linear") if r.device == device]
     start = next(
@@ -221,8 +227,12 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         and "bf16" in s.formats
     )
     general = ops.fit_general(rows, device, dict(start))
-    stream = {"launch": general["launch"], "memory": float(f"{share * known.most:.4g}"), "vector": 0.5}
-    derived = [
+    stream = {
+        "launch": general["launch"],
+        "memory": float(f"{share * known.most:.4g}"),
+        "vector": 0.5,
+    }
+    return [
         _derived("torch", "torch_reduction", ["any"], carried("torch_reduction")),
         _derived("torch", "torch_copy", ["any"], carried("torch_copy")),
         _derived("torch", "torch_pooling", ["any"], carried("torch_pooling")),
@@ -230,12 +240,9 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         _derived("any", "matmul", ["bf16", "fp16"], general),
         _derived("any", "stream", ["any"], stream),
     ]
-    return derived
 
 
-def _derived(
-    framework: str, form: str, formats: list[str], c: dict[str, float]
-) -> dict[str, Any]:
+def _derived(framework: str, form: str, formats: list[str], c: dict[str, float]) -> dict[str, Any]:
     return {
         "framework": framework,
         "form": form,

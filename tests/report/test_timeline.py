@@ -134,7 +134,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert shown.err == f"wrote {target}\n"
     assert target.is_file()
     assert run([*command, "--json", "--memory"]) == 0
-    assert json.loads(capsys.readouterr().out)["energy"]["confidence"] == "low"
+    assert json.loads(capsys.readouterr().out)["energy"]["confidence"] == "medium"
     assert run([*command, "--checkpoint", "auto"]) == 2
     assert "no backward pass: checkpointing is for training" in capsys.readouterr().err
     assert run([*command, "--batch", "1,2", "--memory-plot", str(target)]) == 2

@@ -35,6 +35,7 @@ class Facts:
         typical_power_w: What it is said to draw while it works; None when unknown.
         idle_power_w: What it draws at least; None when unknown.
         unmodelled: Ops without a formula, which every time leaves out.
+        on_host: Ops that the compiler leaves to the host, see `Analysis.on_host`.
         energy: Estimate of the energy of the run.
         price: As the user gave it.
     """
@@ -48,6 +49,7 @@ class Facts:
     typical_power_w: float | None = None
     idle_power_w: float | None = None
     unmodelled: int = 0
+    on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
     doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
@@ -92,6 +94,7 @@ def facts_of(analysis: Analysis) -> Facts:
         typical_power_w=analysis.hardware.typical_power_w,
         idle_power_w=analysis.hardware.idle_power_w,
         unmodelled=sum(analysis.unmodelled.values()),
+        on_host=analysis.on_host,
         energy=analysis.energy,
         doubt=lambda: doubt_of(analysis.sol),
     )
@@ -122,6 +125,8 @@ def _latency(facts: Facts) -> Figure:
     best, expected = facts.sol_s, facts.expected
     if expected is None:
         why = "nothing was measured of this runtime on this device or its kin"
+        if facts.on_host:
+            why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"

@@ -6,6 +6,7 @@ It depends on sizes and number format alone, so that tables under different runt
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gambrel.analysis.evaluate import Evaluator
@@ -169,8 +170,11 @@ def add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -
             into[key] = into.get(key, 0) + flops * repeat
 
 
-def weights_bytes(workload: Workload, evaluator: Evaluator) -> int:
-    """Bytes of all weights and buffers, each storage once."""
+def weights_bytes(
+    workload: Workload, evaluator: Evaluator, among: AbstractSet[int] | None = None
+) -> int:
+    """Bytes of all weights and buffers, each storage once; of those ``among`` some storages."""
     largest = evaluator.storage_bytes()
     kept = {t.storage: t.copies for t in workload.tensors if t.role in (Role.WEIGHT, Role.BUFFER)}
-    return int(sum(largest[storage] * copies for storage, copies in kept.items()))
+    found = kept if among is None else {s: n for s, n in kept.items() if s in among}
+    return int(sum(largest[storage] * copies for storage, copies in found.items()))

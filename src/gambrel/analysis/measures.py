@@ -37,6 +37,7 @@ class State(StrEnum):
     COUNTED = "counted"
     FREE = "free"
     UNMODELLED = "unmodelled"
+    HOST = "host"  # counted, and left to the host by the compiler: its time is not known
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -113,6 +113,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
             take at least the traffic of their operands.
         unmodelled: Kinds without a formula and how often they occur.
         free_ops: How many ops are free (views and the like).
+        host_ops: Kinds of the ops that the compiler leaves to the host's processor, and how often
+            they occur. Their time is not known, and so neither is that of the whole.
+        on_host: Which these are, the first by name.
         cached_roofline_time_s: Roofline with the traffic of ``total.levels`` in place of the
             kernels' own; None when no level is known.
         footprint: Memory needed.
@@ -147,6 +150,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     runtime_name: str = ""
     runtime_reason: str = ""
+    host_ops: dict[str, int] = {}
+    on_host: str = ""
     assumptions: tuple[str, ...] = ()
     cache_notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

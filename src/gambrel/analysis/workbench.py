@@ -164,7 +164,9 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
     sol_s = sol_time(table.sol_parts, machine.limits)
-    found = expected_times(table, held, machine.estimator(runtime), runtime, machine.device)
+    # How fast the host is with its ops is not known, so neither is the whole.
+    estimator = None if table.on_host else machine.estimator(runtime)
+    found = expected_times(table, held, estimator, runtime, machine.device)
     return Answer(
         chosen=chosen,
         table=table,

@@ -19,10 +19,6 @@ TRACEBACK: Final = "GAMBREL_TRACEBACK"
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the command line and exits the process."""
-    # What the caller closed (`>&-`) is None: what would be written there goes nowhere.
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
@@ -35,6 +31,10 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    # What the caller closed (`>&-`) is None: what would be written there goes nowhere.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     try:
         return _run(argv)
     except (KeyboardInterrupt, EOFError):

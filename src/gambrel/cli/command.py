@@ -164,7 +164,7 @@ def asking(
         from gambrel.cli.output import Shown
 
         order = {key: given.pop(key) for key in own if key is not None}
-        top = {"top": question.top} if asked in FIELDS["top"].verbs else {}
+        top: dict[str, Any] = {"top": question.top} if asked in FIELDS["top"].verbs else {}
         shown = Shown.of(**given, **top).check(record_of(asked))
         found = answer(question, **order)
         shown.emit(found)

@@ -9,18 +9,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel
+from gambrel.device.model import Ceiling
 from gambrel.report import picture
 from gambrel.report.level_points import LevelChart, level_chart
 from gambrel.report.picture import COLORS
+from gambrel.report.roof_lines import (
+    Entry,
+    MemoryRoof,
+    Ridge,
+    Roof,
+    Slope,
+    format_of,
+    ridge_at,
+    roofs_of,
+    slanted,
+    slopes_of,
+    source_of,
+)
 from gambrel.report.terms import rate_at_roofline, title
-from gambrel.units import format_number, format_si
 
 #: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
 #: share the last. The star is kept for the whole model.
@@ -35,54 +47,6 @@ _BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 _ROOM: Final = 2.0
 #: Axes span at least this factor, so that a single point does not fill the chart.
 _LEAST_SPAN: Final = 100.0
-
-
-class Roof(msgspec.Struct, frozen=True, kw_only=True):
-    """A horizontal line: the peak of an engine in one or more number formats.
-
-    Attributes:
-        label: For reading, with the value.
-        peak_flop_per_s: Its height.
-        used: Whether work of this model is held against it; the others are drawn faint.
-        source: Kind and title of the source.
-    """
-
-    label: str
-    peak_flop_per_s: float
-    used: bool
-    source: str
-
-
-class MemoryRoof(msgspec.Struct, frozen=True, kw_only=True):
-    """A slanted line: rate = intensity × bandwidth.
-
-    Attributes:
-        label: For reading, with the value.
-        byte_per_s: Its slope.
-        used: Whether the model's traffic is held against it.
-        source: Kind and title of the source.
-    """
-
-    label: str
-    byte_per_s: float
-    used: bool
-    source: str
-
-
-class Ridge(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a used compute roof meets the used memory roof.
-
-    Attributes:
-        arithmetic_intensity: FLOP/byte.
-        flop_per_s: Height.
-        main: Whether it is the ridge point of the whole model's main engine.
-        label: For reading.
-    """
-
-    arithmetic_intensity: float
-    flop_per_s: float
-    main: bool
-    label: str
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,13 +131,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     levels: LevelChart | None = None
     moves: tuple[Move, ...] = ()
 
-    def roof_at(self, intensity: float) -> float | None:
-        """The highest rate that the used roofs allow at an intensity; None without any."""
-        peak = max((r.peak_flop_per_s for r in self.roofs if r.used), default=math.inf)
-        slope = max((m.byte_per_s for m in self.memory_roofs if m.used), default=math.inf)
-        height = min(peak, intensity * slope)
-        return None if math.isinf(height) else height
-
 
 def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> Chart:
     """Builds the chart of an analysis.
@@ -210,24 +167,17 @@ def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = F
 
 def _shapes(analysis: Analysis) -> dict[str, str]:
     order = [group.name for group in analysis.by_kind]
-    order += sorted({op.kind for op in analysis.ops} - set(order))
-    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(order)}
+    return shapes_of(order + sorted({op.kind for op in analysis.ops} - set(order)))
 
 
-class Entry(NamedTuple):
-    """A roof of one engine and number format.
+def shapes_of(kinds: Iterable[str]) -> dict[str, str]:
+    """A shape for each kind, in their order; those after the last share it."""
+    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
 
-    Attributes:
-        engine: Engine, or class of work.
-        dtype: Number format.
-        used: Whether work is held against it.
-        source: Kind and title.
-    """
 
-    engine: str
-    dtype: str
-    used: bool
-    source: str
+def size_of(seconds: float | None, longest: float) -> float:
+    """The radius of a dot whose area is its time: 0 to 1."""
+    return math.sqrt((seconds or 0.0) / longest) if longest else 0.0
 
 
 def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
@@ -250,11 +200,6 @@ def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
     return roofs_of(heights)
 
 
-def format_of(ceiling: Ceiling) -> str:
-    """Its number format, with that of the sums where they differ."""
-    return f"{ceiling.dtype}/{ceiling.accumulate}" if ceiling.accumulate else ceiling.dtype
-
-
 def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
     if sparsity and ceiling.sparse_flop_per_s is not None:
         source = ceiling.sparse_source or ceiling.source
@@ -265,70 +210,9 @@ def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
     return ceiling.flop_per_s, source_of(ceiling)
 
 
-def source_of(ceiling: Ceiling) -> str:
-    """Kind and title of its source."""
-    return f"{ceiling.kind.value}: {ceiling.source.title}"
-
-
-def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[Roof, ...]:
-    """Compute roofs, highest first; those of one height are one line."""
-    heights: dict[float, list[Entry]] = {}
-    for peak, entry in entries:
-        heights.setdefault(peak, []).append(entry)
-    return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
-
-
-def _merged(peak: float, entries: Sequence[Entry]) -> Roof:
-    """One line for all roofs of one height; the used ones give it its name."""
-    named = [e for e in entries if e.used] or entries
-    engines = _unique(e.engine for e in named)
-    groups = [f"{g} {', '.join(_unique(e.dtype for e in named if e.engine == g))}" for g in engines]
-    return Roof(
-        label=f"{'; '.join(map(str.rstrip, groups))} {format_si(peak, 'FLOP/s')}",
-        peak_flop_per_s=peak,
-        used=any(e.used for e in entries),
-        source="; ".join(_unique(e.source for e in entries if e.source)),
-    )
-
-
-def memory_roofs_of(device: Device, used: Callable[[MemoryLevel], bool]) -> tuple[MemoryRoof, ...]:
-    """The known bandwidths of a device, highest first."""
-    known = [(m.byte_per_s, m) for m in device.memory if m.byte_per_s]
-    return tuple(
-        MemoryRoof(
-            label=f"{m.name} {format_si(rate, 'B/s')}",
-            byte_per_s=rate,
-            used=used(m),
-            source=_origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
-        )
-        for rate, m in sorted(known, key=lambda entry: -entry[0])
-    )
-
-
-def main_ridge(roofs: Sequence[Roof], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
-    """Where the highest used compute roof meets the lowest of the used memory roofs."""
-    peaks = [r.peak_flop_per_s for r in roofs if r.used]
-    slopes = [m.byte_per_s for m in memory if m.used]
-    return tuple(_ridge(peak, slopes[-1], main=True) for peak in peaks[:1] if slopes)
-
-
-def _ridge(peak: float, slope: float, *, main: bool) -> Ridge:
-    x = peak / slope
-    label = f"ridge {format_number(x, 3)} FLOP/byte"
-    return Ridge(arithmetic_intensity=x, flop_per_s=peak, main=main, label=label)
-
-
 def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[MemoryRoof, ...]:
     main = analysis.total.peak_byte_per_s
-    found = [
-        (
-            m.name,
-            m.byte_per_s,
-            _origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
-        )
-        for m in analysis.hardware.memory
-        if m.byte_per_s is not None
-    ]
+    found = slopes_of(analysis.hardware)
     if main is not None and all(bandwidth != main for _, bandwidth, _ in found):
         found.append((_name_of_memory(analysis), main, ""))
     if levels is not None:
@@ -339,18 +223,10 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
             if bandwidth is not None and name not in listed
         ]
     found += _links(analysis, {bandwidth for _, bandwidth, _ in found})
-    return tuple(
-        MemoryRoof(
-            label=f"{name} {format_si(bandwidth, 'B/s')}",
-            byte_per_s=bandwidth,
-            used=bandwidth == main,
-            source=origin,
-        )
-        for name, bandwidth, origin in sorted(found, key=lambda f: -f[1])
-    )
+    return slanted(found, lambda _, rate: rate == main)
 
 
-def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]]:
+def _links(analysis: Analysis, drawn: set[float]) -> list[Slope]:
     """The links that the work uses, each a roof over the bytes that pass it."""
     used = {t.resource for t in analysis.total.times if t.bound is Bound.NETWORK}
     return [
@@ -360,10 +236,6 @@ def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]
         and (rate := link.byte_per_s_per_direction) is not None
         and rate not in drawn
     ]
-
-
-def _origin(kind: Kind, source: str) -> str:
-    return f"{kind.value}: {source}" if source else kind.value
 
 
 def _name_of_memory(analysis: Analysis) -> str:
@@ -377,7 +249,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
         return ()
     peaks = [r.peak_flop_per_s for r in roofs if r.used]
     peaks.sort(key=lambda peak: peak != main)
-    return tuple(_ridge(peak, bandwidth, main=peak == main) for peak in peaks)
+    return tuple(ridge_at(peak, bandwidth, main=peak == main) for peak in peaks)
 
 
 def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
@@ -393,7 +265,7 @@ def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) ->
             analysis.ops[i],
             shape=kinds[analysis.ops[i].kind],
             module=block(analysis.ops[i].module),
-            size=math.sqrt(times[i] / longest) if longest else 0.0,
+            size=size_of(times[i], longest),
             along=along.get(i, 0.0),
         )
         for i in order
@@ -451,8 +323,9 @@ def _placed(measures: Measures) -> tuple[float | None, float | None]:
 
 
 def _margin(measures: Measures, state: State) -> tuple[str, str]:
-    if state is State.UNMODELLED:
-        return "left", "cost unknown: no formula for this kind"
+    if state is not State.COUNTED:
+        why = "no formula for this kind" if state is State.UNMODELLED else "it runs on the host"
+        return "left", f"cost unknown: {why}"
     if measures.flops == 0:
         return "left", "no work: intensity 0"
     if measures.traffic_bytes == 0:
@@ -520,7 +393,3 @@ def decades(low: float, high: float) -> list[float]:
     """The powers of ten between two limits, for the ticks of an axis."""
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     return [10.0**d for d in range(first, last + 1)]
-
-
-def _unique(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))

@@ -80,7 +80,7 @@ def digest(text: str) -> str:
 
 def _figure(picture: Picture) -> str:
     about = f"<figcaption>{_escape(picture.about)}</figcaption>" if picture.about else ""
-    return f"<figure>{draw(picture)}{about}</figure>"
+    return f'<figure tabindex="0">{draw(picture)}{about}</figure>'
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -129,8 +129,10 @@ def _column(column: Column) -> Iterator[str]:
     """Cells with the number that they sort by; of text and of what is unknown there is none."""
     values: Iterable[object] = column.values or [None] * len(column.cells)
     for text, value in zip(column.cells, values, strict=True):
-        known = isinstance(value, (int, float)) and math.isfinite(value)
-        yield f"<td{f' data-value={float(value):.9g}' if known else ''}>{_escape(text)}</td>"
+        number = ""
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            number = f' data-value="{value:.9g}"'
+        yield f"<td{number}>{_escape(text)}</td>"
 
 
 def _escape(text: str) -> str:

@@ -107,7 +107,8 @@ def _chart(axes: Axes, chart: Chart) -> None:
         axes.annotate(said, (0.01, level.value), xycoords=("axes fraction", "data"), va="bottom")
     for arrow in chart.arrows:
         ring: Any = {"facecolors": "none", "edgecolors": _shade(arrow.color), "linewidths": 0.8}
-        axes.scatter(*([v] for v in arrow.start), s=16.0, zorder=2.6, clip_on=False, **ring)
+        x, y = arrow.start
+        axes.scatter([x], [y], s=16.0, zorder=2.6, clip_on=False, **ring)
         arms = {"arrowstyle": "->", "color": _shade(arrow.color), "linewidth": 0.8}
         axes.annotate("", arrow.end, xytext=arrow.start, arrowprops=arms, zorder=2.7)
     _dots(axes, chart.dots)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Profiled
-from gambrel.report.chart import Chart, Point, describe, limits
+from gambrel.report.chart import Chart, Point, describe, limits, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
@@ -65,7 +64,7 @@ def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
     return msgspec.structs.replace(
         at,
         flop_per_s=point.achieved_flop_per_s or None,
-        size=math.sqrt(point.time_s / longest) if longest else 0.0,
+        size=size_of(point.time_s, longest),
         note=at.note or point.reason,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -14,13 +14,14 @@ from gambrel.report.chart import Point, describe
 from gambrel.report.level_points import LevelChart, LevelPoint
 from gambrel.report.options import Options
 from gambrel.report.picture import Arrow, Axis, Chart, Curve, Dot, Key, Note
+from gambrel.report.roof_lines import MemoryRoof, Roof
 from gambrel.units import format_number, format_percent, format_si
 
 #: Kinds of op that the legend names.
 _MOST_KINDS: Final = 10
 
 #: Lines about a point.
-About = Callable[[Point], Sequence[str]]
+About = Callable[[Point], Iterable[str]]
 
 
 def pictures(analysis: Analysis, options: Options) -> tuple[Chart, ...]:
@@ -104,9 +105,7 @@ def _roofs(drawn: description.Chart) -> Iterator[Curve]:
             )
 
 
-def _roof(
-    x0: float, x1: float, y0: float, y1: float, roof: description.Roof | description.MemoryRoof
-) -> Curve:
+def _roof(x0: float, x1: float, y0: float, y1: float, roof: Roof | MemoryRoof) -> Curve:
     return Curve(
         name="",
         points=((x0, y0), (x1, y1)),
@@ -135,7 +134,7 @@ def _labels(drawn: description.Chart) -> Iterator[Note]:
             yield Note(at=(x, low), text=ridge.label, side="left" if late else "right")
 
 
-def _dot(drawn: description.Chart, point: Point, about: Sequence[str]) -> Dot:
+def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
     whole = point.index < 0
     return Dot(
         at=place(drawn, point),

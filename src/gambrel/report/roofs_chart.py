@@ -6,18 +6,10 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype
 from gambrel.report.answers import Peaks
-from gambrel.report.chart import (
-    Chart,
-    Entry,
-    Roof,
-    limits,
-    main_ridge,
-    memory_roofs_of,
-    roofs_of,
-    source_of,
-)
+from gambrel.report.chart import Chart, limits
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
+from gambrel.report.roof_lines import Entry, Roof, main_ridge, memory_roofs_of, roofs_of, source_of
 from gambrel.report.roofline_picture import picture_of
 
 

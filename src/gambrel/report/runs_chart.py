@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.report.chart import SHAPES, Chart, Move, Point, end_of, limits
+from gambrel.report.chart import Chart, Move, Point, end_of, limits, shapes_of, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.plot_terminal import draw
@@ -43,7 +43,7 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
     base = chart_of(second.hardware, second.model.precision)
     ranked = sorted(pairing.pairs, key=lambda p: -max(_s(p.first), _s(p.second)))[:_MOST]
     kinds = dict.fromkeys(p.second.kind for p in ranked if p.second)
-    shapes = {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
+    shapes = shapes_of(kinds)
     longest = max((_s(p.second) for p in ranked), default=0.0)
     points = tuple(
         _point(i, p.second, shapes[p.second.kind], longest)
@@ -96,10 +96,9 @@ def _point(index: int, point: RunPoint, shape: str, longest: float) -> Point:
         index=index,
         name=point.name,
         kind=point.kind,
-        module="",
         bound=point.bound,
         shape=shape,
         arithmetic_intensity=x,
         flop_per_s=y,
-        size=math.sqrt(_s(point) / longest) if longest else 0.0,
+        size=size_of(point.time_s, longest),
     )

@@ -6,7 +6,6 @@ rate that was achieved; one above a roof is drawn where it was measured.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
@@ -18,21 +17,17 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import (
-    Chart,
+from gambrel.report.chart import Chart, Move, Point, end_of, limits, size_of
+from gambrel.report.options import Options
+from gambrel.report.roof_lines import (
     Entry,
-    Move,
-    Point,
     Roof,
-    end_of,
     format_of,
-    limits,
     main_ridge,
     memory_roofs_of,
     roofs_of,
     source_of,
 )
-from gambrel.report.options import Options
 
 #: Shape of a dot by its memory level.
 LEVEL_SHAPES: Final = {
@@ -77,12 +72,12 @@ def describe(
         ridges=ridges,
         points=points,
         total=total,
-        kinds=shapes_of(points),
+        kinds=shapes_in(points),
         moves=moves,
     )
 
 
-def shapes_of(points: Sequence[Point]) -> dict[str, str]:
+def shapes_in(points: Sequence[Point]) -> dict[str, str]:
     """The levels that have a dot, with their shapes."""
     return {n: s for n, s in LEVEL_SHAPES.items() if any(p.kind == n for p in points)}
 
@@ -162,7 +157,7 @@ def dot(index: int, kernel: Placed, level: str, kernels: Sequence[Placed]) -> Po
         module=kernel.sample.group,
         bound=kernel.bound.value if kernel.bound else "unknown",
         shape=LEVEL_SHAPES.get(level, "x"),
-        size=math.sqrt((kernel.sample.time_s or 0.0) / longest) if longest else 0.0,
+        size=size_of(kernel.sample.time_s, longest),
         along=(index + 1) / (len(kernels) + 1),
     )
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions, points
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, MemoryRoof, Point, Roof, limits
+from gambrel.report.chart import Chart, Point, limits
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
+from gambrel.report.roof_lines import MemoryRoof, Roof
 from gambrel.report.roofline_picture import picture_of
-from gambrel.report.samples_chart import describe, dot, shapes_of, title
+from gambrel.report.samples_chart import describe, dot, shapes_in, title
 from gambrel.units import format_number, format_percent, format_si
 
 #: Stands for all kernels, which have no instructions of their own to draw.
@@ -43,7 +44,7 @@ def chart(standing: Standing, heading: str | None = None) -> Chart:
         ),
         points=dots,
         total=_WHOLE,
-        kinds=shapes_of(dots),
+        kinds=shapes_in(dots),
     )
 
 

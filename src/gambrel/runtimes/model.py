@@ -55,6 +55,22 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Source
 
 
+class HostOps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a compiler takes; the other ops run on the processor of the host.
+
+    Attributes:
+        supported: Kinds of ops, or kinds with what they compute (``elementwise:relu``); see
+            `gambrel.analysis.host.words_of`.
+        rest: The graph is cut once: everything after the first op that is not supported runs on
+            the host as well.
+        source: Where the list comes from.
+    """
+
+    supported: tuple[str, ...]
+    rest: bool = False
+    source: Source
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a serving engine adds to the kernels of its steps.
 
@@ -129,6 +145,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
+        host_ops: What its compiler leaves to the host; None: nothing, as far as is documented.
         service: Of a serving engine; None where nothing was measured.
         default_for: Where it is what people use.
         evidence: What expected times were compared with.
@@ -150,6 +167,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
+    host_ops: HostOps | None = None
     service: Service | None = None
     default_for: tuple[Default, ...] = ()
     evidence: tuple[Evidence, ...] = ()

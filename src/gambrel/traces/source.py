@@ -6,10 +6,11 @@ Tables are read line by line (`TextFile`), so that no file stands in memory as a
 from __future__ import annotations
 
 import codecs
+import csv
 import gc
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -161,6 +162,22 @@ def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes, *, final: bool = 
     except UnicodeDecodeError:
         return False
     return True
+
+
+def csv_rows(
+    lines: Iterable[str], path: Path, delimiter: str = ","
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a table with the numbers of their lines; empty ones are left out.
+
+    Raises:
+        FileFormatError: A quote or a cell without end.
+    """
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        for row in filter(None, reader):
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
 
 
 def read_head(path: Path) -> bytes:

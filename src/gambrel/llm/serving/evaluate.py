@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -127,13 +127,14 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         served = rate * replicas
         if requests.per_s is not None:
             served = min(served, requests.per_s)
+        seen: dict[str, Any] = {name: _at(getattr(found, name), i) for name in _SEEN}
         return Point(
             device=self.setup.device.id,
             precision=self.setup.precisions.name,
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
             runtime=self.setup.settings.runtime or "",
-            **{name: _at(getattr(found, name), i) for name in _SEEN},
+            **seen,
             sol_tpot_s=_known(sol_s),
             sol_ttft_s=self.prompt_sol_s,
             requests_per_s=served,

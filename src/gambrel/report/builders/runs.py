@@ -10,11 +10,12 @@ from gambrel.report.blocks import (
     Document,
     Notes,
     col,
-    columns_of,
     seconds,
     section,
     sections,
+    side_columns,
     table_of,
+    words,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 def document(pairing: Pairing, _options: Options) -> Document:
     """The ratio leads."""
     first, second = pairing.first, pairing.second
-    header, *whole = _whole(pairing)
+    whole = [words(title, cells) for title, *cells in zip(*_whole(pairing), strict=True)]
     return Document(
         title=f"{first.label} and {second.label}",
         answer=_answer(pairing),
         sections=sections(
-            section(DataTable(columns=tuple(columns_of(header, whole)), all=True)),
+            section(DataTable(columns=tuple(whole), all=True)),
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),
@@ -71,14 +72,9 @@ def _of(side: str, text: Callable[[RunPoint], str], absent: str = "") -> Callabl
 
 def rows(pairing: Pairing) -> DataTable:
     """One row an op, both runs in base units."""
-
-    def side(which: str, field: str) -> Callable[[Pair], object]:
-        return lambda row: getattr(getattr(row, which), field, None)
-
     fields = ("time_s", "flops", "traffic_bytes")
-    both = [(which, field) for field in fields for which in ("first", "second")]
-    columns = (col(w, side(w, f), str, key=f"{w}_{f}") for w, f in both)
-    return table_of(pairing.ranked(), col("name", "name"), *columns)
+    both = (c for f in fields for c in side_columns(("first", "second"), f, f"{{}}_{f}"))
+    return table_of(pairing.ranked(), col("name", "name"), *both)
 
 
 def _whole(pairing: Pairing) -> list[tuple[str, ...]]:

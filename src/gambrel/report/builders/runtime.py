@@ -53,6 +53,10 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         size = residency.group_bytes
         room = "the device's on-chip memory" if size is None else format_capacity(size)
         yield "On chip", f"{room} keeps intermediates of a group ({residency.source.title})"
+    if found.host_ops is not None:
+        rest = ", and everything after the first" if found.host_ops.rest else ""
+        taken = cut(", ".join(found.host_ops.supported), 200)
+        yield "Host", f"runs other ops than {taken}{rest} ({found.host_ops.source.title})"
     service = found.service
     if service is not None:
         layer, step = seconds(service.eager_layer_s), seconds(service.step_s)
