@@ -21,9 +21,12 @@ _GENERATED: Final = re.compile(
     r"::|/|^(val|const|constant|scalar|clone|lift|add|sub|mul|div|pow|eps|_)|^[a-zA-Z]?\d+$|_\d+$",
     re.IGNORECASE,
 )
-#: Results that torch's newer exporter folded: masks and tables. Weights among them, transposed, are
-#: told by the product that reads them.
-_FOLDED: Final = re.compile(r"^val_\d+$")
+#: Results that torch's newer exporter folded, named after the op: masks and tables. Weights among
+#: them, transposed, are told by the product that reads them.
+_FOLDED: Final = re.compile(
+    r"^(val|cos|sin|mul|add|sub|div|pow|exp|neg|cat|stack|clone|expand|unsqueeze|view|slice|where"
+    r"|masked_fill|full|zeros|ones|arange|reshape|permute|transpose|index|_to_copy)(_\d+)?$"
+)
 
 
 def attributes(node: Any) -> dict[str, Any]:
