@@ -9,7 +9,7 @@ from common import alternate, report, run, spread
 from gambrel.chat.answers.results import forget
 from gambrel.chat.frame import Understood
 from gambrel.chat.repl import turn
-from gambrel.chat.session import Session
+from gambrel.chat.session import Conversation
 from gambrel.chat.understand import understand
 from gambrel.report.options import Options
 
@@ -68,7 +68,7 @@ def turns(question: str) -> list[str]:
     """Time to the first and to the last text of a turn; follow-ups refer to a first question."""
     first, last, busy = [], [], []
     for _ in range(ROUNDS + 1):
-        session = Session(options=Options())
+        session = Conversation(options=Options())
         forget()
         list(turn(session, "how fast is resnet50 on an a100", session.options))
         if isinstance(understand(question), Understood):

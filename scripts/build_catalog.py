@@ -5,7 +5,7 @@
 
 The TOML files are what is committed and what counts. From the table come numbers and their
 sources. What the table does not have is kept from the device's TOML file, found by its full name:
-id, category, aliases, notes, demonstrated rates, memory levels and their parts.
+id, category, aliases, notes, power, power modes, demonstrated rates, memory levels and their parts.
 
 Columns: device, quantity, value, unit, dense_or_sparse, source_title, source_url, confidence, note.
 One row is one figure; a row without a value says that the figure is not published.
@@ -26,7 +26,6 @@ from typing import Any
 import msgspec
 
 from gambrel.device import catalog
-from gambrel.device.files import load_file
 
 Row = dict[str, str]
 
@@ -71,6 +70,14 @@ NOTES = {
     " (not re-read)": "",
     "; not re-read": "",
 }
+
+#: Power and its source, as the files have them: the most that is drawn (the table's ``tdp``), what
+#: is typical (where the row's note begins with that word), and what is drawn without work.
+POWERS = (
+    ("tdp_w", "tdp_source"),
+    ("typical_power_w", "typical_power_source"),
+    ("idle_power_w", "idle_power_source"),
+)
 
 #: When the table was collected: the date of a source that does not carry one of its own.
 READ_ON = "2026-11-20"
@@ -128,14 +135,16 @@ def convert(rows: dict[str, Row], kept: dict[str, Any]) -> dict[str, Any]:
         "notes": kept.get("notes", []),
         "unknown": unknown(rows, filled),
     }
+    device |= {key: kept[key] for power in POWERS for key in power if key in kept}
     if "tdp" in filled:
-        device["tdp_w"] = number(filled["tdp"])
-        device["tdp_source"] = sources.key(filled["tdp"])
+        watt, source = POWERS[filled["tdp"]["note"].startswith("typical")]
+        device |= {watt: number(filled["tdp"]), source: sources.key(filled["tdp"])}
     device["ceilings"] = ceilings(filled, sources, device["architecture"])
     device["demonstrated"] = kept.get("demonstrated", [])
     device["memory"] = with_kept_levels(memory(filled, sources), kept.get("memory", []))
     device["links"] = links(filled, sources)
-    device["facts"] = facts(filled, sources)
+    device["facts"] = with_kept(facts(filled, sources), kept.get("facts", []), ("dla_clock",))
+    device["modes"] = kept.get("modes", [])
     device["sources"] = {**kept_sources(device, kept.get("sources", {})), **sources.table}
     return device
 
@@ -153,10 +162,19 @@ def with_kept_levels(
     return divided + [level for level in kept if level["name"] not in names]
 
 
+def with_kept(
+    found: list[dict[str, Any]], kept: list[dict[str, Any]], names: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """The rows of the table, then those by these names that only the file has."""
+    have = {row["name"] for row in found}
+    return found + [row for row in kept if row["name"] in names and row["name"] not in have]
+
+
 def kept_sources(device: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
     """The sources of the file that what was kept of it refers to."""
-    rows = [*device["demonstrated"], *device["memory"]]
+    rows = [*device["demonstrated"], *device["memory"], *device["facts"], *device["modes"]]
     used = {row.get(f) for row in rows for f in ("source", "capacity_source", "bandwidth_source")}
+    used |= {device.get(source) for _, source in POWERS}
     return {key: source for key, source in kept.items() if key in used}
 
 
@@ -360,11 +378,12 @@ def kept_parts(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write_index() -> None:
-    devices = [load_file(p) for p in catalog.CATALOG.glob("*.toml") if not p.name.startswith("_")]
+    devices = catalog.read_files()
     shared = tomllib.loads(catalog.AMBIGUOUS_FILE.read_text())
     built = catalog.build_index(devices, shared)
     text = msgspec.json.format(msgspec.json.encode(built), indent=1)
     catalog.INDEX_FILE.write_bytes(text + b"\n")
+    catalog.DEVICES_FILE.write_bytes(catalog.encoded(devices))
     print(f"{catalog.INDEX_FILE}: {len(built.vendors)} devices, {len(built.names)} names")
 
 
@@ -377,7 +396,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("table", type=Path, nargs="?", help="CSV file of figures")
-    parser.add_argument("--index", action="store_true", help="only renew the index")
+    parser.add_argument("--index", action="store_true", help="only renew index and devices")
     arguments = parser.parse_args()
     if (arguments.table is None) != arguments.index:
         parser.error("give either a table or --index")

@@ -21,6 +21,7 @@ DEVICES = {
     "h100-sxm5-80gb": "h100_sxm",
     "a100-sxm4-80gb": "a100_sxm",
     "l40s": "l40s",
+    "b200-hgx-180gb": "b200_sxm",
 }
 _BACK = {v: k for k, v in DEVICES.items()}
 _MACHINES: dict[str, Any] = {}
@@ -136,11 +137,9 @@ def machine(device: str) -> Any:
 
 def load(folder: Path, form: Form, *, everything: bool = False) -> Rows:
     """The rows of a form; unless ``everything``, only those that its formula describes."""
-    path = folder / form.file
-    with path.open(newline="") as file:
-        lines = (line for line in file if not line.startswith("#"))
-        raw = list(csv.DictReader(lines))
-    columns = {name: _column([r[name] for r in raw]) for name in raw[0]}
+    raw = [r for path in _files(folder, form) for r in _records(path)]
+    names = dict.fromkeys(name for record in raw for name in record)
+    columns = {name: _column([r.get(name, "") for r in raw]) for name in names}
     columns["device"] = np.array([_BACK[g] for g in columns["gpu"]])
     columns["stack"] = np.array([f.split("/")[0] for f in columns["framework"]])
     columns["seconds"] = columns["us"] * 1e-6
@@ -150,6 +149,17 @@ def load(folder: Path, form: Form, *, everything: bool = False) -> Rows:
     columns["half"], columns["fold"] = hashes % 2, hashes // 2 % 2
     rows = Rows(columns)
     return rows if everything else rows.take(columns["usable"])
+
+
+def _files(folder: Path, form: Form) -> list[Path]:
+    """The file of a form, and that of a device which has one of its own."""
+    own = folder / f"{Path(form.file).stem}_b200.csv"
+    return [folder / form.file, *([own] if own.exists() else [])]
+
+
+def _records(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def _column(texts: list[str]) -> Any:

@@ -1,6 +1,6 @@
 """Refits the constants of expected times from measured kernels, and prints held-out errors.
 
-    python scripts/fit_calibration.py FOLDER [--only FORM ...] [--write]
+    python scripts/fit_calibration.py FOLDER [--truth FOLDER] [--only FORM ...] [--write]
 
 FOLDER holds gemm.csv, attention_context.csv, attention_decode.csv, moe.csv and nccl.csv as
 docs/estimates.md describes them. Shapes are split in two halves by a hash of their key, never row
@@ -8,6 +8,8 @@ by row; constants and ranges come from the first half, the printed errors from t
 are those of each half of the first half under constants of the other, so that they hold for shapes
 that were not fitted on. Sets for *any* framework have constants fitted to the kernels of all
 (`Formats.pooled`) or of one (`Formats.reference`), and ranges and errors over the kernels of all.
+--truth names the folder of PyTorch's times (kernelbench.csv, pytorch_fp32_*.csv), whose sets are
+those of the framework ``torch``, fitted by calibration_torch_sets.py.
 ``--write`` replaces src/gambrel/analysis/calibration/constants.json; with ``--only`` sets of other
 forms stay as they are.
 """
@@ -22,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from calibration_rows import DEVICES, FORMS, Form, Formats, Rows, load
 from calibration_table import machine
@@ -44,20 +45,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     names = [form.name for form in FORMS]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FORM")
+    parser.add_argument("--only", nargs="*", choices=names, default=names, metavar="FORM")
+    parser.add_argument("--device", choices=DEVICES, help="fit and replace this one alone")
+    parser.add_argument("--truth", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sets: list[dict[str, Any]] = []
     for form in (f for f in FORMS if f.name in options.only):
         rows = load(options.folder, form)
+        if options.device:
+            rows = rows.take(rows["device"] == options.device)
         fitted = fit_form(form, rows)
         sets += fitted
         for line in (*table(fitted), *transfer(form, rows, fitted)):
             print(line)
-    if options.write:
+    if options.truth:
+        from calibration_torch_sets import table as lines_of
+        from calibration_torch_sets import torch_sets
+
+        of_torch = torch_sets(options.truth)
+        print("\n".join(lines_of(of_torch)))
+        if options.write:
+            write([s for s in of_torch if not s["points"] or own_error(s) <= POOREST])
+    if options.write and sets:
         kept = [s for s in sets if own_error(s) <= POOREST]
         if "matmul" in options.only:
-            kept += cited() + streams(sets)
+            kept += (cited() if not options.device else []) + streams(sets)
         write(kept)
 
 
@@ -71,12 +84,11 @@ def cited() -> list[dict[str, Any]]:
     """Products of which only three constants are known: efficiencies and the start.
 
     Least-squares fits of t0 + max(flops / (ec · peak), bytes / (em · bandwidth)) to the same
-    database on devices whose rows are not at hand; they left 27 % and 25 % on unseen shapes.
+    database on devices whose rows are not at hand; they left 25 % on unseen shapes.
     Here em is divided by the share that `Machine.streaming` takes for bytes in flight.
     """
     found = []
     for device, name, stack, ec, em, t0 in (
-        ("b200-hgx-180gb", "nvfp4", "trtllm", 0.37, 0.46, 10.2e-6),
         ("h200-sxm-141gb", "int4_weight", "trtllm", 0.76, 0.38, 11.1e-6),
     ):
         known = machine(device)[1]
@@ -248,6 +260,8 @@ def _solve(
         return fixed[i] | {n: v for (d, n), v in found if d in (None, devices[i])}
 
     highest = np.array([min(z + 3, _limit(d, n)) for (d, n), z in zip(names, first, strict=True)])
+    from scipy.optimize import least_squares  # only these fits need it
+
     solved = least_squares(
         residual,
         np.minimum(first, highest - 1e-3),
@@ -380,15 +394,26 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
 def write(sets: list[dict[str, Any]]) -> None:
     """Replaces the sets of the forms that ``sets`` hold, in the order of `FORMS`."""
     old = json.loads(TARGET.read_text()) if TARGET.exists() else {}
-    fresh = {s["form"] for s in sets}
-    kept = [s for s in old.get("sets", []) if s["form"] not in fresh]
+    fresh = {_written_with(s) for s in sets}
+    kept = [s for s in old.get("sets", []) if _written_with(s) not in fresh]
     order = [form.name for form in FORMS]
     rank = {name: i for i, name in enumerate(order)}
     both = kept + sets
+    rank |= {s["form"]: len(order) for s in both if s["framework"] == "torch"}
     # Cited products and streams, of no rows, come last.
-    old["sets"] = sorted(both, key=lambda s: rank[s["form"]] if s["points"] else len(rank))
+    old["sets"] = sorted(both, key=lambda s: _place(s, rank))
     TARGET.write_text(json.dumps(old, indent=1) + "\n")
     print(f"wrote {TARGET}", file=sys.stderr)
+
+
+def _written_with(s: dict[str, Any]) -> tuple[str, bool, str]:
+    """What one run replaces: a form on a device, of PyTorch's rows or of the others."""
+    return s["form"], s.get("describes") == "torch", s["device"]
+
+
+def _place(s: dict[str, Any], rank: dict[str, int]) -> int:
+    """Forms in their order; sets of no rows last."""
+    return rank[s["form"]] if s["points"] or s["framework"] == "torch" else len(rank)
 
 
 if __name__ == "__main__":

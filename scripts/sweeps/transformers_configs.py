@@ -35,7 +35,6 @@ KNOWN: Final[dict[str, str]] = {
     "falcon_mamba": "the scan is one op here, and a Python loop of vector work there",
     "mamba": "the scan is one op here, and a Python loop of vector work there",
     "mamba2": "the scan is one op here, and its fallback pads every chunk there",
-    "jetmoe": "its router reads how many tokens each expert got; no static form is known",
     "zamba2": "the scan is one op here, with all its products",
     "bamba": "the scan is one op here, with all its products",
     "falcon_h1": "the scan is one op here, with all its products",
@@ -86,20 +85,28 @@ def _build(model_type: str) -> tuple[Any, Mapping[str, Any]]:
     cut = dict.fromkeys(_DEPTHS, 2)
     plain = transformers.AutoConfig.for_model(model_type)
     kept = {d: n for d, n in cut.items() if isinstance(getattr(plain, d, None), int)}
-    if hasattr(plain, "depths"):  # stages, whose widths belong to their number
-        kept = {}
+    if any(hasattr(plain, name) for name in ("depths", "block_sizes")):
+        kept = {}  # stages, whose widths belong to their number
     try:
         config = transformers.AutoConfig.for_model(model_type, **kept)
         with lean_init():
-            model = transformers.AutoModel.from_config(config)
+            model = _made(config)
     except Exception:
         config = plain  # a pattern of layers that two do not satisfy
         with lean_init():
-            model = transformers.AutoModel.from_config(config)
+            model = _made(config)
     found = dict(_inputs(model, config))
     if "use_cache" in inspect.signature(model.forward).parameters:
         found["use_cache"] = False
     return model, found
+
+
+def _made(config: Any) -> Any:
+    """The plain model of a configuration; of a type with several the first."""
+    import transformers
+
+    known = transformers.MODEL_MAPPING[type(config)]
+    return (known[0] if isinstance(known, (list, tuple)) else known)(config)
 
 
 def _inputs(model: Any, config: Any) -> Mapping[str, Any]:

@@ -14,11 +14,89 @@ A message says what was seen, where, and what to do, on one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+#: Characters of a user's text that a message repeats.
+SHOWN: Final = 200
+#: What a user or a file gave, where a message repeats it whole: a long word, a long quotation.
+_LONG: Final = re.compile(rf"\S{{{SHOWN + 10},}}|(?<!\w)(['\"])(?:(?!\1).){{{SHOWN + 10},}}\1")
+
+
+def clean(text: str) -> str:
+    """Returns ``text`` on one line with control characters made visible.
+
+    A name from a file could otherwise move the cursor or recolour the terminal; direction marks
+    could reorder what is read.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(c) for c in text)
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a character moves the cursor, reorders what is read, or shows nothing."""
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _visible(char: str) -> str:
+    if is_hidden(char):
+        return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
+    return char
+
+
+def shown(value: object) -> str:
+    """A user's value as messages repeat it: quoted, cut, without control characters."""
+    text = value[: SHOWN + 1] if isinstance(value, (str, bytes)) else value
+    return cut(clean(repr(text)))
+
+
+def cut(text: str) -> str:
+    """A text of a user as messages repeat it: cut."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+_withheld: ContextVar[bool] = ContextVar("withheld", default=False)
+
+
+@contextmanager
+def withholding() -> Iterator[None]:
+    """While it lasts, messages do not repeat what a file of an unknown kind holds.
+
+    An agent may name any file that the server can read; an error is no way to read it.
+    """
+    token = _withheld.set(True)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
+def told(name: object) -> str:
+    """A name out of a file as messages repeat it."""
+    return "(withheld)" if _withheld.get() else shown(name)
+
+
+def sentence(message: str) -> str:
+    """A message on one line, without control characters, long words and quotations cut."""
+    lines = (clean(line) for line in message.replace("\t", " ").splitlines())
+    whole = " ".join(line for line in lines if line)
+    return _LONG.sub(lambda given: cut(given[0]), whole)
 
 
 class GambrelError(Exception):
-    """Base of every error that gambrel raises on purpose."""
+    """Base of every error that gambrel raises on purpose.
+
+    Args:
+        message: Goes through `sentence`.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(sentence(message))
 
 
 class InputError(GambrelError):
@@ -38,7 +116,7 @@ class UnknownNameError(InputError):
         self.kind = kind
         self.name = name
         self.closest = tuple(closest)
-        parts = [f"unknown {kind} {name!r}"]
+        parts = [f"unknown {kind} {shown(name)}"]
         if self.closest:
             parts.append(f"closest: {', '.join(self.closest)}")
         message = "; ".join(parts) + "."

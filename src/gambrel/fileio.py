@@ -3,12 +3,59 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
-from typing import Final
 
-from gambrel.errors import FileFormatError, InputError
+from gambrel.errors import FileFormatError, InputError, cut, shown
+
+
+def path_of(value: object, label: str = "path") -> Path:
+    """A path from a text or a path.
+
+    Raises:
+        InputError: It is something else, or empty.
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{label}: {shown(value)} is no path; give a text or a pathlib.Path.")
+    return Path(text)
+
+
+def read_bytes(path: Path, most: int, what: str, hint: str = "") -> bytes:
+    """What a regular file of limited size holds.
+
+    Args:
+        path: Of the file.
+        most: Bytes that are read.
+        what: What it should be, e.g. "a device file".
+        hint: A sentence for who names a file that is not there.
+
+    Raises:
+        FileFormatError: It is missing, no regular file, or larger.
+    """
+    try:
+        size = file_size(path)
+        if size > most:
+            raise FileFormatError(f"{cut(str(path))} is not {what}: larger than {most:,} bytes.")
+        return path.read_bytes()
+    except FileFormatError as error:
+        raise FileFormatError(f"{error} {hint}".rstrip()) from None
+    except OSError as error:
+        raise FileFormatError(
+            f"cannot read {cut(str(path))}: {_reason(error)}. {hint}".rstrip()
+        ) from None
+
+
+def read_text(path: Path, most: int, what: str, hint: str = "") -> str:
+    """As `read_bytes`, in UTF-8, with or without its mark.
+
+    Raises:
+        FileFormatError: As `read_bytes`, or it is no text.
+    """
+    try:
+        return read_bytes(path, most, what, hint).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
 
 
 def file_size(path: Path) -> int:
@@ -22,12 +69,12 @@ def file_size(path: Path) -> int:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
+        raise FileFormatError(f"cannot read {cut(str(path))}: {_reason(error)}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise FileFormatError(f"{_shown(path)} is a folder; name the files in it.")
+        raise FileFormatError(f"{cut(str(path))} is a folder; name the files in it.")
     if not stat.S_ISREG(status.st_mode):
         raise FileFormatError(
-            f"{_shown(path)} is no regular file; write what it holds to a file first."
+            f"{cut(str(path))} is no regular file; write what it holds to a file first."
         )
     return status.st_size
 
@@ -44,18 +91,18 @@ def check_writable(target: Path) -> None:
     except FileNotFoundError:
         status = None
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
+        raise InputError(f"cannot write {cut(str(target))}: {_reason(error)}.") from None
     if status is not None and stat.S_ISDIR(status.st_mode):
-        raise InputError(f"cannot write {_shown(target)}: it is a folder.")
+        raise InputError(f"cannot write {cut(str(target))}: it is a folder.")
     if not target.parent.is_dir():
         raise InputError(
-            f"cannot write {_shown(target)}: there is no folder {_shown(target.parent)}."
+            f"cannot write {cut(str(target))}: there is no folder {cut(str(target.parent))}."
         )
     if status is None or stat.S_ISREG(status.st_mode):
         try:
             os.close(_draft(target)[0])
         except OSError as error:
-            raise InputError(f"cannot write {_shown(target)}: {_reason(error)}.") from None
+            raise InputError(f"cannot write {cut(str(target))}: {_reason(error)}.") from None
 
 
 def replace_file(target: Path, content: bytes) -> None:
@@ -85,7 +132,7 @@ def replace_file(target: Path, content: bytes) -> None:
 
 def _draft(target: Path, *, keep: bool = False) -> tuple[int, Path]:
     """An empty file of a name that nobody else has, in the folder of the target."""
-    draft = target.with_name(f".gambrel-{secrets.token_hex(8)}.part")
+    draft = target.with_name(f".gambrel-{os.urandom(8).hex()}.part")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     if not keep:
         draft.unlink(missing_ok=True)
@@ -103,16 +150,7 @@ def check_name(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
     except (OSError, ValueError) as error:
-        raise FileFormatError(f"cannot read {_shown(path)}: {_reason(error)}.") from None
-
-
-#: Characters of a name in a message.
-_SHOWN: Final = 200
-
-
-def _shown(path: Path) -> str:
-    text = str(path)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise FileFormatError(f"cannot read {cut(str(path))}: {_reason(error)}.") from None
 
 
 def _reason(error: Exception) -> str:

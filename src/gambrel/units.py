@@ -10,7 +10,7 @@ import math
 import re
 from typing import Final
 
-from gambrel.errors import InputError
+from gambrel.errors import InputError, shown
 
 _PREFIX: Final[dict[str, float]] = {
     "": 1.0,
@@ -60,17 +60,19 @@ def parse_quantity(text: str, quantity: str) -> float:
     units = _UNITS[quantity]
     match = _NUMBER.match(text)
     if match is None:
-        raise InputError(f"{text!r} is not a {quantity}; write for example {_EXAMPLE[quantity]}.")
+        raise InputError(
+            f"{shown(text)} is not a {quantity}; write for example {_EXAMPLE[quantity]}."
+        )
     suffix = (match.group(2) or "").strip()
     for size in (2, 1, 0):
         prefix, unit = suffix[:size], suffix[size:]
         if len(prefix) == size and prefix in _PREFIX and unit.lower() in units:
             value = float(match.group(1)) * _PREFIX[prefix]
             if not math.isfinite(value) or value <= 0:
-                raise InputError(f"{text!r} is not a positive, finite {quantity}.")
+                raise InputError(f"{shown(text)} is not a positive, finite {quantity}.")
             return value
     raise InputError(
-        f"{text!r}: unknown unit {suffix!r} for a {quantity}; "
+        f"{shown(text)}: unknown unit {shown(suffix)} for a {quantity}; "
         f"write for example {_EXAMPLE[quantity]}."
     )
 

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from gambrel.advise.figures import Facts, figure
 from gambrel.advise.limits import Limit
 from gambrel.advise.verdict import Verdict, judge, worst
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.energy import energy
+from gambrel.analysis.measures import Estimate, Measures
+from gambrel.device.lookup import find
 
 
 def estimate(value, low, high):
@@ -145,3 +147,42 @@ def test_a_tighter_limit_is_never_better(points, known, capped, limit, factor, m
     loose = judge(about, Limit(metric=metric, value=limit)).verdict
     tight = judge(about, Limit(metric=metric, value=limit * factor if more else limit / factor))
     assert worst([loose, tight.verdict]) is tight.verdict
+
+
+POWERED = {"items": 1, "expected": None, "roofline_s": None, "sol_s": None, "memory_bytes": 1}
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "confidence"),
+    [
+        (9.0, Verdict.PASS, "high"),  # above the most: proved
+        (3.0, Verdict.MARGINAL, "low"),  # above typical, below the most
+        (2.0, Verdict.FAIL, "low"),  # below typical
+    ],
+)
+def test_typical_power_is_expected_and_the_most_proves(limit, verdict, confidence):
+    known = Facts(**POWERED, power_cap_w=8.65, typical_power_w=2.5)
+    found = judge(known, Limit(metric="power", value=limit))
+    assert (found.verdict, found.confidence) == (verdict, confidence)
+    assert (found.figure.value, found.figure.worst) == (2.5, 8.65)
+
+
+def test_typical_power_alone_proves_nothing():
+    known = Facts(**POWERED, power_cap_w=None, typical_power_w=2.5)
+    assert judge(known, Limit(metric="power", value=100.0)).verdict is Verdict.UNKNOWN
+    assert judge(known, Limit(metric="power", value=1.0)).verdict is Verdict.FAIL
+
+
+def test_energy_is_at_most_the_design_power_for_the_slow_end():
+    # 2.5 W typical for 0.1 s (0.08 to 0.2), 8.65 W at most
+    time = Estimate(value=0.1, low=0.08, high=0.2, confidence="medium", reason="a test")
+    known = Facts(
+        **{**POWERED, "expected": time},
+        power_cap_w=8.65,
+        typical_power_w=2.5,
+        energy=energy(Measures(expected_time_s=time), find("hailo-8").device, 1),
+    )
+    found = figure(known, "energy")
+    assert found.value == pytest.approx(0.25)
+    assert found.low == pytest.approx(0.2)
+    assert found.high == found.worst == pytest.approx(8.65 * 0.2)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import gambrel
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.capture import zoo
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
 from gambrel.workload import Role, Workload
@@ -355,3 +356,14 @@ def test_assumptions_are_stated() -> None:
 def test_the_documentation_lists_every_entry() -> None:
     text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
     assert [n for n in NAMES if f"`{n}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "longest"),
+    [("llama-3-8b", "decode", 131072), ("mixtral", "prefill", 32768), ("gpt2", "decode", 1024)],
+)
+def test_no_more_tokens_than_the_model_was_made_for(name, phase, longest):
+    size = "context" if phase == "decode" else "seq"
+    assert gambrel.analyze(name, "h100", phase=phase, **{size: longest}).model.symbols[size]
+    with pytest.raises(WorkloadError, match=f"at most {longest}"):
+        gambrel.analyze(name, "h100", phase=phase, **{size: longest + 1})

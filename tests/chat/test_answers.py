@@ -9,7 +9,7 @@ import pytest
 from gambrel.chat.answers.results import forget
 from gambrel.chat.assistant.figures import known_in, unsupported
 from gambrel.chat.repl import turn
-from gambrel.chat.session import Session, render, to_data
+from gambrel.chat.session import Conversation, render, to_data
 from gambrel.cli import run
 from gambrel.report.options import Options
 
@@ -68,7 +68,7 @@ def _own_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("question", [*CONTRACT, *EXPERT])
 def test_the_commands_give_every_figure_again(question, capfd):
-    reply = Session(options=HERE_ALONE).ask(question)
+    reply = Conversation(options=HERE_ALONE).ask(question)
     assert reply.answers, reply.problem
     for found in reply.answers:
         known, said = [], ""
@@ -90,7 +90,7 @@ def test_the_commands_give_every_figure_again(question, capfd):
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_reply_has_at_most_20_lines_of_the_width(question, width):
     options = Options(width=width)
-    text = render(Session(options=options).ask(question), options)
+    text = render(Conversation(options=options).ask(question), options)
     lines = text.rstrip("\n").split("\n")
     assert len(lines) <= 20, text
     assert all(len(line) <= width for line in lines if not line.startswith("Again: "))
@@ -128,7 +128,7 @@ def test_ask_obeys_columns(capfd, monkeypatch):
 def test_files_that_a_question_names_are_read(question, said, tmp_path):
     (tmp_path / "Mine").mkdir()
     (tmp_path / "Mine" / "config.json").write_text(json.dumps(_CONFIG))
-    reply = Session(options=HERE_ALONE).ask(question)
+    reply = Conversation(options=HERE_ALONE).ask(question)
     assert said in reply.answers[0].sentence
     assert "Mine/config.json" in reply.answers[0].command_line
 
@@ -144,13 +144,13 @@ def test_files_that_a_question_names_are_read(question, said, tmp_path):
 def test_files_that_cannot_be_read_are_said(question, said, tmp_path):
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "evil.py").write_text("raise SystemExit('code ran')")
-    reply = Session(options=HERE_ALONE).ask(question)
+    reply = Conversation(options=HERE_ALONE).ask(question)
     assert said in reply.problem
 
 
 @pytest.mark.parametrize("question", CONTRACT)
 def test_json_is_that_of_the_command(question, capfd):
-    data = to_data(Session().ask(question))
+    data = to_data(Conversation().ask(question))
     assert data["question"] == question
     assert {"intent", "command", "answer", "result"} <= set(data)
     capfd.readouterr()
@@ -159,11 +159,11 @@ def test_json_is_that_of_the_command(question, capfd):
 
 
 def sentence(question):
-    return " ".join(part.sentence for a in Session().ask(question).answers for part in a.parts)
+    return " ".join(part.sentence for a in Conversation().ask(question).answers for part in a.parts)
 
 
 def test_first_question_of_the_contract():
-    text = " ".join(render(Session().ask(CONTRACT[0]), Options(width=100)).split())
+    text = " ".join(render(Conversation().ask(CONTRACT[0]), Options(width=100)).split())
     # 8.178 GFLOP over 210.9 MB; 312 TFLOP/s over 2.039 TB/s.
     for part in ("is memory-bound", "38.78 FLOP/byte", "ridge point of 153", "compute 24.7%",
                  "memory 97.6%", "In practice it is limited by the host", "under PyTorch eager",
@@ -194,7 +194,7 @@ def test_a_verdict_names_the_gap_and_what_comes_closest(question, said):
 
 
 def test_third_question_ranks_no_violator_above_a_device_that_meets_it():
-    (found,) = Session().ask(CONTRACT[2]).answers
+    (found,) = Conversation().ask(CONTRACT[2]).answers
     ranks = {"PASS": 0, "MARGINAL": 0, "UNKNOWN": 1, "FAIL": 2}
     shown = [*found.record.meets, *found.record.unknown, *found.record.near]
     order = [ranks[c.verdict.value] for c in shown]
@@ -210,7 +210,7 @@ def test_a_comparison_says_why():
 
 
 def test_devices_are_counted_for_users_and_their_rate():
-    reply = Session().ask(
+    reply = Conversation().ask(
         "How many H100s for Llama-3-70B at 20 tokens per second per user for 100 users?"
     )
     (found,) = reply.answers
@@ -225,7 +225,7 @@ def test_a_runtime_that_is_named_is_taken():
 
 
 def test_a_language_model_has_two_answers_when_the_phase_is_open():
-    reply = Session().ask("Is llama-3-8b memory bound on an h100?")
+    reply = Conversation().ask("Is llama-3-8b memory bound on an h100?")
     prefill, decode = reply.answers
     assert "--phase prefill" in prefill.command_line
     assert "compute-bound" in prefill.sentence
@@ -249,14 +249,14 @@ def test_sparse_ridge_point_is_named():
 
 
 def test_a_problem_of_the_model_is_a_sentence():
-    reply = Session().ask("how fast is resnet50 at 100 px on an a100")
+    reply = Conversation().ask("how fast is resnet50 at 100 px on an a100")
     assert not reply.answers
     assert "100" in reply.problem
 
 
 @pytest.mark.parametrize("question", ["help", "explain ridge point", "list models", "list devices"])
 def test_answers_without_a_model(question):
-    reply = Session().ask(question)
+    reply = Conversation().ask(question)
     assert render(reply, Options())
     assert to_data(reply)["intent"]
 
@@ -304,7 +304,7 @@ def test_follow_ups_use_what_was_prepared_and_say_the_same():
     ]
 
     def told(each_afresh):
-        session, found = Session(), []
+        session, found = Conversation(), []
         forget()
         for question in asked:
             if each_afresh:

@@ -8,7 +8,7 @@ import pytest
 from gambrel.chat.assistant import client, talk
 from gambrel.chat.assistant.client import ANTHROPIC_URL, Endpoint, configured
 from gambrel.chat.assistant.tools import call, schemas
-from gambrel.chat.session import Session, render, to_data
+from gambrel.chat.session import Conversation, render, to_data
 from gambrel.errors import InputError
 from gambrel.report.options import Options
 from tests.chat.conftest import calls, calls_raw, says
@@ -18,7 +18,7 @@ QUESTION = "Is ResNet-50 memory-bound on an A100?"
 
 def session(server, timeout_s=5.0):
     endpoint = Endpoint(model="double", url=server.url, key="sesame", timeout_s=timeout_s)
-    return talk.Assisted(session=Session(), endpoint=endpoint)
+    return talk.Assisted(session=Conversation(), endpoint=endpoint)
 
 
 def analyze_then(server, text):
@@ -152,7 +152,7 @@ def test_an_endpoint_that_is_down():
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     endpoint = Endpoint(model="m", url=f"http://127.0.0.1:{port}/v1", key="k")
-    found = talk.Assisted(session=Session(), endpoint=endpoint).ask(QUESTION)
+    found = talk.Assisted(session=Conversation(), endpoint=endpoint).ask(QUESTION)
     assert "cannot reach" in found.notes[-1]
     assert found.answers
 

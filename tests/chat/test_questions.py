@@ -32,7 +32,7 @@ def test_never_understood_otherwise_than_intended(case):
 
 @pytest.mark.parametrize("case", [*TUNED, *HELD_OUT], ids=lambda case: case.question)
 def test_every_frame_is_a_question_of_the_declared_fields(case):
-    if case.frame is not None and verb_of(case.frame) in {command_of(case.frame)[1]}:
+    if case.frame is not None and verb_of(case.frame) in command_of(case.frame).split()[1:2]:
         question = ask(verb_of(case.frame), given(case.frame), "cli")
         assert question.verb == verb_of(case.frame)
 

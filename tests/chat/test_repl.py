@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gambrel.chat.repl import completer, completions, converse, prompt_session, turn
-from gambrel.chat.session import Session
+from gambrel.chat.session import Conversation
 from gambrel.report.options import Options
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:prompt_toolkit")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:prompt_toolk
 
 def talk(text):
     """What is shown for each line."""
-    session, told = Session(), []
+    session, told = Conversation(), []
     for line in text.splitlines(keepends=True):
         shown = []
         converse(session, Options(), stdin=io.StringIO(line), write=shown.append)
@@ -38,7 +38,7 @@ def test_a_pipe_is_answered_line_by_line():
 def test_quit_ends(word):
     shown = []
     lines = io.StringIO(f"explain mfu\n{word}\nexplain tdp\n")
-    converse(Session(), Options(), stdin=lines, write=shown.append)
+    converse(Conversation(), Options(), stdin=lines, write=shown.append)
     assert "Model FLOPs" in "".join(shown)
     assert "Thermal" not in "".join(shown)
 
@@ -75,7 +75,7 @@ def test_an_interrupted_turn_does_not_end_the_conversation():
 
 
 def test_the_answer_is_shown_before_what_takes_longer():
-    parts = turn(Session(), "is resnet50 memory bound on an l4", Options())
+    parts = turn(Conversation(), "is resnet50 memory bound on an l4", Options())
     assert "memory-bound" in next(parts)
     assert "Recommendations" in "".join(parts)
 
@@ -90,7 +90,7 @@ def test_more_shows_the_reports_that_an_answer_rests_on():
 
 def talk_on(text):
     """What is shown for each line of one conversation."""
-    session, last = Session(), []
+    session, last = Conversation(), []
     return ["\n".join(turn(session, line, Options(), last)) for line in text.splitlines()]
 
 

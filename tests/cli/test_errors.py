@@ -303,10 +303,10 @@ def test_code_as_model(gambrel: Gambrel, target: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "make", "said"),
     [
-        ("absent.toml", None, "absent.toml: No such file or directory."),
+        ("absent.toml", None, "cannot read absent.toml: No such file or directory."),
         ("bad.toml", _text("{"), "bad.toml: not a TOML file: "),
         ("empty.toml", _text(""), "empty.toml: "),
-        ("folder.toml", Path.mkdir, "folder.toml: Is a directory."),
+        ("folder.toml", Path.mkdir, "folder.toml is a folder; name the files in it."),
     ],
 )
 def test_files_as_devices(gambrel: Gambrel, name: str, make, said: str) -> None:

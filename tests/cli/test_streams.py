@@ -87,3 +87,31 @@ def test_encoding_that_lacks_characters() -> None:
 def test_pipes_get_no_escape_codes() -> None:
     out, _ = _start(*RESNET, TERM="xterm-256color").communicate()
     assert b"\x1b" not in out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("analyze", "resnet18", "-d", "h100"), 0), (("--help",), 0), (("nosuch",), 2)],
+)
+def test_closed_streams(closed: str, words: tuple[str, ...], code: int) -> None:
+    line = f"{sys.executable} -m gambrel {' '.join(words)} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == code
+    assert "defect" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("command", "closed", "said"),
+    [
+        ("mcp", "<&-", "standard input or output is closed"),
+        ("mcp", ">&-", "standard input or output is closed"),
+        ("chat", "<&-", "standard input is closed"),
+    ],
+)
+def test_what_needs_a_stream_says_so(command: str, closed: str, said: str) -> None:
+    line = f"{sys.executable} -m gambrel {command} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -202,8 +202,12 @@ def test_files_are_named_after_their_device():
 
 def test_the_index_is_in_sync_with_the_files():
     shared = tomllib.loads(catalog.AMBIGUOUS_FILE.read_text(encoding="utf-8"))
-    files = [load_file(path) for path in catalog.CATALOG.glob("[!_]*.toml")]
+    files = catalog.read_files()
     assert catalog.build_index(files, shared) == catalog.index()
+
+
+def test_the_generated_devices_say_what_the_files_say():
+    assert catalog.read_files() == catalog.list_devices()
 
 
 def test_a_doubled_id_is_refused():

@@ -197,19 +197,19 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_folder(tmp_path):
-    with pytest.raises(FileFormatError, match="Is a directory"):
+    with pytest.raises(FileFormatError, match="is a folder; name the files in it"):
         load_file(tmp_path)
 
 
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "board.toml"
     path.write_bytes(b"id = '\xff\xfe'")
-    with pytest.raises(FileFormatError, match="not a TOML file"):
+    with pytest.raises(FileFormatError, match="not a device file: it is not text in UTF-8"):
         load_file(path)
 
 
 def test_a_huge_file_is_not_read(tmp_path):
     path = tmp_path / "board.toml"
     path.write_bytes(b"#" * (MAX_BYTES + 1))
-    with pytest.raises(FileFormatError, match="larger than 1000000 bytes"):
+    with pytest.raises(FileFormatError, match="larger than 1,000,000 bytes"):
         load_file(path)

@@ -150,9 +150,9 @@ def test_the_check_can_fail():
         "import sys, runpy\n"
         "from msgspec.structs import replace\n"
         "from gambrel.device import catalog\n"
-        "real = catalog.list_devices()\n"
+        "real = catalog.read_files()\n"
         "wrong = replace(real[0], tdp_w=5.0, tdp_source=None)\n"
-        "catalog.list_devices = lambda: (wrong, *real[1:])\n"
+        "catalog.read_files = lambda: (wrong, *real[1:])\n"
         f"runpy.run_path({str(SCRIPTS / 'check_catalog.py')!r}, run_name='__main__')"
     )
     done = run("-c", slip)

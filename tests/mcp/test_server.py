@@ -12,6 +12,8 @@ import pytest
 import gambrel
 from gambrel.cli import run
 from gambrel.device.catalog import list_devices
+from gambrel.errors import GambrelError
+from gambrel.mcp import tools
 from tests.mcp.conftest import COMMAND, ask, listed
 
 LOOK_UP = {"devices", "device", "models", "runtimes", "explain"}
@@ -338,3 +340,45 @@ def test_other_commands_do_not_load_it():
         [sys.executable, "-c", served], capture_output=True, text=True, timeout=60
     )
     assert "pydantic" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"SECRET": 1, "other": {"SECRET": 2}}'),
+        ("a.json", '["SECRET"]'),
+        ("a.json", '{"SECRET": SECRET'),
+        ("a.toml", 'SECRET = "SECRET"\n[SECRET2]\nx = 1'),
+        ("a.toml", "SECRET = SECRET"),
+        ("a.txt", "SECRET"),
+        ("a.py", 'SECRET = "SECRET"'),
+        ("a.csv", "SECRET,SECRET\n1,2"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("tool", "argument", "arguments"),
+    [
+        ("analyze", "model", {"hardware": "h100"}),
+        ("analyze", "hardware", {"model": "resnet18"}),
+        ("check", "spec", {"model": "resnet18", "hardware": "h100", "latency": "1s"}),
+        (
+            "serve_plan",
+            "topology",
+            {"model": "llama-3-8b", "hardware": "h100", "input": 8, "output": 8, "tensor": 2},
+        ),
+        ("kv_cache", "model", {}),
+    ],
+)
+def test_an_error_is_no_way_to_read_a_file(tmp_path, name, text, tool, argument, arguments):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(GambrelError) as caught:
+        tools.TOOLS[tool].call({**arguments, argument: str(path)})
+    assert "SECRET" not in str(caught.value)
+
+
+def test_whoever_runs_the_command_line_is_told_the_wrong_key(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('id = "a"\nname = "A"\nwattage = 3')
+    with pytest.raises(GambrelError, match="unknown field 'wattage'"):
+        gambrel.analyze("resnet18", path)

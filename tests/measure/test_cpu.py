@@ -1,6 +1,7 @@
 """A real survey of this machine: its structure and its sums, never how fast it is."""
 
 import ctypes
+import dataclasses
 import math
 
 import msgspec
@@ -17,8 +18,9 @@ from gambrel.measure.arena import arena
 from gambrel.measure.convert import to_device, to_toml
 from gambrel.measure.machine import Cache, Machine, this_machine
 from gambrel.measure.native import compiler
-from gambrel.measure.probes import CHUNK, suite
+from gambrel.measure.probes import CHUNK, Probe, suite
 from gambrel.measure.records import Measurement, Survey, summarize
+from gambrel.measure.stats import Figure
 
 
 def test_every_level_is_measured_in_every_mix_with_one_and_all_threads(survey):
@@ -41,7 +43,8 @@ def test_figures_are_numbers_with_their_doubts(survey):
         assert m.samples == 2 * 3
         assert m.rounds == 2
         assert (m.working_set_bytes is None) == (m.unit == "FLOP/s")
-        assert (m.clock_hz is not None) == compiler().is_x86 == (m.per_cycle is not None)
+        assert (m.clock_hz is None) == (m.per_cycle is None)
+        assert compiler().is_x86 or m.clock_hz is None
 
 
 def test_formats_are_those_of_the_machine(survey):
@@ -235,3 +238,41 @@ def test_a_shared_cache_too_small_for_all_threads_is_unknown():
     plan = suite(compiler(), machine)
     assert not [p for p in plan.probes if p.resource == "L3" and p.threads == 16]
     assert any(text.startswith("L3 with 16 threads") for text in plan.unknown)
+
+
+def taken(rate, *clocks):
+    figure = Figure(value=rate, median=rate, samples=1)
+    return [cpu._Take(figure=figure, clock_hz=clock) for clock in clocks]
+
+
+def vector_probe(dtype="fp32"):
+    return Probe(resource="vector", mix="fma", kernel=ir.fma("fp32", 64), threads=2, dtype=dtype)
+
+
+def test_a_clock_at_which_no_unit_could_do_the_work_is_not_told():
+    # Two threads at 64 FLOP a cycle and 3.4 GHz; the second reading would be 7,635 a cycle.
+    found = cpu._combine(vector_probe(), taken(2 * 64 * 3.4e9, 28.5e6))
+    assert found.clock_hz is None
+    assert found.per_cycle is None
+    assert found.value == 2 * 64 * 3.4e9
+
+
+def test_one_wrong_reading_does_not_count_among_right_ones():
+    found = cpu._combine(vector_probe(), taken(2 * 64 * 3.4e9, 3.4e9, 28.5e6, 28.5e6))
+    assert found.clock_hz == 3.4e9
+    assert found.per_cycle == 64
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mix", "most"),
+    [
+        ("fp64", "fma", 64),  # 4 instructions x 8 lanes x 2
+        ("fp32", "fma", 128),
+        ("int8", "dot", 512),
+        ("int8", "tile", 2048),
+        ("bf16", "tile", 1024),
+    ],
+)
+def test_the_most_that_a_core_does_in_a_cycle(dtype, mix, most):
+    probe = dataclasses.replace(vector_probe(dtype), mix=mix)
+    assert cpu._most_per_cycle(probe) == most

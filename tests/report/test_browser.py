@@ -17,6 +17,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.report import render
 from gambrel.report.level_points import level_chart
 from tests.report import samples
+from tests.report.kinds import KINDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
@@ -81,10 +82,10 @@ document.title = "RESULT " + JSON.stringify(out);
 """
 
 
-def act(text: str, folder: Path) -> dict[str, Any]:
+def act(text: str, folder: Path, script: str = ACT) -> dict[str, Any]:
     """What the page shows when acted upon."""
     # The policy would refuse the added script, as it should.
-    text = re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", ACT)
+    text = re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", script)
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
@@ -158,3 +159,36 @@ def test_two_thousand_ops(tmp_path: Path) -> None:
     shown = act(str(render(samples.large(), "html")), tmp_path)
     assert shown["dots"] == 2000
     assert len(shown["rows"]) == 200  # the rest is made when scrolled to
+
+
+#: Sorts the table of ops by its change, both ways, and filters it.
+SORT = """
+<script>
+const out = {};
+const table = [...document.querySelectorAll("table")].at(-1);
+const heading = [...table.querySelectorAll("thead button")].find((b) => b.textContent === "change");
+const column = () => [...table.tBodies[0].rows].map((r) => r.cells[2].dataset.value);
+heading.click();
+out.falling = column();
+heading.click();
+out.rising = column();
+const field = table.parentElement.previousElementSibling;
+field.value = "CONV1";
+field.dispatchEvent(new Event("input"));
+out.shown = [...table.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[0].textContent);
+out.titles = document.querySelectorAll("figure svg title").length;
+document.title = "RESULT " + JSON.stringify(out);
+</script></body>
+"""
+
+
+def test_tables_of_a_plain_page_sort_and_filter(tmp_path: Path) -> None:
+    record = KINDS["Changed"]()
+    shown = act(str(render(record, "html")), tmp_path, SORT)
+    values = [float(v) for v in shown["falling"]]
+    assert len(values) == len(record.found.ops)
+    assert values == sorted(values, reverse=True)
+    assert [float(v) for v in shown["rising"]] == sorted(values)
+    assert shown["shown"]
+    assert all("conv1" in name for name in shown["shown"])
+    assert shown["titles"] > len(record.after.ops)  # each dot says what it is, and so do the roofs

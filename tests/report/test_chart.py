@@ -18,6 +18,14 @@ def named(chart: Chart, name: str) -> Point:
     return next(p for p in chart.points if p.name == name)
 
 
+def roof_at(chart: Chart, intensity: float) -> float | None:
+    """The highest rate that the used roofs allow at an intensity; None without any."""
+    peak = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=math.inf)
+    slope = max((m.byte_per_s for m in chart.memory_roofs if m.used), default=math.inf)
+    height = min(peak, intensity * slope)
+    return None if math.isinf(height) else height
+
+
 def test_golden(golden: Callable[[str, str], None]) -> None:
     raw = msgspec.json.encode(describe(samples.tiny()))
     golden("chart.json", msgspec.json.format(raw, indent=2).decode() + "\n")
@@ -82,7 +90,7 @@ def test_no_work_and_no_traffic_go_to_the_margins() -> None:
 def test_unknown_device() -> None:
     chart = describe(samples.unknown())
     assert chart.roofs == chart.memory_roofs == chart.ridges == ()
-    assert chart.roof_at(1.0) is None
+    assert roof_at(chart, 1.0) is None
     assert named(chart, "conv1").margin == "bottom"
     assert chart.total.margin == "bottom"
 
@@ -92,7 +100,7 @@ def test_no_point_lies_above_the_roofs(build: Callable[[], Analysis]) -> None:
     chart = describe(build())
     for point in (*chart.points, chart.total):
         if point.arithmetic_intensity is not None and point.flop_per_s is not None:
-            roof = chart.roof_at(point.arithmetic_intensity)
+            roof = roof_at(chart, point.arithmetic_intensity)
             assert roof is not None
             assert point.flop_per_s <= roof * (1 + 1e-9)
 

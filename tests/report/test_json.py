@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime, State
 from gambrel.analysis.result import Analysis, Group, OpResult
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, clean
 from gambrel.report import envelope, load_analyses, load_analysis, render
+from gambrel.report.json_head import encoded
 from gambrel.report.terms import DEFINITIONS, DERIVED
 from gambrel.report.units import unit_of
 from tests.report import samples
@@ -270,3 +271,18 @@ def test_a_real_analysis_loads_without_loss() -> None:
     data = json.loads(render(analysis, "json"))
     assert all(data["units"].values())
     assert load_analysis(json.dumps(data).encode()) == analysis
+
+
+@settings(max_examples=200)
+@given(st.text())
+def test_no_character_of_json_steers_a_terminal(text):
+    said = encoded({"name": text})
+    assert json.loads(said) == {"name": text}
+    assert clean(said) == said
+
+
+def test_codes_are_escaped_and_letters_stay():
+    assert encoded(["\x9b31m\u202e\x7f", "卷积 é 😀"]) == (
+        '["\\u009b31m\\u202e\\u007f","卷积 é 😀"]'
+    )
+    assert encoded("\U000e0041") == '"\\udb40\\udc41"'

@@ -13,7 +13,8 @@ from gambrel.cli import run
 from gambrel.report import Options, render
 from gambrel.report.builders.levels import level_section
 from gambrel.report.chart import describe
-from gambrel.report.level_points import level_chart, level_color
+from gambrel.report.level_points import level_chart
+from gambrel.report.picture import COLORS, color
 from gambrel.report.plot_interactive import plot
 from gambrel.report.terminal import render_block
 from tests.report import samples
@@ -116,7 +117,7 @@ def test_the_table_says_what_is_unknown() -> None:
 
 def test_colours_are_distinct() -> None:
     for dark in (False, True):
-        shades = {level_color(name, dark) for name in ("DRAM", "LLC", "L2", "L1", "other")}
+        shades = {COLORS[color(name)][dark] for name in ("DRAM", "LLC", "L2", "L1", "other")}
         assert len(shades) == 5
 
 

@@ -22,9 +22,9 @@ from gambrel.llm.recipe import recipe_of
 from gambrel.report import check_file, render, write
 from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import layer_type, pictures
-from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level
+from gambrel.report.picture import CURVES, Axis, Bar, Bars, Chart, Curve, Level, formatted
 from gambrel.report.serving_chart import pareto
-from gambrel.report.svg import COLORS, draw, draw_file, formatted, spread
+from gambrel.report.svg import draw, draw_file, spread
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -226,7 +226,7 @@ def test_points_stay_in_the_frame(decode: Analysis) -> None:
 
 
 @given(
-    wanted=st.lists(st.floats(0, 300), min_size=1, max_size=COLORS).map(sorted),
+    wanted=st.lists(st.floats(0, 300), min_size=1, max_size=CURVES).map(sorted),
 )
 def test_names_never_overlap(wanted: list[float]) -> None:
     places = spread(wanted, 15.0, 40.0, 308.0)
@@ -307,8 +307,8 @@ def test_the_front_of_a_plan(tmp_path: Path) -> None:
         assert not any(a > x and b > y for a, b in drawn)
     assert "Throughput against speed for one user" in str(render(plan, "svg"))
     page = str(render(plan, "html"))
-    assert "data:image/svg+xml;base64," in page
-    assert "<script" not in page
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="pic"' in page
+    assert "script-src 'sha256-" in page
     assert pareto(replace(plan, points=(), pareto=())) is None
 
 

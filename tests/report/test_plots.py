@@ -1,4 +1,4 @@
-"""The three renderers of the chart description: they place what it says, where it says."""
+"""The drawers of the chart description: they place what it says, where it says."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gambrel.report import Options, render
 from gambrel.report.chart import describe
 from gambrel.report.plot_interactive import plot
 from gambrel.report.plot_static import figure
+from gambrel.report.roofline_picture import of_analysis
 from tests.report import samples
 
 ALL = (samples.tiny, samples.hostile, samples.empty, samples.unknown, samples.large)
@@ -80,9 +81,9 @@ def test_svg_escapes_and_stays_well_formed() -> None:
     assert "<script" not in str(render(samples.hostile(), "svg"))
 
 
-def test_static_places_what_the_chart_says() -> None:
+def test_every_drawer_places_what_the_chart_says() -> None:
     chart = describe(samples.tiny())
-    axes = figure(chart).axes[0]
+    axes = figure([of_analysis(samples.tiny())]).axes[0]
     assert axes.get_xlim() == pytest.approx(chart.x_range)
     assert axes.get_ylim() == pytest.approx(chart.y_range)
     drawn = {tuple(xy) for c in axes.collections for xy in c.get_offsets().tolist()}
@@ -92,6 +93,20 @@ def test_static_places_what_the_chart_says() -> None:
     assert len(drawn) <= len(chart.points) + 1
     heights = [line.get_ydata()[0] for line in axes.lines]
     assert all(r.peak_flop_per_s in heights for r in chart.roofs)
+    shown = {xy for t in plot(samples.tiny()).data for xy in zip(t.x, t.y, strict=True)}
+    assert drawn <= shown
+
+
+def test_svg_dots_say_what_they_are_and_lie_on_their_roof() -> None:
+    """In the frame 74 to 710 by 514 to 34 pixels, a dot between decades lies between grid lines."""
+    root = ET.fromstring(str(render(samples.tiny(), "svg")))
+    marks = [e for e in root.iter() if e.find(f"{SVG}title") is not None]
+    titles = [m.findtext(f"{SVG}title") or "" for m in marks]
+    assert any(t.startswith("layer1.*.conv2\nconvolution") for t in titles)
+    assert any("matrix fp16 100 TFLOP/s: datasheet" in t for t in titles)
+    for mark in root.iter(f"{SVG}circle"):
+        assert 74 <= float(mark.attrib["cx"]) <= 736
+        assert 34 <= float(mark.attrib["cy"]) <= 514
 
 
 @pytest.mark.parametrize("build", ALL)
@@ -111,7 +126,7 @@ def test_pdf_has_fonts_not_bitmaps() -> None:
 
 def test_a_script_without_glyphs_is_no_error() -> None:
     named = samples.build(name="卷积网络 $x$")
-    assert str(render(named, "svg")).count("卷积网络 $x$") == 1
+    assert sum("卷积网络 $x$" in text for text in svg_texts(named)) == 1
     assert render(named, "png")
 
 

@@ -10,10 +10,9 @@ from gambrel.device.lookup import find
 from gambrel.errors import UnknownNameError
 from gambrel.report import registry
 from gambrel.report.answers import Recorded
-from gambrel.report.builders.samples_text import short_name
+from gambrel.report.builders.samples import short_name
 from gambrel.report.options import Options
-from gambrel.report.samples_chart import describe
-from gambrel.report.samples_static import came_from
+from gambrel.report.samples_chart import came_from, describe
 from gambrel.traces import read
 
 

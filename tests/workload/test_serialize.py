@@ -122,7 +122,7 @@ def test_a_huge_file_is_not_even_read(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(serialize, "MAX_FILE_BYTES", 10)
     path = tmp_path / "big.json"
     path.write_bytes(b"{" * 11)
-    with pytest.raises(FileFormatError, match=r"has 11 bytes; a workload file has at most 10"):
+    with pytest.raises(FileFormatError, match=r"is not a workload file: larger than 10 bytes"):
         load_workload(path)
 
 

@@ -20,7 +20,7 @@ from gambrel.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Scenario:
     """A question: a model on a device under settings.
 
     Attributes:
@@ -105,13 +105,13 @@ class Kind:
     name: str
     about: str
     example: str
-    apply: Callable[[Case, str], Case]
-    propose: Callable[[Case], Iterable[str]]
+    apply: Callable[[Scenario, str], Scenario]
+    propose: Callable[[Scenario], Iterable[str]]
     takes_value: bool = True
     effort: Effort = Effort.SOFTWARE
 
 
-def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
+def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Scenario:
     """The question that an analysis answers, to ask it again with changes.
 
     Args:
@@ -136,7 +136,7 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
         warm=analysis.warm,
         calibration=calibration,
     )
-    return Case(
+    return Scenario(
         workload=analysis.workload,
         device=analysis.hardware,
         settings=settings,
@@ -144,11 +144,21 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Case:
     )
 
 
-def with_settings(case: Case, **settings: object) -> Case:
+def with_settings(case: Scenario, **settings: object) -> Scenario:
     """The same model and device under other settings."""
     return replace(case, settings=replace(case.settings, **settings))  # type: ignore[arg-type]
 
 
-def none_proposed(_: Case) -> Iterable[str]:
+def on_workload(transform: Callable[[Workload], Workload]) -> Callable[[Scenario, str], Scenario]:
+    """A change of the model alone that takes no value."""
+    return lambda case, _: replace(case, workload=transform(case.workload))
+
+
+def where(applies: Callable[[Scenario], bool]) -> Callable[[Scenario], Iterable[str]]:
+    """The one proposal of a change that takes no value."""
+    return lambda case: [""] if applies(case) else []
+
+
+def none_proposed(_: Scenario) -> Iterable[str]:
     """For changes that a user may ask for and that are not worth trying unasked."""
     return ()

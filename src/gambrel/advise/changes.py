@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind, case_of
+from gambrel.advise.case import Effort, Kind, Scenario, case_of
 from gambrel.advise.kinds_numbers import NUMBERS, PRECISION
 from gambrel.advise.kinds_other import KEEPING, REPLACING
 from gambrel.advise.kinds_software import BATCH, FUSION, RUNTIME, SIZES, sized
@@ -17,9 +17,9 @@ from gambrel.errors import InputError, UnknownNameError
 
 __all__ = [
     "CATALOGUE",
-    "Case",
     "Effort",
     "Kind",
+    "Scenario",
     "apply_changes",
     "case_of",
     "describe_changes",
@@ -49,7 +49,7 @@ _ALIASES: Final = {
 }
 
 
-def apply_changes(case: Case, changes: Iterable[str]) -> Case:
+def apply_changes(case: Scenario, changes: Iterable[str]) -> Scenario:
     """Applies changes one after another.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -166,14 +166,11 @@ def _trial(point: Point, limits: Sequence[Limit]) -> tuple[Trial, tuple[Constrai
     return trial, constraints
 
 
-_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
-
-
 def _standing(trial: Trial, constraints: Sequence[Constraint], *, proved: bool) -> tuple[Any, ...]:
     """Sorts best first; a FAIL is proved only where every one is."""
     item_s = None if trial.expected_time_s is None else trial.expected_time_s / trial.batch_size
     return (
-        _ORDER[trial.verdict],
+        trial.verdict.rank,
         trial.proof == "sol" and not proved,
         missed_by(constraints),
         item_s is None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from gambrel.advise.changes import CATALOGUE, Case, apply_changes, parse_change
+from gambrel.advise.changes import CATALOGUE, Scenario, apply_changes, parse_change
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.analysis.workbench import Workbench
 from gambrel.errors import GambrelError
@@ -20,9 +20,9 @@ class Explorer:
         case: The question as it stands.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Scenario) -> None:
         self.case = case
-        self._cases: dict[Changes, Case | None] = {(): case}
+        self._cases: dict[Changes, Scenario | None] = {(): case}
         self._points: dict[Changes, Point | None] = {}
         self._fleets: dict[Hashable, Fleet] = {}
         self._benches: dict[Hashable, Workbench] = {}
@@ -51,7 +51,7 @@ class Explorer:
         except GambrelError:
             return None
 
-    def _point(self, case: Case) -> Point:
+    def _point(self, case: Scenario) -> Point:
         """The case held against its device; what can be shared between cases is made once."""
         settings = case.settings
         shared = replace(settings, precision=None, runtime=None)
@@ -63,7 +63,7 @@ class Explorer:
             self._benches[bench] = self._fleets[key].bench
         return self._fleets[key].on(case.device, settings.precision, runtime=settings.runtime)
 
-    def _changed(self, changes: Changes) -> Case | None:
+    def _changed(self, changes: Changes) -> Scenario | None:
         if changes not in self._cases:
             before = self._changed(changes[:-1])
             self._cases[changes] = None if before is None else apply_changes(before, changes[-1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -31,8 +31,11 @@ class Facts:
         doubt: Why missing the speed of light proves nothing; an empty text where it does. Called
             only where it is missed.
         memory_bytes: Footprint.
-        power_cap_w: Thermal design power; None when not published.
+        power_cap_w: The most power that the device draws; None when not published.
+        typical_power_w: What it is said to draw while it works; None when unknown.
+        idle_power_w: What it draws at least; None when unknown.
         unmodelled: Ops without a formula, which every time leaves out.
+        on_host: Ops that the compiler leaves to the host, see `Analysis.on_host`.
         energy: Estimate of the energy of the run.
         price: As the user gave it.
     """
@@ -43,7 +46,10 @@ class Facts:
     sol_s: float | None
     memory_bytes: int
     power_cap_w: float | None
+    typical_power_w: float | None = None
+    idle_power_w: float | None = None
     unmodelled: int = 0
+    on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
     doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
@@ -85,7 +91,10 @@ def facts_of(analysis: Analysis) -> Facts:
         sol_s=analysis.sol_time_s,
         memory_bytes=analysis.footprint.total_bytes,
         power_cap_w=analysis.hardware.tdp_w,
+        typical_power_w=analysis.hardware.typical_power_w,
+        idle_power_w=analysis.hardware.idle_power_w,
         unmodelled=sum(analysis.unmodelled.values()),
+        on_host=analysis.on_host,
         energy=analysis.energy,
         doubt=lambda: doubt_of(analysis.sol),
     )
@@ -116,6 +125,8 @@ def _latency(facts: Facts) -> Figure:
     best, expected = facts.sol_s, facts.expected
     if expected is None:
         why = "nothing was measured of this runtime on this device or its kin"
+        if facts.on_host:
+            why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"
@@ -132,31 +143,60 @@ def _latency(facts: Facts) -> Figure:
 
 
 def _throughput(facts: Facts) -> Figure:
-    time = _latency(facts)
+    return _per("throughput", facts.items, _latency(facts))
 
-    def rate(seconds: float | None) -> float | None:
-        return facts.items / seconds if seconds else None
+
+def _per(metric: str, number: float, cost: Figure) -> Figure:
+    """So many for each second or joule: the ends of the range change places."""
+
+    def rate(value: float | None) -> float | None:
+        return number / value if value else None
 
     return _made(
-        "throughput",
-        value=rate(time.value),
-        low=rate(time.high),
-        high=rate(time.low),
-        best=rate(time.best),
-        confidence=time.confidence,
-        reason=time.reason,
+        metric,
+        value=rate(cost.value),
+        low=rate(cost.high),
+        high=rate(cost.low),
+        best=rate(cost.best),
+        worst=rate(cost.worst),
+        confidence=cost.confidence,
+        reason=cost.reason,
     )
 
 
 def _power(facts: Facts) -> Figure:
-    """Between the estimate, which leaves parts out, and the design power; no value in between."""
+    """The most that the device draws proves; what is expected is measured, or typical.
+
+    An estimate from constants of the arithmetic units leaves parts out: it is a lower end alone.
+    """
     cap, spent = facts.power_cap_w, _spent(facts)
+    most = "no thermal design power is published"
+    if cap is not None:
+        most = f"at most the thermal design power of {format_metric('power', cap)}"
+        most += ", host not included"
+    if spent is not None and spent.power_low_w is not None:
+        return _made(
+            "power",
+            value=spent.average_power_w,
+            low=spent.power_low_w,
+            high=spent.power_high_w,
+            worst=cap,
+            confidence=spent.confidence,
+            reason=f"{spent.reason}; {most}",
+        )
+    if facts.typical_power_w is not None:
+        return _made(
+            "power",
+            value=facts.typical_power_w,
+            low=facts.typical_power_w,
+            high=cap,
+            worst=cap,
+            confidence="low",
+            reason=f"typical power as it is stated for the device; {most}",
+        )
     if spent is None:
         why = _why_unspent(facts)
-        if cap is None:
-            return _made("power", reason=f"no thermal design power is published; {why}")
-        most = f"at most the thermal design power of {format_metric('power', cap)}"
-        return _made("power", worst=cap, reason=f"{most}, host not included; {why}")
+        return _made("power", low=facts.idle_power_w, worst=cap, reason=f"{most}; {why}")
     return _made(
         "power",
         low=spent.average_power_w,
@@ -167,11 +207,27 @@ def _power(facts: Facts) -> Figure:
 
 
 def _energy(facts: Facts) -> Figure:
-    """Per item, from the estimate at the fast end of the time to design power at the slow end."""
+    """Per item; at most the design power for the slow end of the time."""
     time, cap, spent = _latency(facts), facts.power_cap_w, _spent(facts)
     most = None if cap is None or time.high is None else cap * time.high / facts.items
     if spent is None:
         return _made("energy", worst=most, reason=_why_unspent(facts))
+    power = _power(facts)
+    if power.value is not None and time.value is not None:
+        watts = (power.value, power.low, power.high)
+        ends = [
+            None if w is None or t is None else w * t / facts.items
+            for w, t in zip(watts, (time.value, time.low, time.high), strict=True)
+        ]
+        return _made(
+            "energy",
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            worst=most,
+            confidence=power.confidence,
+            reason=power.reason,
+        )
     joules, static, seconds = spent.energy_j, spent.static_j, spent.time_s
     least = None
     if joules is not None and static is not None and seconds and time.low is not None:
@@ -200,36 +256,23 @@ def _why_unspent(facts: Facts) -> str:
 
 
 def _efficiency(facts: Facts) -> Figure:
-    joules = _energy(facts)
-
-    def per_joule(value: float | None) -> float | None:
-        return 1 / value if value else None
-
-    return _made(
-        "efficiency",
-        value=per_joule(joules.value),
-        low=per_joule(joules.high),
-        high=per_joule(joules.low),
-        best=per_joule(joules.best),
-        worst=per_joule(joules.worst),
-        confidence=joules.confidence,
-        reason=joules.reason,
-    )
+    return _per("efficiency", 1, _energy(facts))
 
 
 def _memory(facts: Facts) -> Figure:
-    need = float(facts.memory_bytes)
     why = "tensors alive at once; allocator rounding and library workspace not included"
-    return _made(
-        "memory", value=need, low=need, high=need, best=need, confidence="high", reason=why
-    )
+    return _exact("memory", float(facts.memory_bytes), why)
 
 
 def _price(facts: Facts) -> Figure:
     if facts.price is None:
         return _made("price", reason="no price was given")
-    p = facts.price
-    return _made("price", value=p, low=p, high=p, best=p, confidence="high", reason="as given")
+    return _exact("price", facts.price, "as given")
+
+
+def _exact(metric: str, value: float, reason: str) -> Figure:
+    same = {"value": value, "low": value, "high": value, "best": value}
+    return _made(metric, confidence="high", reason=reason, **same)
 
 
 _FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
@@ -243,25 +286,5 @@ _FIGURES: Final[dict[str, Callable[[Facts], Figure]]] = {
 }
 
 
-def _made(
-    metric: str,
-    *,
-    value: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    best: float | None = None,
-    worst: float | None = None,
-    confidence: str = "",
-    reason: str = "",
-) -> Figure:
-    return Figure(
-        metric=metric,
-        unit=METRICS[metric].unit,
-        value=value,
-        low=low,
-        high=high,
-        best=best,
-        worst=worst,
-        confidence=confidence,
-        reason=reason,
-    )
+def _made(metric: str, **given: Any) -> Figure:
+    return Figure(metric=metric, unit=METRICS[metric].unit, **given)

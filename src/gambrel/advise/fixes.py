@@ -9,8 +9,8 @@ import msgspec
 
 from gambrel.advise.changes import (
     CATALOGUE,
-    Case,
     Effort,
+    Scenario,
     describe_changes,
     effort_of,
     parse_change,
@@ -29,7 +29,9 @@ _DEEPEST = 3
 _PER_ITEM: Final = frozenset({"throughput", "power", "energy", "efficiency"})
 
 
-def fixes(case: Case, limits: Sequence[Limit], without: Collection[str] = ()) -> tuple[Fix, ...]:
+def fixes(
+    case: Scenario, limits: Sequence[Limit], without: Collection[str] = ()
+) -> tuple[Fix, ...]:
     """Changes with which the limits are met, what costs a user least first.
 
     Single changes where any passes; else a combination, greedily built, beside single changes that
@@ -65,7 +67,7 @@ def _fixes(
 
 
 def with_fixes(
-    found: Check, case: Case, limits: Sequence[Limit], without: Collection[str] = ()
+    found: Check, case: Scenario, limits: Sequence[Limit], without: Collection[str] = ()
 ) -> Check:
     """A failed check with what would make it pass; any other one as it is."""
     if found.verdict is not Verdict.FAIL:
@@ -154,11 +156,8 @@ def _stacked(
     return best
 
 
-_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
-
-
 def _distance(constraints: Sequence[Constraint]) -> tuple[int, float]:
     """How far from a PASS: the overall verdict, then the least headroom of what does not pass."""
     verdict = worst(c.verdict for c in constraints)
     short = [c for c in constraints if c.verdict is not Verdict.PASS]
-    return _ORDER[verdict], max((-c.headroom for c in short if c.headroom is not None), default=0.0)
+    return verdict.rank, max((-c.headroom for c in short if c.headroom is not None), default=0.0)

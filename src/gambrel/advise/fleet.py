@@ -10,6 +10,7 @@ import msgspec
 from gambrel.advise.figures import Facts, doubt_of, facts_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
+from gambrel.analysis.host import sentence
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
@@ -150,6 +151,8 @@ class Fleet:
                 sol_s=self._sol[key],
                 memory_bytes=self.bench.memory_bytes(chosen.precision),
                 power_cap_w=device.tdp_w,
+                typical_power_w=device.typical_power_w,
+                idle_power_w=device.idle_power_w,
                 price=price,
             ),
         )
@@ -181,7 +184,10 @@ class Fleet:
             sol_s=found.sol_time_s,
             memory_bytes=self.bench.memory_bytes(found.chosen.precision),
             power_cap_w=device.tdp_w,
+            typical_power_w=device.typical_power_w,
+            idle_power_w=device.idle_power_w,
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
+            on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
             doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind, with_settings
+from gambrel.advise.case import Effort, Kind, Scenario, where, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
 from gambrel.analysis.precision import casts_of
@@ -21,11 +21,11 @@ from gambrel.workload import Role
 _PRUNED: Final = "30%"
 
 
-def _precision(case: Case, text: str) -> Case:
+def _precision(case: Scenario, text: str) -> Scenario:
     return with_settings(case, precision=parse_dtype(text))
 
 
-def _precisions(case: Case) -> Iterable[str]:
+def _precisions(case: Scenario) -> Iterable[str]:
     """Formats that the device has an engine for and that are no wider than the present one.
 
     Below 8 bits no one runs activations as well as weights; that is another change. A checkpoint
@@ -41,11 +41,11 @@ def _precisions(case: Case) -> Iterable[str]:
             yield precision
 
 
-def _weights(case: Case, text: str) -> Case:
+def _weights(case: Scenario, text: str) -> Scenario:
     return replace(case, workload=narrow_weights(case.workload, _taken(case, text)))
 
 
-def _taken(case: Case, text: str) -> str:
+def _taken(case: Scenario, text: str) -> str:
     """A format of stored numbers that the runtime can read.
 
     Raises:
@@ -60,24 +60,24 @@ def _taken(case: Case, text: str) -> str:
     return dtype
 
 
-def _weight_formats(case: Case) -> Iterable[str]:
+def _weight_formats(case: Scenario) -> Iterable[str]:
     """Where weights are most of what an op reads: few rows meet each of them."""
     narrower = [d for d in ("int8", "int4") if width_bytes(d) < width_bytes(case.dtype)]
     products = any(op.kind in {"matmul", "grouped_matmul"} for op in case.workload.ops)
     return narrower if products and not case.workload.training else []
 
 
-def _kv(case: Case, text: str) -> Case:
+def _kv(case: Scenario, text: str) -> Scenario:
     return replace(case, workload=narrow_cache(case.workload, _taken(case, text)))
 
 
-def _kv_formats(case: Case) -> Iterable[str]:
+def _kv_formats(case: Scenario) -> Iterable[str]:
     casts = casts_of(case.workload, case.precision)
     cached = (t.dtype for t in case.workload.tensors if t.role is Role.KV_CACHE)
     return ["fp8"] if any(width_bytes(casts.get(d, d)) > 1 for d in cached) else []
 
 
-def _sparse(case: Case, _: str) -> Case:
+def _sparse(case: Scenario, _: str) -> Scenario:
     if not case.settings.sparsity:
         if not _has_sparse_peak(case):
             raise InputError(f"{case.device.id} has no peak with sparsity in {case.dtype}.")
@@ -86,17 +86,16 @@ def _sparse(case: Case, _: str) -> Case:
     return with_settings(case, sparsity=True)
 
 
-def _sparsifiable(case: Case) -> Iterable[str]:
-    useful = not case.settings.sparsity and _has_sparse_peak(case) and _has_prunable(case)
-    return [""] if useful else []
+def _sparsifiable(case: Scenario) -> bool:
+    return not case.settings.sparsity and _has_sparse_peak(case) and _has_prunable(case)
 
 
-def _has_sparse_peak(case: Case) -> bool:
+def _has_sparse_peak(case: Scenario) -> bool:
     roof = resolve(case.device, "matrix", case.dtype, engine=case.settings.engine)
     return roof is not None and roof.ceiling.sparse_flop_per_s is not None
 
 
-def _has_prunable(case: Case) -> bool:
+def _has_prunable(case: Scenario) -> bool:
     tensors = case.workload.tensors
     return any(
         is_prunable(op.kind, op.phase, [tensors[i].role for i in op.inputs[:2]])
@@ -104,11 +103,11 @@ def _has_prunable(case: Case) -> bool:
     )
 
 
-def _prune(case: Case, text: str) -> Case:
+def _prune(case: Scenario, text: str) -> Scenario:
     return replace(case, workload=pruned(case.workload, _share(text)))
 
 
-def _prunable(case: Case) -> Iterable[str]:
+def _prunable(case: Scenario) -> Iterable[str]:
     return [_PRUNED] if prunable(case.workload) else []
 
 
@@ -151,7 +150,7 @@ NUMBERS: Final = (
         "traffic is counted as before.",
         example="sparsity",
         apply=_sparse,
-        propose=_sparsifiable,
+        propose=where(_sparsifiable),
         takes_value=False,
         effort=Effort.RETRAIN,
     ),

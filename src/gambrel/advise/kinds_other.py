@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gambrel.advise.case import Case, Effort, Kind, with_settings
+from gambrel.advise.case import Effort, Kind, Scenario, on_workload, where, with_settings
 from gambrel.analysis.checkpointing import checkpointed
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
@@ -17,15 +17,11 @@ from gambrel.workload import Phase
 from gambrel.workload.model import WorkloadSummary
 
 
-def _checkpoint(case: Case, _: str) -> Case:
-    return replace(case, workload=checkpointed(case.workload).workload)
+def _trains(case: Scenario) -> bool:
+    return any(op.phase is Phase.BACKWARD for op in case.workload.ops)
 
 
-def _checkpointable(case: Case) -> Iterable[str]:
-    return [""] if any(op.phase is Phase.BACKWARD for op in case.workload.ops) else []
-
-
-def _hardware(case: Case, text: str) -> Case:
+def _hardware(case: Scenario, text: str) -> Scenario:
     from gambrel.device.files import load_file
     from gambrel.device.lookup import find
 
@@ -34,7 +30,7 @@ def _hardware(case: Case, text: str) -> Case:
     return with_settings(changed, runtime=None) if case.default_runtime else changed
 
 
-def _peers(case: Case) -> Iterable[str]:
+def _peers(case: Scenario) -> Iterable[str]:
     """Devices of the same maker and class that draw no more power and could be faster."""
     from gambrel.device.catalog import index, load
 
@@ -60,7 +56,7 @@ def _rates(device: Device) -> tuple[float, float]:
     return (roof.flop_per_s if roof else 0.0, rate or 0.0)
 
 
-def _model(case: Case, text: str) -> Case:
+def _model(case: Scenario, text: str) -> Scenario:
     """Another model of the zoo; sizes that it does not have, or that were defaults, are its own."""
     from gambrel.capture import zoo
 
@@ -78,7 +74,7 @@ def _model(case: Case, text: str) -> Case:
     return replace(case, workload=workload, settings=replace(case.settings, sizes=asked))
 
 
-def _variants(case: Case) -> Iterable[str]:
+def _variants(case: Scenario) -> Iterable[str]:
     """The next smaller model of the same line: yolov8n for yolov8s."""
     from gambrel.capture import zoo
 
@@ -107,8 +103,8 @@ KEEPING: Final = (
         about="Keep only what crosses blocks and compute the rest again in backward: less "
         "memory for more work.",
         example="checkpoint",
-        apply=_checkpoint,
-        propose=_checkpointable,
+        apply=on_workload(lambda workload: checkpointed(workload).workload),
+        propose=where(_trains),
         takes_value=False,
     ),
 )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from gambrel.advise.attention import fused_attention, spells_out_attention
-from gambrel.advise.case import Case, Effort, Kind, none_proposed, with_settings
+from gambrel.advise.case import (
+    Effort,
+    Kind,
+    Scenario,
+    none_proposed,
+    on_workload,
+    where,
+    with_settings,
+)
 from gambrel.advise.layout import channels_last, has_layout_copies
 from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
@@ -16,7 +24,7 @@ from gambrel.runtimes import candidates, check_runs, matches, runtime
 _LARGEST_BATCH: Final = 1024
 
 
-def sized(case: Case, name: str, text: str) -> Case:
+def sized(case: Scenario, name: str, text: str) -> Scenario:
     """The case with another value of a size.
 
     Raises:
@@ -31,25 +39,33 @@ def sized(case: Case, name: str, text: str) -> Case:
     return with_settings(case, sizes={**(case.settings.sizes or {}), name: value})
 
 
-def _fuse(case: Case, _: str) -> Case:
-    after = _FUSED.get(case.runtime.id)
-    if after is None:
-        raise InputError(f"{case.runtime.name} fuses already what it can; fuse changes nothing.")
-    return _under(case, after)
-
-
 #: Runtime → the one that fuses more, on the same software stack.
 _FUSED: Final = {"pytorch": "torch-compile", "pytorch-graph": "torch-compile-graph"}
 #: Runtime → the same kernels, recorded and replayed.
 _RECORDED: Final = {"pytorch": "pytorch-graph", "torch-compile": "torch-compile-graph"}
 
 
-def _fusable(case: Case) -> Iterable[str]:
-    after = _FUSED.get(case.runtime.id)
-    return [""] if after and matches(runtime(after).runs_on, case.device) else []
+def _after(moves: Mapping[str, str], refusal: str) -> Callable[[Scenario, str], Scenario]:
+    """The change to the runtime that follows the present one, and why there is none."""
+
+    def apply(case: Scenario, _: str) -> Scenario:
+        after = moves.get(case.runtime.id)
+        if after is None:
+            raise InputError(f"{case.runtime.name} {refusal}")
+        return _under(case, after)
+
+    return apply
 
 
-def _under(case: Case, name: str) -> Case:
+def _follows(moves: Mapping[str, str]) -> Callable[[Scenario], Iterable[str]]:
+    def applies(case: Scenario) -> bool:
+        after = moves.get(case.runtime.id)
+        return after is not None and matches(runtime(after).runs_on, case.device)
+
+    return where(applies)
+
+
+def _under(case: Scenario, name: str) -> Scenario:
     """The case under another runtime.
 
     Raises:
@@ -61,7 +77,7 @@ def _under(case: Case, name: str) -> Case:
     return replace(with_settings(case, runtime=found.id), default_runtime=False)
 
 
-def _runtimes(case: Case) -> Iterable[str]:
+def _runtimes(case: Scenario) -> Iterable[str]:
     """Others that run there, those apart that changes of their own lead to."""
     now = case.runtime.id
     language = is_language_model(case.workload)
@@ -70,36 +86,8 @@ def _runtimes(case: Case) -> Iterable[str]:
     return [name for name in found if name not in {now, _FUSED.get(now), _RECORDED.get(now)}]
 
 
-def _graphs(case: Case, _: str) -> Case:
-    after = _RECORDED.get(case.runtime.id)
-    if after is None:
-        raise InputError(f"{case.runtime.name} has no host launches to record.")
-    return _under(case, after)
-
-
-def _recordable(case: Case) -> Iterable[str]:
-    after = _RECORDED.get(case.runtime.id)
-    return [""] if after and matches(runtime(after).runs_on, case.device) else []
-
-
-def _attention(case: Case, _: str) -> Case:
-    return replace(case, workload=fused_attention(case.workload))
-
-
-def _has_attention(case: Case) -> Iterable[str]:
-    return [""] if spells_out_attention(case.workload) else []
-
-
-def _layout(case: Case, _: str) -> Case:
-    return replace(case, workload=channels_last(case.workload))
-
-
-def _has_copies(case: Case) -> Iterable[str]:
-    return [""] if has_layout_copies(case.workload) else []
-
-
-def _size(name: str) -> Callable[[Case, str], Case]:
-    def apply(case: Case, text: str) -> Case:
+def _size(name: str) -> Callable[[Scenario, str], Scenario]:
+    def apply(case: Scenario, text: str) -> Scenario:
         if name not in case.sizes:
             have = ", ".join(case.sizes) or "none"
             raise InputError(f"{case.workload.name} has no size {name!r}; it has {have}.")
@@ -108,7 +96,7 @@ def _size(name: str) -> Callable[[Case, str], Case]:
     return apply
 
 
-def _batches(case: Case) -> Iterable[str]:
+def _batches(case: Scenario) -> Iterable[str]:
     """Doublings; the caller stops where they no longer pay."""
     batch = case.sizes.get("batch")
     most = min(_LARGEST_BATCH, case.runtime.max_batch or _LARGEST_BATCH)
@@ -123,8 +111,8 @@ FUSION: Final = (
         about="Compile the model: element-wise chains and reductions run as one kernel; costs "
         "compile time.",
         example="fuse",
-        apply=_fuse,
-        propose=_fusable,
+        apply=_after(_FUSED, "fuses already what it can; fuse changes nothing."),
+        propose=_follows(_FUSED),
         takes_value=False,
     ),
     Kind(
@@ -132,8 +120,8 @@ FUSION: Final = (
         about="Run attention that the model spells out as one kernel; costs a change of code, and "
         "the kernel must take its mask and head size.",
         example="attention",
-        apply=_attention,
-        propose=_has_attention,
+        apply=on_workload(fused_attention),
+        propose=where(lambda case: spells_out_attention(case.workload)),
         takes_value=False,
     ),
     Kind(
@@ -141,8 +129,8 @@ FUSION: Final = (
         about="Keep convolutional activations with channels last, so that no layout is copied "
         "beside convolutions; what libraries convert inside them is not known here.",
         example="channels-last",
-        apply=_layout,
-        propose=_has_copies,
+        apply=on_workload(channels_last),
+        propose=where(lambda case: has_layout_copies(case.workload)),
         takes_value=False,
     ),
     Kind(
@@ -150,8 +138,8 @@ FUSION: Final = (
         about="Record the kernels once and replay them as a CUDA graph, so that the host does not "
         "launch each; shapes must not change.",
         example="graphs",
-        apply=_graphs,
-        propose=_recordable,
+        apply=_after(_RECORDED, "has no host launches to record."),
+        propose=_follows(_RECORDED),
         takes_value=False,
     ),
 )

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.analysis.question import FIELDS
-from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.errors import FileFormatError, InputError, UnknownNameError, told
+from gambrel.fileio import read_text
 from gambrel.units import format_number, format_si
 
 
@@ -47,6 +48,8 @@ METRICS: Final[dict[str, Metric]] = {
 #: What `check` takes; the others are for comparing.
 LIMITED: Final = ("latency", "throughput", "power", "energy", "memory")
 
+#: A requirements file is small; more than this is another file.
+_MAX_BYTES: Final = 1 << 20
 _SPEC_KEYS: Final = ("model", "hardware", "batch", "precision", "limits")
 
 
@@ -127,16 +130,14 @@ def read_spec(path: Path) -> Spec:
         InputError: A number without a unit.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = tomllib.loads(read_text(path, _MAX_BYTES, "a requirements file"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not TOML: {error}.") from None
     unknown = sorted(set(data) - set(_SPEC_KEYS))
     if unknown:
         known = ", ".join(_SPEC_KEYS)
         raise FileFormatError(
-            f"{path}: unknown key {unknown[0]!r}; a requirements file has {known}."
+            f"{path}: unknown key {told(unknown[0])}; a requirements file has {known}."
         )
     try:
         spec = msgspec.convert({"limits": {}, **data}, Spec)

@@ -104,7 +104,8 @@ def recommend(
     another model or device. Within each, gains of expected times come before gains that only the
     roofline shows (where one side has no expected time), the largest first. Left out is what does
     not fit in memory, what device and runtime do not take, and a gain within its own uncertainty.
-    An empty result says that none of the catalogue's changes helps.
+    An empty result says that none of the catalogue's changes helps, or that ops run on the host,
+    whose time is not known.
 
     Args:
         analysis: As it stands.
@@ -113,7 +114,7 @@ def recommend(
     Raises:
         InputError: The analysis carries no workload, or has no roofline time.
     """
-    return _ranked(_explorer(analysis, calibration))
+    return () if analysis.on_host else _ranked(_explorer(analysis, calibration))
 
 
 def _explorer(analysis: Analysis, calibration: Calibration | None) -> Explorer:
@@ -153,6 +154,9 @@ def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice
     Raises:
         InputError: As `recommend`.
     """
+    if analysis.on_host:
+        unknown = f"No gain can be computed: the time is not known of {analysis.on_host}."
+        return Advice(recommendations=(), attained=None, stop="", below=(), hints=(unknown,))
     explorer = _explorer(analysis, calibration)
     found = _ranked(explorer)
     attained = attained_share(analysis)

@@ -55,6 +55,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             expected value (`expected_beyond`).
         unknown: A needed figure is unknown, none is missed; first where least would have to come
             true.
+        over_power: The design power is above the limit, and neither a power mode nor a typical or
+            measured figure says that less is drawn: not impossible, but nothing speaks for it.
         near: Every missed limit is missed by 25 % or less.
         failed: Ids of the devices that miss more.
         notes: Choices made for the user.
@@ -67,12 +69,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Candidate, ...]
     near: tuple[Candidate, ...]
     failed: tuple[str, ...]
+    over_power: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (
             f"<Selection: {self.model}: {len(self.meets)} devices meet all limits, "
-            f"{len(self.unknown)} may, {len(self.near)} nearly do, {len(self.failed)} do not>"
+            f"{len(self.unknown)} may, {len(self.near)} nearly do, "
+            f"{len(self.failed) + len(self.over_power)} do not>"
         )
 
 
@@ -94,8 +98,9 @@ def select(
     subject = over.subjects[0]
     best = {device.id: _best(subject, device, over, limits, sort) for device in over.devices}
     found = [c for c in best.values() if c is not None]
-    found.sort(key=lambda c: (_ORDER[c.verdict], expected_beyond(c), *rank(c.row, sort)))
+    found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
+    unknown.sort(key=lambda c: (c.strain, *rank(c.row, sort)))
     near = [c for c in found if _nearly(c)]
     near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
     return Selection(
@@ -103,13 +108,14 @@ def select(
         limits=tuple(limits),
         sort=sort,
         meets=tuple(c for c in found if c.verdict.meets),
-        unknown=tuple(sorted(unknown, key=lambda c: (c.strain, *rank(c.row, sort)))),
+        unknown=tuple(c for c in unknown if not _over_power(c)),
         near=tuple(near),
         failed=tuple(
             id_
             for id_, c in best.items()
             if c is None or (c.verdict is Verdict.FAIL and not _nearly(c))
         ),
+        over_power=tuple(filter(_over_power, unknown)),
         notes=(*contradictions(limits, subject.fleet().sizes.get("batch", 1)), *notes),
     )
 
@@ -121,7 +127,15 @@ def expected_beyond(candidate: Candidate) -> bool:
     )
 
 
-_ORDER: Final = {verdict: i for i, verdict in enumerate(Verdict)}
+def _over_power(candidate: Candidate) -> bool:
+    """Whether the design power alone is known, and above the limit."""
+    return any(
+        c.metric == "power"
+        and c.verdict is Verdict.UNKNOWN
+        and c.figure.worst is not None
+        and c.figure.worst > c.limit
+        for c in candidate.constraints
+    )
 
 
 def _best(
@@ -182,7 +196,7 @@ def _better(best: Candidate | None, other: Candidate, sort: str) -> Candidate:
 
 def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
     """Sorts best first; of those that fail, the one that misses least."""
-    missed, order = missed_by(candidate.constraints), _ORDER[candidate.verdict]
+    missed, order = missed_by(candidate.constraints), candidate.verdict.rank
     return order, expected_beyond(candidate), missed, *rank(candidate.row, sort)
 
 

@@ -31,6 +31,11 @@ class Verdict(StrEnum):
         return self in {Verdict.PASS, Verdict.MARGINAL}
 
     @property
+    def rank(self) -> int:
+        """From best to worst; FAIL is worse than UNKNOWN."""
+        return _RANK[self]
+
+    @property
     def exit_code(self) -> int:
         """Of the command line: 0 when met, 1 for FAIL, 3 for UNKNOWN."""
         return {Verdict.FAIL: 1, Verdict.UNKNOWN: 3}.get(self, 0)
@@ -114,10 +119,14 @@ class _Shares(NamedTuple):
 
 def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, str, str | None]:
     """The verdict, its confidence, its reason and the proof of a FAIL."""
+    if facts.on_host and found.metric in TIMED:  # the device's limits are not the host's
+        return Verdict.UNKNOWN, "", found.reason, None
     if used.best is not None and used.best > 1:
         return _beyond_best(found, facts)
     if used.worst is not None and used.worst <= 1:
-        return Verdict.PASS, found.confidence or "high", found.reason, None
+        # What the most power proves does not rest on an estimate.
+        own = "high" if found.metric == "power" else found.confidence
+        return Verdict.PASS, own or "high", found.reason, None
     if used.low is not None and used.low > 1:
         why = f"even the favourable end of the range misses it; {found.reason}"
         return Verdict.FAIL, found.confidence or "high", why, "expected"
@@ -156,5 +165,5 @@ def _decisive(found: Figure, verdict: Verdict, least: float | None) -> float | N
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The overall verdict: the worst of all; FAIL is worse than UNKNOWN."""
+    """The overall verdict: the worst of all."""
     return max(verdicts, key=_RANK.__getitem__, default=Verdict.UNKNOWN)

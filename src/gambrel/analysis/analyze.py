@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import Expected, limiter_of
 from gambrel.analysis.footprint import footprint, parameter_count
+from gambrel.analysis.host import sentence
 from gambrel.analysis.levels import cached_roofline, describe_caches, with_levels
 from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import Footprint
@@ -30,7 +31,7 @@ from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.model import Device
 from gambrel.ops import Conventions, is_free
 from gambrel.units import format_capacity
-from gambrel.workload import Phase, Workload
+from gambrel.workload import Op, Phase, Workload
 
 
 def analyze(workload: Workload, device: Device, settings: Settings | None = None) -> Analysis:
@@ -115,9 +116,11 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         sol_bound=case.sol.bound,
         sol_traffic_bytes=case.sol.traffic_bytes,
     )
+    if table.on_host:
+        total = msgspec.structs.replace(total, roofline_time_s=None, bound=None)
     rows = [_with_share(row, whole) for row in rows]
     runtime = case.chosen.runtime
-    cached_s = cached_roofline(row.measures for row in rows)
+    cached_s = None if table.on_host else cached_roofline(row.measures for row in rows)
     return Analysis(
         model=_model(case),
         hardware=case.device,
@@ -130,8 +133,10 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         bound_shares=_bound_shares(rows),
         coverage=_coverage(table),
         coverage_traffic=_known_share(table),
-        coverage_time=_coverage_time(table),
-        unmodelled=dict(_unmodelled(table)),
+        coverage_time=_known_share(table),
+        unmodelled=dict(_by_kind(table.unmodelled)),
+        host_ops=dict(_by_kind(table.on_host)),
+        on_host=sentence(table.on_host),
         free_ops=table.free,
         footprint=case.memory,
         conventions=asdict(settings.conventions),
@@ -175,9 +180,12 @@ def _rows(case: _Case) -> list[OpResult]:
         key = place.item, op.repeat, place.sol_bytes
         if key not in known:
             known[key] = _measures(case, place)
+        state = State.UNMODELLED
+        if place.item is not None:
+            state = State.HOST if case.table.items[place.item].host else State.COUNTED
         starts = 0 if place.item is None else case.table.items[place.item].launches * op.repeat
         unique = (op.module, op.phase) in alone
-        rows.append(_row(place, unique, known[key], round(starts)))
+        rows.append(_row(place, unique, known[key], round(starts), state))
     return rows
 
 
@@ -189,17 +197,20 @@ def _measures(case: _Case, place: Place) -> Measures:
     limit = case.held.limits[place.item]
     estimate = None if one is None else one.times(repeat)
     own = sol_of_op(place, item.cost, case.limits)
-    return measures_of(
+    found = measures_of(
         item.cost,
         case.roofs,
         busy=case.held.busy[place.item],
         time_s=case.held.times[place.item],
         limit=limit,
         count=repeat,
-    ).with_times(
-        sol=own,
+    )
+    return msgspec.structs.replace(
+        found,
+        sol_time_s=own[0],
+        sol_bound=own[1],
         sol_traffic_bytes=round(place.sol_bytes),
-        expected=estimate,
+        expected_time_s=estimate,
         limited_by=_limiter(case, place.item, estimate),
     )
 
@@ -210,7 +221,7 @@ def _limiter(case: _Case, item: int, estimate: Estimate | None) -> Limiter | Non
     return limiter_of(estimate, case.held.limits[item])
 
 
-def _row(place: Place, unique: bool, measures: Measures, launches: int) -> OpResult:
+def _row(place: Place, unique: bool, measures: Measures, launches: int, state: State) -> OpResult:
     op = place.op
     short = (op.name or op.kind).removeprefix("aten.").removesuffix(".default")
     name = op.module if unique and op.module else f"{op.module} {short}".strip()
@@ -221,7 +232,7 @@ def _row(place: Place, unique: bool, measures: Measures, launches: int) -> OpRes
         module=op.module,
         source=op.source,
         phase=op.phase.value,
-        state=State.UNMODELLED if place.item is None else State.COUNTED,
+        state=state,
         count=op.repeat,
         shapes=shapes_text(place.view),
         measures=measures,
@@ -229,9 +240,9 @@ def _row(place: Place, unique: bool, measures: Measures, launches: int) -> OpRes
     )
 
 
-def _unmodelled(table: CostTable) -> Counter[str]:
+def _by_kind(ops: Iterable[Op]) -> Counter[str]:
     found: Counter[str] = Counter()
-    for op in table.unmodelled:
+    for op in ops:
         found[op.kind] += op.repeat
     return found
 
@@ -239,7 +250,7 @@ def _unmodelled(table: CostTable) -> Counter[str]:
 def _coverage(table: CostTable) -> float:
     """Share of the ops with a formula."""
     seen = len(table.places) + table.free
-    missing = sum(_unmodelled(table).values())
+    missing = sum(_by_kind(table.unmodelled).values())
     return (seen - missing) / seen if seen else 1.0
 
 
@@ -247,11 +258,6 @@ def _known_share(table: CostTable) -> float:
     """Share of the bytes of all operands that belongs to ops with a formula."""
     whole = table.known_bytes + table.unknown_bytes
     return table.known_bytes / whole if whole else 1.0
-
-
-def _coverage_time(table: CostTable) -> float:
-    """Share of the time with a formula: an unmodelled op takes at least its operands' traffic."""
-    return _known_share(table)
 
 
 def _kernel_note(case: _Case) -> tuple[str, ...]:
@@ -351,7 +357,7 @@ def _convention_notes(workload: Workload, conventions: Conventions) -> tuple[str
 
 def _warnings(table: CostTable, memory: Footprint, device: Device) -> tuple[str, ...]:
     warnings = []
-    missing = _unmodelled(table)
+    missing = _by_kind(table.unmodelled)
     if missing:
         listed = ", ".join(f"{kind} ×{n}" for kind, n in missing.most_common(8))
         warnings.append(f"without a formula, and so missing from every figure: {listed}.")

@@ -36,7 +36,7 @@ def command_of(verb: str, given: Mapping[str, Any]) -> str:
     """
     name, *options = _COMMANDS.get(verb, verb).split(" --", 1)
     words = ["gambrel", *name.split()]
-    rest = [f"--{option}" for option in options]
+    rest: list[str] = []
     for field in fields_of(verb, "mcp"):
         value = given.get(field.name)
         if value is None or value is False or value == field.default:
@@ -49,4 +49,4 @@ def command_of(verb: str, given: Mapping[str, Any]) -> str:
         else:
             for text in texts:
                 rest += [field.flags[0], *([text] if value is not True else [])]
-    return shlex.join([*words, *rest])
+    return shlex.join([*words, *rest, *(f"--{option}" for option in options)])

@@ -6,6 +6,7 @@ It depends on sizes and number format alone, so that tables under different runt
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gambrel.analysis.evaluate import Evaluator
@@ -135,7 +136,7 @@ def _sum_up(
     if separator:
         sums.passes = _fewest(sums.passes, _passes(op, tensors))
     if not _folds_away(op):
-        _add_work(sums.work, cost, op.repeat)
+        add_work(sums.work, cost, op.repeat)
 
 
 def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
@@ -161,15 +162,19 @@ def _folds_away(op: Op) -> bool:
     return op.attrs.get("function") == _FOLDED and not op.attrs.get("statistics", True)
 
 
-def _add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+def add_work(into: dict[tuple[str, str, bool], Size], cost: Cost, repeat: int) -> None:
+    """Adds the work of ``repeat`` executions, by engine, format and whether it can be pruned."""
     for (engine, dtype), flops in cost.work.items():
         if engine is not Engine.SPECIAL:
             key = engine.value, dtype, cost.prunable
             into[key] = into.get(key, 0) + flops * repeat
 
 
-def weights_bytes(workload: Workload, evaluator: Evaluator) -> int:
-    """Bytes of all weights and buffers, each storage once."""
+def weights_bytes(
+    workload: Workload, evaluator: Evaluator, among: AbstractSet[int] | None = None
+) -> int:
+    """Bytes of all weights and buffers, each storage once; of those ``among`` some storages."""
     largest = evaluator.storage_bytes()
     kept = {t.storage: t.copies for t in workload.tensors if t.role in (Role.WEIGHT, Role.BUFFER)}
-    return int(sum(largest[storage] * copies for storage, copies in kept.items()))
+    found = kept if among is None else {s: n for s, n in kept.items() if s in among}
+    return int(sum(largest[storage] * copies for storage, copies in found.items()))

@@ -9,25 +9,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory
+from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
 from gambrel.analysis.estimate.batches import Batch, batches_of
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.fusion import Allowance, Grouping, Kernel, fused_costs, launches
-from gambrel.analysis.fusion.program import Priced
+from gambrel.analysis.host import split
+from gambrel.analysis.traffic import OffChip
 from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
-from gambrel.ops.base import Size, distinct_bytes
-from gambrel.runtimes import Kernels, Runtime
+from gambrel.ops.base import Engine, Size, distinct_bytes
+from gambrel.roofline import maximum
+from gambrel.runtimes import HostOps, Kernels, Runtime
 from gambrel.workload import Op, Role, Workload
+
+if TYPE_CHECKING:  # fusion is loaded where kernels fuse
+    from gambrel.analysis.fusion import Allowance, Grouping, Kernel
+    from gambrel.analysis.fusion.program import Priced
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
 _STEPPED = frozenset({"recurrent", "recurrent_backward"})
+_FP32, _TF32 = (Engine.MATRIX, "fp32"), (Engine.MATRIX, "tf32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class Item:
         dispatches: Of these, what the host hands over one by one; a library launches the steps of
             a recurrence by itself.
         prefetched_bytes: Of the bytes read, those that the runtime loads ahead of the kernel.
+        host: The compiler leaves it to the host: it takes no time of the device, and how long it
+            takes there is not known.
     """
 
     view: OpView
@@ -50,6 +59,7 @@ class Item:
     launches: float = 1
     dispatches: float = 1
     prefetched_bytes: Size = 0
+    host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +145,12 @@ class CostTable:
         """Ops without a formula."""
         return [place.op for place in self.places if place.item is None]
 
+    @cached_property
+    def on_host(self) -> list[Op]:
+        """Ops that the compiler leaves to the host."""
+        held = (p for p in self.places if p.item is not None)
+        return [p.op for p in held if self.items[p.item or 0].host]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -145,6 +161,7 @@ class Plan:
         allowance: On-chip memory between kernels; None keeps nothing there.
         prefetch: Weights of later kernels are loaded while earlier ones compute.
         persistent: Recurrent layers are one kernel over all steps.
+        tf32: fp32 convolutions run in TF32.
         resident_bytes: On-chip memory of a device that lives off its host link, which keeps
             weights between runs; None for every other device.
     """
@@ -153,7 +170,9 @@ class Plan:
     allowance: Allowance | None = None
     prefetch: bool = False
     persistent: bool = False
+    tf32: bool = False
     resident_bytes: int | None = None
+    host_ops: HostOps | None = None
 
 
 def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
@@ -169,6 +188,8 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
     allowance = None
     if residency is not None:
         nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
+        from gambrel.analysis.fusion import Allowance
+
         allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
     sram = device.level("SRAM")
     held = (sram.capacity_bytes or 0) if sram else 0
@@ -177,7 +198,9 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
         allowance=allowance,
         prefetch=residency is not None and residency.prefetch,
         persistent=runtime.persistent_recurrence,
+        tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
         resident_bytes=held if off_chip_only else None,
+        host_ops=runtime.host_ops,
     )
 
 
@@ -199,6 +222,8 @@ class SizedWorkload:
     @cached_property
     def grouping(self) -> Grouping:
         """The dataflow, from which kernels are formed."""
+        from gambrel.analysis.fusion import Grouping
+
         return Grouping(self.workload, self.priced)
 
     def compulsory(self, resident_bytes: int | None) -> Compulsory:
@@ -207,6 +232,17 @@ class SizedWorkload:
             found = compulsory(self.workload, self._evaluator, resident_bytes)
             self._compulsory[resident_bytes] = found
         return self._compulsory[resident_bytes]
+
+    def off_chip(self, resident_bytes: int | None, without: AbstractSet[int]) -> OffChip:
+        """What crosses the link of a device without memory that does not run some of the ops."""
+        used = {
+            t.storage
+            for i, (_, view, _) in enumerate(self.priced)
+            if i not in without
+            for t in view.inputs
+        }
+        held = weights_bytes(self.workload, self._evaluator, used)
+        return OffChip(self.workload, held, resident_bytes)
 
     def needed(self, plan: Plan) -> Plan:
         """The plan with no more on-chip memory than is of use: larger chips share a table."""
@@ -241,7 +277,11 @@ class _Builder:
         self._alike = asked.alike
         self._priced = asked.priced
         self._least = asked.compulsory(plan.resident_bytes)
+        self._split = split(asked.priced, plan.host_ops)
         self._off_chip = self._least.off_chip
+        if self._off_chip is not None and self._split.ops:
+            self._off_chip = asked.off_chip(plan.resident_bytes, self._split.ops)
+        self._outputs = {asked.workload.tensors[i].storage for i in asked.workload.outputs}
         self._index: dict[Any, int] = {}
         self._items: list[list[Any]] = []  # [Item, count]
         self._kernels: list[tuple[int, ...]] = []
@@ -252,10 +292,15 @@ class _Builder:
         for index, (op, view, found) in enumerate(self._priced):
             if found is None or is_free(op.kind):
                 continue
-            used = found
+            if index in self._split.ops:
+                self._add_host(index)
+                continue
+            used = self._run(op, found)
             key: tuple[Any, ...] = (self._alike[index],)
             if self._off_chip is not None:  # equal ops differ in whether their result leaves
                 used = self._off_chip(view, found)
+            if self._off_chip is not None or self._split.ops:
+                used = self._crossing(index, view, used)
                 key = (*key, used.read_bytes, used.write_bytes)
             launched = _steps(view) if op.kind in _STEPPED and not self._plan.persistent else 1
             known = self._index.setdefault(key, len(self._items))
@@ -266,13 +311,21 @@ class _Builder:
 
     def fused(self, kernels: Sequence[Kernel]) -> None:
         """Ops share kernels; equal kernels share their items."""
+        from gambrel.analysis.fusion import fused_costs, launches
+
         costs = fused_costs(kernels, self._priced)
         starts = launches(kernels)
         ran = set()
         for kernel in kernels:
             members = [i for i in kernel.ops if i in costs and not is_free(self._priced[i][0].kind)]
             ran.update(members)
-            self._add_kernel(members, costs, starts)
+            own = [i for i in members if i not in self._split.ops]
+            if own:
+                if own[0] != members[0]:
+                    starts[own[0]] = starts.get(members[0], 0)
+                self._add_kernel(own, costs, starts)
+            for i in self._split.ops.intersection(members):
+                self._add_host(i)
         for i in costs.keys() - ran:  # dead code costs nothing
             if not is_free(self._priced[i][0].kind):
                 self._add_kernel([i], costs, starts)
@@ -283,17 +336,20 @@ class _Builder:
         found = []
         for i in members:
             op, view, plain = self._priced[i]
-            used = _one_of(costs[i], op.repeat)
+            used = self._run(op, _one_of(costs[i], op.repeat))
             if self._off_chip is not None and plain is not None:
                 crossed = self._off_chip(view, plain)
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
+            used = self._crossing(i, view, used)
             given = launched = starts.get(i, 0) / op.repeat
+            if self._plan.kernels is Kernels.POINTWISE:
+                given += _copied_back(view)
             if launched and op.kind in _STEPPED and not self._plan.persistent:
                 launched *= _steps(view)
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
             found.append((op, view, used, launched, given, ahead))
         together = tuple(
-            (self._alike[i], c.read_bytes, c.write_bytes, n, op.repeat)
+            (self._alike[i], c.read_bytes, c.write_bytes, c.link_bytes, n, op.repeat)
             for i, (op, _, c, n, *_) in zip(members, found, strict=True)
         )
         known = self._index.get(together)
@@ -315,6 +371,46 @@ class _Builder:
         for offset, (i, (op, *_)) in enumerate(zip(members, found, strict=True)):
             self._items[known + offset][1] += op.repeat
             self._item_of[i] = known + offset
+
+    def _add_host(self, index: int) -> None:
+        """An op that runs on the host: its work counts, the device has nothing to do with it."""
+        op, view, found = self._priced[index]
+        if found is None:
+            return
+        known = self._index.setdefault(("host", self._alike[index]), len(self._items))
+        if known == len(self._items):
+            used = replace(found, read_bytes=0, write_bytes=0, link_bytes=0, network_bytes=0)
+            item = Item(view=view, cost=used, count=0, launches=0, dispatches=0, host=True)
+            self._items.append([item, 0])
+        self._items[known][1] += op.repeat
+        self._item_of[index] = known
+
+    def _crossing(self, index: int, view: OpView, used: Cost) -> Cost:
+        """The cost with what goes to ops on the host and comes from them, over the host link.
+
+        A device without memory of its own pays in its traffic, which is what crosses that link.
+        """
+        if index not in self._split.sent and index not in self._split.fetched:
+            return used
+        got = self._split.fetched_bytes(index, view)
+        if self._off_chip is not None:
+            sent = self._split.sent_bytes(index, view, self._outputs)
+            read, written = used.read_bytes + got, used.write_bytes + sent
+            return replace(used, read_bytes=read, write_bytes=written)
+        sent = self._split.sent_bytes(index, view)
+        return replace(
+            used,
+            read_bytes=maximum(used.read_bytes, got),
+            write_bytes=maximum(used.write_bytes, sent),
+            link_bytes=used.link_bytes + got + sent,
+        )
+
+    def _run(self, op: Op, found: Cost) -> Cost:
+        """The cost in the formats that the runtime computes in."""
+        if not self._plan.tf32 or not op.kind.startswith("convolution"):
+            return found
+        work = {_TF32 if key == _FP32 else key: n for key, n in found.work.items()}
+        return replace(found, work=work)
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
@@ -341,6 +437,19 @@ def _prefetched(view: OpView, cost: Cost) -> int:
     """Bytes of weights among what an op reads."""
     weights = tuple(t for t in view.inputs if t.role in (Role.WEIGHT, Role.BUFFER))
     return int(min(distinct_bytes(weights), cost.read_bytes))
+
+
+def _copied_back(view: OpView) -> int:
+    """Launches beyond its own for the buffers that an op writes, where a compiler runs the model.
+
+    A compiled graph returns new buffers, and torch copies them to the old ones. A batch norm in
+    training took 34 and 40 µs of host time more on the two machines of KernelBench, about two
+    launches: one is counted with the norm, one with the op that counts the batches.
+    """
+    if view.kind == "normalization":
+        return int(bool(view.attrs.get("running") and view.attrs.get("statistics", True)))
+    buffers = {t.storage for t in view.inputs if t.role == Role.BUFFER}
+    return sum(t.storage in buffers for t in view.outputs)
 
 
 def _steps(view: OpView) -> Size:

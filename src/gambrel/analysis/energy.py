@@ -1,17 +1,25 @@
-"""Energy and power: static share x time + work x energy per FLOP + bytes x energy per byte."""
+"""Energy and power of a run.
+
+Where whole runs on a class of device were measured, shares of the design power fitted to them;
+elsewhere static power x time + work x energy per FLOP + bytes x energy per byte, from published
+constants; else the typical power that the maker states, x time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gambrel.analysis.energy_constants import (
+    Shares,
     Sourced,
+    measured_shares,
     memory_energy,
     node_of,
     static_power,
     work_energy,
 )
-from gambrel.analysis.measures import EngineWork, Measures
+from gambrel.analysis.measures import Bound, EngineWork, Measures
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.device.model import Device, Source
 
@@ -19,9 +27,9 @@ from gambrel.device.model import Device, Source
 def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
     """Estimates the energy of a run.
 
-    The time is the expected one where there is one, else the bound. A part without a published
-    constant is None, and then so is the sum: what remains is the upper bound, the device's thermal
-    design power for that time. An estimate above that bound is capped by it.
+    The time is the expected one where there is one, else the roofline's. The upper bound is the
+    most power that the device draws, for the slow end of the range of that time; an estimate above
+    the most power for the time itself is capped by it.
 
     Args:
         total: Measures of the whole.
@@ -30,61 +38,163 @@ def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
     """
     expected = total.expected_time_s
     time_s = expected.value if expected is not None else total.roofline_time_s
-    parts = _Parts()
-    static = parts.static(device, time_s)
-    compute = parts.compute(total.work, device)
-    memory = parts.memory(total.traffic_bytes, device)
-    limit = None if device.tdp_w is None or time_s is None else device.tdp_w * time_s
-    known = (
-        None if None in (static, compute, memory) else sum(filter(None, (static, compute, memory)))
-    )
-    value = known if known is None or limit is None else min(known, limit)
+    slow_s = expected.high if expected is not None else time_s
+    parts = _parts(total, device, time_s)
+    most = None if device.tdp_w is None or time_s is None else device.tdp_w * time_s
+    value = parts.sum_j if parts.sum_j is None or most is None else min(parts.sum_j, most)
     return EnergyEstimate(
         energy_j=value,
-        static_j=static,
-        compute_j=compute,
-        memory_j=memory,
-        energy_upper_bound_j=limit,
-        capped=known is not None and value != known,
+        static_j=parts.static_j,
+        compute_j=parts.compute_j,
+        memory_j=parts.memory_j,
+        energy_upper_bound_j=None
+        if device.tdp_w is None or slow_s is None
+        else device.tdp_w * slow_s,
+        capped=parts.sum_j is not None and value != parts.sum_j,
         time_s=time_s,
         time_kind="expected" if expected is not None else "roofline",
         inferences=inferences,
-        confidence="low" if value is not None else "unknown",
-        reason=_reason(value, parts),
+        confidence=parts.confidence if value is not None else "unknown",
+        reason=parts.reason if value is not None else _unknown(parts.missing),
+        power_low_w=parts.low_w,
+        power_high_w=parts.high_w,
         missing=tuple(parts.missing),
         notes=tuple(dict.fromkeys(parts.notes)),
         sources=tuple(dict.fromkeys(parts.sources)),
     )
 
 
-def _reason(value: float | None, parts: _Parts) -> str:
-    if value is None:
-        return "no published constant for " + "; ".join(parts.missing)
-    unread = sum(s.confidence == "unverified" for s in dict.fromkeys(parts.sources))
-    checked = f" ({unread} not compared with their source)" if unread else ""
-    return (
-        f"published constants{checked}, not measured on this device; arithmetic units alone are "
-        "counted, without operand delivery, instruction issue and movement on the chip, so the "
-        "true figure lies between this and the upper bound"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What an estimate consists of, by one of the three methods."""
+
+    static_j: float | None = None
+    compute_j: float | None = None
+    memory_j: float | None = None
+    sum_j: float | None
+    confidence: str = "low"
+    reason: str = ""
+    low_w: float | None = None
+    high_w: float | None = None
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+def _parts(total: Measures, device: Device, time_s: float | None) -> _Parts:
+    shares = measured_shares(device)
+    if shares is not None and device.tdp_w is not None and time_s:
+        busy = _busy_times(total)
+        if busy is not None:
+            return _measured(shares, device, device.tdp_w, time_s, busy, total)
+    found = _Constants().parts(total, device, time_s)
+    if found.sum_j is None and device.typical_power_w is not None and time_s:
+        return _typical(device, device.typical_power_w * time_s)
+    return found
+
+
+def _busy_times(total: Measures) -> tuple[float, float] | None:
+    """Seconds at the peak of the arithmetic and of the memory; None where a roof is unknown."""
+    work = [w for w in total.work if w.flops and w.work_class != "special"]
+    if any(w.time_s is None for w in work):
+        return None
+    memory = [t.time_s for t in total.times if t.bound is Bound.MEMORY]
+    if total.traffic_bytes and not memory:
+        return None
+    return sum(w.time_s or 0.0 for w in work), max(memory, default=0.0)
+
+
+def _measured(
+    shares: Shares,
+    device: Device,
+    tdp_w: float,
+    time_s: float,
+    busy: tuple[float, float],
+    total: Measures,
+) -> _Parts:
+    """Shares of the design power; while the device waits for the host it is idle."""
+    waits = total.expected_time_s.host_s if total.expected_time_s is not None else 0.0
+    idle = device.idle_power_w if device.idle_power_w is not None else shares.busy * tdp_w
+    static = shares.busy * tdp_w * (time_s - waits) + idle * waits
+    compute, memory = (
+        share * tdp_w * seconds
+        for share, seconds in zip((shares.compute, shares.memory), busy, strict=True)
+    )
+    whole = static + compute + memory
+    average = whole * (1 / time_s)
+    own = (device.idle_power_source,) if device.idle_power_source is not None else ()
+    return _Parts(
+        static_j=static,
+        compute_j=compute,
+        memory_j=memory,
+        sum_j=whole,
+        confidence="medium",
+        reason=(
+            f"fitted to {shares.rows} measured medians of whole runs on this class of device, "
+            f"{shares.error:.0%} from them on average"
+        ),
+        low_w=min(average, tdp_w) * shares.low,
+        high_w=min(average * shares.high, tdp_w),
+        notes=(shares.note,),
+        sources=(shares.source, *own),
     )
 
 
-class _Parts:
-    """Gathers the three parts, what they rest on and what they lack."""
+def _typical(device: Device, joules: float) -> _Parts:
+    source = device.typical_power_source
+    return _Parts(
+        sum_j=joules,
+        reason="the typical power that is stated for the device, for the time of the run",
+        sources=() if source is None else (source,),
+    )
+
+
+def _unknown(missing: Iterable[str]) -> str:
+    return "no published constant for " + "; ".join(missing)
+
+
+class _Constants:
+    """Gathers the parts from published constants, what they rest on and what they lack."""
 
     def __init__(self) -> None:
         self.missing: list[str] = []
         self.notes: list[str] = []
         self.sources: list[Source] = []
 
-    def static(self, device: Device, time_s: float | None) -> float | None:
+    def parts(self, total: Measures, device: Device, time_s: float | None) -> _Parts:
+        """All three, and their sum where none is unknown."""
+        static = self._static(device, time_s)
+        compute = self._compute(total.work, device)
+        memory = self._memory(total.traffic_bytes, device)
+        known = static is not None and compute is not None and memory is not None
+        return _Parts(
+            static_j=static,
+            compute_j=compute,
+            memory_j=memory,
+            sum_j=sum(filter(None, (static, compute, memory))) if known else None,
+            reason=self._reason(),
+            missing=tuple(self.missing),
+            notes=tuple(self.notes),
+            sources=tuple(self.sources),
+        )
+
+    def _reason(self) -> str:
+        unread = sum(s.confidence == "unverified" for s in dict.fromkeys(self.sources))
+        checked = f" ({unread} not compared with their source)" if unread else ""
+        return (
+            f"published constants{checked}, not measured on this device; arithmetic units alone "
+            "are counted, without operand delivery, instruction issue and movement on the chip, "
+            "so the true figure lies between this and the upper bound"
+        )
+
+    def _static(self, device: Device, time_s: float | None) -> float | None:
         if time_s is None:
             self.missing.append("the run's time (no known roof)")
             return None
-        found = self._use(static_power(device), f"the static power of {device.id}")
-        return None if found is None else found * time_s
+        power = self._use(static_power(device), f"the static power of {device.id}")
+        return None if power is None else power * time_s
 
-    def compute(self, work: Iterable[EngineWork], device: Device) -> float | None:
+    def _compute(self, work: Iterable[EngineWork], device: Device) -> float | None:
         joules: float | None = 0.0
         for item in work:
             if item.work_class == "special":
@@ -95,24 +205,24 @@ class _Parts:
                 continue
             dtype = item.engine_dtype or item.dtype
             node = node_of(device) or "an unknown process node"
-            found = self._use(
+            each = self._use(
                 work_energy(device, item.work_class, dtype), f"{dtype} arithmetic in {node}"
             )
-            joules = None if found is None or joules is None else joules + found * item.flops
+            joules = None if each is None or joules is None else joules + each * item.flops
         return joules
 
-    def memory(self, traffic_bytes: int, device: Device) -> float | None:
+    def _memory(self, traffic_bytes: int, device: Device) -> float | None:
         if not traffic_bytes:
             return 0.0
-        found = self._use(memory_energy(device), f"the memory of {device.id}")
-        return None if found is None else found * traffic_bytes
+        each = self._use(memory_energy(device), f"the memory of {device.id}")
+        return None if each is None else each * traffic_bytes
 
-    def _use(self, found: Sourced | None, what: str) -> float | None:
-        if found is None:
+    def _use(self, constant: Sourced | None, what: str) -> float | None:
+        if constant is None:
             if what not in self.missing:
                 self.missing.append(what)
             return None
-        self.sources.extend(found.sources)
-        if found.note:
-            self.notes.append(found.note)
-        return found.value
+        self.sources.extend(constant.sources)
+        if constant.note:
+            self.notes.append(constant.note)
+        return constant.value

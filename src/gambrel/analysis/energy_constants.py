@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from gambrel.device.model import Device, Source
@@ -30,10 +30,44 @@ class Sourced:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Shares of the design power, as whole runs were measured.
+
+    Attributes:
+        busy: Drawn while kernels run.
+        memory: Added at full bandwidth.
+        compute: Added at full arithmetic rate.
+        low: 10th percentile of the measured runs of a task over the median, the lowest.
+        high: 90th percentile over the median, the highest.
+        rows: Number of measured medians.
+        error: Mean absolute error on a device that was not fitted.
+        source: Of the measurements.
+        note: What the reader must know.
+    """
+
+    busy: float
+    memory: float
+    compute: float
+    low: float
+    high: float
+    rows: int
+    error: float
+    source: Source
+    note: str
+
+
+def measured_shares(device: Device) -> Shares | None:
+    """The shares for a class of device; None where no whole run of that class was measured."""
+    row = _data()["measured"].get(device.category)
+    return None if row is None else Shares(**{**row, "source": _sources(row)[0]})
+
+
 def static_power(device: Device) -> Sourced | None:
     """Power that the device draws whatever it does, W; None where none is published."""
-    found = _data()["static"].get(device.id)
-    return None if found is None else Sourced(value=found["watt"], sources=_sources(found))
+    if device.idle_power_w is None or device.idle_power_source is None:
+        return None
+    return Sourced(value=device.idle_power_w, sources=(device.idle_power_source,))
 
 
 def memory_energy(device: Device) -> Sourced | None:
@@ -112,5 +146,5 @@ def _sources(entry: dict[str, Any]) -> tuple[Source, ...]:
 
 @lru_cache(maxsize=1)
 def _data() -> dict[str, Any]:
-    text = (resources.files(__package__) / "energy_constants.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -52,7 +52,7 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
         table: Of the workload under the runtime.
         roofs: Of the device.
     """
-    busy = tuple(busy_of(item.cost, roofs) for item in table.items)
+    busy = tuple({} if item.host else busy_of(item.cost, roofs) for item in table.items)
     pooled = any(item.prefetched_bytes for item in table.items)
     own = busy
     if pooled:
@@ -75,7 +75,7 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
         times=tuple(times),
         limits=tuple(limits),
         total_busy=total_busy,
-        time_s=sum(known) if known else None,
+        time_s=sum(known) if known and not table.on_host else None,
     )
 
 
@@ -117,6 +117,8 @@ def hides_a_roof(table: CostTable, roofs: Roofs) -> bool:
 
     Matrix work decides where there is any, else vector work.
     """
+    if table.on_host:
+        return True
     if roofs.memory_byte_per_s is None and any(_moves(item.cost) for item in table.items):
         return True
     keys = {(*key, item.cost.prunable) for item in table.items for key in item.cost.work}
@@ -188,4 +190,6 @@ def _wait_for_weights(
     if loading <= running or not whole:
         return
     for i, item in enumerate(table.items):
+        if item.host:
+            continue
         times[i] = (times[i] or 0.0) + (loading - running) * item.prefetched_bytes / whole

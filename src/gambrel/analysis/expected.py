@@ -15,8 +15,9 @@ import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
 from gambrel.analysis.estimate.constants import packaged
-from gambrel.analysis.estimate.estimator import Estimator, total
+from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
+from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
 from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
@@ -29,7 +30,7 @@ from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
 #: Predicts kernel by kernel, or whole runs.
-Predictor: TypeAlias = Estimator | TiledEstimator | StreamEstimator
+Forecaster: TypeAlias = Predictor | TiledEstimator | StreamEstimator
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
@@ -72,7 +73,7 @@ class Expected:
         return replace(self, total=cut)
 
 
-def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Predictor | None:
+def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
     """What predicts a runtime on a device; None where nothing of it was measured."""
     constants = runtime.constants
     calibration = settings.calibration or packaged()
@@ -80,6 +81,9 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Predicto
     stream = stream_estimator(roofs.device, constants, calibration)
     if whole is not None or stream is not None:
         return whole or stream
+    shares = shares_of(runtime, roofs, calibration)
+    if shares is not None:
+        return SharesEstimator(roofs, shares)
     kernels = [name for name in constants if name in FRAMEWORKS]
     if not kernels:
         return None
@@ -94,7 +98,7 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Predicto
 def expected_times(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Predictor | None,
+    estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
 ) -> Expected:
@@ -109,9 +113,11 @@ def expected_times(
     """
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
-    if not isinstance(estimator, Estimator):
+    if isinstance(estimator, (TiledEstimator, StreamEstimator)):
         return _whole(table, estimator)
     items = _items(table, evaluation, estimator)
+    if not estimator.partial and any(one is None for one in items):
+        return Expected(items=items, total=None, limited_by=None)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
         for one, t, item in zip(items, evaluation.times, table.items, strict=True)
@@ -125,25 +131,27 @@ def expected_times(
 def expected_seconds(
     table: CostTable,
     evaluation: Evaluation,
-    estimator: Predictor | None,
+    estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
 ) -> Size | None:
     """The expected time of the run at every point of a sweep, without its range."""
     if estimator is None:
         return None
-    if not isinstance(estimator, Estimator):
+    if isinstance(estimator, (TiledEstimator, StreamEstimator)):
         times = estimator.times(table)
         return None if times is None else times.total.value
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
     ]
-    if all(one is None for one in found):
+    if all(one is None for one in found) or (not estimator.partial and None in found):
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
-        alone = (t or 0.0) if one is None else one.seconds + one.launch * (item.launches - 1)
+        alone = (t or 0.0) if one is None else one.seconds
+        if one is not None and not estimator.in_sequence(item.view):
+            alone = alone + one.launch * (item.launches - 1)
         seconds.append(alone)
     host = runtime.host_on(device)
     if host is None:
@@ -209,7 +217,7 @@ def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tup
 
 
 def _items(
-    table: CostTable, evaluation: Evaluation, estimator: Estimator
+    table: CostTable, evaluation: Evaluation, estimator: Predictor
 ) -> tuple[Estimate | None, ...]:
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
@@ -228,8 +236,9 @@ def _items(
     return tuple(found)
 
 
-def _item(item: Item, time_s: float | None, estimator: Estimator) -> Estimate | None:
-    return _launched(item, time_s, estimator.estimate(item.view, item.cost, time_s))
+def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
+    alone = estimator.estimate(item.view, item.cost, time_s)
+    return alone if estimator.in_sequence(item.view) else _launched(item, time_s, alone)
 
 
 def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:

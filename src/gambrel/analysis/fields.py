@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final, NoReturn
 
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, shown
 from gambrel.units import parse_quantity
 from gambrel.workload.inputs import ExampleInput, parse_input
 
 #: No size of a model, and no count of anything, is larger.
 MOST: Final = 10**9
-#: Characters of a user's text that a message repeats.
-_SHOWN: Final = 200
 _BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
 
 
@@ -102,6 +100,15 @@ class Field:
         """Whether a face offers it for a verb."""
         return verb in self.verbs and face not in self.absent
 
+    def schema(self, verb: str) -> dict[str, Any]:
+        """JSON schema of its values, a list as well where the verb takes several."""
+        one: dict[str, Any] = dict(self.kind.schema)
+        if verb in self.several:
+            one = {"anyOf": [one, {"type": "array", "items": one}]}
+        unit = {"unit": self.kind.unit} if self.kind.unit else {}
+        default = {} if self.default in (None, ()) else {"default": self.default}
+        return {**one, "description": self.help, **unit, **default}
+
     def texts(self, value: Any) -> list[str]:
         """A value as the command line takes it; several make several texts."""
         if isinstance(value, Mapping):
@@ -152,12 +159,6 @@ def _range(text: str, label: str) -> range:
     return range(first, last + 1, *step)
 
 
-def shown(value: object) -> str:
-    """A user's value as messages repeat it: cut, on one line."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
 def _refuse(label: str, value: object, wanted: str) -> NoReturn:
     raise InputError(f"{label}: {shown(value)} is not {wanted}.")
 
@@ -172,7 +173,7 @@ def _text(value: Any, kind: Kind, label: str) -> str:
     if not isinstance(value, str) or not value.strip():
         _refuse(label, value, f"a name{_such(kind)}")
     if kind.choices and value not in kind.choices:
-        raise UnknownNameError(label, value[:_SHOWN], kind.choices)
+        raise UnknownNameError(label, value, kind.choices)
     return value.strip()
 
 
@@ -316,9 +317,13 @@ def _shape(value: Any, _: Kind, label: str) -> ExampleInput:
     return parse_input(value, label)
 
 
+_NO_MODEL: Final = (int, float, complex, bytes, bytearray, list, tuple, set, frozenset, type)
+
+
 def _model(value: Any, _: Kind, label: str) -> Any:
     """A name or a path as a text; anything else is for the readers of models."""
-    if isinstance(value, (bool, int, float, bytes)) or (isinstance(value, str) and not value):
+    named = str(value) if isinstance(value, (str, PathLike)) else "object"
+    if isinstance(value, _NO_MODEL) or not named.strip():
         _refuse(label, value, "a model: give a name, a file, a torch.nn.Module or a Workload")
     return value
 

@@ -37,6 +37,7 @@ class State(StrEnum):
     COUNTED = "counted"
     FREE = "free"
     UNMODELLED = "unmodelled"
+    HOST = "host"  # counted, and left to the host by the compiler: its time is not known
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,31 +270,6 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     def network_utilization(self) -> float | None:
         """Share of the link's bandwidth in use when running at the roofline."""
         return self._utilization(Bound.NETWORK)
-
-    def with_times(
-        self,
-        *,
-        sol: tuple[float | None, Bound | None],
-        sol_traffic_bytes: int,
-        expected: Estimate | None,
-        limited_by: Limiter | None,
-    ) -> Measures:
-        """The same measures with the times beside the roofline's.
-
-        Args:
-            sol: Speed of light, s, and what sets it.
-            sol_traffic_bytes: Compulsory bytes.
-            expected: Under the runtime.
-            limited_by: What takes the largest share of that.
-        """
-        return msgspec.structs.replace(
-            self,
-            sol_time_s=sol[0],
-            sol_bound=sol[1],
-            sol_traffic_bytes=sol_traffic_bytes,
-            expected_time_s=expected,
-            limited_by=limited_by,
-        )
 
     def _utilization(self, bound: Bound) -> float | None:
         """None when something that the resource must serve has no known roof."""

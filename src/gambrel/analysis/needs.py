@@ -50,13 +50,17 @@ class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
         static_j: Share that is drawn whatever the device does, over ``time_s``.
         compute_j: Arithmetic.
         memory_j: Traffic of the main memory.
-        energy_upper_bound_j: Thermal design power for ``time_s``; None when either is unknown.
-        capped: Whether the sum of the parts was above that bound.
+        energy_upper_bound_j: The most power that the device draws, for the slow end of the range
+            of the time; None when either is unknown.
+        capped: Whether the sum of the parts was above the most power for ``time_s``.
         time_s: Seconds that the estimate is for.
         time_kind: ``expected`` or ``roofline``.
         inferences: Items that the run handles.
-        confidence: ``low``, or ``unknown`` without an estimate.
+        confidence: ``medium`` where whole runs on devices of this class were measured, else
+            ``low``; ``unknown`` without an estimate.
         reason: Why.
+        power_low_w: Lower end of the average power, where runs of this class were measured.
+        power_high_w: Upper end.
         missing: What no constant was found for.
         notes: What else is left out or assumed.
         sources: Where the constants come from.
@@ -73,6 +77,8 @@ class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):
     inferences: int
     confidence: str
     reason: str
+    power_low_w: float | None = None
+    power_high_w: float | None = None
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()

@@ -336,7 +336,9 @@ class Question:
     )
     host: float | None = _ask(
         *(f.TIME, PLAN, _SERVE),
-        *("Host time in each step that the device waits for, e.g. 500us.", "--host"),
+        "Host time in each step that the device waits for, e.g. 500us; by default what was "
+        "measured of the runtime.",
+        "--host",
     )
     speculate: int = _ask(
         *(f.whole("tokens", 0), PLAN, _SERVE, "Tokens drafted in a step.", "--speculate"),

@@ -6,17 +6,19 @@ Every scope (an op, a module, a kind, the whole) has the same measures, in a `Me
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gambrel.analysis.estimate.store import load
+from gambrel.analysis.fields import TEXT
 from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import EnergyEstimate, Footprint
+from gambrel.analysis.question import FIELDS
 from gambrel.analysis.sol import Sol
 from gambrel.analysis.views import view
 from gambrel.device.model import Device
+from gambrel.fileio import path_of
 from gambrel.units import format_si
 from gambrel.workload.model import Workload
 
@@ -111,6 +113,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
             take at least the traffic of their operands.
         unmodelled: Kinds without a formula and how often they occur.
         free_ops: How many ops are free (views and the like).
+        host_ops: Kinds of the ops that the compiler leaves to the host's processor, and how often
+            they occur. Their time is not known, and so neither is that of the whole.
+        on_host: Which these are, the first by name.
         cached_roofline_time_s: Roofline with the traffic of ``total.levels`` in place of the
             kernels' own; None when no level is known.
         footprint: Memory needed.
@@ -145,6 +150,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     runtime_name: str = ""
     runtime_reason: str = ""
+    host_ops: dict[str, int] = {}
+    on_host: str = ""
     assumptions: tuple[str, ...] = ()
     cache_notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -272,7 +279,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def plot(self, title: str | None = None, *, levels: bool = False) -> Any:
         """The roofline chart as a plotly Figure; ``levels`` shows each op at every memory level."""
-        return view("roofline", self, title, levels=levels)
+        named = None if title is None else TEXT.read(title, TEXT, "title")
+        return view("roofline", self, named, levels=levels)
 
     def memory_timeline(self, checkpoint: bool | str = False) -> Timeline:
         """Live memory at every op, and what is alive at the peak; computed on request.
@@ -298,9 +306,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_change(self, *changes: str) -> Analysis:
         """The same question with changes: ``"precision=int8"``, ``"fuse"``, ``"batch=8"``, ..."""
-        changed: Analysis = view("change", self, changes, load())
+        read = FIELDS["change"].read(changes, "what-if")
+        changed: Analysis = view("change", self, read, load())
         return changed
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the analysis; the suffix chooses the format, and ``.json`` can be loaded."""
-        view("write", self, Path(path))
+        view("write", self, path_of(path))

@@ -220,5 +220,8 @@ def totals(table: CostTable, held: Evaluation, expected: Expected, roofs: Roofs)
         roofs,
     )
     return msgspec.structs.replace(
-        found, expected_time_s=expected.total, limited_by=expected.limited_by
+        found,
+        expected_time_s=expected.total,
+        limited_by=expected.limited_by,
+        bound=None if table.on_host else found.bound,
     )

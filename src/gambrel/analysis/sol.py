@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from gambrel import roofline
-from gambrel.analysis.compulsory import SolPart, least_sent
+from gambrel.analysis.compulsory import SolPart, add_work, least_sent
 from gambrel.analysis.costs import CostTable, Place
 from gambrel.analysis.evaluation import Busy, binding_of
 from gambrel.analysis.measures import Bound
@@ -124,7 +124,7 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
     """
     resources: Busy = {}
     for part in table.sol_parts:
-        for key, seconds in _busy(part, limits).items():
+        for key, seconds in _busy(part, limits, limits.kept.capacity_bytes).items():
             resources[key] = resources.get(key, 0.0) + seconds * part.passes
     limit = binding_of(resources)
     bound = limit[1] if limit else None
@@ -148,35 +148,29 @@ def sol_of_op(place: Place, cost: Any, limits: SolRoofs) -> tuple[float | None, 
         cost: Of one execution.
         limits: Of the device.
     """
-    busy: Busy = {}
+    work: dict[tuple[str, str, bool], Size] = {}
     repeat = place.op.repeat
-    for (engine, dtype), flops in cost.work.items():
-        rate = (
-            limits.rate(engine.value, dtype, cost.prunable) if engine.value != "special" else None
-        )
-        if rate is not None and flops:
-            key = engine.value, Bound.COMPUTE
-            busy[key] = busy.get(key, 0.0) + roofline.seconds(flops * repeat, rate)
-    if limits.memory_byte_per_s is not None and place.sol_bytes:
-        key = limits.roofs.memory, limits.roofs.memory_bound
-        busy[key] = roofline.seconds(place.sol_bytes, limits.memory_byte_per_s)
+    add_work(work, cost, repeat)
     link, network = least_sent(cost)
-    for name, nbytes, rate in (
-        (limits.roofs.link, link, limits.roofs.link_byte_per_s),
-        (NETWORK, network, limits.roofs.network_byte_per_s),
-    ):
-        if rate is not None and nbytes:
-            busy[name, Bound.NETWORK] = roofline.seconds(nbytes * repeat, rate)
+    part = SolPart(
+        name="",
+        passes=1,
+        work=work,
+        traffic_bytes=place.sol_bytes,
+        link_bytes=link * repeat,
+        network_bytes=network * repeat,
+    )
+    busy = {key: seconds for key, seconds in _busy(part, limits, kept_bytes=0).items() if seconds}
     limit = binding_of(busy)
     return roofline.slowest(busy), limit[1] if limit else None
 
 
 def _time(part: SolPart, limits: SolRoofs) -> Size | None:
-    slowest = roofline.slowest(_busy(part, limits))
+    slowest = roofline.slowest(_busy(part, limits, limits.kept.capacity_bytes))
     return None if slowest is None else slowest * part.passes
 
 
-def _busy(part: SolPart, limits: SolRoofs) -> Busy:
+def _busy(part: SolPart, limits: SolRoofs, kept_bytes: int) -> Busy:
     """Seconds that each resource needs for one pass."""
     roofs = limits.roofs
     found: Busy = {}
@@ -188,7 +182,7 @@ def _busy(part: SolPart, limits: SolRoofs) -> Busy:
     if limits.memory_byte_per_s is not None:
         left = part.traffic_bytes
         if not roofs.off_chip_only:
-            left = roofline.maximum(left - limits.kept.capacity_bytes, 0.0)
+            left = roofline.maximum(left - kept_bytes, 0.0)
         seconds = roofline.seconds(left, limits.memory_byte_per_s)
         found[roofs.memory, roofs.memory_bound] = seconds
     for name, nbytes, rate in (

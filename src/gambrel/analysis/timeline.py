@@ -8,6 +8,7 @@ from typing import Final
 
 from gambrel.analysis.checkpointing import Checkpointed, checkpointed
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.fields import TEXT
 from gambrel.analysis.footprint import op_name
 from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes
 from gambrel.analysis.precision import casts_of
@@ -145,7 +146,8 @@ def memory_timeline(analysis: Analysis, checkpoint: bool | str = False) -> Timel
     capacity = analysis.footprint.capacity_bytes
     if checkpoint is False:
         return _timeline(before, evaluator, capacity)
-    changed = checkpointed(before, None if checkpoint is True else str(checkpoint))
+    blocks = None if checkpoint is True else TEXT.read(checkpoint, TEXT, "checkpoint")
+    changed = checkpointed(before, blocks)
     return _timeline(changed.workload, _evaluator(changed.workload, analysis), capacity, changed)
 
 

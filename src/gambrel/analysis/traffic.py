@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 from gambrel.ops import Cost, OpView, TensorView
 from gambrel.ops.base import Size, as_read, distinct_bytes, minimum
 from gambrel.roofline import maximum
-from gambrel.workload import Role, Workload
-
-#: What lives in memory between runs: it must be read once and, where changed, written once.
-_PERSISTENT = frozenset(
-    {
-        Role.WEIGHT,
-        Role.BUFFER,
-        Role.CONSTANT,
-        Role.KV_CACHE,
-        Role.STATE,
-        Role.GRADIENT,
-        Role.OPTIMIZER_STATE,
-    }
-)
+from gambrel.workload import PERSISTENT, Role, Workload
 
 
 class IdealTraffic:
@@ -33,7 +21,7 @@ class IdealTraffic:
 
     def __init__(self, workload: Workload) -> None:
         tensors = workload.tensors
-        persistent = {t.storage for t in tensors if t.role in _PERSISTENT}
+        persistent = {t.storage for t in tensors if t.role in PERSISTENT}
         self._read_once = persistent | {t.storage for t in tensors if t.role is Role.INPUT}
         self._written_once = persistent | {tensors[i].storage for i in workload.outputs}
         self._copies = {t.storage: t.copies for t in tensors if t.copies != 1}
@@ -98,13 +86,8 @@ class OffChip:
         inputs = tuple(t for t in view.inputs if t.role == Role.INPUT)
         outputs = tuple(t for t in view.outputs if t.storage in self._outputs)
         read = distinct_bytes(weights) * self._streamed + distinct_bytes(inputs)
-        return Cost(
-            work=cost.work,
-            read_bytes=minimum(read, cost.read_bytes),
-            write_bytes=distinct_bytes(outputs),
-            link_bytes=cost.link_bytes,
-            network_bytes=cost.network_bytes,
-            prunable=cost.prunable,
+        return replace(
+            cost, read_bytes=minimum(read, cost.read_bytes), write_bytes=distinct_bytes(outputs)
         )
 
 

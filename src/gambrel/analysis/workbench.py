@@ -14,7 +14,7 @@ from typing import Any
 from gambrel.analysis.costs import CostTable, Plan, SizedWorkload, cost_table, plan_of
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table
-from gambrel.analysis.expected import Expected, Predictor, estimator_of, expected_times
+from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
@@ -104,9 +104,9 @@ class Machine:
         self.settings = settings
         self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
         self.limits: SolRoofs = sol_roofs(self.roofs)
-        self._estimators: dict[str, Predictor | None] = {}
+        self._estimators: dict[str, Forecaster | None] = {}
 
-    def estimator(self, runtime: Runtime) -> Predictor | None:
+    def estimator(self, runtime: Runtime) -> Forecaster | None:
         """What predicts a runtime; None where nothing of them was measured."""
         if runtime.id not in self._estimators:
             self._estimators[runtime.id] = estimator_of(self.roofs, runtime, self.settings)
@@ -164,7 +164,9 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
     sol_s = sol_time(table.sol_parts, machine.limits)
-    found = expected_times(table, held, machine.estimator(runtime), runtime, machine.device)
+    # How fast the host is with its ops is not known, so neither is the whole.
+    estimator = None if table.on_host else machine.estimator(runtime)
+    found = expected_times(table, held, estimator, runtime, machine.device)
     return Answer(
         chosen=chosen,
         table=table,

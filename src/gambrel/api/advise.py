@@ -14,6 +14,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.api.analyze import answers, request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
 from gambrel.api.plans import prices_of
+from gambrel.device.modes import with_modes
 from gambrel.device.resolve import asked_device, asked_devices
 from gambrel.errors import InputError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gambrel.advise.compare import Comparison
     from gambrel.advise.fleet import Fleet
     from gambrel.advise.limits import Limit
+    from gambrel.advise.recommend import Advice
     from gambrel.advise.select import Selection
     from gambrel.advise.subjects import Subject
     from gambrel.advise.whatif import WhatIf
@@ -157,6 +159,8 @@ def select(question: Question, kept: MutableMapping[str, Any] | None = None) -> 
     limits = parse_limits(asked | {"price": q.max_price})
     named = q.hardware or (None if q.peak is not None else ("all",))
     devices, notes = asked_devices(named, q.peak, q.bandwidth)
+    if not q.hardware and not {"power", "energy"}.isdisjoint(x.metric for x in limits):
+        devices = with_modes(devices)
     known = {} if kept is None else kept
     open_: dict[str, Any] = dict.fromkeys((*_LIMITS, "max_price", "prices", "sort", "hardware"))
     key = repr((replace(q, **open_), None if kept is None else settings_of(q)))
@@ -214,6 +218,13 @@ def _fleet(
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)
     return Fleet(resolved.workload, settings, bulk=bulk, built=built)
+
+
+def recommend(question: Question) -> Advice:
+    """What to change and by how much it would help: each change applied and analyzed again."""
+    from gambrel.advise.recommend import advise
+
+    return advise(answers(question)[0], settings_of(question).calibration)
 
 
 @asks("what-if")

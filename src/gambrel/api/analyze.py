@@ -18,6 +18,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.api.faces import asks
 from gambrel.device.resolve import Hardware, asked_device, asked_devices, resolve_hardware
 from gambrel.errors import InputError
+from gambrel.fileio import path_of
 
 if TYPE_CHECKING:
     from gambrel.analysis.estimate import Set
@@ -198,8 +199,9 @@ def calibrate(
     """
     from gambrel.analysis.estimate import packaged, store, user
 
-    device = resolve_hardware(user.device_name(Path(file)) if hardware is None else hardware)[0]
-    sets = user.fit(Path(file), user.read(Path(file), device), device, packaged())
+    path = path_of(file, "file")
+    device = resolve_hardware(user.device_name(path) if hardware is None else hardware)[0]
+    sets = user.fit(path, user.read(path, device), device, packaged())
     return sets, store.save(name, sets)
 
 
@@ -211,11 +213,22 @@ def load(path: str | PathLike[str]) -> Analysis:
     """
     from gambrel.report import load_analysis
 
-    return load_analysis(Path(path))
+    return load_analysis(path_of(path))
 
 
-def load_model(model: Any, **request: Any) -> Workload:
-    """The workload that a model stands for; see `analyze` for what ``model`` may be."""
-    from gambrel.capture.resolve import Request, resolve_model
+def load_model(model: Any, **asked: Any) -> Workload:
+    """The workload that a model stands for.
 
-    return resolve_model(model, Request(**request)).workload
+    Args:
+        model: As for `analyze`.
+        **asked: What else `analyze` takes of the model: inputs, batch_size, phase, train, ...
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.analysis.question import ask
+    from gambrel.capture.resolve import resolve_model
+
+    question = ask("analyze", {"model": model, **asked})
+    sizes = sizes_of(question, question.several("batch_size")[0])
+    return resolve_model(question.model, request_of(question, sizes)).workload

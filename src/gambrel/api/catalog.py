@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.question import Question
-from gambrel.report.answers import Devices, Models, Runtimes
+from gambrel.report.answers import Devices, Models, Runtimes, Sheet
+
+if TYPE_CHECKING:
+    from gambrel.runtimes import Runtime
 
 
 def devices(question: Question, **order: Any) -> Devices:
@@ -20,6 +23,14 @@ def devices(question: Question, **order: Any) -> Devices:
 
     which = Filter(**{f.name: getattr(question, f.name) for f in fields(Filter)})
     return Devices(devices=tuple(list_rows(which, **order)))
+
+
+def device(question: Question) -> Sheet:
+    """One device with every ceiling and its source."""
+    from gambrel.device.resolve import resolve_hardware
+
+    found, notes = resolve_hardware(question.hardware)
+    return Sheet(device=found, notes=notes)
 
 
 def models(question: Question) -> Models:
@@ -43,3 +54,10 @@ def runtimes(question: Question) -> Runtimes:
         return Runtimes(runtimes=tuple(known().values()))
     device = resolve_hardware(question.hardware)[0]
     return Runtimes(runtimes=on_device(device, language=True))
+
+
+def runtime(question: Question) -> Runtime:
+    """One runtime."""
+    from gambrel.runtimes import runtime as known
+
+    return known(question.runtime)

@@ -15,7 +15,6 @@ from gambrel.errors import InputError
 if TYPE_CHECKING:
     from gambrel.device.model import Device
     from gambrel.llm.cache_plan import CachePlan
-    from gambrel.llm.precision import Precisions
     from gambrel.llm.serving.question import Speculation
     from gambrel.llm.serving.records import Plan
     from gambrel.llm.sharding import Sharding
@@ -35,24 +34,24 @@ def serve_plan(question: Question) -> Plan:
     """
     from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
-    from gambrel.llm.serving.question import Engine, Requests, Target
+    from gambrel.llm.serving.question import Requests, ServingEngine, Target
 
     q = question
     spec = _spec(q.model, q.precision, "w4a16")
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
-    engine = Engine(
+    engine = ServingEngine(
         utilization=q.utilization,
         policy=Policy(page=q.page),
         step_tokens=q.step_tokens,
         overlap=q.overlap,
-        host_s=q.host or 0.0,
+        host_s=q.host,
         speculation=_speculation(q),
         routing_skew=q.routing_skew,
     )
     return plan(
         spec,
         devices,
-        _precisions(spec, q.precision),
+        [spec.precisions(text) for text in q.several("precision")],
         Requests(
             input_tokens=q.input,
             output_tokens=q.output,
@@ -161,10 +160,6 @@ def _spec(model: Any, precision: object, example: str) -> ModelSpec:
             f"scheme of formats; give --precision, e.g. {example}."
         )
     return spec
-
-
-def _precisions(spec: ModelSpec, given: Sequence[str] | None) -> list[Precisions]:
-    return [spec.precisions(text) for text in given or (None,)]
 
 
 def _speculation(question: Question) -> Speculation | None:

@@ -24,13 +24,15 @@ from gambrel.workload import Dim, Symbol, Workload
 PREFILL: Final = "prefill"
 DECODE: Final = "decode"
 
-_ABOUT: Final = {
-    "batch": "sequences or images at once",
-    "seq": "tokens of the prompt or input",
-    "context": "tokens that the new one attends to, itself included",
-    "target": "tokens on the decoder's side",
+#: Sizes when the user says nothing, and what they are.
+SYMBOLS: Final[dict[str, Symbol]] = {
+    "batch": Symbol(name="batch", default=1, about="sequences or images at once"),
+    "seq": Symbol(name="seq", default=2048, about="tokens of the prompt or input"),
+    "context": Symbol(
+        name="context", default=2048, about="tokens that the new one attends to, itself included"
+    ),
+    "target": Symbol(name="target", default=128, about="tokens on the decoder's side"),
 }
-_DEFAULTS: Final = {"batch": 1, "seq": 2048, "context": 2048, "target": 128}
 
 
 def is_closed_form(config: Any) -> bool:
@@ -156,8 +158,8 @@ def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
         limit = spec.max_context if name in ("context", "target") or not has_source(spec) else None
         if name == "batch":
             limit = None
-        default = _DEFAULTS[name] if limit is None else min(_DEFAULTS[name], limit)
-        found.append(Symbol(name=name, default=default, maximum=limit, about=_ABOUT[name]))
+        default = SYMBOLS[name].default if limit is None else min(SYMBOLS[name].default, limit)
+        found.append(replace(SYMBOLS[name], default=default, maximum=limit))
     return tuple(found)
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gambrel.capture import zoo
 from gambrel.errors import InputError
-from gambrel.llm.pipelines.known import PIPELINES, Pipeline, build
 from gambrel.workload import Workload
 from gambrel.workload.model import WorkloadSummary
+
+if TYPE_CHECKING:
+    from gambrel.llm.pipelines.known import Pipeline
 
 
 def find(name: str) -> Pipeline | None:
     """The pipeline that a name means, as people write it; None when it means none."""
-    keys = {_key(name), _key(name.rpartition("/")[2])}
+    keys = {zoo.key_of(name), zoo.key_of(name.rpartition("/")[2])}
+    if keys & zoo.keys():
+        return None  # before the pipelines are loaded
+    from gambrel.llm.pipelines.known import PIPELINES
+
     for pipeline in PIPELINES.values():
-        if keys & {_key(n) for n in (pipeline.name, *pipeline.aliases)}:
+        if keys & {zoo.key_of(n) for n in (pipeline.name, *pipeline.aliases)}:
             return pipeline
     return None
 
@@ -35,11 +41,15 @@ def load(pipeline: Pipeline, sizes: Mapping[str, int | None], phase: str | None)
     """
     if phase is not None:
         raise InputError(f"{pipeline.name} has no phase {phase!r}; it has one run over its steps.")
+    from gambrel.llm.pipelines.known import build
+
     return build(pipeline, sizes, zoo.load)
 
 
 def summaries() -> tuple[WorkloadSummary, ...]:
     """What `gambrel models list` shows of them."""
+    from gambrel.llm.pipelines.known import PIPELINES
+
     return tuple(
         WorkloadSummary(
             name=p.name,
@@ -53,8 +63,3 @@ def summaries() -> tuple[WorkloadSummary, ...]:
         )
         for p in PIPELINES.values()
     )
-
-
-def _key(name: str) -> str:
-    """Letters and digits only, lower case."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -194,6 +194,16 @@ def _read_pt2(path: Path, _: Request) -> Resolved:
     return Resolved(workload=read_pt2(path))
 
 
+def _read_onnx(path: Path, request: Request) -> Resolved:
+    from gambrel.capture.onnx.reader import read_onnx
+
+    if request.train:
+        raise CaptureError(
+            f"{path.name} describes an inference step; for a training step give a file.py:function."
+        )
+    return Resolved(workload=read_onnx(path, request.sizes))
+
+
 def _read_config(path: Path, request: Request) -> Resolved:
     import json
 
@@ -299,6 +309,7 @@ _RUN = frozenset({"checkpoint", "safetensors", "torchscript", "python"})
 
 _READERS: dict[str, Callable[[Path, Request], Resolved]] = {
     "pt2": _read_pt2,
+    "onnx": _read_onnx,
     "config": _read_config,
     "gguf": _read_gguf,
     "checkpoint": _read_checkpoint,

@@ -9,6 +9,7 @@ prompt, then writing token by token) has two entries, ``llama-3-8b-prefill`` and
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -73,7 +74,7 @@ def find(name: str, phase: str | None = None) -> tuple[WorkloadSummary, str]:
         raise InputError(f"unknown phase {phase!r}; a model has {' or '.join(PHASES)}.")
     entries = _lookup()
     # "ViT-B/16" is a name with a slash, "google/vit-base" one with an organization before it.
-    keys = (_key(name), _key(name.rpartition("/")[2]))
+    keys = (key_of(name), key_of(name.rpartition("/")[2]))
     for key in keys:
         if key in entries:
             return _check_phase(entries[key], phase), ""
@@ -105,14 +106,19 @@ def _lookup() -> dict[str, WorkloadSummary]:
     found: dict[str, WorkloadSummary] = {}
     for entry in list_models():
         phase = phase_of(entry.name) or ""
-        found[_key(entry.name)] = entry
+        found[key_of(entry.name)] = entry
         for alias in entry.aliases:
-            found.setdefault(_key(alias) + phase, entry)
+            found.setdefault(key_of(alias) + phase, entry)
     return found
 
 
-def _key(name: str) -> str:
-    """Letters and digits only, lower case."""
+def keys() -> Set[str]:
+    """What the names and aliases of all entries come down to, see `key_of`."""
+    return _lookup().keys()
+
+
+def key_of(name: str) -> str:
+    """A name's letters and digits only, lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
 from typing import Any, Final
 
+from gambrel.analysis.commandline import command_of as command_line
 from gambrel.analysis.question import FIELDS
 from gambrel.chat.frame import Frame
 
@@ -64,62 +65,24 @@ def _ranked(frame: Frame, verb: str) -> dict[str, tuple[str, ...]]:
     return {"metric": (*wanted, *rest) if wanted and verb == "compare" else ()}
 
 
-def command_of(frame: Frame) -> tuple[str, ...]:
-    """The words of ``gambrel ...`` that answer a frame, ready for `shlex.join`."""
-    words = _LOOKUPS.get(frame.intent, _asked)(frame)
-    return ("gambrel", *words)
-
-
-def _asked(frame: Frame) -> Iterator[str]:
-    """A question: each field with its own option."""
-    values = given(frame)
-    yield verb_of(frame)
-    model = values.pop("model")
-    yield ",".join(model) if isinstance(model, tuple) else model
-    for name, value in values.items():
-        yield from _option(FIELDS[name].flags[0], value, listed=FIELDS[name].split)
-    if frame.intent in {"bound", "recommend"}:
-        yield "--recommend"
-    if verb_of(frame) in {"select", "what-if"}:
-        yield from ("--top", str(TOP))
-
-
-def _option(flag: str, value: Any, *, listed: bool) -> Iterator[str]:
-    if value is True:
-        yield flag
-        return
-    several = value if isinstance(value, tuple) else (value,)
-    for text in (",".join(map(str, several)),) if listed else several:
-        yield from (flag, str(text))
-
-
-def _device(frame: Frame) -> Iterator[str]:
-    yield from ("hardware", "show", frame.hardware[0])
-
-
-def _devices(frame: Frame) -> Iterator[str]:
+def command_of(frame: Frame) -> str:
+    """The command line that answers a frame, as it is typed."""
+    if frame.intent in {"explain", "help"}:
+        return shlex.join(("gambrel", "ask", f"explain {frame.term}" if frame.term else "help"))
+    if frame.intent in {"device", "ridge"}:
+        return command_line("device", {"hardware": frame.hardware[0]})
     filters = dict(frame.filters)
-    yield from ("hardware", "list")
-    yield from (value for value in (filters.pop("text", ""),) if value)
-    for name, value in filters.items():
-        yield from (f"--{name.replace('_', '-')}", value)
+    if frame.intent in {"models", "model"}:
+        text = filters.get("text") or next(iter(frame.models), None)
+        return command_line("models", {"text": text})
+    if frame.intent == "devices":
+        order = f" --sort {filters.pop('sort')}" if "sort" in filters else ""
+        return command_line("devices", filters) + order
+    verb = verb_of(frame)
+    more = {"top": TOP} if verb in {"select", "what-if"} else {}
+    return command_line("recommend" if advises(frame) else verb, given(frame) | more)
 
 
-def _models(frame: Frame) -> Iterator[str]:
-    yield from ("models", "list", *dict(frame.filters).values(), *frame.models[:1])
-
-
-def _ask(frame: Frame) -> Iterator[str]:
-    yield from ("ask", f"explain {frame.term}" if frame.term else "help")
-
-
-#: Kinds of question that are looked up.
-_LOOKUPS: Final = {
-    "device": _device,
-    "ridge": _device,
-    "devices": _devices,
-    "models": _models,
-    "model": _models,
-    "explain": _ask,
-    "help": _ask,
-}
+def advises(frame: Frame) -> bool:
+    """Whether its answer lists what to change."""
+    return frame.intent in {"bound", "recommend"}

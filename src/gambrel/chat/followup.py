@@ -8,7 +8,7 @@ from typing import Final
 
 from gambrel.chat.frame import Frame, Pairs
 from gambrel.chat.names import phases_of
-from gambrel.chat.roles import change_of
+from gambrel.chat.roles import changes_of
 
 #: Intents that judge against limits.
 _LIMITED: Final = frozenset({"check", "select", "serve"})
@@ -91,8 +91,7 @@ def _changed(frame: Frame, own: Frame, previous: Frame, text: str) -> Frame:
     again = previous.intent == "what_if"
     changes = list(own.changes)
     if not own.intent:  # "and fp8 on h100?": no words said what-if, so nothing was sorted yet
-        changes = [f"precision={p}" for p in own.precision[-1:]] + changes
-        changes += [change_of(name) for name in own.runtime[-1:]]
+        changes = changes_of(own.precision, replace(own, settings=()), own.runtime)
         changes += [f"batch={b}" for b in own.batch[-1:]]
     elif not again and own.hardware and not own.models and "DEVICE" in text:
         changes += [f"hardware={own.hardware[-1]}"]

@@ -22,7 +22,7 @@ _SPELLED: Final = {"/help": "help", "/models": "list models", "/devices": "list 
 
 
 class Talk(Protocol):
-    """What the loop talks to: a `gambrel.chat.session.Session`, or one with a language model."""
+    """What the loop talks to: `gambrel.chat.session.Conversation`, or one with a language model."""
 
     previous: Any
 

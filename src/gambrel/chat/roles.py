@@ -172,9 +172,7 @@ def _what_if(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     precision, hardware, runtime = frame.precision, frame.hardware, frame.runtime
     if _BACKWARDS.search(sentence.text):
         precision, hardware, runtime = precision[::-1], hardware[::-1], runtime[::-1]
-    changes = [f"precision={p}" for p in precision[-1:]] + list(frame.changes)
-    changes += ["sparsity"] if "sparsity" in dict(frame.settings) else []
-    changes += [change_of(name) for name in runtime[-1:]]
+    changes = changes_of(precision, frame, runtime)
     changes += [f"hardware={hardware[-1]}"] if len(hardware) > 1 else []
     batch, sizes = frame.batch, frame.sizes
     with_batch = re.search(r"\b(?:and|plus|\+) (?:with |at )?(?:an? )?BATCH", sentence.text)
@@ -195,9 +193,12 @@ def _what_if(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     )
 
 
-def change_of(runtime: str) -> str:
-    """The change to a runtime; compiling is fusion, whichever runtime there was."""
-    return "fuse" if runtime == "torch-compile" else f"runtime={runtime}"
+def changes_of(precision: tuple[str, ...], frame: Frame, runtime: tuple[str, ...]) -> list[str]:
+    """The changes to the last format and runtime; compiling is fusion, whatever it was before."""
+    changes = [f"precision={p}" for p in precision[-1:]] + list(frame.changes)
+    changes += ["sparsity"] if "sparsity" in dict(frame.settings) else []
+    fused = ("fuse" if name == "torch-compile" else f"runtime={name}" for name in runtime[-1:])
+    return [*changes, *fused]
 
 
 def _no_changes(frame: Frame, _: Sentence) -> Frame | Unclear:

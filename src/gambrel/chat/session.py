@@ -55,7 +55,7 @@ class Reply:
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class Conversation:
     """A conversation.
 
     Attributes:

@@ -13,6 +13,7 @@ from gambrel.chat.names import names, phases_of
 from gambrel.chat.refusals import left_out, refusal
 from gambrel.chat.roles import frame_of
 from gambrel.chat.sentence import Sentence, parse
+from gambrel.errors import cut
 
 #: Words without a meaning that a question may hold and still be answered; they are said.
 _TOLERATED: Final = 2
@@ -117,8 +118,8 @@ def _stranger(sentence: Sentence) -> Unclear:
 
 
 def _unknown_words(sentence: Sentence) -> Unclear:
-    words = ", ".join(f"'{w}'" for w in sentence.words)
-    return Unclear(reason=f"I did not understand {words}.")
+    words = ", ".join(f"'{w}'" for w in dict.fromkeys(sentence.words))
+    return Unclear(reason=f"I did not understand {cut(words)}.")
 
 
 def _missing(frame: Frame) -> list[str]:

@@ -31,6 +31,10 @@ def run(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    # What the caller closed (`>&-`) is None: what would be written there goes nowhere.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     try:
         return _run(argv)
     except (KeyboardInterrupt, EOFError):
@@ -79,9 +83,9 @@ def _usage(error: Any) -> str:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    from gambrel.report.text import clean
+    from gambrel.errors import sentence
 
-    print(f"gambrel: {clean(' '.join(message.split()))}", file=sys.stderr)
+    print(f"gambrel: {sentence(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gambrel.analysis.question import Question
-from gambrel.cli.command import SHOWN, command
+from gambrel.cli.command import SHOWN, asking, command
 from gambrel.cli.output import Shown
 
-
-@command(
+check = asking(
     "check",
-    *SHOWN,
-    verb="check",
+    "Check targets of latency, throughput, power, energy and memory, and say what would help.",
+    exit_code=lambda found: found.verdict.exit_code,
     examples="""
   gambrel check resnet18 --hardware h100 --latency 10ms
   gambrel check yolov8n --hardware jetson-orin-nano --latency 33ms --power 15W --memory 4096MB
@@ -24,21 +23,11 @@ Without --runtime every runtime of the device is tried; with --throughput and wi
 batch that fits as well. Exit code: 0 PASS or MARGINAL, 1 FAIL, 2 wrong usage, 3 UNKNOWN.
 """,
 )
-def check(question: Question, **shown: Any) -> int:
-    """Check targets of latency, throughput, power, energy and memory, and say what would help."""
-    from gambrel.advise.check import Check
-    from gambrel.api.advise import check as check_model
-
-    asked = Shown.of(**shown, top=question.top).check(Check)
-    found = check_model.answer(question)
-    asked.emit(found)
-    return found.verdict.exit_code
 
 
-@command(
+compare = asking(
     "compare",
-    *SHOWN,
-    verb="compare",
+    "Compare every model on every device, best first; what is unknown stays unknown.",
     examples="""
   gambrel compare yolov8n --hardware jetson-orin-nano,jetson-orin-agx,coral-edge-tpu \\
     --metric latency,power,efficiency
@@ -48,32 +37,17 @@ def check(question: Question, **shown: Any) -> int:
   gambrel compare resnet50 --hardware l4,t4 --price l4=2500 --price t4=900 --metric throughput,price
 """,
 )
-def compare(question: Question, **shown: Any) -> None:
-    """Compare every model on every device, best first; what is unknown stays unknown."""
-    from gambrel.advise.compare import Comparison
-    from gambrel.api.advise import compare as compare_all
-
-    asked = Shown.of(**shown, top=question.top).check(Comparison)
-    asked.emit(compare_all.answer(question))
 
 
-@command(
+select = asking(
     "select",
-    *SHOWN,
-    verb="select",
+    "Rank the devices that meet all targets; near misses and unknowns stand apart.",
     examples="""
   gambrel select yolov8n --latency 33ms --power 10W
   gambrel select resnet50 --throughput 1000fps --batch 8 --precision fp16,int8 --sort efficiency
   gambrel select yolov8n --latency 33ms --max-price 300 --price jetson-orin-nano=249 --price l4=2500
 """,
 )
-def select(question: Question, **shown: Any) -> None:
-    """Rank the devices that meet all targets; near misses and unknowns stand apart."""
-    from gambrel.advise.select import Selection
-    from gambrel.api.advise import select as select_device
-
-    asked = Shown.of(**shown, top=question.top).check(Selection)
-    asked.emit(select_device.answer(question))
 
 
 @command(
@@ -99,19 +73,11 @@ def what_if(question: Question, **shown: Any) -> None:
     asked.emit(Changed(found=found, before=before, after=after))
 
 
-@command(
+sweep = asking(
     "sweep",
-    *SHOWN,
-    verb="sweep",
+    "Analyze every combination of devices, precisions and sizes as array arithmetic.",
     examples="""
   gambrel sweep resnet50 --hardware h100,a100,l4 --batch 1:256 --precision fp16,int8 -o sweep.csv
   gambrel sweep llama-3-8b --hardware h100 --phase decode --batch 1,8,64 --context 1024,8192
 """,
 )
-def sweep(question: Question, **shown: Any) -> None:
-    """Analyze every combination of devices, precisions and sizes as array arithmetic."""
-    from gambrel.analysis.sweep import Sweep
-    from gambrel.api.analyze import sweep as sweep_all
-
-    asked = Shown.of(**shown, top=question.top).check(Sweep)
-    asked.emit(sweep_all.answer(question))

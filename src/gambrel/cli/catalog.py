@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gambrel.analysis.question import PRINT, Question
-from gambrel.cli.command import SHOWN, Group, command, flag, option
-from gambrel.cli.output import Shown
+from gambrel.analysis.question import PRINT
+from gambrel.cli.command import Group, asking, flag, option
 
 hardware = Group(
     "hardware",
@@ -28,8 +25,9 @@ runtimes = Group(
 )
 
 
-@command(
+devices = asking(
     "list",
+    "List devices: dense peak, bandwidth, ridge point, memory, TDP.",
     option(
         *("--precision", "-p"),
         help="Format of the peak and ridge columns; by default each device's own.",
@@ -42,69 +40,39 @@ runtimes = Group(
         section=PRINT,
     ),
     flag("--reverse", help="Smallest first / Z to A."),
-    *SHOWN,
     verb="devices",
     examples="""
   gambrel hardware list --vendor nvidia --sort bandwidth
   gambrel hardware list --category edge --max-tdp 30W
 """,
 )
-def devices(
-    question: Question, precision: str | None, sort: str, reverse: bool, **shown: Any
-) -> None:
-    """List devices: dense peak, bandwidth, ridge point, memory, TDP."""
-    from gambrel.api.catalog import devices as listed
-    from gambrel.report.answers import Devices
-
-    asked = Shown.of(**shown).check(Devices)
-    asked.emit(listed(question, precision=precision, sort=sort, reverse=reverse))
-
-
-@command(
+device = asking(
     "show",
-    *SHOWN,
+    "Show every ceiling of a device with its source, and explain sparse figures.",
     verb="device",
     examples="  gambrel hardware show h100\n  gambrel hardware show my-board.toml --json",
 )
-def device(question: Question, **shown: Any) -> None:
-    """Show every ceiling of a device with its source, and explain sparse figures."""
-    from gambrel.device.resolve import resolve_hardware
-    from gambrel.report.answers import Sheet
-
-    asked = Shown.of(**shown).check(Sheet)
-    found, notes = resolve_hardware(question.hardware)
-    asked.emit(Sheet(device=found, notes=notes))
 
 
-@command("list", *SHOWN, verb="models", examples="  gambrel models list llama")
-def model_list(question: Question, **shown: Any) -> None:
-    """List the built-in models: parameters, FLOPs at default sizes, sizes that may be chosen."""
-    from gambrel.api.catalog import models as listed
-    from gambrel.report.answers import Models
-
-    asked = Shown.of(**shown).check(Models)
-    asked.emit(listed(question))
-
-
-@command(
+model_list = asking(
     "list",
-    *SHOWN,
+    "List the built-in models: parameters, FLOPs at default sizes, sizes that may be chosen.",
+    verb="models",
+    examples="  gambrel models list llama",
+)
+
+
+runtime_list = asking(
+    "list",
+    "List the runtimes: how ops become kernels, formats, where each is the default.",
     verb="runtimes",
     examples="  gambrel runtimes list --hardware jetson-orin-nano",
 )
-def runtime_list(question: Question, **shown: Any) -> None:
-    """List the runtimes: how ops become kernels, formats, where each is the default."""
-    from gambrel.api.catalog import runtimes as listed
-    from gambrel.report.answers import Runtimes
-
-    asked = Shown.of(**shown).check(Runtimes)
-    asked.emit(listed(question))
 
 
-@command("show", *SHOWN, verb="runtime", examples="  gambrel runtimes show tensorrt")
-def runtime_show(question: Question, **shown: Any) -> None:
-    """Show a runtime: kernels, memory, host time, evidence, errors, sources, where it runs."""
-    from gambrel.runtimes import Runtime, runtime
-
-    asked = Shown.of(**shown).check(Runtime)
-    asked.emit(runtime(question.runtime))
+runtime_show = asking(
+    "show",
+    "Show a runtime: kernels, memory, host time, evidence, errors, sources, where it runs.",
+    verb="runtime",
+    examples="  gambrel runtimes show tensorrt",
+)

@@ -10,7 +10,7 @@ import click
 
 from gambrel.analysis.commandline import word_of
 from gambrel.analysis.fields import FLAG, PRICES, Field
-from gambrel.analysis.question import PRINT, ask, fields_of
+from gambrel.analysis.question import FIELDS, PRINT, Question, ask, fields_of
 
 #: Sections of a help text, in order; what belongs to none comes last.
 OTHER: Final = "Options"
@@ -71,6 +71,7 @@ def command(
     examples: str,
     verb: str = "",
     words: Sequence[str] | None = None,
+    about: str = "",
 ) -> Callable[[Callable[..., Any]], Command]:
     """Makes a command of a function; its docstring is the help.
 
@@ -81,6 +82,7 @@ def command(
         verb: The question it asks: the function gets it as its first argument, a `Question`, and
             the command has an option for each field.
         words: Fields that are given without an option; None takes that of the verb.
+        about: The help, where it is not the function's docstring.
     """
     fields = list(fields_of(verb, "cli")) if verb else []
     names = [field.name for field in fields]
@@ -95,7 +97,7 @@ def command(
             name,
             callback=callback,
             params=[*(_parameter(field, verb, plain) for field in fields), *options],
-            help=function.__doc__,
+            help=about or function.__doc__,
             epilog=f"Examples:\n  {examples.strip()}",
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
@@ -133,6 +135,42 @@ OUTPUT: Final = path(
     multiple=True,
 )
 SHOWN: Final = (JSON, VERBOSE, HTML, OUTPUT)
+
+
+def asking(
+    name: str,
+    about: str,
+    *options: click.Parameter,
+    verb: str = "",
+    exit_code: Callable[[Any], int] | None = None,
+    **more: Any,
+) -> Command:
+    """A command that prints the record that answers a question.
+
+    Args:
+        name: Of the command.
+        about: The help.
+        *options: Of the order of a list; the function that answers takes them.
+        verb: The question; by default it is called as the command.
+        exit_code: From the record; None is always 0.
+        **more: As for `command`.
+    """
+    asked = verb or name
+    own = [option.name for option in options]
+
+    @command(name, *options, *SHOWN, verb=asked, about=about, **more)
+    def run(question: Question, **given: Any) -> int:
+        from gambrel.api.verbs import answer, record_of
+        from gambrel.cli.output import Shown
+
+        order = {key: given.pop(key) for key in own if key is not None}
+        top: dict[str, Any] = {"top": question.top} if asked in FIELDS["top"].verbs else {}
+        shown = Shown.of(**given, **top).check(record_of(asked))
+        found = answer(question, **order)
+        shown.emit(found)
+        return exit_code(found) if exit_code else 0
+
+    return run
 
 
 def _given(value: Any) -> Any:

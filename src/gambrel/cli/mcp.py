@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from gambrel.cli.command import OTHER, command, flag, option
@@ -40,6 +42,8 @@ def mcp(http: bool, port: int | None, trust: bool) -> None:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "uvicorn", "starlette"}:
             raise
         raise MissingExtraError("mcp (2.0 or later)", "mcp", "gambrel mcp") from None
+    if not http and (sys.stdin is None or sys.__stdout__ is None):
+        raise InputError("standard input or output is closed; open both, or give --http.")
     server = build_server(trust=trust)
     if http:
         serve_http(server, PORT if port is None else port)

@@ -89,8 +89,6 @@ def write_text(text: str) -> None:
     Raises:
         InputError: It cannot be written, e.g. because the disk is full.
     """
-    if sys.stdout is None:  # closed by the caller (`>&-`)
-        return
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding).rstrip("\n") + "\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import Question
-from gambrel.cli.command import HTML, JSON, SHOWN, VERBOSE, command, path
+from gambrel.cli.command import HTML, JSON, VERBOSE, asking, command, path
 from gambrel.cli.output import Shown, exit_code
 from gambrel.errors import InputError
 
@@ -55,10 +55,10 @@ def _write_step(found: Any, which: str, target: Path) -> None:
     print(f"wrote {target}", file=sys.stderr)
 
 
-@command(
+train_plan = asking(
     "train-plan",
-    *SHOWN,
-    verb="train-plan",
+    "Predict a training step: time, MFU, tokens per second per device, memory.",
+    exit_code=lambda found: exit_code(found.memory.fits),
     examples="""
   gambrel train-plan llama-3.1-8b --hardware h100 --seq 8k --data 8 --zero 3 --recompute full
   gambrel train-plan config.json -d h100 --seq 4k --tensor 8 --pipeline 4 --microbatches 32 \\
@@ -67,21 +67,12 @@ def _write_step(found: Any, which: str, target: Path) -> None:
 Exit code: 1 where it does not fit, 3 where that is unknown.
 """,
 )
-def train_plan(question: Question, **shown: Any) -> int:
-    """Predict a training step: time, MFU, tokens per second per device, memory."""
-    from gambrel.api.plans import train_plan as plan_training
-    from gambrel.llm.training import TrainingStep
-
-    asked = Shown.of(**shown, top=question.top).check(TrainingStep)
-    found = plan_training.answer(question)
-    asked.emit(found)
-    return exit_code(found.memory.fits)
 
 
-@command(
+kv_cache = asking(
     "kv-cache",
-    *SHOWN,
-    verb="kv-cache",
+    "Count the key/value cache: needed and reserved bytes, largest batch and context.",
+    exit_code=lambda found: exit_code(found.fits) if found.device else 0,
     examples="""
   gambrel kv-cache llama-3.1-8b --hardware h100 --batch 64 --context 8k
   gambrel kv-cache config.json --context 128k --precision bf16,kv=fp8 --windowed window
@@ -90,12 +81,3 @@ def train_plan(question: Question, **shown: Any) -> int:
 Exit code with --hardware: 1 where it does not fit, 3 where that is unknown.
 """,
 )
-def kv_cache(question: Question, **shown: Any) -> int:
-    """Count the key/value cache: needed and reserved bytes, largest batch and context."""
-    from gambrel.api.plans import kv_cache as count_cache
-    from gambrel.llm.cache_plan import CachePlan
-
-    asked = Shown.of(**shown).check(CachePlan)
-    found = count_cache.answer(question)
-    asked.emit(found)
-    return 0 if question.hardware is None else exit_code(found.fits)

@@ -46,9 +46,9 @@ def ask(question: tuple[str, ...], llm: str | None, llm_url: str | None, as_json
         meant = f" Did you mean: {' / '.join(reply.candidates)}?" if reply.candidates else ""
         raise InputError(f"{reply.problem}{meant} Run 'gambrel ask help' for what can be asked.")
     if as_json:
-        import msgspec
+        from gambrel.report.json_head import encoded
 
-        write_text(msgspec.json.format(msgspec.json.encode(to_data(reply)), indent=2).decode())
+        write_text(encoded(to_data(reply), indent=2))
         return
     write_text(render(reply, options))
 
@@ -72,12 +72,12 @@ def chat(llm: str | None, llm_url: str | None) -> None:
 
 
 def _session(llm: str | None, url: str | None) -> tuple[Any, Any]:
-    from gambrel.chat.session import Session
+    from gambrel.chat.session import Conversation
 
     if sys.stdin is None:
         raise InputError("standard input is closed; ask one question with 'gambrel ask'.")
     options = Shown.of().options()
-    session: Any = Session(options=options)
+    session: Any = Conversation(options=options)
     if llm or url:
         from gambrel.chat.assistant.talk import assisted
 

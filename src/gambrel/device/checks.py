@@ -6,6 +6,7 @@ vendor's own figures.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from gambrel import roofline
 from gambrel.device.files import CONFIDENCES
 from gambrel.device.levels import byte_per_s
 from gambrel.device.model import Ceiling, Device, Fact, MemoryLevel, Source
+from gambrel.device.modes import with_modes
 
 #: A printed peak and units x clock x rate may differ by rounding of all four.
 FORMULA_TOLERANCE: Final = 0.03
@@ -250,8 +252,31 @@ def numbers(device: Device) -> Iterator[tuple[str, Source | None]]:
         yield link.name, link.source
     for fact in device.facts:
         yield fact.name, fact.source
-    if device.tdp_w is not None:
-        yield "tdp", device.tdp_source
+    yield from _powers(device)
+
+
+def _powers(device: Device) -> Iterator[tuple[str, Source | None]]:
+    for name in ("tdp", "typical_power", "idle_power"):
+        if getattr(device, f"{name}_w") is not None:
+            yield name, getattr(device, f"{name}_source")
+    for mode in device.modes:
+        yield f"mode {mode.name}", mode.source
+
+
+def _check_powers(device: Device) -> Iterator[Finding]:
+    """Idle below typical below the most; a power mode draws no more and computes no faster."""
+    powers = (device.idle_power_w, device.typical_power_w, device.tdp_w)
+    known = [watt for watt in powers if watt is not None]
+    if known != sorted(known):
+        yield Finding(device=device.id, check="power", message=f"{known} W do not rise")
+    for mode in with_modes([device])[1:]:
+        faster = [
+            c.dtype
+            for c, full in zip(mode.ceilings, device.ceilings, strict=True)
+            if c.flop_per_s > full.flop_per_s * (1 + FORMULA_TOLERANCE)
+        ]
+        if faster or (mode.tdp_w or 0) > (device.tdp_w or math.inf):
+            yield Finding(device=mode.id, check="power", message="exceeds the device at full power")
 
 
 _CHECKS: Final[tuple[Callable[[Device], Iterator[Finding]], ...]] = (
@@ -262,4 +287,5 @@ _CHECKS: Final[tuple[Callable[[Device], Iterator[Finding]], ...]] = (
     _check_levels,
     _check_demonstrated,
     _check_sources,
+    _check_powers,
 )

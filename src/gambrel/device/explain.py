@@ -33,6 +33,13 @@ def explain(device: Device) -> tuple[str, ...]:
     )
 
 
+def power(device: Device) -> str:
+    """The most that it draws, what is typical and idle where they are known, in a phrase."""
+    more = {"typical": device.typical_power_w, "idle": device.idle_power_w}
+    known = [f"{name} {format_si(watt, 'W')}" for name, watt in more.items() if watt is not None]
+    return ", ".join([f"TDP {format_si(device.tdp_w, 'W')}", *known])
+
+
 def explain_sparsity(device: Device) -> tuple[str, ...]:
     """For each number format with both peaks, the dense and the sparse reading.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.dtypes import BITS, GGUF_BITS
+from gambrel.dtypes import BITS, GGUF_BITS, GGUF_MIXES
 
 _WIDE: Final = ("fp16", "bf16", "fp32")
 
@@ -44,7 +44,7 @@ MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
     "complex64": ("fp32",),
     "complex128": ("fp64",),
     # Blocks of GGUF files are converted when they are loaded.
-    **dict.fromkeys(GGUF_BITS, _WIDE),
+    **dict.fromkeys((*GGUF_BITS, *GGUF_MIXES), _WIDE),
 }
 
 _FLOAT8: Final = ("fp8", "mxfp8", "bfp8")
@@ -62,7 +62,7 @@ COUNTS_AS: Final[dict[str, tuple[str, ...]]] = {
     "complex64": ("fp32", "tf32"),
     "complex128": ("fp64",),
     # Their blocks are multiplied in int8 (llama.cpp), or widened first.
-    **dict.fromkeys(GGUF_BITS, ("int8", "fp8", "fp16", "bf16")),
+    **dict.fromkeys((*GGUF_BITS, *GGUF_MIXES), ("int8", "fp8", "fp16", "bf16")),
 }
 
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})

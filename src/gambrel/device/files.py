@@ -22,10 +22,12 @@ from gambrel.device.model import (
     Kind,
     Link,
     MemoryLevel,
+    PowerMode,
     Source,
 )
 from gambrel.dtypes import BITS
-from gambrel.errors import FileFormatError, InputError
+from gambrel.errors import FileFormatError, InputError, told
+from gambrel.fileio import read_text
 from gambrel.units import parse_quantity
 
 #: Engines that a ceiling may name. ``any`` is a single roof for all work, as ``--peak`` gives.
@@ -44,6 +46,14 @@ _QUANTITIES: Final[dict[str, str]] = {
     "capacity_bytes": "size",
     "instance_bytes": "size",
     "tdp_w": "power",
+    "typical_power_w": "power",
+    "idle_power_w": "power",
+}
+#: Figures of the device itself, each with the field of its source.
+_POWERS: Final[dict[str, str]] = {
+    "tdp_w": "tdp_source",
+    "typical_power_w": "typical_power_source",
+    "idle_power_w": "idle_power_source",
 }
 _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "ceilings": Ceiling,
@@ -51,6 +61,7 @@ _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "memory": MemoryLevel,
     "links": Link,
     "facts": Fact,
+    "modes": PowerMode,
 }
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "ceilings": ("engine", "dtype", "flop_per_s"),
@@ -58,6 +69,7 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name", "byte_per_s"),
     "facts": ("name", "value", "unit"),
+    "modes": ("name", "tdp_w", "boost_clock_hz"),
 }
 #: Fields that hold a source, by table, and the numbers that each belongs to.
 _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -69,6 +81,7 @@ _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "links": {"source": ("byte_per_s",)},
     "facts": {"source": ("value",)},
+    "modes": {"source": ("tdp_w",)},
 }
 _CEILING: Final[dict[str, tuple[str, ...]]] = {
     "engine": ENGINES,
@@ -90,6 +103,7 @@ _IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name",),
     "facts": ("name",),
+    "modes": ("name",),
 }
 _KIND_OF: Final[dict[str, Kind]] = {
     "derived": Kind.DERIVED,
@@ -143,8 +157,9 @@ def device_from_table(table: Table, *, origin: str) -> Device:
         ]
         _reject_doubles(table[name], name)
     _quantities(table, "the file")
-    if "tdp_w" in table:
-        table["tdp_source"] = _source(table.get("tdp_source"), sources, default, "tdp_source")
+    for power, field in _POWERS.items():
+        if power in table:
+            table[field] = _source(table.get(field), sources, default, field)
     _known_keys(table, Device, "the file")
     if table.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InputError(
@@ -157,16 +172,11 @@ def device_from_table(table: Table, *, origin: str) -> Device:
 
 
 def _parse(path: Path) -> Table:
+    hint = "Give a device file, or a name from 'gambrel hardware list'."
+    text = read_text(path, MAX_BYTES, "a device file", hint)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileFormatError(f"{path}: larger than {MAX_BYTES} bytes; not a device file.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
-        raise FileFormatError(
-            f"{path}: {reason}. Give a device file, or a name from 'gambrel hardware list'."
-        ) from None
-    except (ValueError, RecursionError) as error:  # TOML and UTF-8 errors are ValueErrors
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOML errors are ValueErrors
         raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
 
 
@@ -239,11 +249,12 @@ def _quantities(row: Table, where: str) -> None:
     for field in ("capacity_bytes", "instance_bytes"):
         if field in row:
             row[field] = round(row[field])
-    for field in ("per_unit", "byte_per_clock"):
+    for field in ("per_unit", "byte_per_clock", "num_units"):
         if field in row:
             row[field] = _count(row[field], f"{where}: {field}")
-    if "value" in row:
-        row["value"] = _number(row["value"], "", f"{where}: value")
+    for field in ("value", "boost_clock_hz", "dla_clock_hz"):
+        if field in row:
+            row[field] = _number(row[field], "", f"{where}: {field}")
 
 
 def _number(value: Any, quantity: str, where: str) -> float:
@@ -274,9 +285,8 @@ def _require(row: Table, fields: tuple[str, ...], where: str) -> None:
 def _known_keys(row: Table, record: type[msgspec.Struct], where: str) -> None:
     for key in row:
         if key not in record.__struct_fields__:
-            raise InputError(
-                f"{where}: unknown field {key!r}; it takes {', '.join(record.__struct_fields__)}."
-            )
+            known = ", ".join(record.__struct_fields__)
+            raise InputError(f"{where}: unknown field {told(key)}; it takes {known}.")
 
 
 def _choice(value: Any, allowed: tuple[str, ...], where: str) -> None:

@@ -30,7 +30,9 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
         peak_byte_per_s: Bandwidth of its main memory; None when unknown.
         ridge_point: FLOP/byte; None when either is unknown.
         capacity_bytes: Of its main memory.
-        tdp_w: Thermal design power.
+        tdp_w: The most power that it draws.
+        typical_power_w: What it draws while it works, where that is stated.
+        modes: Names of its power modes.
     """
 
     id: str
@@ -44,6 +46,8 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     ridge_point: float | None
     capacity_bytes: int | None
     tdp_w: float | None
+    typical_power_w: float | None = None
+    modes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,4 +150,6 @@ def device_row(device: Device, asked: str | None = None) -> DeviceRow:
         ridge_point=peak / rate if peak and rate else None,
         capacity_bytes=memory.capacity_bytes if memory else None,
         tdp_w=device.tdp_w,
+        typical_power_w=device.typical_power_w,
+        modes=tuple(mode.name for mode in device.modes),
     )

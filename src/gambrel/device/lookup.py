@@ -10,6 +10,7 @@ from typing import Final
 from gambrel.device import catalog
 from gambrel.device.files import load_file
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.modes import MARK, in_mode
 from gambrel.device.names import NameKey, name_key
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
@@ -36,7 +37,8 @@ def find(name: str, *, user_folder: Path | None = None) -> Match:
 
     Args:
         name: ``"h100"``, ``"NVIDIA H100 80GB HBM3"``, ``"a100-sxm4-80gb"``, or the path of a
-            ``.toml`` file that describes a device.
+            ``.toml`` file that describes a device; with a power mode as
+            ``"jetson-orin-nano-8gb@7W"``.
         user_folder: Folder with the user's own device files, which come before the catalog;
             None for the usual one of this machine (`user_devices_folder`).
 
@@ -44,6 +46,10 @@ def find(name: str, *, user_folder: Path | None = None) -> Match:
         UnknownNameError: No such device; the message has the closest names.
         FileFormatError: The file named cannot be used.
     """
+    base, mark, mode = name.rpartition(MARK)
+    if mark and base and not mode.lower().endswith("hz"):  # drivers write "CPU @ 2.00GHz"
+        match = find(base, user_folder=user_folder)
+        return Match(device=in_mode(match.device, mode), note=match.note)
     if name.endswith(".toml"):
         device = load_file(name)
         return Match(device=device, note=f"{device.id} is read from {name}.")

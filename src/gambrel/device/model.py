@@ -143,6 +143,30 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
 
 
+class PowerMode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A setting that caps clocks and units so that a device stays within a power budget.
+
+    Attributes:
+        name: As its makers call it, e.g. ``"7W"``.
+        tdp_w: The budget, W: what `Device.tdp_w` is in this mode.
+        boost_clock_hz: Of the units that the ceilings belong to (a GPU's).
+        num_units: Of these, how many are powered; None for all.
+        dla_clock_hz: Of the accelerators beside it; None where there are none.
+        byte_per_s: Of the main memory; None where the mode leaves it alone.
+        source: Where the figures come from.
+        note: Caveats.
+    """
+
+    name: str
+    tdp_w: float
+    boost_clock_hz: float
+    source: Source
+    num_units: int | None = None
+    dla_clock_hz: float | None = None
+    byte_per_s: float | None = None
+    note: str = ""
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A machine that runs models.
 
@@ -160,8 +184,15 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         memory: Levels, outermost first: DRAM (if any), then caches or SRAM, then what each unit
             has for itself.
         links: To host and peers.
-        tdp_w: Thermal design power, W; None where not published.
+        tdp_w: The most power that it draws, W: thermal design power, or the limit that the maker
+            sets to board, module or power mode; None where not published.
         tdp_source: Its source.
+        typical_power_w: What its maker, or a measurement, says that it draws while it works, W;
+            proves nothing.
+        typical_power_source: Its source.
+        idle_power_w: The least that was measured while it was ready to work, W.
+        idle_power_source: Its source.
+        modes: Settings with a lower power budget; `gambrel.device.modes` makes devices of them.
         facts: Clocks, unit counts, rates per clock, second readings.
         aliases: Other names by which people and drivers call it.
         unknown: Names of quantities that were looked for and are not published.
@@ -180,6 +211,11 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     links: tuple[Link, ...] = ()
     tdp_w: float | None = None
     tdp_source: Source | None = None
+    typical_power_w: float | None = None
+    typical_power_source: Source | None = None
+    idle_power_w: float | None = None
+    idle_power_source: Source | None = None
+    modes: tuple[PowerMode, ...] = ()
     facts: tuple[Fact, ...] = ()
     aliases: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()

@@ -81,21 +81,15 @@ def plan_cache(
     workload = build(spec, decode(batch, context), precisions)
     needs = footprint(workload, Evaluator(workload, {}, {}, Conventions()), capacity_bytes)
     weights = float(needs.weights_bytes) if weights_bytes is None else weights_bytes
-    if capacity_bytes is None:
-        return CachePlan(
-            cache=cache,
-            weights_bytes=weights,
-            activations_bytes=needs.activations_bytes,
-            device=device,
-        )
-    usable = capacity_bytes * utilization
-    free = usable - weights - needs.activations_bytes
-    found = room(spec, precisions, free_bytes=free, batch=batch, context=context, policy=policy)
-    return CachePlan(
+    plan = CachePlan(
         cache=cache,
         weights_bytes=weights,
         activations_bytes=needs.activations_bytes,
         device=device,
-        usable_bytes=usable,
-        room=found,
     )
+    if capacity_bytes is None:
+        return plan
+    usable = capacity_bytes * utilization
+    free = usable - weights - needs.activations_bytes
+    left = room(spec, precisions, free_bytes=free, batch=batch, context=context, policy=policy)
+    return msgspec.structs.replace(plan, usable_bytes=usable, room=left)

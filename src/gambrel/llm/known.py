@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.errors import FileFormatError, UnknownNameError
-from gambrel.fileio import check_name
+from gambrel.fileio import check_name, path_of, read_bytes
 from gambrel.llm.config.read import read_config
 from gambrel.llm.spec import ModelSpec
 
@@ -33,7 +33,7 @@ def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
         return model
     if isinstance(model, Mapping):
         return read_config(model)
-    path = Path(model)
+    path = path_of(model, "model")
     check_name(path)
     if path.is_dir():
         path = path / "config.json"
@@ -98,11 +98,7 @@ def _name(path: Path) -> str:
 
 def _parse(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise FileFormatError(f"{path}: larger than {_MAX_BYTES} bytes; not a configuration.")
-        found = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}.") from None
+        found = json.loads(read_bytes(path, _MAX_BYTES, "a configuration"))
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: not JSON: {error}.") from None
     if not isinstance(found, dict):

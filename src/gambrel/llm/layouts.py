@@ -10,17 +10,12 @@ import msgspec
 from gambrel.errors import InputError
 from gambrel.llm.sharding import Sharding, common
 from gambrel.llm.spec import (
-    Attention,
     FeedForward,
     LatentAttention,
     Layer,
-    LinearAttention,
     Mixer,
     Mixture,
     ModelSpec,
-    SelectiveScan,
-    ShortConvolution,
-    StateSpaceDual,
     mixers_of,
 )
 
@@ -29,8 +24,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """A size of the model that a degree must divide.
 
     Attributes:
-        degree: ``tensor``, ``attention`` (tensor over attention_data) or ``expert`` or
-            ``expert_tensor``.
+        degree: Of `Sharding`: ``tensor``, ``attention_tensor``, ``expert`` or ``expert_tensor``.
         field: What is divided, e.g. ``"attention heads"``.
         size: How many there are.
         copies: A degree that is a multiple of the size is as good: the parts are copied.
@@ -141,13 +135,13 @@ def _inner(spec: ModelSpec, tensor: int) -> Iterator[tuple[int, int]]:
 
 
 def _check(demand: Demand, sharding: Sharding, spec: ModelSpec) -> None:
-    degree = _DEGREES[demand.degree](sharding)
+    degree = getattr(sharding, demand.degree)
     if demand.fits(degree):
         return
     same = [d.size for d in demands(spec) if d.degree == demand.degree and not d.copies]
     fits = ", ".join(map(str, common(same or [demand.size])))
-    name = _NAMES[demand.degree]
-    if demand.degree == "attention" and sharding.attention_data == 1:
+    name = _NAMES.get(demand.degree, demand.degree)
+    if demand.degree == "attention_tensor" and sharding.attention_data == 1:
         name = "tensor"
     multiples = f" (or a multiple of {demand.size})" if demand.copies else ""
     raise InputError(
@@ -156,16 +150,8 @@ def _check(demand: Demand, sharding: Sharding, spec: ModelSpec) -> None:
     )
 
 
-_DEGREES: Final = {
-    "tensor": lambda s: s.tensor,
-    "attention": lambda s: s.attention_tensor,
-    "expert": lambda s: s.expert,
-    "expert_tensor": lambda s: s.expert_tensor,
-}
 _NAMES: Final = {
-    "tensor": "tensor",
-    "attention": "tensor / attention_data",
-    "expert": "expert",
+    "attention_tensor": "tensor / attention_data",
     "expert_tensor": "tensor / expert",
 }
 
@@ -177,23 +163,13 @@ def _layers(spec: ModelSpec) -> Iterable[Layer]:
 
 
 def _of_mixer(mixer: Mixer) -> list[Demand]:
-    if isinstance(mixer, (Attention, LatentAttention)):
-        found = [Demand(degree="attention", field="attention heads", size=mixer.heads)]
-        if isinstance(mixer, Attention) and not mixer.shared_kv:
-            kv = Demand(
-                degree="attention", field="key/value heads", size=mixer.kv_heads, copies=True
-            )
-            found.append(kv)
-        return found
-    if isinstance(mixer, StateSpaceDual):
-        return [Demand(degree="attention", field="state-space heads", size=mixer.heads)]
-    if isinstance(mixer, LinearAttention):
-        heads = Demand(degree="attention", field="value heads", size=mixer.value_heads)
-        keys = Demand(degree="attention", field="key heads", size=mixer.key_heads, copies=True)
-        return [heads, keys]
-    if isinstance(mixer, (SelectiveScan, ShortConvolution)):
-        return [Demand(degree="attention", field="channels of the mixer", size=mixer.channels)]
-    return []
+    return [
+        Demand(
+            degree="attention_tensor", field=d.about, size=getattr(mixer, d.field), copies=d.copied
+        )
+        for d in mixer.DIVIDED
+        if d.about
+    ]
 
 
 def _of_feed_forward(part: FeedForward) -> list[Demand]:

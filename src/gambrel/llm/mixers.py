@@ -5,9 +5,28 @@ Records of widths and counts; all widths are numbers of elements.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
+
+
+class Divided(NamedTuple):
+    """A size of a mixer that tensor parallelism divides among devices.
+
+    Attributes:
+        field: Of the record.
+        about: What a message calls it; empty for a size that never stands in the way.
+        copied: Where there are fewer than devices, each is copied: a device has at least one.
+    """
+
+    field: str
+    about: str
+    copied: bool = False
+
+
+#: Of every kind of attention.
+_HEADS = Divided("heads", "attention heads")
+_CHANNELS = Divided("channels", "channels of the mixer")
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit_defaults=True):
@@ -27,16 +46,14 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
             projection, ``"free"`` each head without weights.
         qkv_bias: Which of the projections have a bias: of ``"qkv"``.
         out_bias: Whether the output projection has one.
-        fused: Projections stored as one matrix: ``"qkv"``, ``"kv"`` or none.
+        fused: Projections stored as one matrix: ``"qkv"`` or none.
         gated: The output is multiplied by a sigmoid of as many further query values.
-        gate_per_head: A sigmoid gate of one value a head, from a projection of its own.
         sinks: One learned logit a head joins the softmax.
-        softcap: The scores pass a tanh.
         memory_hidden: Width of the sequence that keys and values come from, for cross attention.
-        relative_buckets: Rows of a learned position bias, one value a head (T5).
         input_hidden: Width of its input where that is not the model's (Zamba concatenates).
-        shared_kv: Keys and values are those of an earlier layer: no projections, no cache.
     """
+
+    DIVIDED: ClassVar = (_HEADS, Divided("kv_heads", "key/value heads", copied=True))
 
     heads: int
     kv_heads: int
@@ -50,15 +67,11 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
     qk_norm: Literal["", "head", "full", "free"] = ""
     qkv_bias: str = ""
     out_bias: bool = False
-    fused: Literal["", "qkv", "kv"] = ""
+    fused: Literal["", "qkv"] = ""
     gated: bool = False
-    gate_per_head: bool = False
     sinks: bool = False
-    softcap: bool = False
     memory_hidden: int | None = None
-    relative_buckets: int | None = None
     input_hidden: int | None = None
-    shared_kv: bool = False
 
     @property
     def value_dim(self) -> int:
@@ -68,7 +81,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
     @property
     def kv_elements(self) -> int:
         """Elements that one token adds to the cache."""
-        return 0 if self.shared_kv else self.kv_heads * (self.head_dim + self.value_dim)
+        return self.kv_heads * (self.head_dim + self.value_dim)
 
     @property
     def reach(self) -> int | None:
@@ -90,6 +103,8 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
         qkv_bias: Whether the compressing projections have biases.
         causal: Queries see no later position.
     """
+
+    DIVIDED: ClassVar = (_HEADS,)
 
     heads: int
     kv_lora_rank: int
@@ -122,8 +137,9 @@ class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omi
         bias: Whether the projections in and out have biases.
         conv_bias: Whether the convolution has one.
         inner_norms: Whether step size, B and C are normalized (Jamba).
-        heads: Groups of channels with scan parameters of their own (Zamba); 1 elsewhere.
     """
+
+    DIVIDED: ClassVar = (_CHANNELS,)
 
     channels: int
     state: int
@@ -132,7 +148,6 @@ class SelectiveScan(msgspec.Struct, frozen=True, kw_only=True, tag="mamba1", omi
     bias: bool = False
     conv_bias: bool = True
     inner_norms: bool = False
-    heads: int = 1
 
     @property
     def state_elements(self) -> int:
@@ -154,6 +169,8 @@ class StateSpaceDual(msgspec.Struct, frozen=True, kw_only=True, tag="mamba2", om
         conv_bias: Whether the convolution has one.
         gated_norm: Whether the output is normalized, with weights, after its gate.
     """
+
+    DIVIDED: ClassVar = (Divided("heads", "state-space heads"), Divided("groups", "", copied=True))
 
     heads: int
     head_dim: int
@@ -182,11 +199,9 @@ class StateSpaceDual(msgspec.Struct, frozen=True, kw_only=True, tag="mamba2", om
 
 
 class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", omit_defaults=True):
-    """Linear attention with a state of keys times values a head.
+    """Gated delta rule (Qwen3-Next) with a state of keys times values a head.
 
     Attributes:
-        rule: ``"gated_delta"`` (Qwen3-Next: decay, then a correction towards the new value) or
-            ``"decay"`` (Lightning attention of MiniMax-01: a fixed decay a head).
         key_heads: Heads of queries and keys.
         value_heads: Heads of values; each has a state.
         key_dim: Length of a key.
@@ -195,7 +210,11 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
         chunk: Tokens of a chunk.
     """
 
-    rule: Literal["gated_delta", "decay"]
+    DIVIDED: ClassVar = (
+        Divided("value_heads", "value heads"),
+        Divided("key_heads", "key heads", copied=True),
+    )
+
     key_heads: int
     value_heads: int
     key_dim: int
@@ -223,6 +242,8 @@ class ShortConvolution(msgspec.Struct, frozen=True, kw_only=True, tag="conv", om
         conv_kernel: Taps.
         bias: Whether projections and convolution have biases.
     """
+
+    DIVIDED: ClassVar = (_CHANNELS,)
 
     channels: int
     conv_kernel: int

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.dtypes import BITS, FLOATING, parse_dtype
+from gambrel.dtypes import BITS, FLOATING, GGUF_BITS, GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError, UnknownNameError
 
 
@@ -145,25 +145,14 @@ _LABELS: Final = {
 
 #: Spellings of the parts.
 PARTS: Final[Mapping[str, str]] = {
-    "weights": "weights",
+    **{name: name for name in Precisions.__struct_fields__ if name not in ("name", "square")},
     "w": "weights",
-    "activations": "activations",
     "a": "activations",
-    "compute": "compute",
     "kv": "kv_cache",
-    "kv_cache": "kv_cache",
     "cache": "kv_cache",
-    "embeddings": "embeddings",
     "embedding": "embeddings",
     "head": "lm_head",
-    "lm_head": "lm_head",
-    "experts": "experts",
     "moe": "experts",
-    "router": "router",
-    "state": "state",
-    "accumulate": "accumulate",
-    "block": "block",
-    "scale": "scale",
 }
 
 #: Schemes by name. Narrow formats apply to the matrices of the layers, as inference engines do:
@@ -219,6 +208,9 @@ def _scheme(text: str, base: str) -> Mapping[str, Any]:
         raise UnknownNameError("precision", text, known, "Or name parts: w4a16,kv=fp8.") from None
     if dtype in _SCHEMES:
         return {"activations": base, **_SCHEMES[dtype]}
+    if dtype in GGUF_BITS or dtype in GGUF_MIXES:
+        # Every matrix is stored in blocks and unpacked on the way; the rest is 16 bits.
+        return {"weights": dtype, "embeddings": dtype, "activations": base}
     if dtype not in FLOATING:
         raise InputError(f"precision {text!r}: a model cannot run in {dtype}.")
     return {"weights": dtype, "activations": dtype}

@@ -6,9 +6,6 @@ experts and layers. The collectives are what that costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 import msgspec
 
 from gambrel.llm.build import build
@@ -17,21 +14,8 @@ from gambrel.llm.dims import plus, share, times
 from gambrel.llm.exchange import Exchange, with_ends
 from gambrel.llm.layouts import check
 from gambrel.llm.precision import Precisions
-from gambrel.llm.sharding import Sharding, kv_heads_of_rank
-from gambrel.llm.spec import (
-    Attention,
-    FeedForward,
-    LatentAttention,
-    Layer,
-    LayerGroup,
-    LinearAttention,
-    Mixer,
-    Mixture,
-    ModelSpec,
-    SelectiveScan,
-    ShortConvolution,
-    StateSpaceDual,
-)
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.spec import Attention, FeedForward, Layer, LayerGroup, Mixer, Mixture, ModelSpec
 from gambrel.llm.step import Group, Step
 from gambrel.llm.topology import Topology
 from gambrel.workload import Workload
@@ -181,52 +165,22 @@ def _layer(layer: Layer, sharding: Sharding) -> Layer:
     split = sharding.attention_tensor
     return _replace(
         layer,
-        mixer=None if layer.mixer is None else _mixer(layer.mixer, split),
-        beside=None if layer.beside is None else _mixer(layer.beside, split),
-        cross=None if layer.cross is None else _attention(layer.cross, split),
+        **{
+            name: _mixer(mixer, split)
+            for name in ("mixer", "beside", "cross")
+            if (mixer := getattr(layer, name)) is not None
+        },
         feed_forward=None
         if layer.feed_forward is None
         else _feed_forward(layer.feed_forward, sharding),
     )
 
 
-def _attention(a: Attention, split: int) -> Attention:
-    return _replace(a, heads=a.heads // split, kv_heads=kv_heads_of_rank(a.kv_heads, split))
-
-
-def _latent(a: LatentAttention, split: int) -> LatentAttention:
-    return _replace(a, heads=a.heads // split)
-
-
-def _scan(m: SelectiveScan, split: int) -> SelectiveScan:
-    return _replace(m, channels=m.channels // split)
-
-
-def _dual(m: StateSpaceDual, split: int) -> StateSpaceDual:
-    return _replace(m, heads=m.heads // split, groups=max(1, m.groups // split))
-
-
-def _linear(m: LinearAttention, split: int) -> LinearAttention:
-    keys = max(1, m.key_heads // split)
-    return _replace(m, key_heads=keys, value_heads=m.value_heads // split)
-
-
-def _short(m: ShortConvolution, split: int) -> ShortConvolution:
-    return _replace(m, channels=m.channels // split)
-
-
-_SPLIT: Final[dict[type, Callable[..., Mixer]]] = {
-    Attention: _attention,
-    LatentAttention: _latent,
-    SelectiveScan: _scan,
-    StateSpaceDual: _dual,
-    LinearAttention: _linear,
-    ShortConvolution: _short,
-}
-
-
 def _mixer(mixer: Mixer, split: int) -> Mixer:
-    return _SPLIT[type(mixer)](mixer, split) if split > 1 else mixer
+    """Its share of every size that is divided; what is copied is never cut."""
+    own = {d.field: getattr(mixer, d.field) // split for d in mixer.DIVIDED}
+    least = {d.field for d in mixer.DIVIDED if d.copied}
+    return _replace(mixer, **{k: max(1, n) if k in least else n for k, n in own.items()})
 
 
 def _feed_forward(part: FeedForward, sharding: Sharding) -> FeedForward:
@@ -245,7 +199,7 @@ def _feed_forward(part: FeedForward, sharding: Sharding) -> FeedForward:
 
 def _fused(layer: Layer) -> Layer:
     mixer, part = layer.mixer, layer.feed_forward
-    if isinstance(mixer, Attention) and not mixer.shared_kv and not mixer.fused:
+    if isinstance(mixer, Attention) and not mixer.fused:
         mixer = _replace(mixer, fused="qkv")
     if isinstance(part, Mixture):
         part = _replace(part, shared_fused=part.gated)

@@ -57,7 +57,6 @@ class Mlp(msgspec.Struct, frozen=True, kw_only=True, tag="mlp", omit_defaults=Tr
         activation: A function of `gambrel.ops.elementwise`.
         bias: Whether its projections have biases.
         fused: Gate and up are stored as one matrix.
-        input_hidden: Width of its input where that is not the model's.
         adapter_rank: Rank of a low-rank addition to gate and up that each use of shared weights
             has of its own (Zamba 2); 0 is none.
     """
@@ -68,7 +67,6 @@ class Mlp(msgspec.Struct, frozen=True, kw_only=True, tag="mlp", omit_defaults=Tr
     activation: str = "silu"
     bias: bool = False
     fused: bool = False
-    input_hidden: int | None = None
 
 
 class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_defaults=True):
@@ -128,7 +126,6 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         linear: A projection from hidden to hidden after the layer, of each use of shared weights
             (Zamba 2).
         norm_hidden: Width of the first norm where it is not the model's (Zamba concatenates).
-        scales: Learned vectors that scale each part's output (LayerScale of vision towers).
     """
 
     mixer: Mixer | None = None
@@ -144,7 +141,6 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_norms: int = 1
     linear: bool = False
     norm_hidden: int | None = None
-    scales: bool = False
 
 
 class LayerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -201,12 +197,10 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames", omit_defau
     Attributes:
         mels: Frequency bands.
         positions: Tokens after the convolutions.
-        learned: Whether the positions are a table of the model (a buffer otherwise).
     """
 
     mels: int
     positions: int
-    learned: bool = True
 
     @property
     def tokens(self) -> int:
@@ -300,8 +294,6 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         embedding_norm: Kind of a norm after the embedding; empty for none.
         final_norm: Kind of the last norm; empty for none.
         norm_bias: Whether these have biases.
-        head_transform: The head has a dense layer and a norm first (masked language models).
-        softcap: Logits pass a tanh.
         front: Images instead of tokens (a vision transformer).
         encoders: Parts that run once over inputs of their own.
         mtp: Extra layers that predict further tokens (multi-token prediction); 0 is none.
@@ -332,8 +324,6 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     embedding_norm: str = ""
     final_norm: str = "rms_norm"
     norm_bias: bool = False
-    head_transform: bool = False
-    softcap: bool = False
     front: Patches | None = None
     encoders: tuple[Encoder, ...] = ()
     mtp: int = 0

@@ -23,8 +23,8 @@ import msgspec
 
 from gambrel.device.model import Device, Link, Source
 from gambrel.device.roofs import NETWORK, peer_link
-from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError
-from gambrel.fileio import check_name
+from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError, told
+from gambrel.fileio import check_name, path_of, read_text
 from gambrel.ops.collective import ALGORITHMS
 
 _MAX_BYTES: Final = 100_000
@@ -201,13 +201,11 @@ def load(path: str | Path) -> Topology:
     Raises:
         FileFormatError: Missing, too large, not TOML, an unknown field or an impossible value.
     """
-    path = Path(path)
+    path = path_of(path, "topology")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise FileFormatError(f"{path}: larger than {_MAX_BYTES} bytes; not a topology.")
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}; {_EXAMPLE}.") from None
+        table = tomllib.loads(
+            read_text(path, _MAX_BYTES, "a topology", _EXAMPLE[0].upper() + _EXAMPLE[1:] + ".")
+        )
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
     try:
@@ -232,7 +230,8 @@ def from_table(table: dict[str, Any]) -> Topology:
         table["network_byte_per_s"] = bits / 8
     unknown = set(table) - set(Topology.__struct_fields__)
     if unknown:
-        raise UnknownNameError("field", min(unknown), Topology.__struct_fields__)
+        known = ", ".join(Topology.__struct_fields__)
+        raise InputError(f"unknown field {told(min(unknown))}; a topology has {known}.")
     try:
         return msgspec.convert(table, Topology)
     except msgspec.ValidationError as error:
@@ -247,7 +246,7 @@ def _given(device: Device, given: str | Path) -> Topology:
                     f"topology {given!r} is made of {', '.join(devices)}, not of {device.id}."
                 )
             return node
-    path = Path(given)
+    path = path_of(given, "topology")
     check_name(path)
     if path.suffix != ".toml" and not path.exists():
         raise UnknownNameError(

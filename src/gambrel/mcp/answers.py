@@ -1,14 +1,15 @@
-"""From questions to the records that the tools return; docstrings are what agents read."""
+"""What the tools return where it is not the record that every face gets."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gambrel.analysis.question import Question
+from gambrel.api.verbs import answer
 from gambrel.device.model import Ceiling, MemoryLevel
 from gambrel.errors import UnknownNameError
 
@@ -52,42 +53,15 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyze(question: Question) -> Any:
-    """How long a model takes on a device, what limits it, its roofline and speed of light."""
-    from gambrel.api.analyze import analyze as answered
-
-    found = answered.answer(question)
+    """An analysis with its ops folded, the longest first."""
+    found = answer(question)
     ranked = sorted(found.folded(), key=lambda row: -(row.measures.roofline_time_s or 0.0))
     return msgspec.structs.replace(found, ops=tuple(ranked))
 
 
-def recommend(question: Question) -> Any:
-    """What to change and by how much it would help: each change applied and analyzed again."""
-    from gambrel.advise.recommend import advise
-    from gambrel.api.analyze import analyze as answered
-    from gambrel.api.analyze import settings_of
-
-    return advise(answered.answer(question), settings_of(question).calibration)
-
-
-def what_if(question: Question) -> Any:
-    """The same question with changes: both answers, and where they differ."""
-    from gambrel.api.advise import what_if as answered
-
-    return answered.answer(question)
-
-
-def check(question: Question) -> Any:
-    """Whether a model on a device meets targets, and for a FAIL what would make it pass."""
-    from gambrel.api.advise import check as answered
-
-    return answered.answer(question)
-
-
 def compare(question: Question) -> Any:
-    """Models on devices in precisions and at batches, best first; unknown stays unknown."""
-    from gambrel.api.advise import compare as answered
-
-    found = answered.answer(question)
+    """A comparison with the figures that were asked for."""
+    found = answer(question)
     shown = [
         msgspec.structs.replace(row, figures={m: row.figures[m] for m in found.metrics})
         for row in found.rows
@@ -95,77 +69,20 @@ def compare(question: Question) -> Any:
     return msgspec.structs.replace(found, rows=tuple(shown))
 
 
-def select(question: Question) -> Any:
-    """The devices on which a model meets targets; unknowns and near misses stand apart."""
-    from gambrel.api.advise import select as answered
-
-    return answered.answer(question)
-
-
-def serve_plan(question: Question) -> Any:
-    """How to serve a language model: layout, batch, devices, TTFT, TPOT, tokens/s and cost."""
-    from gambrel.api.plans import serve_plan as answered
-
-    return answered.answer(question)
-
-
-def train_plan(question: Question) -> Any:
-    """A training step of a language model: time, MFU, tokens per second, memory."""
-    from gambrel.api.plans import train_plan as answered
-
-    return answered.answer(question)
-
-
-def kv_cache(question: Question) -> Any:
-    """The key/value cache: bytes needed and reserved, and the batch and context that fit."""
-    from gambrel.api.plans import kv_cache as answered
-
-    return answered.answer(question)
-
-
-def devices(question: Question) -> Any:
-    """The catalog of devices: dense peak, bandwidth, ridge point, memory, TDP."""
-    from gambrel.api.catalog import devices as listed
-
-    return {"devices": listed(question).devices}
-
-
 def device(question: Question) -> Datasheet:
-    """One device with every ceiling and its source."""
+    """A device with what its figures mean."""
     from gambrel.device.explain import explain as explained
-    from gambrel.device.resolve import resolve_hardware
 
-    found, notes = resolve_hardware(question.hardware)
-    return Datasheet(
-        id=found.id,
-        name=found.name,
-        architecture=found.architecture,
-        category=found.category,
-        ceilings=found.ceilings,
-        memory=found.memory,
-        explained=tuple(explained(found)),
-        unknown=tuple(found.unknown),
-        notes=notes,
-    )
+    sheet = answer(question)
+    own = {name: getattr(sheet.device, name) for name in _PUBLISHED}
+    return Datasheet(explained=tuple(explained(sheet.device)), notes=sheet.notes, **own)
 
 
-def models(question: Question) -> Any:
-    """The built-in models with the sizes that may be chosen."""
-    from gambrel.api.catalog import models as listed
-
-    found = listed(question)
-    return {"models": found.models, "language": found.language}
-
-
-def runtimes(question: Question) -> Any:
-    """How models are executed: kernels, on-chip memory, host time, formats, evidence."""
-    from gambrel.api.catalog import runtimes as listed
-
-    return {"runtimes": listed(question).runtimes}
+_PUBLISHED: Final = ("id", "name", "architecture", "category", "ceilings", "memory", "unknown")
 
 
 def explain(question: Question) -> Explanation:
-    """What a term of roofline analysis means, and how to read a device's figures."""
+    """Terms, and sentences about a device."""
     from gambrel.device.explain import explain as explained
     from gambrel.device.resolve import resolve_hardware
     from gambrel.report.terms import DEFINITIONS

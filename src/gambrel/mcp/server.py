@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import Any, Final
 
-import anyio.to_thread
+import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -16,6 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from gambrel._version import __version__
 from gambrel.errors import GambrelError, InputError
+from gambrel.mcp.calls import answered
 from gambrel.mcp.tools import TOOLS
 
 HOST: Final = "127.0.0.1"
@@ -52,9 +53,7 @@ def build_server(*, trust: bool = False) -> Server[Any]:
         )
 
     async def called(_: object, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        return await anyio.to_thread.run_sync(
-            partial(_answered, asked.name, asked.arguments or {}, trust=trust)
-        )
+        return await answered(partial(_answered, asked.name, asked.arguments or {}, trust=trust))
 
     return Server(
         "gambrel",
@@ -67,7 +66,7 @@ def build_server(*, trust: bool = False) -> Server[Any]:
 
 def _answered(name: str, arguments: dict[str, Any], *, trust: bool) -> types.CallToolResult:
     """The answer of a tool; what an agent got wrong comes back as one sentence."""
-    import msgspec
+    from gambrel.report.json_head import encoded
 
     try:
         if name not in TOOLS:
@@ -78,7 +77,7 @@ def _answered(name: str, arguments: dict[str, Any], *, trust: bool) -> types.Cal
     except Exception as error:
         logging.getLogger(__name__).exception("tool %s", name)
         return _said(f"this is a defect of gambrel: {type(error).__name__}", failed=True)
-    text = msgspec.json.encode(found).decode()
+    text = encoded(found)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=found
     )

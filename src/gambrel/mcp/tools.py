@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
 from gambrel.analysis.commandline import command_of
-from gambrel.analysis.fields import Field
-from gambrel.analysis.question import Question, ask, fields_of
-from gambrel.errors import InputError
+from gambrel.analysis.question import ask, fields_of
+from gambrel.api.verbs import answer, record_of
+from gambrel.errors import InputError, withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
 
@@ -25,23 +25,21 @@ class Tool:
     """One tool.
 
     Attributes:
-        name: As agents call it.
         verb: The question it asks.
-        record: ``module:Class`` of its answer.
-        answer: From the question to that record.
+        description: What an agent reads.
+        record: ``module:Class`` of its answer where that is not the one of the verb.
         listed: Where the answer is a list of such records: its name.
     """
 
-    name: str
     verb: str
-    record: str
-    answer: Callable[[Question], Any]
+    description: str
+    record: str = ""
     listed: str = ""
 
     @property
-    def description(self) -> str:
-        """What an agent reads."""
-        return (self.answer.__doc__ or "").strip().split("\n\n", 1)[0]
+    def name(self) -> str:
+        """As agents call it."""
+        return self.verb.replace("-", "_")
 
     @functools.cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -49,7 +47,7 @@ class Tool:
         fields = list(fields_of(self.verb, "mcp"))
         return {
             "type": "object",
-            "properties": {field.name: _schema(field, self.verb) for field in fields},
+            "properties": {field.name: field.schema(self.verb) for field in fields},
             "required": [field.name for field in fields if self.verb in field.required],
             "additionalProperties": False,
         }
@@ -58,7 +56,8 @@ class Tool:
     def output_schema(self) -> dict[str, Any]:
         """From the record."""
         module, _, name = self.record.partition(":")
-        found = schema(getattr(import_module(module), name), self.listed, top=self._takes_top)
+        record = getattr(import_module(module), name) if module else record_of(self.verb)
+        found = schema(record, self.listed, top=self._takes_top)
         about = "Shell command that gives every figure of this answer again."
         command = {"type": "string", "description": about}
         return found | {"properties": {"command": command} | found["properties"]}
@@ -81,7 +80,11 @@ class Tool:
                     f"{model} is code, which this server does not run. Name a built-in model (tool "
                     "models) or a .pt2 or config.json file; or start it with 'gambrel mcp --trust'."
                 )
-        found = self.answer(dataclasses.replace(question, trust=trust))
+        own = getattr(answers, self.name, answer)
+        with withholding():
+            found = own(dataclasses.replace(question, trust=trust))
+        if self.listed:
+            found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
         top = question.top if self._takes_top else 0
         return {"command": command_of(self.verb, arguments)} | plain(found, top)
 
@@ -90,100 +93,41 @@ class Tool:
         return any(field.name == "top" for field in fields_of(self.verb, "mcp"))
 
 
-def _schema(field: Field, verb: str) -> dict[str, Any]:
-    one: dict[str, Any] = dict(field.kind.schema)
-    if verb in field.several:
-        one = {"anyOf": [one, {"type": "array", "items": one}]}
-    unit = {"unit": field.kind.unit} if field.kind.unit else {}
-    default = {} if field.default in (None, ()) else {"default": field.default}
-    return {**one, "description": field.help, **unit, **default}
+#: Verb → what an agent reads of its tool.
+_ABOUT: Final = {
+    "analyze": "How long a model takes on a device, what limits it, its roofline and speed of "
+    "light.",
+    "recommend": "What to change and by how much it would help: each change applied and analyzed "
+    "again.",
+    "what-if": "The same question with changes: both answers, and where they differ.",
+    "check": "Whether a model on a device meets targets, and for a FAIL what would make it pass.",
+    "compare": "Models on devices in precisions and at batches, best first; unknown stays unknown.",
+    "select": "The devices on which a model meets targets; unknowns and near misses stand apart.",
+    "serve-plan": "How to serve a language model: layout, batch, devices, TTFT, TPOT, tokens/s and "
+    "cost.",
+    "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",
+    "kv-cache": "The key/value cache: bytes needed and reserved, and the batch and context that "
+    "fit.",
+    "devices": "The catalog of devices: dense peak, bandwidth, ridge point, memory, TDP.",
+    "device": "One device with every ceiling and its source.",
+    "models": "The built-in models with the sizes that may be chosen.",
+    "runtimes": "How models are executed: kernels, on-chip memory, host time, formats, evidence.",
+    "explain": "What a term of roofline analysis means, and how to read a device's figures.",
+}
+#: Verb → class of the answer where it is not the one of the verb, and its name in a list.
+_RECORDS: Final = {
+    "devices": ("gambrel.device.listing:DeviceRow", "devices"),
+    "device": ("gambrel.mcp.answers:Datasheet", ""),
+    "models": ("gambrel.workload:WorkloadSummary", "models"),
+    "runtimes": ("gambrel.runtimes:Runtime", "runtimes"),
+    "explain": ("gambrel.mcp.answers:Explanation", ""),
+}
+
+
+def _tool(verb: str) -> Tool:
+    record, listed = _RECORDS.get(verb, ("", ""))
+    return Tool(verb=verb, description=_ABOUT[verb], record=record, listed=listed)
 
 
 #: Every tool.
-TOOLS: Final[dict[str, Tool]] = {
-    tool.name: tool
-    for tool in (
-        Tool(
-            name="analyze",
-            verb="analyze",
-            record="gambrel.analysis.result:Analysis",
-            answer=answers.analyze,
-        ),
-        Tool(
-            name="recommend",
-            verb="recommend",
-            record="gambrel.advise.recommend:Advice",
-            answer=answers.recommend,
-        ),
-        Tool(
-            name="what_if",
-            verb="what-if",
-            record="gambrel.advise.whatif:WhatIf",
-            answer=answers.what_if,
-        ),
-        Tool(name="check", verb="check", record="gambrel.advise.check:Check", answer=answers.check),
-        Tool(
-            name="compare",
-            verb="compare",
-            record="gambrel.advise.compare:Comparison",
-            answer=answers.compare,
-        ),
-        Tool(
-            name="select",
-            verb="select",
-            record="gambrel.advise.select:Selection",
-            answer=answers.select,
-        ),
-        Tool(
-            name="serve_plan",
-            verb="serve-plan",
-            record="gambrel.llm.serving.records:Plan",
-            answer=answers.serve_plan,
-        ),
-        Tool(
-            name="train_plan",
-            verb="train-plan",
-            record="gambrel.llm.training:TrainingStep",
-            answer=answers.train_plan,
-        ),
-        Tool(
-            name="kv_cache",
-            verb="kv-cache",
-            record="gambrel.llm.cache_plan:CachePlan",
-            answer=answers.kv_cache,
-        ),
-        Tool(
-            name="devices",
-            verb="devices",
-            record="gambrel.device.listing:DeviceRow",
-            listed="devices",
-            answer=answers.devices,
-        ),
-        Tool(
-            name="device",
-            verb="device",
-            record="gambrel.mcp.answers:Datasheet",
-            answer=answers.device,
-        ),
-        Tool(
-            name="models",
-            verb="models",
-            record="gambrel.workload:WorkloadSummary",
-            listed="models",
-            answer=answers.models,
-        ),
-        Tool(
-            name="runtimes",
-            verb="runtimes",
-            record="gambrel.runtimes:Runtime",
-            listed="runtimes",
-            answer=answers.runtimes,
-        ),
-        Tool(
-            name="explain",
-            verb="explain",
-            record="gambrel.mcp.answers:Explanation",
-            answer=answers.explain,
-        ),
-    )
-}
+TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in map(_tool, _ABOUT)}

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from gambrel._version import __version__
+from gambrel.dtypes import width_bytes
 from gambrel.errors import DeviceError
 from gambrel.measure import ir, machine, native, probes
 from gambrel.measure.arena import Arena, arena, huge_bytes
@@ -253,11 +254,33 @@ def _split(large: Arena, threads: int) -> tuple[int, ...]:
     return tuple(large.address + i * each for i in range(threads))
 
 
+#: The most vector instructions that an x86 core starts in a cycle: two of multiply-add and two of
+#: addition (AMD, Software Optimization Guide for the Zen 5 Microarchitecture, 2024); loads and
+#: stores together are no more.
+_PIPES: Final = 4
+_VECTOR_BYTES: Final = 64
+#: Operations on bytes of a tile unit in a cycle: 16 x 16 results of 64 products each in 16 cycles
+#: (Intel, 64 and IA-32 Architectures Optimization Reference Manual, AMX, 2024).
+_TILE_FLOPS: Final = 2 * 16 * 16 * 64 // 16
+#: What a reading of the clock may be off without contradicting anything.
+_TOLERANCE: Final = 1.25
+
+
+def _most_per_cycle(probe: probes.Probe) -> float:
+    """FLOP or bytes of one thread in a cycle that no processor exceeds."""
+    if not probe.kernel.flops:
+        return float(_PIPES * _VECTOR_BYTES)
+    width = width_bytes(probe.dtype)
+    if probe.mix == "tile":
+        return _TILE_FLOPS / width
+    return 2 * _PIPES * _VECTOR_BYTES / width
+
+
 def _combine(probe: probes.Probe, takes: Sequence[_Take]) -> Measurement:
     found = over_rounds([t.figure for t in takes])
-    paired = [
-        (t.figure.value / t.clock_hz / probe.threads, t.clock_hz) for t in takes if t.clock_hz
-    ]
+    read = [(t.figure.value / t.clock_hz / probe.threads, t.clock_hz) for t in takes if t.clock_hz]
+    # A chain that was interrupted reads a clock at which the units would do what none can.
+    paired = [pair for pair in read if pair[0] <= _TOLERANCE * _most_per_cycle(probe)]
     per_cycle, clock = np.median(paired, axis=0).tolist() if paired else (None, None)
     return Measurement(
         resource=probe.resource,

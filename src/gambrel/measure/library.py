@@ -169,16 +169,12 @@ class SearchTrial:
         if not tried:
             return None
         found, candidate = max(tried, key=lambda pair: pair[0].value)
-        return Measurement(
-            resource="library",
-            mix=self.product.name,
+        return found.measurement(
+            "library",
+            self.product.name,
+            "FLOP/s",
             dtype=self.product.dtype,
-            value=found.value,
-            median=found.median,
-            spread=found.spread,
-            unit="FLOP/s",
             threads=self.product.threads,
-            samples=found.samples,
             rounds=len(candidate.rounds),
             note=f"{candidate.way.label}, the best of {len(self.product.ways)}",
         )

@@ -108,7 +108,7 @@ def _one_a_core(root: Path, allowed: list[int]) -> tuple[int, ...]:
     """Hyper-threads share their core's units: one of each core is enough, and disturbs least."""
     chosen, seen = [], set()
     for cpu in allowed:
-        core = _text(root / f"cpu{cpu}" / "topology" / "thread_siblings_list") or str(cpu)
+        core = text_of(root / f"cpu{cpu}" / "topology" / "thread_siblings_list") or str(cpu)
         if core not in seen:
             seen.add(core)
             chosen.append(cpu)
@@ -118,10 +118,10 @@ def _one_a_core(root: Path, allowed: list[int]) -> tuple[int, ...]:
 def _caches(folder: Path) -> Iterator[Cache]:
     found = []
     for index in sorted(folder.glob("index*")) if folder.is_dir() else ():
-        kind, size = _text(index / "type"), re.match(r"(\d+)K$", _text(index / "size"))
-        level = _text(index / "level")
+        kind, size = text_of(index / "type"), re.match(r"(\d+)K$", text_of(index / "size"))
+        level = text_of(index / "level")
         if kind in {"Data", "Unified"} and size and level.isdigit():
-            sharers = len(_cpu_list(_text(index / "shared_cpu_list"))) or 1
+            sharers = len(_cpu_list(text_of(index / "shared_cpu_list"))) or 1
             found.append(Cache(level=int(level), size_bytes=int(size[1]) * 1024, sharers=sharers))
     yield from sorted(found, key=lambda cache: cache.level)
 
@@ -135,16 +135,17 @@ def _cpu_list(text: str) -> list[int]:
     return cpus
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file of the system says; empty where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
 def _key_values(path: Path) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for line in _text(path).splitlines():
+    for line in text_of(path).splitlines():
         key, colon, value = line.partition(":")
         if colon:
             pairs.setdefault(key.strip(), value.strip())

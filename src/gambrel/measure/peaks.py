@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from gambrel._version import __version__
+from gambrel.analysis.fields import MOST
 from gambrel.dtypes import parse_dtype
-from gambrel.errors import DeviceError, InputError
+from gambrel.errors import DeviceError, InputError, shown
 from gambrel.measure import store
 from gambrel.measure.records import HardwarePeaks, Survey, summarize
 
@@ -81,7 +82,7 @@ def measure_peaks(
     family = name.partition(":")[0]
     if rounds is None:
         rounds = _ROUNDS.get(family, 3)
-    _check(steps, warmup, rounds)
+    check_effort(steps, warmup, rounds)
     if family == "cpu":
         _check_processor(name, canonical)
     if canonical == "tf32":
@@ -110,10 +111,17 @@ def clear_peaks_cache() -> int:
     return store.clear()
 
 
-def _check(steps: int, warmup: int, rounds: int) -> None:
+def check_effort(steps: int, warmup: int, rounds: int = 1) -> None:
+    """Refuses numbers of repetitions that are none.
+
+    Raises:
+        InputError: One of them is no whole number, or out of range.
+    """
     for label, value, least in (("steps", steps, 1), ("warmup", warmup, 0), ("rounds", rounds, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{label}={value!r}: give a whole number of at least {least}.")
+            raise InputError(f"{label}={shown(value)}: give a whole number of at least {least}.")
+        if value > MOST:
+            raise InputError(f"{label}={shown(value)}: give a whole number of at most {MOST:,}.")
 
 
 def _check_processor(name: str, dtype: str) -> None:

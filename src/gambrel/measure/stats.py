@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gambrel.measure.records import UPPER
+from gambrel.measure.records import UPPER, Measurement
 
 #: Rounds between this quantile and its counterpart are most rounds.
 MOST: Final = 0.9
@@ -31,6 +31,19 @@ class Figure:
     samples: int
     round: int = 0
     spread: float = 0.0
+
+    def measurement(self, resource: str, mix: str, unit: str, **more: Any) -> Measurement:
+        """The figure as a record; ``more`` are further fields of `Measurement`."""
+        return Measurement(
+            resource=resource,
+            mix=mix,
+            unit=unit,
+            value=self.value,
+            median=self.median,
+            spread=self.spread,
+            samples=self.samples,
+            **more,
+        )
 
 
 def figure(seconds: Sequence[float] | np.ndarray[Any, Any], work: float) -> Figure:

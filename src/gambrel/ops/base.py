@@ -211,16 +211,10 @@ def cost(op: OpView) -> Cost | None:
     if found is None:
         return None
     read = found.read_bytes
-    return Cost(
-        work=found.work,
+    return replace(
+        found,
         read_bytes=distinct_bytes(as_read(op.inputs, found)) if read is None else read,
-        touched=found.touched,
         write_bytes=distinct_bytes(op.outputs) if found.write_bytes is None else found.write_bytes,
-        least_read_bytes=found.least_read_bytes,
-        link_bytes=found.link_bytes,
-        network_bytes=found.network_bytes,
-        least_link_bytes=found.least_link_bytes,
-        least_network_bytes=found.least_network_bytes,
         prunable=is_prunable(op.kind, op.phase, [t.role for t in op.inputs[:2]]),
     )
 

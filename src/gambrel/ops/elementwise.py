@@ -53,6 +53,7 @@ FUNCTIONS: Final[Mapping[str, Counts]] = {
     "hardshrink": (3, 0),  # abs, comparison with lambda, selection
     "softshrink": (3, 0),  # x - min(max(x, -l), l)
     "softsign": (3, 0),  # x / (1 + abs(x))
+    "rotary": (3, 0),  # x * cos + y * sin, y the other half of the pair
     "hardsigmoid": (4, 0),  # min(max(x + 3, 0), 6) / 6
     "hardswish": (5, 0),  # x * hardsigmoid(x)
     "isclose": (6, 0),  # abs(x - y) <= a + r * abs(y)

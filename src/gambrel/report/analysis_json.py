@@ -13,7 +13,7 @@ from gambrel.analysis.measures import Estimate, Measures, State
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import FileFormatError
-from gambrel.fileio import file_size
+from gambrel.fileio import path_of, read_bytes
 from gambrel.report.json_head import SCHEMA_VERSION
 from gambrel.report.options import Options
 from gambrel.report.terms import DEFINITIONS, DERIVED
@@ -160,20 +160,12 @@ def _decode(source: str | Path | bytes) -> tuple[str, Any]:
     if isinstance(source, bytes):
         where, raw = "the data", source
     else:
-        where, raw = str(source), _read(Path(source))
+        path = path_of(source)
+        where, raw = str(path), read_bytes(path, MAX_BYTES, "an analysis")
     try:
         return where, msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FileFormatError(f"{where} is not an analysis: no valid JSON ({error}).") from None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if file_size(path) > MAX_BYTES:
-            raise FileFormatError(f"{path} is not an analysis: larger than {MAX_BYTES:,} bytes.")
-        return path.read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
 def _convert(where: str, data: Any) -> Analysis:

@@ -259,21 +259,18 @@ def col(
     return ColumnSpec(title=title, get=get, show=show, more={"priority": priority} | more)
 
 
+def side_columns(sides: Sequence[str], field: str, key: str) -> list[ColumnSpec]:
+    """Plain columns of one field on both sides of a pair; ``key`` has a place for the side."""
+
+    def of(side: str) -> Callable[[Any], Any]:
+        return lambda row: getattr(getattr(row, side), field, None)
+
+    return [col(side, of(side), str, key=key.format(side)) for side in sides]
+
+
 def table_of(rows: Sequence[Any], *specs: ColumnSpec | None, **more: Any) -> DataTable:
     """A table with a row a record; columns that are None are left out."""
     return DataTable(columns=tuple(spec.of(rows) for spec in specs if spec is not None), **more)
-
-
-def columns_of(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[Column]:
-    """Columns of rows of cells; the first ``left`` ones begin at the left."""
-    return [
-        Column(
-            title=title,
-            cells=tuple(row[i] for row in rows),
-            align="left" if i < left else "right",
-        )
-        for i, title in enumerate(header)
-    ]
 
 
 #: How numbers of one kind are shown in tables; unknown (None) stays "unknown".

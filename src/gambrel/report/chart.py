@@ -9,40 +9,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import Analysis, OpResult
-from gambrel.device.model import Ceiling, Kind
+from gambrel.device.model import Ceiling
+from gambrel.report import picture
 from gambrel.report.level_points import LevelChart, level_chart
+from gambrel.report.picture import COLORS
+from gambrel.report.roof_lines import (
+    Entry,
+    MemoryRoof,
+    Ridge,
+    Roof,
+    Slope,
+    format_of,
+    ridge_at,
+    roofs_of,
+    slanted,
+    slopes_of,
+    source_of,
+)
 from gambrel.report.terms import rate_at_roofline, title
-from gambrel.units import format_number, format_si
 
 #: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
 #: share the last. The star is kept for the whole model.
-SHAPES: Final = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "x",
-    "pentagon",
-    "hexagon",
-)
+SHAPES: Final = tuple(name for name in picture.SHAPES if name != "star")
 
-#: Colours of the bounds, from Okabe and Ito, "Color Universal Design" (2008),
-#: https://jfly.uni-koeln.de/color/ ; they differ in lightness as well, for any colour vision and
-#: for grey print. The first is for a light ground, the second for a dark one.
-BOUND_COLORS: Final[dict[str, tuple[str, str]]] = {
-    "compute": ("#d55e00", "#ff9d5c"),
-    "memory": ("#0072b2", "#56b4e9"),
-    "network": ("#b0508e", "#e29cc7"),
-    "unknown": ("#777777", "#aaaaaa"),
-}
+#: Colours of the bounds on a light and on a dark ground.
+BOUND_COLORS: Final = {key: COLORS[key] for key in ("compute", "memory", "network", "unknown")}
 
 _BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 
@@ -50,54 +47,6 @@ _BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 _ROOM: Final = 2.0
 #: Axes span at least this factor, so that a single point does not fill the chart.
 _LEAST_SPAN: Final = 100.0
-
-
-class Roof(msgspec.Struct, frozen=True, kw_only=True):
-    """A horizontal line: the peak of an engine in one or more number formats.
-
-    Attributes:
-        label: For reading, with the value.
-        peak_flop_per_s: Its height.
-        used: Whether work of this model is held against it; the others are drawn faint.
-        source: Kind and title of the source.
-    """
-
-    label: str
-    peak_flop_per_s: float
-    used: bool
-    source: str
-
-
-class MemoryRoof(msgspec.Struct, frozen=True, kw_only=True):
-    """A slanted line: rate = intensity × bandwidth.
-
-    Attributes:
-        label: For reading, with the value.
-        byte_per_s: Its slope.
-        used: Whether the model's traffic is held against it.
-        source: Kind and title of the source.
-    """
-
-    label: str
-    byte_per_s: float
-    used: bool
-    source: str
-
-
-class Ridge(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a used compute roof meets the used memory roof.
-
-    Attributes:
-        arithmetic_intensity: FLOP/byte.
-        flop_per_s: Height.
-        main: Whether it is the ridge point of the whole model's main engine.
-        label: For reading.
-    """
-
-    arithmetic_intensity: float
-    flop_per_s: float
-    main: bool
-    label: str
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,15 +67,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         note: Why it is at the margin; empty otherwise.
     """
 
-    index: int
-    name: str
-    kind: str
-    module: str
-    bound: str
-    shape: str
-    arithmetic_intensity: float | None
-    flop_per_s: float | None
-    size: float
+    index: int = -1
+    name: str = ""
+    kind: str = ""
+    module: str = ""
+    bound: str = "unknown"
+    shape: str = "circle"
+    arithmetic_intensity: float | None = None
+    flop_per_s: float | None = None
+    size: float = 0.0
     margin: str = ""
     along: float = 0.0
     note: str = ""
@@ -159,7 +108,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         memory_roofs: Bandwidths, highest first.
         ridges: Ridge points, the main one first.
         points: Ops, longest time first.
-        total: The whole.
+        total: The whole; without a name for roofs alone.
         kinds: Kind to shape, longest time first.
         modules: Blocks of the model, longest time first.
         levels: The same ops at each memory level, drawn in their place; None unless asked for and
@@ -174,20 +123,13 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     y_range: tuple[float, float]
     roofs: tuple[Roof, ...]
     memory_roofs: tuple[MemoryRoof, ...]
-    ridges: tuple[Ridge, ...]
-    points: tuple[Point, ...]
-    total: Point
-    kinds: dict[str, str]
-    modules: tuple[str, ...]
+    ridges: tuple[Ridge, ...] = ()
+    points: tuple[Point, ...] = ()
+    total: Point = Point(shape="star")
+    kinds: dict[str, str] = {}
+    modules: tuple[str, ...] = ()
     levels: LevelChart | None = None
     moves: tuple[Move, ...] = ()
-
-    def roof_at(self, intensity: float) -> float | None:
-        """The highest rate that the used roofs allow at an intensity; None without any."""
-        peak = max((r.peak_flop_per_s for r in self.roofs if r.used), default=math.inf)
-        slope = max((m.byte_per_s for m in self.memory_roofs if m.used), default=math.inf)
-        height = min(peak, intensity * slope)
-        return None if math.isinf(height) else height
 
 
 def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> Chart:
@@ -225,15 +167,17 @@ def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = F
 
 def _shapes(analysis: Analysis) -> dict[str, str]:
     order = [group.name for group in analysis.by_kind]
-    order += sorted({op.kind for op in analysis.ops} - set(order))
-    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(order)}
+    return shapes_of(order + sorted({op.kind for op in analysis.ops} - set(order)))
 
 
-class _Entry(NamedTuple):
-    engine: str
-    dtype: str
-    used: bool
-    source: str
+def shapes_of(kinds: Iterable[str]) -> dict[str, str]:
+    """A shape for each kind, in their order; those after the last share it."""
+    return {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
+
+
+def size_of(seconds: float | None, longest: float) -> float:
+    """The radius of a dot whose area is its time: 0 to 1."""
+    return math.sqrt((seconds or 0.0) / longest) if longest else 0.0
 
 
 def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
@@ -242,19 +186,18 @@ def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
         for w in analysis.total.work
         if w.peak_flop_per_s is not None
     }
-    heights: dict[float, list[_Entry]] = {}
+    heights: list[tuple[float, Entry]] = []
     for c in analysis.hardware.ceilings:
         peak, origin = _peak(c, analysis.sparsity)
         key = (c.engine, c.dtype, peak)
-        dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
-        heights.setdefault(peak, []).append(_Entry(c.engine, dtype, key in used, origin))
+        heights.append((peak, Entry(c.engine, format_of(c), key in used, origin)))
         used.discard(key)
     # A roof that the device does not list (the user's own peak, a clock or count scaled) is drawn
     # all the same: what the work was held against must be in the picture.
     for engine, dtype, peak in sorted(used, key=str):
         if peak is not None:
-            heights.setdefault(peak, []).append(_Entry(engine, dtype, True, ""))
-    return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
+            heights.append((peak, Entry(engine, dtype, True, "")))
+    return roofs_of(heights)
 
 
 def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
@@ -264,33 +207,12 @@ def _peak(ceiling: Ceiling, sparsity: bool) -> tuple[float, str]:
             ceiling.sparse_flop_per_s,
             f"{ceiling.kind.value}, structured sparsity: {source.title}",
         )
-    return ceiling.flop_per_s, f"{ceiling.kind.value}: {ceiling.source.title}"
-
-
-def _merged(peak: float, entries: Sequence[_Entry]) -> Roof:
-    """One line for all roofs of one height; the used ones give it its name."""
-    named = [e for e in entries if e.used] or entries
-    engines = _unique(e.engine for e in named)
-    groups = [f"{g} {', '.join(_unique(e.dtype for e in named if e.engine == g))}" for g in engines]
-    return Roof(
-        label=f"{'; '.join(groups)} {format_si(peak, 'FLOP/s')}",
-        peak_flop_per_s=peak,
-        used=any(e.used for e in entries),
-        source="; ".join(_unique(e.source for e in entries if e.source)),
-    )
+    return ceiling.flop_per_s, source_of(ceiling)
 
 
 def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[MemoryRoof, ...]:
     main = analysis.total.peak_byte_per_s
-    found = [
-        (
-            m.name,
-            m.byte_per_s,
-            _origin(m.kind, m.bandwidth_source.title if m.bandwidth_source else ""),
-        )
-        for m in analysis.hardware.memory
-        if m.byte_per_s is not None
-    ]
+    found = slopes_of(analysis.hardware)
     if main is not None and all(bandwidth != main for _, bandwidth, _ in found):
         found.append((_name_of_memory(analysis), main, ""))
     if levels is not None:
@@ -301,18 +223,10 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
             if bandwidth is not None and name not in listed
         ]
     found += _links(analysis, {bandwidth for _, bandwidth, _ in found})
-    return tuple(
-        MemoryRoof(
-            label=f"{name} {format_si(bandwidth, 'B/s')}",
-            byte_per_s=bandwidth,
-            used=bandwidth == main,
-            source=origin,
-        )
-        for name, bandwidth, origin in sorted(found, key=lambda f: -f[1])
-    )
+    return slanted(found, lambda _, rate: rate == main)
 
 
-def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]]:
+def _links(analysis: Analysis, drawn: set[float]) -> list[Slope]:
     """The links that the work uses, each a roof over the bytes that pass it."""
     used = {t.resource for t in analysis.total.times if t.bound is Bound.NETWORK}
     return [
@@ -322,10 +236,6 @@ def _links(analysis: Analysis, drawn: set[float]) -> list[tuple[str, float, str]
         and (rate := link.byte_per_s_per_direction) is not None
         and rate not in drawn
     ]
-
-
-def _origin(kind: Kind, source: str) -> str:
-    return f"{kind.value}: {source}" if source else kind.value
 
 
 def _name_of_memory(analysis: Analysis) -> str:
@@ -339,15 +249,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
         return ()
     peaks = [r.peak_flop_per_s for r in roofs if r.used]
     peaks.sort(key=lambda peak: peak != main)
-    return tuple(
-        Ridge(
-            arithmetic_intensity=peak / bandwidth,
-            flop_per_s=peak,
-            main=peak == main,
-            label=f"ridge {format_number(peak / bandwidth, 3)} FLOP/byte",
-        )
-        for peak in peaks
-    )
+    return tuple(ridge_at(peak, bandwidth, main=peak == main) for peak in peaks)
 
 
 def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
@@ -363,7 +265,7 @@ def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) ->
             analysis.ops[i],
             shape=kinds[analysis.ops[i].kind],
             module=block(analysis.ops[i].module),
-            size=math.sqrt(times[i] / longest) if longest else 0.0,
+            size=size_of(times[i], longest),
             along=along.get(i, 0.0),
         )
         for i in order
@@ -421,8 +323,9 @@ def _placed(measures: Measures) -> tuple[float | None, float | None]:
 
 
 def _margin(measures: Measures, state: State) -> tuple[str, str]:
-    if state is State.UNMODELLED:
-        return "left", "cost unknown: no formula for this kind"
+    if state is not State.COUNTED:
+        why = "no formula for this kind" if state is State.UNMODELLED else "it runs on the host"
+        return "left", f"cost unknown: {why}"
     if measures.flops == 0:
         return "left", "no work: intensity 0"
     if measures.traffic_bytes == 0:
@@ -445,6 +348,11 @@ def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
         return "(top)" if not path or "(top)" in known else parts[0]
 
     return find
+
+
+def end_of(at: tuple[float, float]) -> Point:
+    """A place that has to be in sight."""
+    return Point(index=0, arithmetic_intensity=at[0], flop_per_s=at[1])
 
 
 def limits(
@@ -485,7 +393,3 @@ def decades(low: float, high: float) -> list[float]:
     """The powers of ten between two limits, for the ticks of an axis."""
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     return [10.0**d for d in range(first, last + 1)]
-
-
-def _unique(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))

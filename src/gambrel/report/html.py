@@ -6,8 +6,6 @@ plus its data where a library alone adds 4.8 MB, and dots, legend and table can 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ from gambrel.report.chart import describe
 from gambrel.report.json_head import envelope
 from gambrel.report.level_points import level_chart
 from gambrel.report.options import Options
+from gambrel.report.page import digest
 from gambrel.report.svg import STYLE, draw
 from gambrel.report.terms import items, title, verdict
 from gambrel.report.text import clean
@@ -89,9 +88,9 @@ def _filled(data: Any, views: Sequence[Any], first: Analysis, heading: str) -> s
         title=html.escape(clean(heading)),
         version=html.escape(first.gambrel_version),
         style=style,
-        style_hash=_digest(style),
+        style_hash=digest(style),
         script=script,
-        script_hash=_digest(script),
+        script_hash=digest(script),
         analysis=_embed(data),
         views=_embed(views),
     )
@@ -127,16 +126,15 @@ def _advice(analysis: Analysis) -> dict[str, Any] | None:
     blocks = [block for part in advice.advice_sections(found) for block in part.blocks]
     tables = [block for block in blocks if isinstance(block, DataTable)]
     return {
-        "tables": [
-            {
-                "heading": t.heading,
-                "header": [c.title for c in t.columns],
-                "rows": list(zip(*(c.cells for c in t.columns), strict=True)),
-            }
-            for t in tables
-        ],
+        "tables": [as_data(t, t.heading) for t in tables],
         "texts": [clean(x) for b in blocks if isinstance(b, Notes) for x in b.items],
     }
+
+
+def as_data(table: DataTable, heading: str) -> dict[str, Any]:
+    """A table as the page's script draws it."""
+    rows = list(zip(*(c.cells for c in table.columns), strict=True))
+    return {"heading": heading, "header": [c.title for c in table.columns], "rows": rows}
 
 
 def _pictures(analysis: Analysis) -> list[dict[str, str]]:
@@ -167,8 +165,3 @@ def _embed(data: object) -> str:
 
 def _template(name: str) -> str:
     return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """The source expression that allows exactly this inline text (CSP Level 3, section 2.3.1)."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 from typing import Any, Final
 
 import msgspec
 
 from gambrel._version import __version__
+from gambrel.errors import is_hidden
 from gambrel.report.registry import kind_of
 from gambrel.report.units import units_in
 
@@ -52,8 +55,25 @@ def with_head(type_: str, content: Any) -> dict[str, Any]:
 
 def json_text(record: object, options: Any = None) -> str:
     """The answer as indented JSON text, ending with a newline."""
-    encoded = msgspec.json.encode(envelope(record, options))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return encoded(envelope(record, options), indent=2) + "\n"
+
+
+#: All but what a terminal shows as it is.
+_SPECIAL: Final = re.compile(r"[^\x20-\x7e\n]")
+
+
+def encoded(value: Any, indent: int = 0) -> str:
+    """Plain data as JSON text in which no character can steer a terminal or reorder what is read.
+
+    A reader of JSON gets the same texts: such characters are escaped by their number.
+    """
+    raw = msgspec.json.encode(value)
+    text = (msgspec.json.format(raw, indent=indent) if indent else raw).decode()
+    return _SPECIAL.sub(lambda one: _escaped(one[0]), text)
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if is_hidden(char) else char
 
 
 def plain(value: Any) -> Any:

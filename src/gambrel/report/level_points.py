@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import msgspec
 
 from gambrel.analysis.levels import cached_time
 from gambrel.analysis.measures import Measures
 from gambrel.analysis.result import Analysis
-
-#: Colours of the levels on a light and on a dark ground, from the palette of the bounds (Okabe and
-#: Ito), from the coolest for the memory that is farthest from the arithmetic.
-LEVEL_COLORS: Final[dict[str, tuple[str, str]]] = {
-    "DRAM": ("#0072b2", "#56b4e9"),
-    "LLC": ("#009e73", "#4fd1ae"),
-    "L2": ("#b8860b", "#f0c548"),
-    "L1": ("#b0508e", "#e29cc7"),
-}
 
 
 class LevelPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +54,6 @@ def level_chart(analysis: Analysis) -> LevelChart | None:
         points=tuple(p for p in points if p is not None),
         total=_point(-1, analysis.total, analysis.cached_roofline_time_s),
     )
-
-
-def level_color(name: str, dark: bool = False) -> str:
-    """The colour of a level; grey for one that has none."""
-    return LEVEL_COLORS.get(name, ("#777777", "#aaaaaa"))[dark]
 
 
 def _point(index: int, measures: Measures, seconds: float | None) -> LevelPoint | None:

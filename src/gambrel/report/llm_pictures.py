@@ -13,14 +13,15 @@ from gambrel.analysis.result import Analysis, OpResult
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sweep import sweep
 from gambrel.dtypes import BITS
-from gambrel.errors import GambrelError
+from gambrel.errors import GambrelError, InputError
 from gambrel.llm.build import build
 from gambrel.llm.kv import Growth, growth
 from gambrel.llm.recipe import Recipe, recipe_of
 from gambrel.llm.spec import LatentAttention, mixers_of
 from gambrel.llm.step import decode, prefill
-from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level, Picture
-from gambrel.report.svg import formatted
+from gambrel.report.answers import Pictures
+from gambrel.report.options import Options
+from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level, Picture, formatted
 from gambrel.workload import Symbol
 
 #: Batches of the curves.
@@ -43,6 +44,21 @@ def pictures(analysis: Analysis) -> tuple[Picture, ...]:
     found: list[Picture | None] = [_intensity(analysis, recipe), time_by_layer(analysis)]
     found.append(_cache(analysis, recipe))
     return tuple(p for p in found if p is not None)
+
+
+def drawn(record: Pictures, _options: Options) -> tuple[Picture, ...]:
+    """The pictures of a record.
+
+    Raises:
+        InputError: The model is no language model in closed form.
+    """
+    found = pictures(record.analysis)
+    if not found:
+        raise InputError(
+            f"{record.analysis.model.name}: pictures of batch, context and cache are there for "
+            "language models given as config.json, as a folder with one, or as .gguf file."
+        )
+    return found
 
 
 def _contexts(recipe: Recipe, own: int) -> list[int]:

@@ -1,25 +1,73 @@
-"""A small picture as data: curves over two axes, or bars; drawn by `gambrel.report.svg`."""
+"""A picture as data: curves, dots, arrows and notes over two axes, or bars. Every drawer takes it.
+
+`gambrel.report.svg` draws it as SVG, `gambrel.report.plot_static` by matplotlib (PNG, PDF),
+`gambrel.report.plot_interactive` as a plotly figure.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import math
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-#: How numbers of an axis are written.
-Unit: TypeAlias = Literal["count", "capacity", "s", "FLOP/byte", "token/s"]
+from gambrel.units import format_capacity, format_number, format_si
+
+#: How numbers of an axis are written: a unit of its own way, or any other behind an SI prefix.
+Unit: TypeAlias = str
+
+#: Colours by name, on a light and on a dark ground, from Okabe and Ito, "Color Universal Design"
+#: (2008), https://jfly.uni-koeln.de/color/ ; they differ in lightness as well, for any colour
+#: vision and for grey print. Curves have numbers, bounds and memory levels their names.
+COLORS: Final[dict[str, tuple[str, str]]] = {
+    "c0": ("#0072b2", "#56b4e9"),
+    "c1": ("#d55e00", "#ff9d5c"),
+    "c2": ("#009e73", "#4fd1ae"),
+    "c3": ("#b0508e", "#e29cc7"),
+    "c4": ("#9a7500", "#f0c548"),
+    "c5": ("#555555", "#bbbbbb"),
+    "compute": ("#d55e00", "#ff9d5c"),
+    "memory": ("#0072b2", "#56b4e9"),
+    "network": ("#b0508e", "#e29cc7"),
+    "overhead": ("#9a7500", "#f0c548"),
+    "unknown": ("#777777", "#aaaaaa"),
+    "DRAM": ("#0072b2", "#56b4e9"),
+    "LLC": ("#009e73", "#4fd1ae"),
+    "L2": ("#b8860b", "#f0c548"),
+    "L1": ("#b0508e", "#e29cc7"),
+    "ink": ("#1d2129", "#e8ebf0"),
+    "grey": ("#9a9a9a", "#6b7280"),
+    "star": ("#ffd43b", "#ffd43b"),
+}
+#: Colours of curves; more take them again.
+CURVES: Final = 6
+
+
+def color(key: int | str) -> str:
+    """The name of a colour: of a curve by its number, or itself; one that is not there is grey."""
+    name = f"c{key % CURVES}" if isinstance(key, int) else key
+    return name if name in COLORS else "unknown"
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
-    """An axis; logarithmic, as sizes and intensities span decades.
+    """An axis; logarithmic, as sizes and intensities span decades, unless it says otherwise.
 
     Attributes:
         title: What it shows.
         unit: How its numbers are written.
+        ends: Limits; None takes those of what is drawn.
+        linear: From zero in equal steps.
     """
 
     title: str
     unit: Unit = "count"
+    ends: tuple[float, float] | None = None
+    linear: bool = False
+
+    @property
+    def base(self) -> float:
+        """Ticks are powers of it: sizes and capacities are binary."""
+        return 2.0 if self.unit in ("count", "capacity") else 10.0
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,15 +75,66 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Written at its end and in the legend.
-        points: (x, y), both above zero, by rising x.
-        style: ``"solid"``, ``"dashed"``, or ``"dots"`` (points without a line).
-        color: Number of its colour; curves of one colour belong together.
+        points: (x, y), by rising x; above zero on logarithmic axes.
+        style: ``"solid"``, ``"dashed"``, ``"faint"``, ``"dots"`` (points without a line), or
+            ``"area"`` (the points go around it).
+        color: Number or name of its colour; curves of one colour belong together.
+        about: Said where the reader points at it.
     """
 
     name: str
     points: tuple[tuple[float, float], ...]
-    style: Literal["solid", "dashed", "dots"] = "solid"
-    color: int = 0
+    style: Literal["solid", "dashed", "faint", "dots", "area"] = "solid"
+    color: int | str = 0
+    about: str = ""
+
+
+class Dot(msgspec.Struct, frozen=True, kw_only=True):
+    """A mark.
+
+    Attributes:
+        at: x and y.
+        shape: One of `SHAPES`.
+        color: As for a curve.
+        size: 0 to 1, by which its radius grows.
+        hollow: Drawn as an outline.
+        group: Dots that a legend shows and hides together.
+        about: Lines that are said where the reader points at it.
+    """
+
+    at: tuple[float, float]
+    shape: str = "circle"
+    color: int | str = 0
+    size: float = 0.0
+    hollow: bool = False
+    group: str = ""
+    about: tuple[str, ...] = ()
+
+
+class Arrow(msgspec.Struct, frozen=True, kw_only=True):
+    """From where something was, which is marked by a ring, to where it is."""
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+    color: int | str = 0
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A text at a place.
+
+    Attributes:
+        at: x and y.
+        text: One line.
+        side: Side of the place on which it stands, above it.
+        faint: Whether it matters less.
+        slanted: Along a line of slope one on logarithmic axes.
+    """
+
+    at: tuple[float, float]
+    text: str
+    side: Literal["left", "right"] = "right"
+    faint: bool = False
+    slanted: bool = False
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +144,17 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     value: float
 
 
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the legend; one without text is a gap."""
+
+    text: str = ""
+    shape: str = "circle"
+    color: int | str = "unknown"
+    hollow: bool = False
+
+
 class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
-    """Curves over two logarithmic axes.
+    """What is drawn over two axes.
 
     Attributes:
         title: Of the picture.
@@ -56,6 +164,10 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
         curves: In drawing order.
         levels: Lines across.
         mark: The analysis' own point; None for none.
+        dots: In drawing order.
+        arrows: Between two runs.
+        notes: Texts in the frame.
+        legend: Beside it.
     """
 
     title: str
@@ -65,6 +177,10 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
     curves: tuple[Curve, ...]
     levels: tuple[Level, ...] = ()
     mark: tuple[float, float] | None = None
+    dots: tuple[Dot, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    notes: tuple[Note, ...] = ()
+    legend: tuple[Key, ...] = ()
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,5 +216,56 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True, tag="bars"):
     series: tuple[str, ...]
     rows: tuple[Bar, ...]
 
+    @property
+    def forms(self) -> str:
+        """What full and outlined bars are."""
+        forms = ("full", *("outline" for _ in self.series[1:]))
+        return ", ".join(f"{form}: {name}" for form, name in zip(forms, self.series, strict=True))
+
 
 Picture: TypeAlias = Chart | Bars
+
+
+def formatted(value: float, unit: Unit) -> str:
+    """A number of an axis."""
+    if unit == "capacity":
+        return format_capacity(value, 3)
+    if unit == "count":
+        return _count(value)
+    if unit in ("FLOP/byte", "token/s"):
+        return format_number(value, 3)
+    return format_si(value, unit, 3)
+
+
+def _count(value: float) -> str:
+    if value < 1e4:
+        return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return f"{value / 1024:,.0f}k" if value % 1024 == 0 else format_si(value, "", 3)
+
+
+def _polygon(
+    corners: int, turn: float = 0.0, inner: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    """Corners on a circle of radius one from the top, turned; every other at ``inner``."""
+    steps = corners * (2 if inner else 1)
+    return tuple(
+        (radius * math.sin(angle), radius * math.cos(angle))
+        for i in range(steps)
+        for angle in [2 * math.pi * i / steps + turn]
+        for radius in [inner if inner and i % 2 else 1.0]
+    )
+
+
+#: Shape → corners, y upwards; a circle has none.
+SHAPES: Final = {
+    "circle": (),
+    "square": _polygon(4, math.pi / 4),
+    "diamond": _polygon(4),
+    "triangle-up": _polygon(3),
+    "triangle-down": _polygon(3, math.pi),
+    "cross": _polygon(4, 0.0, 0.4),
+    "x": _polygon(4, math.pi / 4, 0.4),
+    "pentagon": _polygon(5),
+    "hexagon": _polygon(6),
+    "star": _polygon(5, 0.0, 0.42),
+}

@@ -1,25 +1,23 @@
-"""The roofline as a plotly figure, for notebooks: ``analysis.plot()``."""
+"""Pictures as plotly figures, for notebooks: ``analysis.plot()``."""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel import roofline
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import BOUND_COLORS, Chart, Point, decades, describe
-from gambrel.report.level_points import LevelChart, LevelPoint, level_color
+from gambrel.report.chart import decades
+from gambrel.report.picture import COLORS, Arrow, Axis, Chart, Curve, Dot, Note, color, formatted
+from gambrel.report.roofline_picture import of_analysis
 from gambrel.report.text import clean, shorten
-from gambrel.units import format_number, format_percent, format_si
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_INK: Final = "#222222"
-_GREY: Final = "#9a9a9a"
 _SMALLEST, _LARGEST = 6.0, 26.0  # marker diameters, pixels
+_DASHES: Final = {"dashed": "dash", "faint": "dot"}
 
 
 def plot(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> go.Figure:
@@ -33,233 +31,119 @@ def plot(analysis: Analysis, heading: str | None = None, *, levels: bool = False
         heading: Title; None takes "model on device".
         levels: Show each op once per memory level, linked, instead of once per kind.
     """
+    return figure(of_analysis(analysis, heading, levels=levels))
+
+
+def figure(chart: Chart) -> go.Figure:
+    """Draws a picture over logarithmic axes."""
     import plotly.graph_objects as go
 
-    chart = describe(analysis, heading, levels=levels)
-    if chart.levels is None:
-        dots = [*_kind_traces(chart, analysis), _total_trace(chart, analysis)]
-    else:
-        dots = [_link_trace(chart.levels), *_level_traces(chart.levels, analysis)]
-    return go.Figure(data=[*_roof_traces(chart), *dots], layout=_layout(chart))
+    groups: dict[str, list[Dot]] = {}
+    for dot in chart.dots:
+        groups.setdefault(dot.group, []).append(dot)
+    kinds = [key.text for key in chart.legend if key.text in groups]
+    order = [*kinds, *(name for name in groups if name not in kinds)]
+    lines = [_line(curve) for curve in chart.curves]
+    dots = [_dots(groups[name], name) for name in order]
+    return go.Figure(data=[*lines, *dots], layout=_layout(chart))
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    def axis(
-        title: str, limits: tuple[float, float], tick: Callable[[float], str]
-    ) -> dict[str, Any]:
-        low, high = limits
-        # Some decades more than are shown, for zooming out; plotly's own SI ticks end at tera.
-        values = decades(low * 1e-6, high * 1e6)
-        return {
-            "type": "log",
-            "title": {"text": title},
-            "range": [math.log10(low), math.log10(high)],
-            "tickvals": values,
-            "ticktext": [tick(v) for v in values],
-            "gridcolor": "#e4e4e4",
-        }
-
     return {
         "title": {"text": _safe(chart.title, 90)},
-        "xaxis": axis(chart.x_label, chart.x_range, format_number),
-        "yaxis": axis(chart.y_label, chart.y_range, lambda v: format_si(v, "")),
+        "xaxis": _axis(chart.x),
+        "yaxis": _axis(chart.y),
         "hovermode": "closest",
         "template": "plotly_white",
         "legend": {"title": {"text": "kind"}, "groupclick": "togglegroup"},
-        "annotations": _annotations(chart),
+        "annotations": [*map(_note, chart.notes), *map(_arrow, chart.arrows)],
     }
 
 
-def _annotations(chart: Chart) -> list[dict[str, Any]]:
-    right, floor = math.log10(chart.x_range[1]), math.log10(chart.y_range[0])
-    found = [
-        _note(_safe(r.label), right, math.log10(r.peak_flop_per_s), "right", r.used)
-        for r in chart.roofs
-    ]
-    # A memory roof is named left of its line, where it has risen a fifth of the height.
-    rise = floor + 0.2 * (math.log10(chart.y_range[1]) - floor)
-    left = math.log10(chart.x_range[0])
-    for memory in chart.memory_roofs:
-        x = rise - math.log10(memory.byte_per_s)
-        if x > left:
-            found.append(_note(f"{_safe(memory.label)} ", x, rise, "right", memory.used))
-    found += [
-        _note(_safe(r.label), math.log10(r.arithmetic_intensity), floor, "left", True)
-        for r in chart.ridges
-        if r.main
-    ]
-    return found
+def _axis(axis: Axis) -> dict[str, Any]:
+    made = {"type": "log", "title": {"text": axis.title}, "gridcolor": "#e4e4e4"}
+    if axis.ends is None:
+        return made | {"exponentformat": "SI"}
+    low, high = axis.ends
+    # Some decades more than are shown, for zooming out; plotly's own SI ticks end at tera.
+    values = decades(low * 1e-6, high * 1e6)
+    shown = [formatted(v, axis.unit) for v in values]
+    span = [math.log10(low), math.log10(high)]
+    return made | {"range": span, "tickvals": values, "ticktext": shown}
 
 
-def _note(text: str, x: float, y: float, side: str, used: bool) -> dict[str, Any]:
-    # Annotations of a logarithmic axis take the logarithm as coordinate.
-    return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xanchor": side,
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": 11, "color": _INK if used else "#777777"},
-    }
-
-
-def _roof_traces(chart: Chart) -> list[dict[str, Any]]:
-    left, right = chart.x_range
-    slope = next((m.byte_per_s for m in chart.memory_roofs if m.used), None)
-    top = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=chart.y_range[1])
-    traces = []
-    for roof in chart.roofs:
-        start = max(left, roof.peak_flop_per_s / slope) if slope else left
-        ends = [start, right], [roof.peak_flop_per_s] * 2
-        traces.append(_roof_trace(ends, roof.label, roof.used, roof.source))
-    for memory in chart.memory_roofs:
-        end = min(right, roofline.ratio(top, memory.byte_per_s))
-        ends = [left, end], [left * memory.byte_per_s, end * memory.byte_per_s]
-        traces.append(_roof_trace(ends, memory.label, memory.used, memory.source))
-    for ridge in chart.ridges:
-        ends = [ridge.arithmetic_intensity] * 2, [chart.y_range[0], ridge.flop_per_s]
-        if ridge.main:
-            traces.append(_roof_trace(ends, ridge.label, False, "peak FLOP/s / peak byte/s"))
-    return traces
-
-
-def _roof_trace(
-    ends: tuple[Sequence[float], Sequence[float]], label: str, used: bool, source: str
-) -> dict[str, Any]:
+def _line(curve: Curve) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "mode": "lines",
-        "x": list(ends[0]),
-        "y": list(ends[1]),
-        "name": _safe(label),
-        "text": f"{_safe(label)}<br>{_safe(source)}",
-        "hoverinfo": "text",
-        "showlegend": False,
+        "mode": "markers" if curve.style == "dots" else "lines",
+        "x": [x for x, _ in curve.points],
+        "y": [y for _, y in curve.points],
+        "name": _safe(curve.name or curve.about),
+        "text": _safe(curve.about),
+        "hoverinfo": "text" if curve.about else "skip",
+        "showlegend": bool(curve.name),
         "line": {
-            "color": _INK if used else _GREY,
-            "width": 2 if used else 1,
-            "dash": "solid" if used else "dot",
+            "color": COLORS[color(curve.color)][0],
+            "width": 2 if curve.style == "solid" else 1,
+            "dash": _DASHES.get(curve.style, "solid"),
         },
     }
 
 
-def _kind_traces(chart: Chart, analysis: Analysis) -> list[dict[str, Any]]:
-    return [
-        _trace(chart, [p for p in chart.points if p.kind == kind], analysis, _safe(kind, 40))
-        for kind in chart.kinds
-    ]
-
-
-def _total_trace(chart: Chart, analysis: Analysis) -> dict[str, Any]:
-    trace = _trace(chart, [chart.total], analysis, "whole model")
-    trace["marker"] |= {"size": 18, "color": "#ffd43b", "line": {"color": _INK, "width": 1}}
-    return trace
-
-
-def _link_trace(levels: LevelChart) -> dict[str, Any]:
-    """One line a point, from its outermost to its innermost level; gaps separate them."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for p in levels.points:
-        known = [x for x in p.intensities if x is not None]
-        xs += [*known, None]
-        ys += [*[p.flop_per_s] * len(known), None]
-    line = {"color": _GREY, "width": 0.5}
-    look = {"mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
-    return {"type": "scatter", "x": xs, "y": ys} | look
-
-
-def _level_traces(levels: LevelChart, analysis: Analysis) -> list[dict[str, Any]]:
-    points = [*levels.points, *([levels.total] if levels.total else [])]
-    traces = []
-    for i, name in enumerate(levels.names):
-        shown = [p for p in points if p.intensities[i] is not None]
-        marker = {
-            "color": level_color(name),
-            "size": [16 if p.index < 0 else 7 for p in shown],
-            "symbol": ["star" if p.index < 0 else "circle" for p in shown],
-            "line": {"width": 1, "color": "white"},
-        }
-        trace: dict[str, Any] = {
-            "type": "scatter",
-            "mode": "markers",
-            "name": f"at {name}",
-            "x": [p.intensities[i] for p in shown],
-            "y": [p.flop_per_s for p in shown],
-            "text": [_level_hover(p, i, analysis) for p in shown],
-            "hoverinfo": "text",
-            "marker": marker,
-        }
-        traces.append(trace)
-    return traces
-
-
-def _level_hover(point: LevelPoint, i: int, analysis: Analysis) -> str:
-    op = analysis.ops[point.index] if point.index >= 0 else None
-    level = (op.measures if op else analysis.total).levels[i]
-    lines = [
-        f"<b>{_safe(op.name if op else analysis.model.name, 100)}</b>",
-        f"{_safe(level.name)}: {format_si(level.traffic_bytes, 'B')}, "
-        f"{format_number(level.arithmetic_intensity)} FLOP/byte",
-        f"time at this level: {format_si(level.time_s, 's')}",
-        f"rate with each level's own traffic: {format_si(point.flop_per_s, 'FLOP/s')}",
-    ]
-    return "<br>".join(lines)
-
-
-def _trace(chart: Chart, points: Sequence[Point], analysis: Analysis, name: str) -> dict[str, Any]:
-    places = [_place(chart, point) for point in points]
-    colors = [BOUND_COLORS[p.bound][0] for p in points]
+def _dots(dots: Sequence[Dot], name: str) -> dict[str, Any]:
+    shades = [COLORS[color(d.color)][0] for d in dots]
+    edge = COLORS["ink"][0] if any(d.color == "star" for d in dots) else "white"
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [x for x, _ in places],
-        "y": [y for _, y in places],
-        "name": name,
-        "text": [_hover(p, analysis) for p in points],
+        "x": [d.at[0] for d in dots],
+        "y": [d.at[1] for d in dots],
+        "name": _safe(name, 40),
+        "text": ["<br>".join(_hover(d)) for d in dots],
         "hoverinfo": "text",
         "cliponaxis": False,
         "marker": {
-            "symbol": [f"{p.shape}-open" if p.margin else p.shape for p in points],
-            "size": [_SMALLEST + (_LARGEST - _SMALLEST) * p.size for p in points],
-            "color": colors,
+            "symbol": [f"{d.shape}-open" if d.hollow else d.shape for d in dots],
+            "size": [_SMALLEST + (_LARGEST - _SMALLEST) * d.size for d in dots],
+            "color": shades,
             "opacity": 0.85,
-            "line": {"width": 1, "color": "white" if not any(p.margin for p in points) else colors},
+            "line": {"width": 1, "color": shades if any(d.hollow for d in dots) else edge},
         },
     }
 
 
-def _place(chart: Chart, point: Point) -> tuple[float, float]:
-    low, high = chart.y_range
-    x, y = point.arithmetic_intensity, point.flop_per_s
-    if y is None:
-        y = low if point.margin == "bottom" else high * (low / high) ** point.along
-    if x is None:
-        x = chart.x_range[1 if point.margin == "right" else 0]
-    return x, y
+def _hover(dot: Dot) -> list[str]:
+    """What is said of it, as the small HTML that plotly understands, escaped."""
+    first, *rest = dot.about or ("",)
+    return [f"<b>{_safe(first, 100)}</b>", *(_safe(line, 100) for line in rest if line)]
 
 
-def _hover(point: Point, analysis: Analysis) -> str:
-    """Everything about an op, as the small HTML that plotly understands, escaped."""
-    op = analysis.ops[point.index] if point.index >= 0 else None
-    m = op.measures if op else analysis.total
-    lines = [f"<b>{_safe(point.name, 100)}</b>"]
-    if op:
-        lines += [f"{_safe(op.kind)} ×{op.count}", _safe(op.shapes, 100)]
-    lines += [
-        f"work: matrix {format_si(m.matrix_flops, 'FLOP')}, "
-        f"vector {format_si(m.vector_flops, 'FLOP')}",
-        f"traffic: {format_si(m.traffic_bytes, 'B')}",
-        f"intensity: {format_number(m.arithmetic_intensity)} FLOP/byte "
-        f"(ridge {format_number(m.ridge_point)})",
-        f"bound: {point.bound}, {format_si(m.roofline_time_s, 's')} "
-        f"({format_percent(m.time_share)})",
-        f"rate at the roofline: {format_si(point.flop_per_s, 'FLOP/s')}",
-        f"utilization: compute {format_percent(m.compute_utilization)}, "
-        f"memory {format_percent(m.memory_utilization)}",
-    ]
-    return "<br>".join([*lines, f"<i>{point.note}</i>"] if point.note else lines)
+def _note(note: Note) -> dict[str, Any]:
+    # Annotations of a logarithmic axis take the logarithm as coordinate.
+    return {
+        "text": _safe(note.text),
+        "x": math.log10(note.at[0]),
+        "y": math.log10(note.at[1]),
+        "xanchor": "right" if note.side == "left" or note.slanted else "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 11, "color": COLORS["unknown" if note.faint else "ink"][0]},
+    }
+
+
+def _arrow(arrow: Arrow) -> dict[str, Any]:
+    return {
+        "ax": math.log10(arrow.start[0]),
+        "ay": math.log10(arrow.start[1]),
+        "x": math.log10(arrow.end[0]),
+        "y": math.log10(arrow.end[1]),
+        "axref": "x",
+        "ayref": "y",
+        "showarrow": True,
+        "arrowhead": 2,
+        "arrowcolor": COLORS[color(arrow.color)][0],
+        "opacity": 0.7,
+    }
 
 
 def _safe(text: str, width: int = 200) -> str:

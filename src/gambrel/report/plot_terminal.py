@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Chart, MemoryRoof, Move, Point, Roof, describe
+from gambrel.report.chart import Chart, Move, Point, decades, describe
 from gambrel.report.options import Options
+from gambrel.report.roof_lines import MemoryRoof, Roof
 from gambrel.report.terminal import line, show
 from gambrel.report.text import clean, display_width, shorten
 from gambrel.units import format_number, format_si
@@ -242,17 +243,17 @@ def _label_memory(canvas: _Canvas, axes: _Axes, memory: MemoryRoof) -> bool:
 def _rate_labels(axes: _Axes) -> dict[int, str]:
     """Row to label, at powers of ten (of a thousand where there are many)."""
     low, high = axes.chart.y_range
-    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    step = 1 if len(decades) <= axes.rows // 2 else 3
-    return {int(axes.y(10.0**d)) // 4: format_si(10.0**d, "") for d in decades if d % step == 0}
+    rates = decades(low, high)
+    step = 1 if len(rates) <= axes.rows // 2 else 3
+    shown = [v for v in rates if round(math.log10(v)) % step == 0]
+    return {int(axes.y(v)) // 4: format_si(v, "") for v in shown}
 
 
 def _bottom(axes: _Axes) -> list[str]:
     """The axis with ticks, their labels, and the ridge point below."""
     low, high = axes.chart.x_range
     rule, labels = ["─"] * axes.columns, list("FLOP/byte".ljust(axes.columns + _LEFT))
-    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    ticks = [(axes.x(10.0**d), format_number(10.0**d), "┴") for d in decades]
+    ticks = [(axes.x(v), format_number(v), "┴") for v in decades(low, high)]
     for ridge in axes.chart.ridges:
         if ridge.main:
             # The ridge comes first, so that a power of ten close to it gives way.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,12 @@ import msgspec
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Profiled
-from gambrel.report.chart import Chart, Point, describe, limits
+from gambrel.report.chart import Chart, Point, describe, limits, size_of
 from gambrel.report.options import Options
+from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
+from gambrel.report.roofline_picture import picture_of
+from gambrel.units import format_number, format_percent, format_si
 
 if TYPE_CHECKING:
     from gambrel.measure.profile.points import RooflinePoint, Totals
@@ -62,9 +64,36 @@ def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
     return msgspec.structs.replace(
         at,
         flop_per_s=point.achieved_flop_per_s or None,
-        size=math.sqrt(point.time_s / longest) if longest else 0.0,
+        size=size_of(point.time_s, longest),
         note=at.note or point.reason,
     )
+
+
+def picture(drawn: Chart, points: Sequence[RooflinePoint]) -> Picture:
+    """The chart as a picture; each dot says what was measured."""
+    return picture_of(drawn, lambda p: _about(points[p.index]) if p.index >= 0 else (p.name,))
+
+
+def _about(p: RooflinePoint) -> Sequence[str]:
+    return (
+        p.name,
+        p.type,
+        f"work {format_si(p.flops, 'FLOP')}, traffic {format_si(p.traffic_bytes, 'B')}",
+        f"intensity {format_number(p.arithmetic_intensity)} FLOP/byte",
+        f"measured {format_si(p.time_s, 's')}, "
+        f"roofline {format_si(p.roofline_time_s, 's')} ({p.bound})",
+        f"{format_si(p.achieved_flop_per_s, 'FLOP/s')}, "
+        f"{format_percent(p.utilization)} of the roof",
+        p.reason,
+    )
+
+
+def pictures(record: Profiled, options: Options) -> tuple[Picture, ...]:
+    """The measured chart; none without the analysis of the same capture."""
+    if record.analysis is None:
+        return ()
+    ops, totals = record.profile.ops, record.profile.totals
+    return (picture(chart_of_profile(record.analysis, ops, totals, options.title), ops),)
 
 
 def render_terminal(record: Profiled, options: Options) -> str:

@@ -8,14 +8,12 @@ from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.report.answers import Profiled
 from gambrel.report.builders import figures_of
-from gambrel.report.builders.profile import facts
-from gambrel.report.html import headline, render_over
+from gambrel.report.builders.profile import facts, modules_table
+from gambrel.report.html import as_data, headline, render_over
 from gambrel.report.options import Options
 from gambrel.report.profile_chart import chart_of_profile
-from gambrel.units import format_percent, format_si
 
 if TYPE_CHECKING:
-    from gambrel.measure.profile.modules import ModulePoint
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.profile.record import Profile
 
@@ -42,7 +40,7 @@ def render(record: Profiled, options: Options) -> str:
         "cards": [*map(card, facts(profile.ops, profile.totals)), *_computed(analysis)],
         "chart": chart,
         "more": {
-            "tables": [_modules(profile)],
+            "tables": [as_data(modules_table(profile.modules, _MOST), "Modules")],
             "about": "Far from the roof",
             "texts": _remarks(profile),
         },
@@ -84,43 +82,7 @@ def _row(p: RooflinePoint, whole: float) -> dict[str, Any]:
     }
 
 
-def _modules(profile: Profile) -> dict[str, Any]:
-    largest = sorted(profile.modules, key=lambda m: -(m.time_s or 0.0))[:_MOST]
-    return {
-        "heading": "Modules",
-        "header": _MODULES,
-        "rows": [_module(m) for m in profile.modules if m in largest],
-    }
-
-
-_MODULES = (
-    "module",
-    "ops",
-    "FLOP",
-    "bytes",
-    "measured",
-    "share",
-    "expected",
-    "roofline",
-    "of roof",
-)
-
-
 def _remarks(profile: Profile) -> list[str]:
     found = [p for p in profile.ops if p.reason]
     found.sort(key=lambda p: -(p.time_s or 0.0))
     return [f"{p.name}: {p.reason}" for p in found[:_REMARKS]]
-
-
-def _module(m: ModulePoint) -> tuple[str, ...]:
-    return (
-        m.name,
-        str(m.ops),
-        format_si(m.flops, ""),
-        format_si(m.traffic_bytes, ""),
-        format_si(m.time_s, "s"),
-        format_percent(m.share),
-        format_si(m.expected_time_s, "s"),
-        format_si(m.roofline_time_s, "s"),
-        format_percent(m.utilization),
-    )

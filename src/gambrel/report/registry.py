@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel import fileio
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
+
+if TYPE_CHECKING:
+    from gambrel.report.picture import Picture
 
 Rendered = str | bytes
 
@@ -51,7 +54,7 @@ FORMATS: Final[dict[str, Format]] = {
         Format(name="instructions", about="the instruction roofline for a terminal"),
     )
 }
-#: Formats that are drawn by one function each kind.
+#: Formats of pictures.
 PICTURES: Final = ("svg", "png", "pdf")
 _BY_SUFFIX: Final = {suffix: f for f in FORMATS.values() for suffix in f.suffixes}
 
@@ -66,14 +69,16 @@ class Kind:
         builder: Module of `gambrel.report.builders` with ``document(record, options)``; with
             ``content(record, options)`` where JSON is not the record as it is, and
             ``rows(record)`` where CSV is not the document's first table.
-        drawn: Format → ``module:function`` of this package, called with record and options, and
-            for `PICTURES` with the name of the format.
+        drawn: Format → ``module:function`` of this package, called with record and options.
+        pictures: ``module:function`` that gives the pictures of a record (`gambrel.report.picture`)
+            for `PICTURES` and for its page; empty for none.
     """
 
     type: str
     record: str
     builder: str
     drawn: Mapping[str, str] = field(default_factory=dict)
+    pictures: str = ""
 
     def _of(self, name: str) -> Callable[..., Any] | None:
         module = importlib.import_module(f"gambrel.report.builders.{self.builder}")
@@ -100,12 +105,8 @@ class Kind:
     @property
     def formats(self) -> tuple[str, ...]:
         """Names of the formats that it has."""
-        return tuple(n for n, f in FORMATS.items() if f.every or n in self.drawn)
-
-
-def _pictures(function: str, names: tuple[str, ...] = PICTURES) -> dict[str, str]:
-    """Pictures by one function, which gets the name of the format as well."""
-    return dict.fromkeys(names, function)
+        drawn = {*self.drawn, *(PICTURES if self.pictures else ())}
+        return tuple(n for n, f in FORMATS.items() if f.every or n in drawn)
 
 
 def _answer(name: str) -> str:
@@ -118,8 +119,8 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/analysis",
         record="gambrel.analysis.result:Analysis",
         builder="analysis",
-        drawn={"roofline": "plot_terminal:render", "html": "html:render"}
-        | _pictures("plot_static:picture"),
+        drawn={"roofline": "plot_terminal:render", "html": "html:render"},
+        pictures="roofline_picture:pictures",
     ),
     Kind(
         type="gambrel/analyses",
@@ -134,27 +135,27 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/comparison",
         record="gambrel.advise.compare:Comparison",
         builder="comparison",
-        drawn={"html": "plot_compare:render"} | _pictures("plot_advice:comparison"),
+        pictures="advice_pictures:comparison",
     ),
     Kind(
         type="gambrel/selection",
         record="gambrel.advise.select:Selection",
         builder="selection",
-        drawn={"html": "plot_advice:selection_html"} | _pictures("plot_advice:selection"),
+        pictures="advice_pictures:selection",
     ),
     Kind(type="gambrel/what-if", record="gambrel.advise.whatif:WhatIf", builder="whatif"),
     Kind(
         type="gambrel/what-if",
         record=_answer("Changed"),
         builder="whatif",
-        drawn={"html": "plot_whatif:render"} | _pictures("plot_advice:whatif"),
+        pictures="advice_pictures:whatif",
     ),
     Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
-        drawn=_pictures("serving_chart:picture", ("svg",)),
+        pictures="serving_chart:pictures",
     ),
     Kind(
         type="gambrel/train-plan",
@@ -171,7 +172,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/peaks",
         record=_answer("Peaks"),
         builder="peaks",
-        drawn=_pictures("roofs_chart:picture"),
+        pictures="roofs_chart:pictures",
     ),
     Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
     Kind(
@@ -179,6 +180,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         record=_answer("Profiled"),
         builder="profile",
         drawn={"roofline": "profile_chart:render_terminal", "html": "profile_html:render"},
+        pictures="profile_chart:pictures",
     ),
     Kind(
         type="gambrel/samples",
@@ -187,27 +189,27 @@ KINDS: Final[tuple[Kind, ...]] = (
         drawn={
             "roofline": "samples_chart:render",
             "instructions": "samples_instructions:render",
-            "html": "samples_html:render",
-        }
-        | _pictures("samples_static:picture"),
+        },
+        pictures="samples_instructions:pictures",
     ),
     Kind(
         type="gambrel/runs",
         record="gambrel.measure.runs.pair:Pairing",
         builder="runs",
-        drawn={"roofline": "runs_chart:render"} | _pictures("runs_chart:picture"),
+        drawn={"roofline": "runs_chart:render"},
+        pictures="runs_chart:pictures",
     ),
     Kind(
         type="gambrel/memory",
         record=_answer("Memory"),
         builder="memory",
-        drawn={"html": "timeline:render_html"} | _pictures("timeline:picture"),
+        pictures="timeline:pictures",
     ),
     Kind(
         type="gambrel/pictures",
         record=_answer("Pictures"),
         builder="pictures",
-        drawn=_pictures("llm_files:picture"),
+        pictures="llm_pictures:drawn",
     ),
 )
 _BY_RECORD: Final = {kind.record: kind for kind in KINDS}
@@ -272,27 +274,48 @@ def render(record: object, name: str = "table", options: Options | None = None) 
         from gambrel.report.json_head import json_text
 
         return json_text(record, options)
+    if name in PICTURES:
+        return _saved(record, name, options)
     if name == "html" and (isinstance(record, Document) or "html" not in kind_of(record).drawn):
-        return _page(record, options)
+        from gambrel.report import page
+
+        return page.render(document(record, options), options, _pictures(record, options))
     return _drawn(record, name, options)
 
 
-def _page(record: object, options: Options) -> str:
-    """A plain page of the document, with the picture where the kind has one."""
-    from gambrel.report import page
+def _pictures(record: object, options: Options) -> Sequence[Picture]:
+    """The pictures of a record; none where its kind has none."""
+    named = "" if isinstance(record, Document) else kind_of(record).pictures
+    made: Sequence[Picture] = _named(named)(record, options) if named else ()
+    return made
 
-    drawn = not isinstance(record, Document) and "svg" in kind_of(record).drawn
-    svg = str(_drawn(record, "svg", options)) if drawn else ""
-    return page.render(document(record, options), options, svg)
+
+def _saved(record: object, name: str, options: Options) -> Rendered:
+    _refuse_lacking(kind_of(record), name, name)
+    made = _pictures(record, options)
+    if not made:
+        raise InputError("there is nothing to draw.")
+    if name == "svg":
+        from gambrel.report.svg import draw_file
+
+        return draw_file(made)
+    from gambrel.report.plot_static import save
+
+    return save(made, name)
 
 
 def _drawn(record: object, name: str, options: Options) -> Rendered:
     kind = kind_of(record)
     _refuse_lacking(kind, name, name)
-    module, function = kind.drawn[name].split(":")
-    draw = getattr(importlib.import_module(f"gambrel.report.{module}"), function)
-    made: Rendered = draw(record, options, name) if name in PICTURES else draw(record, options)
-    return made.decode() if name == "svg" and isinstance(made, bytes) else made
+    made: Rendered = _named(kind.drawn[name])(record, options)
+    return made
+
+
+def _named(function: str) -> Callable[..., Any]:
+    """A function of this package, as ``module:name``."""
+    module, _, name = function.partition(":")
+    made: Callable[..., Any] = getattr(importlib.import_module(f"gambrel.report.{module}"), name)
+    return made
 
 
 def _one(record: object) -> object:
@@ -322,7 +345,7 @@ def format_of(path: str | Path) -> Format:
     suffix = Path(path).suffix.lower()
     if suffix not in _BY_SUFFIX:
         raise UnknownNameError(
-            "file suffix", suffix, hint=f"{path}: write one of {', '.join(_BY_SUFFIX)}."
+            "file suffix", suffix, hint=f"{cut(str(path))}: write one of {', '.join(_BY_SUFFIX)}."
         )
     return _BY_SUFFIX[suffix]
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.report.chart import SHAPES, Chart, Move, Point, limits
+from gambrel.report.chart import Chart, Move, Point, end_of, limits, shapes_of, size_of
 from gambrel.report.options import Options
-from gambrel.report.plot_static import figure, save
+from gambrel.report.picture import Picture
 from gambrel.report.plot_terminal import draw
+from gambrel.report.roofline_picture import picture_of
 from gambrel.report.roofs_chart import chart_of
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ def render(pairing: Pairing, options: Options) -> str:
     return draw(describe(pairing, options.title), options)
 
 
-def picture(pairing: Pairing, options: Options, name: str) -> bytes:
-    """The chart as ``svg``, ``png`` or ``pdf``."""
-    return save(lambda: figure(describe(pairing, options.title)), name)
+def pictures(pairing: Pairing, options: Options) -> tuple[Picture, ...]:
+    """The chart as a picture."""
+    return (picture_of(describe(pairing, options.title)),)
 
 
 def describe(pairing: Pairing, title: str | None = None) -> Chart:
@@ -42,7 +43,7 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
     base = chart_of(second.hardware, second.model.precision)
     ranked = sorted(pairing.pairs, key=lambda p: -max(_s(p.first), _s(p.second)))[:_MOST]
     kinds = dict.fromkeys(p.second.kind for p in ranked if p.second)
-    shapes = {kind: SHAPES[min(i, len(SHAPES) - 1)] for i, kind in enumerate(kinds)}
+    shapes = shapes_of(kinds)
     longest = max((_s(p.second) for p in ranked), default=0.0)
     points = tuple(
         _point(i, p.second, shapes[p.second.kind], longest)
@@ -53,7 +54,7 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
     whole = msgspec.structs.replace(_point(-1, second.whole, "star", 0.0), size=1.0)
     shift = _move(pairing.first.whole, second.whole)
     moves += [shift] if shift else []
-    ends = [_end(m.start) for m in moves]
+    ends = [end_of(m.start) for m in moves]
     x_range, y_range = limits(
         [*points, *ends, whole], base.ridges, base.roofs, base.memory_roofs, None
     )
@@ -95,24 +96,9 @@ def _point(index: int, point: RunPoint, shape: str, longest: float) -> Point:
         index=index,
         name=point.name,
         kind=point.kind,
-        module="",
         bound=point.bound,
         shape=shape,
         arithmetic_intensity=x,
         flop_per_s=y,
-        size=math.sqrt(_s(point) / longest) if longest else 0.0,
-    )
-
-
-def _end(at: tuple[float, float]) -> Point:
-    return Point(
-        index=0,
-        name="",
-        kind="",
-        module="",
-        bound="unknown",
-        shape="circle",
-        arithmetic_intensity=at[0],
-        flop_per_s=at[1],
-        size=0.0,
+        size=size_of(point.time_s, longest),
     )

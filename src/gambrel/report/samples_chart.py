@@ -6,18 +6,28 @@ rate that was achieved; one above a roof is drawn where it was measured.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Final, TypeGuard
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+from msgspec.structs import replace
 
 from gambrel.analysis.samples import Placed, Standing
+from gambrel.analysis.samples.movement import Movement
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, MemoryRoof, Point, Ridge, Roof
+from gambrel.report.chart import Chart, Move, Point, end_of, limits, size_of
 from gambrel.report.options import Options
-from gambrel.units import format_number, format_si
+from gambrel.report.roof_lines import (
+    Entry,
+    Roof,
+    format_of,
+    main_ridge,
+    memory_roofs_of,
+    roofs_of,
+    source_of,
+)
 
 #: Shape of a dot by its memory level.
 LEVEL_SHAPES: Final = {
@@ -31,37 +41,73 @@ _SMALLEST, _LARGEST = 1e-30, 1e40
 MOST: Final = 200
 
 
-def describe(standing: Standing, heading: str | None = None) -> Chart:
+def describe(
+    standing: Standing, heading: str | None = None, movement: Movement | None = None
+) -> Chart:
     """Builds the chart of samples under the roofs of their device.
 
     Args:
         standing: What to draw.
         heading: Title; None takes "file on device".
+        movement: The same beside another run, from whose places lines lead to the dots.
     """
     kernels = standing.kernels[:MOST]
     points = tuple(p for i, k in enumerate(kernels) for p in _points(i, k, kernels))
-    total = _whole(standing)
+    total, moves = _whole(standing), tuple(_moves(points, came_from(standing, movement)))
     roofs = _roofs(standing)
-    memory = _memory(standing.device, {p.kind for p in points})
-    ridges = _ridges(roofs, memory)
-    xs = [p.arithmetic_intensity for p in (*points, total) if p.arithmetic_intensity]
-    xs += [r.arithmetic_intensity for r in ridges]
-    ys = [p.flop_per_s for p in (*points, total) if p.flop_per_s]
-    ys += [r.peak_flop_per_s for r in roofs]
+    levels = {p.kind for p in points}
+    device = standing.device
+    memory = memory_roofs_of(device, lambda m: m.name in levels) if device else ()
+    ridges = main_ridge(roofs, memory)
+    tails = [end_of(m.start) for m in moves]
+    x_range, y_range = limits([*points, *tails, total], ridges, roofs, memory, None)
     return Chart(
         title=title(standing) if heading is None else heading,
         x_label="arithmetic intensity at the level (FLOP/byte)",
         y_label="achieved rate (FLOP/s)",
-        x_range=span(xs, (0.1, 1000.0)),
-        y_range=span(ys, (1e9, 1e14)),
+        x_range=x_range,
+        y_range=y_range,
         roofs=roofs,
         memory_roofs=memory,
         ridges=ridges,
         points=points,
         total=total,
-        kinds={level: shape for level, shape in LEVEL_SHAPES.items() if _has(points, level)},
-        modules=(),
+        kinds=shapes_in(points),
+        moves=moves,
     )
+
+
+def shapes_in(points: Sequence[Point]) -> dict[str, str]:
+    """The levels that have a dot, with their shapes."""
+    return {n: s for n, s in LEVEL_SHAPES.items() if any(p.kind == n for p in points)}
+
+
+def came_from(
+    standing: Standing, movement: Movement | None
+) -> dict[tuple[int, str], tuple[float, float]]:
+    """Where dots stood in the other run: intensity and rate, by kernel and level.
+
+    Args:
+        standing: The kernels of the chart.
+        movement: The same beside the other run; None where there is none.
+    """
+    before = {id(m.after): m.before for m in movement.moves} if movement else {}
+    found = {}
+    for index, kernel in enumerate(standing.kernels[:MOST]):
+        old = before.get(id(kernel))
+        for x in old.levels if old else ():
+            if old and drawable(x.arithmetic_intensity) and drawable(old.flop_per_s):
+                found[index, x.level] = (x.arithmetic_intensity, old.flop_per_s)
+    return found
+
+
+def _moves(
+    points: Sequence[Point], before: Mapping[tuple[int, str], tuple[float, float]]
+) -> Iterator[Move]:
+    for p in points:
+        start = before.get((p.index, p.kind))
+        if start and p.arithmetic_intensity and p.flop_per_s:
+            yield Move(start=start, end=(p.arithmetic_intensity, p.flop_per_s), bound=p.bound)
 
 
 def title(standing: Standing) -> str:
@@ -77,17 +123,7 @@ def render(record: Recorded, options: Options) -> str:
     """Draws the chart for a terminal."""
     from gambrel.report.plot_terminal import draw
 
-    return draw(describe(record.standing, options.title), options)
-
-
-def span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:
-    """Limits of a logarithmic axis with room beside the outermost values, two decades at least."""
-    values = [v for v in values if drawable(v)]
-    if not values:
-        return empty
-    low, high = min(values) / 2, max(values) * 2
-    widen = math.sqrt(max(100.0 / (high / low), 1.0))
-    return low / widen, high * widen
+    return draw(describe(record.standing, options.title, record.movement), options)
 
 
 def drawable(value: float | None) -> TypeGuard[float]:
@@ -95,37 +131,35 @@ def drawable(value: float | None) -> TypeGuard[float]:
     return value is not None and _SMALLEST < value < _LARGEST
 
 
-def _has(points: Sequence[Point], level: str) -> bool:
-    return any(p.kind == level for p in points)
-
-
-def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> list[Point]:
+def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> Iterator[Point]:
     """A dot a level; a kernel without a count of its work has no place in the chart."""
-    longest = max((k.sample.time_s or 0.0 for k in kernels), default=0.0)
-    size = math.sqrt((kernel.sample.time_s or 0.0) / longest) if longest else 0.0
-    found = []
     for x in kernel.levels:
-        intensity = x.arithmetic_intensity
-        if intensity is None or kernel.flop_per_s is None:
-            continue
-        placed = drawable(intensity)
-        found.append(
-            Point(
-                index=index,
-                name=kernel.sample.name,
-                kind=x.level,
-                module=kernel.sample.group,
-                bound=kernel.bound.value if kernel.bound else "unknown",
-                shape=LEVEL_SHAPES.get(x.level, "x"),
-                arithmetic_intensity=intensity if placed else None,
-                flop_per_s=kernel.flop_per_s if drawable(kernel.flop_per_s) else None,
-                size=size,
-                margin="" if placed else ("left" if intensity == 0 else "right"),
-                along=(index + 1) / (len(kernels) + 1),
-                note="" if placed else ("no work" if intensity == 0 else "no traffic"),
-            )
-        )
-    return found
+        if x.arithmetic_intensity is not None and kernel.flop_per_s is not None:
+            made = dot(index, kernel, x.level, kernels)
+            yield replace(made, **_placed(x.arithmetic_intensity, kernel.flop_per_s))
+
+
+def _placed(intensity: float, rate: float) -> dict[str, Any]:
+    at_rate = rate if drawable(rate) else None
+    if drawable(intensity):
+        return {"arithmetic_intensity": intensity, "flop_per_s": at_rate}
+    margin, note = ("left", "no work") if intensity == 0 else ("right", "no traffic")
+    return {"flop_per_s": at_rate, "margin": margin, "note": note}
+
+
+def dot(index: int, kernel: Placed, level: str, kernels: Sequence[Placed]) -> Point:
+    """A dot of a kernel at a level, without a place; its area is the kernel's time."""
+    longest = max((k.sample.time_s or 0.0 for k in kernels), default=0.0)
+    return Point(
+        index=index,
+        name=kernel.sample.name,
+        kind=level,
+        module=kernel.sample.group,
+        bound=kernel.bound.value if kernel.bound else "unknown",
+        shape=LEVEL_SHAPES.get(level, "x"),
+        size=size_of(kernel.sample.time_s, longest),
+        along=(index + 1) / (len(kernels) + 1),
+    )
 
 
 def _whole(standing: Standing) -> Point:
@@ -140,11 +174,8 @@ def _whole(standing: Standing) -> Point:
     flops, size, time = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0, 0)
     placed = bool(flops and size) and drawable(flops / size) and drawable(flops / time)
     return Point(
-        index=-1,
         name="all kernels",
         kind="all kernels" if len(known) == len(standing.kernels) else "kernels of known work",
-        module="",
-        bound="unknown",
         shape="star",
         arithmetic_intensity=flops / size if placed else None,
         flop_per_s=flops / time if placed else None,
@@ -160,25 +191,14 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
     if device is None:
         return ()
     used, sparse_used = _used(standing, device, False), _used(standing, device, True)
-    heights: dict[float, list[tuple[str, str]]] = {}
+    entries = []
     for c in device.ceilings:
-        dtype = f"{c.dtype}/{c.accumulate}" if c.accumulate else c.dtype
-        label = f"{c.engine} {dtype}" if c.dtype != "any" else c.engine
-        source = f"{c.kind.value}: {c.source.title}"
-        heights.setdefault(c.flop_per_s, []).append((label, source))
-        if c.sparse_flop_per_s in sparse_used:
-            sparse = (f"{label} sparse", source)
-            heights.setdefault(c.sparse_flop_per_s or 0.0, []).append(sparse)
-    return tuple(
-        Roof(
-            label=f"{', '.join(dict.fromkeys(n for n, _ in heights[peak]))} "
-            f"{format_si(peak, 'FLOP/s')}",
-            peak_flop_per_s=peak,
-            used=peak in used | sparse_used,
-            source="; ".join(dict.fromkeys(s for _, s in heights[peak])),
-        )
-        for peak in sorted(filter(drawable, heights), reverse=True)
-    )
+        dtype = format_of(c) if c.dtype != "any" else ""
+        entries.append((c.flop_per_s, Entry(c.engine, dtype, c.flop_per_s in used, source_of(c))))
+        if c.sparse_flop_per_s is not None and c.sparse_flop_per_s in sparse_used:
+            sparse = Entry(c.engine, f"{dtype} sparse", True, source_of(c))
+            entries.append((c.sparse_flop_per_s, sparse))
+    return roofs_of(entry for entry in entries if drawable(entry[0]))
 
 
 def _used(standing: Standing, device: Device, sparse: bool) -> set[float]:
@@ -199,35 +219,3 @@ def _used(standing: Standing, device: Device, sparse: bool) -> set[float]:
         if roof is not None:
             found.add(roof.flop_per_s)
     return found
-
-
-def _memory(device: Device | None, levels: set[str]) -> tuple[MemoryRoof, ...]:
-    if device is None:
-        return ()
-    known = [m for m in device.memory if drawable(m.byte_per_s)]
-    return tuple(
-        MemoryRoof(
-            label=f"{m.name} {format_si(m.byte_per_s, 'B/s')}",
-            byte_per_s=m.byte_per_s or 0.0,
-            used=m.name in levels,
-            source=m.bandwidth_source.title if m.bandwidth_source else m.kind.value,
-        )
-        for m in sorted(known, key=lambda m: -(m.byte_per_s or 0.0))
-    )
-
-
-def _ridges(roofs: Sequence[Roof], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
-    """Where the highest used compute roof meets DRAM, the lowest of the used memory roofs."""
-    peaks = [r.peak_flop_per_s for r in roofs if r.used]
-    slopes = [m.byte_per_s for m in memory if m.used]
-    if not peaks or not slopes:
-        return ()
-    x = peaks[0] / slopes[-1]
-    return (
-        Ridge(
-            arithmetic_intensity=x,
-            flop_per_s=peaks[0],
-            main=True,
-            label=f"ridge {format_number(x, 3)} FLOP/byte",
-        ),
-    )

@@ -1,46 +1,37 @@
-"""The instruction roofline of measured kernels for a terminal; the page has it as a view."""
+"""The instruction roofline of measured kernels for a terminal, and both rooflines as pictures."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gambrel.analysis.samples import Standing
+from msgspec.structs import replace
+
+from gambrel.analysis.samples import Placed, Standing
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions, points
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, MemoryRoof, Point, Roof
+from gambrel.report.chart import Chart, Point, limits
 from gambrel.report.options import Options
-from gambrel.report.samples_chart import LEVEL_SHAPES, describe, span, title
-from gambrel.units import format_si
+from gambrel.report.picture import Picture
+from gambrel.report.roof_lines import MemoryRoof, Roof
+from gambrel.report.roofline_picture import picture_of
+from gambrel.report.samples_chart import describe, dot, shapes_in, title
+from gambrel.units import format_number, format_percent, format_si
 
 #: Stands for all kernels, which have no instructions of their own to draw.
-_WHOLE: Final = Point(
-    index=-1,
-    name="all kernels",
-    kind="all kernels",
-    module="",
-    bound="unknown",
-    shape="star",
-    arithmetic_intensity=None,
-    flop_per_s=None,
-    size=1.0,
-    margin="left",
-    along=0.5,
-    note="not drawn",
-)
+_WHOLE: Final = Point(name="all kernels", kind="all kernels", shape="star", margin="left")
 
 
 def chart(standing: Standing, heading: str | None = None) -> Chart:
     """Describes the chart: warp instructions a second over those a transaction of 32 bytes."""
-    found = points(standing)
     dots, roofs = _dots(standing), _roofs(standing)
-    rates = [*(p.instruction_per_s for p in found), *(r.peak_flop_per_s for r in roofs)]
+    x_range, y_range = limits(dots, (), roofs, (), None)
     return Chart(
         title=heading or f"Instructions: {title(standing)}",
         x_label="warp instructions a transaction of 32 bytes",
         y_label="warp instructions/s",
-        x_range=span([p.per_transaction for p in found], (0.01, 100.0)),
-        y_range=span(rates, (1e6, 1e12)),
+        x_range=x_range,
+        y_range=y_range,
         roofs=roofs,
         memory_roofs=tuple(
             MemoryRoof(
@@ -51,35 +42,22 @@ def chart(standing: Standing, heading: str | None = None) -> Chart:
             )
             for m in describe(standing).memory_roofs
         ),
-        ridges=(),
         points=dots,
         total=_WHOLE,
-        kinds={n: s for n, s in LEVEL_SHAPES.items() if any(p.kind == n for p in dots)},
-        modules=(),
+        kinds=shapes_in(dots),
     )
 
 
 def _dots(standing: Standing) -> tuple[Point, ...]:
-    """A dot for each level of each kernel, its area the kernel's time."""
-    longest = max((k.sample.time_s or 0.0 for k in standing.kernels), default=0.0)
-    found = []
-    for p in points(standing):
-        kernel = standing.kernels[p.index]
-        share = (kernel.sample.time_s or 0.0) / longest if longest else 0.0
-        found.append(
-            Point(
-                index=p.index,
-                name=kernel.sample.name,
-                kind=p.level,
-                module=kernel.sample.group,
-                bound=kernel.bound.value if kernel.bound else "unknown",
-                shape=LEVEL_SHAPES.get(p.level, "x"),
-                arithmetic_intensity=p.per_transaction,
-                flop_per_s=p.instruction_per_s,
-                size=math.sqrt(share),
-            )
+    """A dot for each level of each kernel."""
+    return tuple(
+        replace(
+            dot(p.index, standing.kernels[p.index], p.level, standing.kernels),
+            arithmetic_intensity=p.per_transaction,
+            flop_per_s=p.instruction_per_s,
         )
-    return tuple(found)
+        for p in points(standing)
+    )
 
 
 def _roofs(standing: Standing) -> tuple[Roof, ...]:
@@ -95,6 +73,34 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
             source="four warp instructions a cycle and multiprocessor, by the fp32 peak",
         ),
     )
+
+
+def pictures(record: Recorded, options: Options) -> tuple[Picture, ...]:
+    """The roofline of the kernels, and that of their instructions where they are recorded."""
+    standing = record.standing
+    charts = [describe(standing, options.title, record.movement)]
+    charts += [chart(standing)] if points(standing) else []
+    return tuple(picture_of(each, lambda p: _about(standing.kernels, p)) for each in charts)
+
+
+def _about(kernels: Sequence[Placed], point: Point) -> Iterator[str]:
+    """What is known of a kernel at a level."""
+    yield point.name
+    if point.index < 0:
+        return
+    k = kernels[point.index]
+    level = k.level(point.kind)
+    yield f"{format_si(k.sample.time_s, 's')} in {k.sample.count:,} launches"
+    yield f"{format_si(k.sample.flops, 'FLOP')}, {format_si(k.flop_per_s, 'FLOP/s')}"
+    if level is not None:
+        yield (
+            f"{level.level}: {format_si(level.traffic_bytes, 'B')}, "
+            f"{format_number(level.arithmetic_intensity)} FLOP/byte, "
+            f"{format_percent(level.utilization)} used; {level.how}"
+        )
+    bound = f"{point.bound}-bound" if k.bound else "bound unknown"
+    yield f"{bound}, {format_percent(k.roofline_efficiency)} of the roof"
+    yield from (*k.warnings, *k.findings)
 
 
 def render(record: Recorded, options: Options) -> str:

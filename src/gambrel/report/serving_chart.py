@@ -9,7 +9,6 @@ from gambrel.llm.serving.records import Plan, Point
 from gambrel.report.llm_pictures import time_by_layer
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve, Picture
-from gambrel.report.svg import draw_file
 
 #: Points drawn of one device; a plan over many layouts has thousands.
 _DRAWN: Final = 400
@@ -61,14 +60,9 @@ def _thinned(points: Sequence[Point]) -> Iterator[tuple[float, float]]:
     yield from found[::step]
 
 
-def pictures(plan: Plan) -> tuple[Picture, ...]:
+def pictures(plan: Plan, _options: Options) -> tuple[Picture, ...]:
     """The front, and where the time of the best layout's decode step goes."""
     found: list[Picture | None] = [pareto(plan)]
     if plan.best and plan.best[0].decode is not None:
         found.append(time_by_layer(plan.best[0].decode))
     return tuple(p for p in found if p is not None)
-
-
-def picture(plan: Plan, _options: Options, _name: str) -> str:
-    """The pictures as one SVG file."""
-    return draw_file(pictures(plan))

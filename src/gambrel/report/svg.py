@@ -8,47 +8,78 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from gambrel.report.picture import Bars, Chart, Curve, Picture, Unit
+from gambrel.report.picture import (
+    COLORS,
+    SHAPES,
+    Arrow,
+    Axis,
+    Bars,
+    Chart,
+    Curve,
+    Dot,
+    Key,
+    Note,
+    Picture,
+    color,
+    formatted,
+)
 from gambrel.report.text import clean, shorten
-from gambrel.units import format_capacity, format_number, format_si
 
 WIDTH: Final = 620
 HEIGHT: Final = 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 138, 34, 52
+_TOP: Final = 34
 _ROW: Final = 34
-#: Curves beyond these take the colours again.
-COLORS: Final = 6
+#: Radius of the smallest and the largest dot.
+_SMALLEST, _LARGEST = 3.0, 10.0
 
-#: Colours of light and dark grounds, by class (Okabe and Ito's palette).
-STYLE: Final = """
-.pic { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-.pic text { font-size: 13px; fill: var(--soft, #5b6472); }
-.pic .t { font-size: 15px; font-weight: 600; fill: var(--ink, #1d2129); }
-.pic .v { fill: var(--ink, #1d2129); }
-.pic .g { stroke: var(--line, #d9dde3); stroke-width: 1; }
-.pic .f { fill: none; stroke: var(--line, #d9dde3); }
-.pic .l { fill: none; stroke-width: 2.2; }
-.pic .d { stroke-dasharray: 5 4; stroke-width: 1.6; }
-.pic .r { stroke: var(--ink, #1d2129); stroke-width: 1.6; stroke-dasharray: 2 3; }
-.pic .m { fill: var(--star, #ffd43b); stroke: var(--ink, #1d2129); stroke-width: 1.3; }
-.pic .o { fill: none; stroke-width: 1.8; }
-.pic .h { paint-order: stroke; stroke: var(--ground, #ffffff); stroke-width: 4px; }
-.c0 { --c: #0072b2; } .c1 { --c: #d55e00; } .c2 { --c: #009e73; }
-.c3 { --c: #b0508e; } .c4 { --c: #9a7500; } .c5 { --c: #555555; }
-.compute { --c: #d55e00; } .memory { --c: #0072b2; } .network { --c: #b0508e; }
-.overhead { --c: #9a7500; }
-@media (prefers-color-scheme: dark) {
-.c0 { --c: #56b4e9; } .c1 { --c: #ff9d5c; } .c2 { --c: #4fd1ae; }
-.c3 { --c: #e29cc7; } .c4 { --c: #f0c548; } .c5 { --c: #bbbbbb; }
-.compute { --c: #ff9d5c; } .memory { --c: #56b4e9; } .network { --c: #e29cc7; }
-.overhead { --c: #f0c548; }
-}
-.pic .l, .pic .o { stroke: var(--c, #777777); }
-.pic .b, .pic .p { fill: var(--c, #777777); }
-.pic .n { fill: var(--c, #777777); font-weight: 600; }
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Pixels of a chart and of the room around its frame."""
+
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = 84
+    right: int = 138
+    bottom: int = 52
+
+
+#: A chart with a legend is larger.
+_LARGE: Final = _Frame(900, 560, 74, 190, 46)
+
+
+def _colors(ground: int) -> str:
+    return "\n".join(f".k-{name} {{ --c: {both[ground]}; }}" for name, both in COLORS.items())
+
+
+#: Colours of light and dark grounds, by class.
+STYLE: Final = f"""
+.pic {{ font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }}
+.pic text {{ font-size: 13px; fill: var(--soft, #5b6472); }}
+.pic .t {{ font-size: 15px; font-weight: 600; fill: var(--ink, #1d2129); }}
+.pic .v {{ fill: var(--ink, #1d2129); }}
+.pic .s {{ font-size: 11px; }}
+.pic .g {{ stroke: var(--line, #d9dde3); stroke-width: 1; }}
+.pic .f {{ fill: none; stroke: var(--line, #d9dde3); }}
+.pic .l {{ fill: none; stroke-width: 2.2; }}
+.pic .d {{ stroke-dasharray: 5 4; stroke-width: 1.6; }}
+.pic .w {{ stroke-dasharray: 3 3; stroke-width: 0.8; }}
+.pic .r {{ stroke: var(--ink, #1d2129); stroke-width: 1.6; stroke-dasharray: 2 3; }}
+.pic .m {{ fill: var(--star, #ffd43b); stroke: var(--ink, #1d2129); stroke-width: 1.3; }}
+.pic .o {{ fill: none; stroke-width: 1.8; }}
+.pic .p {{ stroke: var(--ground, #ffffff); stroke-width: 0.7; }}
+.pic .h {{ paint-order: stroke; stroke: var(--ground, #ffffff); stroke-width: 4px; }}
+{_colors(0)}
+@media (prefers-color-scheme: dark) {{
+{_colors(1)}
+}}
+.pic .l, .pic .o {{ stroke: var(--c, #777777); }}
+.pic .b, .pic .p {{ fill: var(--c, #777777); }}
+.pic .n {{ fill: var(--c, #777777); font-weight: 600; }}
 """
 
 #: The page's own colours by name, for a file that stands alone.
@@ -63,39 +94,38 @@ GROUND: Final = """
 
 def draw(picture: Picture) -> str:
     """One picture as an ``svg`` element without a style of its own, for a page that has it."""
-    body, height = _body(picture)
-    return _element(body, height, "", _described(picture))
+    body, width, height = _body(picture)
+    return _element(body, width, height, "", f"{picture.title}. {picture.about}".strip())
 
 
 def draw_file(pictures: Sequence[Picture]) -> str:
     """All pictures below each other as an SVG file."""
     parts: list[str] = []
-    top = 0.0
+    top, wide = 0.0, WIDTH
     for picture in pictures:
-        body, height = _body(picture)
+        body, width, height = _body(picture)
         parts.append(f'<g transform="translate(0 {top:g})">{body}</g>')
-        top += height + 16
-    ground = f'<rect class="ground" width="{WIDTH}" height="{top:g}"/>'
+        top, wide = top + height + 16, max(wide, width)
+    ground = f'<rect class="ground" width="{wide}" height="{top:g}"/>'
     names = "; ".join(p.title for p in pictures)
-    return _element(ground + "".join(parts), top, f"<style>{GROUND}{STYLE}</style>", names) + "\n"
+    return _element(ground + "".join(parts), wide, top, f"<style>{GROUND}{STYLE}</style>", names)
 
 
-def _described(picture: Picture) -> str:
-    return f"{picture.title}. {picture.about}"
-
-
-def _element(body: str, height: float, style: str, label: str) -> str:
+def _element(body: str, width: float, height: float, style: str, label: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pic" role="img" '
-        f'aria-label="{_escaped(label)}" viewBox="0 0 {WIDTH} {height:g}" '
-        f'width="{WIDTH}" height="{height:g}">{style}{body}</svg>'
+        f'aria-label="{_escaped(label)}" viewBox="0 0 {width} {height:g}" '
+        f'width="{width}" height="{height:g}">{style}{body}</svg>\n'
     )
 
 
-def _body(picture: Picture) -> tuple[str, float]:
+def _body(picture: Picture) -> tuple[str, int, float]:
+    """What is drawn, its width and its height."""
     if isinstance(picture, Bars):
-        return _bars(picture)
-    return _chart(picture), HEIGHT
+        body, height = _bars(picture)
+        return body, WIDTH, height
+    frame = _LARGE if picture.legend else _Frame()
+    return _Plot(picture, frame).drawn(), frame.width, frame.height
 
 
 def _escaped(text: str) -> str:
@@ -111,40 +141,50 @@ def _line(a: tuple[float, float], b: tuple[float, float], css: str) -> str:
     return f'<line class="{css}" x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}"/>'
 
 
-def formatted(value: float, unit: Unit) -> str:
-    """A number of an axis."""
-    if unit == "capacity":
-        return format_capacity(value, 3)
-    if unit == "s":
-        return format_si(value, "s", 3)
-    if unit == "count" and value < 1e4:
-        return f"{value:,.0f}" if value >= 1 else f"{value:g}"
-    if unit == "count":
-        return f"{value / 1024:,.0f}k" if value % 1024 == 0 else format_si(value, "", 3)
-    return format_number(value, 3)
+def _said(about: Iterable[str]) -> str:
+    """What a browser shows where the reader points."""
+    text = "\n".join(_escaped(line) for line in about if line)
+    return f"<title>{text}</title>" if text else ""
 
 
 class _Scale:
-    """A logarithmic axis from values to pixels."""
+    """An axis from values to pixels."""
 
     def __init__(
-        self, values: Iterable[float], low: float, high: float, unit: Unit, margin: float = 0.0
+        self, axis: Axis, values: Iterable[float], low: float, high: float, margin: float = 0.0
     ) -> None:
-        known = [v for v in values if v > 0 and math.isfinite(v)] or [1.0]
-        small, large = min(known), max(known)
-        if large < small * 1.5:
-            small, large = small / 2, large * 2
-        self._a, self._b = math.log(small), math.log(large)
-        self._a -= margin * (self._b - self._a)
-        self._low, self._high, self._unit = low, high, unit
+        self.axis = axis
+        if axis.ends is not None:
+            small, large = axis.ends
+        elif axis.linear:
+            small, large = 0.0, 1.08 * max(values, default=1.0) or 1.0
+        else:
+            known = [v for v in values if v > 0 and math.isfinite(v)] or [1.0]
+            small, large = min(known), max(known)
+            if large < small * 1.5:
+                small, large = small / 2, large * 2
+        self._a, self._b = self._of(small), self._of(large)
+        if axis.ends is None and not axis.linear:
+            self._a -= margin * (self._b - self._a)
+        self._low, self._high = low, high
+
+    def _of(self, value: float) -> float:
+        return value if self.axis.linear else math.log(value)
 
     def __call__(self, value: float) -> float:
-        share = (math.log(value) - self._a) / (self._b - self._a)
+        share = (self._of(value) - self._a) / (self._b - self._a)
         return self._low + share * (self._high - self._low)
 
+    def unit(self) -> float:
+        """Pixels of a factor of e."""
+        return (self._high - self._low) / (self._b - self._a)
+
     def ticks(self, most: int) -> list[float]:
-        """Round values: powers of 2 or 10, thinned to at most ``most``."""
-        base = 10.0 if self._unit in ("FLOP/byte", "s", "token/s") else 2.0
+        """Round values: powers of 2 or 10 or their multiples, thinned to at most ``most``."""
+        base = self.axis.base
+        if self.axis.linear:
+            step = base ** math.ceil(math.log(max(self._b / most, 1e-30), base))
+            return [step * i for i in range(int(self._b / step) + 1)]
         first = math.ceil(self._a / math.log(base) - 1e-9)
         last = math.floor(self._b / math.log(base) + 1e-9)
         powers = [base**i for i in range(first, last + 1)]
@@ -160,73 +200,142 @@ class _Scale:
         return powers[::step]
 
 
-def _chart(chart: Chart) -> str:
-    mark = [chart.mark] if chart.mark else []
-    levels = [v.value for v in chart.levels]
-    xs = [x for c in chart.curves for x, _ in c.points] + [m[0] for m in mark]
-    ys = [y for c in chart.curves for _, y in c.points] + [m[1] for m in mark] + levels
-    x = _Scale(xs, _LEFT, WIDTH - _RIGHT, chart.x.unit)
-    y = _Scale(ys, HEIGHT - _BOTTOM, _TOP + 18, chart.y.unit, margin=0.08)
-    parts = [_text(12, 21, shorten(clean(chart.title), 74), "t"), *_grid(chart, x, y)]
-    parts += [_curve(c, x, y) for c in chart.curves]
-    for level in chart.levels:
-        at = y(level.value)
-        parts.append(_line((_LEFT, at), (WIDTH - _RIGHT, at), "r"))
-        said = f"{level.name} {formatted(level.value, chart.y.unit)}"
-        below = at > HEIGHT - _BOTTOM - 40  # curves start there, above the line
-        parts.append(_text(_LEFT + 8, at + 15 if below else at - 5, said, "v h"))
-    parts += _names(chart, y)
-    if chart.mark:
-        parts.append(_star(x(chart.mark[0]), y(chart.mark[1])))
-    return "".join(parts)
+class _Plot:
+    """A chart within its frame."""
 
+    def __init__(self, chart: Chart, frame: _Frame) -> None:
+        self.chart, self.frame = chart, frame
+        self.right, self.low = frame.width - frame.right, frame.height - frame.bottom
+        mark = [chart.mark] if chart.mark else []
+        places = [p for c in chart.curves for p in c.points] + mark
+        places += [d.at for d in chart.dots] + [n.at for n in chart.notes]
+        ys = [p[1] for p in places] + [v.value for v in chart.levels]
+        self.x = _Scale(chart.x, [p[0] for p in places], frame.left, self.right)
+        high = _TOP if chart.y.ends else _TOP + 18
+        self.y = _Scale(chart.y, ys, self.low, high, margin=0.08)
 
-def _grid(chart: Chart, x: _Scale, y: _Scale) -> list[str]:
-    low, high = HEIGHT - _BOTTOM, _TOP
-    parts = [
-        f'<rect class="f" x="{_LEFT}" y="{high}" width="{WIDTH - _LEFT - _RIGHT}" '
-        f'height="{low - high}"/>'
-    ]
-    for value in x.ticks(7):
-        parts.append(_line((x(value), high), (x(value), low), "g"))
-        parts.append(_text(x(value), low + 18, formatted(value, chart.x.unit), "", "middle"))
-    for value in y.ticks(7):
-        parts.append(_line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "g"))
-        parts.append(_text(_LEFT - 6, y(value) + 4, formatted(value, chart.y.unit), "", "end"))
-    parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 12, chart.x.title, "", "middle"))
-    middle = (low + high) / 2
-    parts.append(
-        f'<text transform="translate(14 {middle:.1f}) rotate(-90)" text-anchor="middle">'
-        f"{_escaped(chart.y.title)}</text>"
-    )
-    return parts
+    def drawn(self) -> str:
+        """All of it."""
+        chart = self.chart
+        parts = [_text(12, 21, shorten(clean(chart.title), self.frame.width // 8), "t")]
+        parts += self._grid()
+        parts += map(self._curve, chart.curves)
+        parts += self._levels()
+        parts += map(self._note, chart.notes)
+        parts += map(self._arrow, chart.arrows)
+        parts += map(self._dot, sorted(chart.dots, key=lambda d: (d.shape == "star", -d.size)))
+        parts += self._names()
+        parts += self._legend()
+        if chart.mark:
+            parts.append(_shape("star", self._at(chart.mark), 8.0, "m"))
+        return "".join(parts)
 
+    def _at(self, place: tuple[float, float]) -> tuple[float, float]:
+        return self.x(place[0]), self.y(place[1])
 
-def _curve(curve: Curve, x: _Scale, y: _Scale) -> str:
-    css = f"c{curve.color % COLORS}"
-    points = [(x(a), y(b)) for a, b in curve.points if a > 0 and b > 0]
-    if curve.style == "dots":
-        dots = (f'<circle class="p {css}" cx="{a:.1f}" cy="{b:.1f}" r="4"/>' for a, b in points)
-        return "".join(dots)
-    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-    dashed = " d" if curve.style == "dashed" else ""
-    return f'<polyline class="l {css}{dashed}" points="{path}"/>'
-
-
-def _names(chart: Chart, y: _Scale) -> list[str]:
-    """Names at the ends of curves, moved apart where they would overlap."""
-    named = [c for c in chart.curves if c.name and c.points]
-    ends = sorted((y(c.points[-1][1]), i) for i, c in enumerate(named))
-    places = spread([at for at, _ in ends], 15.0, _TOP + 6.0, HEIGHT - _BOTTOM)
-    return [
-        _text(
-            WIDTH - _RIGHT + 8,
-            at + 4,
-            shorten(clean(named[i].name), 16),
-            f"n c{named[i].color % COLORS}",
+    def _grid(self) -> Iterator[str]:
+        left, right, low, high = self.frame.left, self.right, self.low, _TOP
+        yield (
+            f'<rect class="f" x="{left}" y="{high}" width="{right - left}" height="{low - high}"/>'
         )
-        for at, (_, i) in zip(places, ends, strict=True)
-    ]
+        for value in self.x.ticks(9 if self.chart.x.ends else 7):
+            yield _line((self.x(value), high), (self.x(value), low), "g")
+            said = formatted(value, self.chart.x.unit)
+            yield _text(self.x(value), low + 18, said, "", "middle")
+        for value in self.y.ticks(12 if self.chart.y.ends else 7):
+            yield _line((left, self.y(value)), (right, self.y(value)), "g")
+            said = formatted(value, self.chart.y.unit)
+            yield _text(left - 6, self.y(value) + 4, said, "", "end")
+        bottom = self.frame.height - 12
+        yield _text((left + right) / 2, bottom, self.chart.x.title, "", "middle")
+        yield (
+            f'<text transform="translate(14 {(low + high) / 2:.1f}) rotate(-90)" '
+            f'text-anchor="middle">{_escaped(self.chart.y.title)}</text>'
+        )
+
+    def _curve(self, curve: Curve) -> str:
+        css = f"k-{color(curve.color)}"
+        linear = self.chart.x.linear
+        points = [self._at(p) for p in curve.points if linear or min(p) > 0]
+        if curve.style == "dots":
+            return "".join(_shape("circle", at, 4.0, f"p {css}") for at in points)
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        tag = "polyline"
+        look = {"dashed": f"l {css} d", "faint": f"l {css} w"}.get(curve.style, f"l {css}")
+        if curve.style == "area":
+            tag, look = "polygon", f"b {css}"
+        about = _said([curve.about])
+        drawn = f'<{tag} class="{look}" points="{path}"'
+        return f"{drawn}>{about}</{tag}>" if about else f"{drawn}/>"
+
+    def _levels(self) -> Iterator[str]:
+        for level in self.chart.levels:
+            at = self.y(level.value)
+            yield _line((self.frame.left, at), (self.right, at), "r")
+            said = f"{level.name} {formatted(level.value, self.chart.y.unit)}"
+            below = at > self.low - 40  # curves start there, above the line
+            yield _text(self.frame.left + 8, at + 15 if below else at - 5, said, "v h")
+
+    def _arrow(self, arrow: Arrow) -> str:
+        """A ring, a line and two short lines at its end."""
+        (a, b), (c, d) = self._at(arrow.start), self._at(arrow.end)
+        css, angle = f"k-{color(arrow.color)}", math.atan2(d - b, c - a)
+        tips = [(c - 7 * math.cos(angle + t), d - 7 * math.sin(angle + t)) for t in (0.4, -0.4)]
+        (e, f), (g, h) = tips
+        path = f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}M{e:.1f} {f:.1f}L{c:.1f} {d:.1f}L{g:.1f} {h:.1f}"
+        return f'<path class="o {css}" d="{path}"/>' + _shape("circle", (a, b), 3.5, f"o {css}")
+
+    def _dot(self, dot: Dot) -> str:
+        radius = _SMALLEST + (_LARGEST - _SMALLEST) * dot.size
+        css = f"{'o' if dot.hollow else 'p'} k-{color(dot.color)}"
+        css = "m" if dot.color == "star" and not dot.hollow else css
+        return _shape(dot.shape, self._at(dot.at), radius, css, _said(dot.about))
+
+    def _note(self, note: Note) -> str:
+        x, y = self._at(note.at)
+        side = "end" if note.side == "left" else "start"
+        css = "s h" if note.faint else "s v h"
+        said = shorten(clean(note.text), 60)
+        if not note.slanted:
+            return _text(x + (-4 if note.side == "left" else 4), y - 4, said, css, side)
+        angle = math.degrees(math.atan2(self.y.unit(), self.x.unit()))
+        return (
+            f'<text class="{css}" transform="translate({x - 4:.1f} {y - 5:.1f}) '
+            f'rotate({angle:.1f})">{_escaped(said)}</text>'
+        )
+
+    def _names(self) -> Iterator[str]:
+        """Names at the ends of curves, moved apart where they would overlap."""
+        named = [c for c in self.chart.curves if c.name and c.points]
+        ends = sorted((self.y(c.points[-1][1]), i) for i, c in enumerate(named))
+        places = spread([at for at, _ in ends], 15.0, _TOP + 6.0, self.low)
+        for at, (_, i) in zip(places, ends, strict=True):
+            css = f"n k-{color(named[i].color)}"
+            yield _text(self.right + 8, at + 4, shorten(clean(named[i].name), 16), css)
+
+    def _legend(self) -> Iterator[str]:
+        top = _TOP + 12.0
+        for key in self.chart.legend:
+            if key.text:
+                yield _key(key, self.right + 18.0, top)
+            top += 19 if key.text else 9
+
+
+def _key(key: Key, x: float, y: float) -> str:
+    css = "m" if key.color == "star" else f"{'o' if key.hollow else 'p'} k-{color(key.color)}"
+    said = shorten(clean(key.text), 26)
+    whole = _said([key.text]) if said != clean(key.text) else ""
+    return _shape(key.shape, (x, y), 5.5, css, whole) + _text(x + 12, y + 4, said, "s v")
+
+
+def _shape(name: str, at: tuple[float, float], radius: float, css: str, inside: str = "") -> str:
+    x, y = at
+    corners = " ".join(f"{x + radius * a:.1f},{y - radius * b:.1f}" for a, b in SHAPES[name])
+    tag, where = "polygon", f'points="{corners}"'
+    if not corners:
+        tag, where = "circle", f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"'
+    drawn = f'<{tag} class="{css}" {where}'
+    return f"{drawn}>{inside}</{tag}>" if inside else f"{drawn}/>"
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -244,15 +353,6 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return places
 
 
-def _star(x: float, y: float) -> str:
-    corners = []
-    for i in range(10):
-        radius = 8.0 if i % 2 == 0 else 3.4
-        angle = math.pi * (i / 5 - 0.5)
-        corners.append(f"{x + radius * math.cos(angle):.1f},{y + radius * math.sin(angle):.1f}")
-    return f'<polygon class="m" points="{" ".join(corners)}"/>'
-
-
 def _bars(bars: Bars) -> tuple[str, float]:
     name_width, right = 176, 150
     longest = max((v for row in bars.rows for v in row.values), default=0.0) or 1.0
@@ -264,7 +364,7 @@ def _bars(bars: Bars) -> tuple[str, float]:
     parts = [_text(12, 21, shorten(clean(bars.title), 74), "t"), _legend(bars)]
     for i, row in enumerate(bars.rows):
         top = _TOP + 24 + i * _ROW
-        css = row.color if row.color in _BOUNDS else "c5"
+        css = f"k-{row.color if row.color in _BOUNDS else 'c5'}"
         parts.append(_text(name_width - 8, top + 15, shorten(clean(row.name), 25), "v", "end"))
         for j, value in reversed(list(enumerate(row.values))):
             shape = "b" if j == 0 else "o"
@@ -284,13 +384,11 @@ _BOUNDS: Final = frozenset({"compute", "memory", "network", "overhead"})
 
 def _legend(bars: Bars) -> str:
     """What full and outlined bars are, and what the colours in use mean."""
-    forms = ("full", *("outline" for _ in bars.series[1:]))
-    said = [f"{form}: {name}" for form, name in zip(forms, bars.series, strict=True)]
-    parts = [_text(12, 42, ", ".join(said))]
+    parts = [_text(12, 42, bars.forms)]
     used = dict.fromkeys(r.color for r in bars.rows if r.color in _BOUNDS)
     x = WIDTH - 118.0 * len(used)
     for name in used:
-        parts.append(f'<rect class="b {name}" x="{x}" y="32" width="11" height="11"/>')
+        parts.append(f'<rect class="b k-{name}" x="{x}" y="32" width="11" height="11"/>')
         parts.append(_text(x + 16, 42, f"{name}-bound"))
         x += 118
     return "".join(parts)

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from gambrel.errors import clean as clean
+
 ELLIPSIS: Final = "…"
-
-
-def clean(text: str) -> str:
-    """Returns ``text`` on one line with control characters made visible.
-
-    A name from a file could otherwise move the cursor or recolour the terminal; direction marks
-    could reorder what is read.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(c) for c in text)
-
-
-def _visible(char: str) -> str:
-    if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
-        return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
-    return char
 
 
 def display_width(text: str) -> int:

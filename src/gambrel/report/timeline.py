@@ -1,9 +1,8 @@
-"""Memory over the course of a run drawn: in a terminal, as a plotly figure, for papers."""
+"""Memory over the course of a run drawn: in a terminal, as a plotly figure, as a picture."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,23 +10,21 @@ from gambrel.analysis.result import Analysis
 from gambrel.analysis.timeline import Timeline, memory_timeline
 from gambrel.report.answers import Memory
 from gambrel.report.options import Options
-from gambrel.report.plot_static import save
+from gambrel.report.picture import COLORS, Axis, Chart, Curve, Note
 from gambrel.report.terms import title
 from gambrel.report.text import clean, shorten
 from gambrel.units import format_capacity
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-#: Part of the memory → what readers call it and its colour (Okabe and Ito's palette).
+#: Part of the memory → what readers call it and the name of its colour.
 PARTS: Final = {
-    "weights": ("weights", "#0072B2"),
-    "optimizer": ("optimizer", "#CC79A7"),
-    "gradients": ("gradients", "#E69F00"),
-    "kv_cache": ("KV cache", "#009E73"),
-    "activations": ("activations", "#D55E00"),
+    "weights": ("weights", "c0"),
+    "optimizer": ("optimizer", "c3"),
+    "gradients": ("gradients", "c4"),
+    "kv_cache": ("KV cache", "c2"),
+    "activations": ("activations", "c1"),
 }
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 8
@@ -75,13 +72,13 @@ def plot(analysis: Analysis, checkpoint: bool | str = False) -> go.Figure:
             y=[getattr(p, f"{part}_bytes") for p in found.points],
             name=name,
             stackgroup="memory",
-            line={"shape": "hv", "width": 0.5, "color": color},
+            line={"shape": "hv", "width": 0.5, "color": COLORS[shade][0]},
             customdata=[
                 [_safe(p.op), p.phase, format_capacity(p.total_bytes)] for p in found.points
             ],
             hovertemplate="%{customdata[0]} (%{customdata[1]})<br>%{y:.4s}B of %{customdata[2]}",
         )
-        for part, (name, color) in PARTS.items()
+        for part, (name, shade) in PARTS.items()
         if any(getattr(p, f"{part}_bytes") for p in found.points)
     ]
     figure = go.Figure(data=traces)
@@ -107,72 +104,44 @@ def _safe(text: str) -> str:
     return html.escape(shorten(clean(text), 100))
 
 
-def render_html(record: Memory, _options: Options) -> str:
-    """The figure as a page that needs no network."""
-    return str(plot(record.analysis, record.checkpoint).to_html(include_plotlyjs=True))
-
-
-def picture(record: Memory, _options: Options, name: str) -> bytes:
-    """The timeline drawn by matplotlib."""
-    found = memory_timeline(record.analysis, record.checkpoint)
-
-    def draw() -> Figure:
-        from matplotlib.figure import Figure
-
-        made = Figure(figsize=(7.2, 3.4), layout="constrained")
-        _draw_timeline(made, found)
-        made.axes[0].set_title(shorten(clean(title(record.analysis)), 90))
-        return made
-
-    return save(draw, name)
-
-
-def _draw_timeline(figure: Figure, found: Timeline) -> None:
+def pictures(record: Memory, _options: Options) -> tuple[Chart, ...]:
     """Stacked parts, the phases of a training step, and the peak with its op."""
-    from matplotlib.ticker import FuncFormatter, MultipleLocator
-
-    axes = figure.add_subplot()
-    axes.set_xlabel("op, in execution order")
-    axes.set_ylabel("live memory")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format_capacity(v, 3)))
-    if not found.points:
-        return
-    shown = [
-        (name, color, [getattr(p, f"{part}_bytes") for p in found.points])
-        for part, (name, color) in PARTS.items()
-    ]
-    shown = [entry for entry in shown if any(entry[2])]
-    axes.stackplot(
-        range(len(found.points) + 1),
-        [[*values, values[-1]] for _, _, values in shown],  # the last op has a width as well
-        labels=[name for name, _, _ in shown],
-        colors=[color for _, color, _ in shown],
-        step="post",
-        linewidth=0,
-    )
-    top = found.peak_bytes or 1
-    axes.set_xlim(0, len(found.points))
-    axes.set_ylim(0, top * 1.18)
-    axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2(top / 5))))
-    figure.legend(loc="outside right upper", frameon=False, reverse=True)
-    _draw_phases(axes, found, top)
+    found = memory_timeline(record.analysis, record.checkpoint)
+    steps, top = len(found.points), found.peak_bytes or 1
+    starts = [i for i, p in enumerate(found.points) if i and p.phase != found.points[i - 1].phase]
+    notes = [Note(at=(i, top * 1.1), text=found.points[i].phase) for i in (0, *starts) if starts]
     if found.peak is not None:
-        axes.plot([found.peak_index + 0.5], [top], marker="v", color="#222222", markersize=4)
-        left = found.peak_index < len(found.points) / 2
-        axes.annotate(
-            shorten(clean(f"peak {format_capacity(top)} at {found.peak.op}"), 60),
-            (found.peak_index + 0.5, top),
-            xytext=(4 if left else -4, 4),
-            textcoords="offset points",
-            ha="left" if left else "right",
-        )
+        at = (found.peak_index + 0.5, float(top))
+        said = f"peak {format_capacity(top)} at {found.peak.op}"
+        notes.append(Note(at=at, text=said, side="right" if at[0] < steps / 2 else "left"))
+    edges = (((i, 0.0), (i, top * 1.15)) for i in starts)
+    return (
+        Chart(
+            title=title(record.analysis),
+            about="",
+            x=Axis(title="op, in execution order", ends=(0, max(steps, 1)), linear=True),
+            y=Axis(title="live memory", unit="capacity", ends=(0, top * 1.18), linear=True),
+            curves=(
+                *_areas(found),
+                *(Curve(name="", points=e, style="faint", color="ink") for e in edges),
+            ),
+            notes=tuple(notes),
+        ),
+    )
 
 
-def _draw_phases(axes: Axes, found: Timeline, top: int) -> None:
-    """Where backward and the optimizer begin; nothing in a forward pass alone."""
-    phases = [p.phase for p in found.points]
-    starts = [i for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]]
-    for i in starts if len(starts) > 1 else ():
-        if i:
-            axes.axvline(i, color="#222222", linestyle=":", linewidth=0.8)
-        axes.annotate(phases[i], (i, top * 1.18), xytext=(3, -9), textcoords="offset points")
+def _areas(found: Timeline) -> Iterator[Curve]:
+    """The parts, each on those below it; an op is as wide as another."""
+    base = [0] * len(found.points)
+    for part, (name, shade) in PARTS.items():
+        sizes = [getattr(p, f"{part}_bytes") for p in found.points]
+        if any(sizes):
+            top = [a + b for a, b in zip(base, sizes, strict=True)]
+            points = (*reversed(list(_steps(base))), *_steps(top))
+            yield Curve(name=name, points=points, style="area", color=shade)
+            base = top
+
+
+def _steps(values: Sequence[int]) -> Iterator[tuple[float, float]]:
+    for i, value in enumerate(values):
+        yield from ((i, value), (i + 1, value))

@@ -54,7 +54,7 @@ _COUNTS: Final = frozenset((
     "bubble", "concurrency", "count", "coverage", "coverage_ops", "coverage_time",
     "coverage_traffic", "coverage_work", "covered", "data", "depth", "devices", "error",
     "expert", "free_ops", "gain", "gain_low", "headroom", "hfu", "high_ratio",
-    "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio",
+    "host_ops", "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio",
     "max_batch", "max_devices", "max_sequences", "mfu", "microbatches", "missed", "nodes",
     "num_units", "ops", "overlap", "page", "parameters", "peak_index", "per_unit", "pipeline",
     "plain_spread", "points", "profiled_steps", "rank", "ranks", "ratio", "ratios", "recorded",

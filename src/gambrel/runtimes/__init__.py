@@ -10,14 +10,24 @@ from gambrel.runtimes.catalog import (
     runtimes,
     takes,
 )
-from gambrel.runtimes.model import Host, Kernels, Residency, Runtime, matches
+from gambrel.runtimes.model import (
+    Host,
+    HostOps,
+    Kernels,
+    Residency,
+    Runtime,
+    Service,
+    matches,
+)
 
 __all__ = [
     "Chosen",
     "Host",
+    "HostOps",
     "Kernels",
     "Residency",
     "Runtime",
+    "Service",
     "candidates",
     "check_runs",
     "choose",

@@ -55,6 +55,39 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Source
 
 
+class HostOps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a compiler takes; the other ops run on the processor of the host.
+
+    Attributes:
+        supported: Kinds of ops, or kinds with what they compute (``elementwise:relu``); see
+            `gambrel.analysis.host.words_of`.
+        rest: The graph is cut once: everything after the first op that is not supported runs on
+            the host as well.
+        source: Where the list comes from.
+    """
+
+    supported: tuple[str, ...]
+    rest: bool = False
+    source: Source
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a serving engine adds to the kernels of its steps.
+
+    Attributes:
+        eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
+            a step is not replayed as a graph, so that the host launches every kernel.
+        step_s: Host time of a step that the device waits for.
+        frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
+        source: Where the figures come from.
+    """
+
+    eager_layer_s: float
+    step_s: float
+    frontend_s: float
+    source: Source
+
+
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a runtime is what people use.
 
@@ -106,10 +139,14 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         graph: Launches are recorded and replayed; the host does not pay for each.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
+        tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
+            multiplications do not.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
+        host_ops: What its compiler leaves to the host; None: nothing, as far as is documented.
+        service: Of a serving engine; None where nothing was measured.
         default_for: Where it is what people use.
         evidence: What expected times were compared with.
         aliases: Other names.
@@ -126,9 +163,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     graph: bool = False
     max_batch: int | None = None
     persistent_recurrence: bool = False
+    tf32_convolutions: bool = False
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
+    host_ops: HostOps | None = None
+    service: Service | None = None
     default_for: tuple[Default, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     aliases: tuple[str, ...] = ()

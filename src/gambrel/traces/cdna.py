@@ -20,9 +20,9 @@ ROCm Compute Profiler, analysis_configs/gfx942 and gfx950, "L1-L2 BW" and "L2-Fa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from gambrel.analysis.samples import MeasuredTraffic, MeasuredWork
+from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork
 
 #: How the counters of AMD's GPUs begin.
 PREFIXES: Final = (
@@ -61,6 +61,18 @@ _TYPES: Final = ("NC", "UC", "CC", "RW")
 _CDNA4_ONLY: Final = ("TCC_EA0_RDREQ_128B", "TCC_READ_SECTORS", "SQ_INSTS_VALU_MFMA_MOPS_F6F4")
 
 Counters = Mapping[str, float]
+
+
+def fields_of(counters: Counters, chip: str = "") -> dict[str, Any]:
+    """The fields of a sample that follow from its counters; arguments as for `count_work`."""
+    work = count_work(counters, chip)
+    return {
+        "state": Known.COUNTED if work else Known.MISSING,
+        "why": "" if work else why_missing(counters),
+        "work": work,
+        "traffic": tuple(measure(counters, chip)),
+        "instructions": instructions(counters),
+    }
 
 
 def why_missing(counters: Counters) -> str:

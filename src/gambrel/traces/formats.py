@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.analysis.samples import Sample, Samples
-from gambrel.errors import FileFormatError, InputError
+from gambrel.errors import FileFormatError, InputError, shown
+from gambrel.fileio import path_of
 from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.likwid import is_likwid
 from gambrel.traces.ncu.cut import is_ncu
@@ -101,11 +102,14 @@ def read(paths: str | Path | Sequence[str | Path], *, chip: str = "") -> Samples
         FileFormatError: A file is missing, damaged, or of no known format.
         InputError: No file is named.
     """
-    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    several = isinstance(paths, (list, tuple))
+    listed = [path_of(path, "file") for path in (paths if several else (paths,))]
     if not listed:
         raise InputError("name at least one file to read.")
+    if not isinstance(chip, str):
+        raise InputError(f'chip: {shown(chip)} is no GPU; write for example "7.0" or "gfx942".')
     with without_collector():
-        chosen = [(_format_of(Path(path)), Path(path)) for path in listed]
+        chosen = [(_format_of(path), path) for path in listed]
         together = [path for found, path in chosen if found.together]
         parts = [_read_one(found, path, chip) for found, path in chosen if not found.together]
         if together:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.source import TextFile
+from gambrel.traces.source import TextFile, csv_rows
 
 #: Larger values are damage.
 _LARGEST: Final = 1e30
@@ -40,7 +39,7 @@ def read(path: Path) -> Samples:
     """
     tables: dict[str, dict[str, float]] = {}
     name, device = path.stem, ""
-    for row in _rows(TextFile(path), path):
+    for _, row in csv_rows(_as_csv(TextFile(path)), path):
         if row[0] == "TABLE":
             title = " ".join(dict.fromkeys(c for c in row[1:4] if c and not c.isdecimal()))
             name = _KIND.sub("", title) or name
@@ -55,15 +54,6 @@ def read(path: Path) -> Samples:
     return Samples(
         format="likwid", sources=(str(path),), launches=tuple(samples), device_name=device
     )
-
-
-def _rows(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
-    """Rows of both forms, as those of the CSV."""
-    reader = csv.reader(_as_csv(lines))
-    try:
-        yield from filter(None, reader)
-    except csv.Error as error:
-        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
 
 
 def _as_csv(lines: Iterable[str]) -> Iterator[str]:

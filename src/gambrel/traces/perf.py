@@ -21,18 +21,9 @@ from gambrel.traces.source import TextFile
 
 #: FLOP an event, by format; https://perfmon-events.intel.com, FP_ARITH_INST_RETIRED.
 _INTEL: Final[dict[str, tuple[str, int]]] = {
-    "scalar_double": ("fp64", 1),
-    "128b_packed_double": ("fp64", 2),
-    "256b_packed_double": ("fp64", 4),
-    "512b_packed_double": ("fp64", 8),
-    "scalar_single": ("fp32", 1),
-    "128b_packed_single": ("fp32", 4),
-    "256b_packed_single": ("fp32", 8),
-    "512b_packed_single": ("fp32", 16),
-    "scalar_half": ("fp16", 1),
-    "128b_packed_half": ("fp16", 8),
-    "256b_packed_half": ("fp16", 16),
-    "512b_packed_half": ("fp16", 32),
+    f"{width}_{precision}": (f"fp{bits}", 1 if width == "scalar" else int(width[:3]) // bits)
+    for precision, bits in (("double", 64), ("single", 32), ("half", 16))
+    for width in ("scalar", "128b_packed", "256b_packed", "512b_packed")
 }
 _EVENT: Final = re.compile(r"fp_arith_inst_retired2?\.(\w+)")
 _LINE_BYTES: Final = 64

@@ -5,20 +5,19 @@ What the counters mean is in `cdna`; sums come before ratios.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from gambrel.analysis.samples import Known, Sample, Samples
+from gambrel.analysis.samples import Sample, Samples
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
 from gambrel.errors import FileFormatError
-from gambrel.traces.cdna import PREFIXES, count_work, instructions, measure, why_missing
+from gambrel.traces.cdna import PREFIXES, fields_of
 from gambrel.traces.collected import Collected
 from gambrel.traces.gpu_info import GpuInfo, beside, from_rows, is_gpu_info
-from gambrel.traces.source import TextFile
+from gambrel.traces.source import TextFile, csv_rows
 
 FORMAT: Final = "rocprof CSV"
 #: Larger values are damage.
@@ -161,7 +160,8 @@ class _Table:
         self.path = path
         self._gather = gather
         self._lines = TextFile(path)
-        self._columns = next((row for _, row in self._cells()), [])
+        heading = next((row for _, row in csv_rows(self._lines, path)), [])
+        self._columns = [name.strip() for name in heading]
         self.of_roofs = "HBMBw" in self._columns
         self.of_system = is_gpu_info(self._columns)
         self._used = [
@@ -170,23 +170,13 @@ class _Table:
             if c.partition("[")[0].removesuffix("_sum").startswith(PREFIXES)
         ]
 
-    def _cells(self) -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(self._lines)
-        try:
-            header = next(filter(None, reader), [])
-            yield reader.line_num, [name.strip() for name in header]
-            for row in filter(None, reader):
-                yield reader.line_num, row
-        except csv.Error as error:
-            raise FileFormatError(f"{self.path}, near line {reader.line_num}: {error}.") from None
-
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Rows by heading, with the numbers of their lines.
 
         Raises:
             FileFormatError: A quote or a cell without end.
         """
-        cells = self._cells()
+        cells = csv_rows(self._lines, self.path)
         next(cells)
         for number, row in cells:
             yield number, dict(zip(self._columns, row, strict=False))
@@ -328,16 +318,11 @@ def _sample(row: Row, counters: Mapping[str, float], chip: str) -> Sample | None
     time = _time(row)
     if not name or (time is not None and time < 0):
         return None
-    work = count_work(counters, chip)
     return Sample(
         name=name.removesuffix(" (.kd)").removesuffix(".kd"),
         count=max(int(_number(row.get("Calls")) or 1), 1),
         time_s=time or None,  # spreadsheets round both stamps to one value
-        state=Known.COUNTED if work else Known.MISSING,
-        why="" if work else why_missing(counters),
-        work=work,
-        traffic=tuple(measure(counters, chip)),
-        instructions=instructions(counters),
+        **fields_of(counters, chip),
         recorded=_occupancy(row),
         origin=_origin(row),
         grid=_first(row, _GRID),

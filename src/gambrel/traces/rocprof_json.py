@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.samples import Known, Sample, Samples
+from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.cdna import PREFIXES, count_work, instructions, measure, why_missing
+from gambrel.traces.cdna import PREFIXES, fields_of
 from gambrel.traces.collected import Collected
 from gambrel.traces.source import read_bytes
 
@@ -152,15 +152,10 @@ def _samples(tool: _Tool, chip: str) -> Iterator[Sample]:
 
 
 def _sample(name: str, dispatch: _Dispatch, counters: dict[str, float], chip: str) -> Sample:
-    work = count_work(counters, chip)
     return Sample(
         name=name,
         time_s=max(dispatch.end_timestamp - dispatch.start_timestamp, 0) * 1e-9 or None,
-        state=Known.COUNTED if work else Known.MISSING,
-        why="" if work else why_missing(counters),
-        work=work,
-        traffic=tuple(measure(counters, chip)),
-        instructions=instructions(counters),
+        **fields_of(counters, chip),
         grid=_text(dispatch.dispatch_info.grid_size),
         block=_text(dispatch.dispatch_info.workgroup_size),
     )

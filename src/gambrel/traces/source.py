@@ -6,16 +6,18 @@ Tables are read line by line (`TextFile`), so that no file stands in memory as a
 from __future__ import annotations
 
 import codecs
+import csv
 import gc
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gambrel import fileio
 from gambrel.errors import FileFormatError
 from gambrel.fileio import file_size
 
@@ -86,14 +88,8 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     Raises:
         FileFormatError: No such file, a folder, empty, or larger than the limit.
     """
-    try:
-        size = file_size(path)
-        if size > limit:
-            raise FileFormatError(f"{path}: {size:,} bytes; at most {limit:,} are read.")
-        data = path.read_bytes()
-        tell(path, len(data))
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}.") from None
+    data = fileio.read_bytes(path, limit, "a file that is read whole")
+    tell(path, len(data))
     if not _CONTENT.search(data):
         raise FileFormatError(f"{path} is empty.")
     return data
@@ -166,6 +162,22 @@ def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes, *, final: bool = 
     except UnicodeDecodeError:
         return False
     return True
+
+
+def csv_rows(
+    lines: Iterable[str], path: Path, delimiter: str = ","
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a table with the numbers of their lines; empty ones are left out.
+
+    Raises:
+        FileFormatError: A quote or a cell without end.
+    """
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        for row in filter(None, reader):
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, near line {reader.line_num}: {error}.") from None
 
 
 def read_head(path: Path) -> bytes:

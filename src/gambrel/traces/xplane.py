@@ -216,35 +216,22 @@ _HOW: Final = "XLA's cost analysis"
 
 def _sample(kind: _Kind, found: _Sum, origin: str) -> Sample:
     # What a loop does is what the ops within it do.
-    flops = None if found.encloses else kind.flops
-    size = None if found.encloses else kind.traffic_bytes
-    work = (
-        ()
-        if flops is None
-        else (
-            MeasuredWork(
-                work_class="vector", dtype="any", flops=round(flops) * found.count, how=_HOW
-            ),
-        )
-    )
-    traffic = (
-        ()
-        if size is None
-        else (
-            MeasuredTraffic(
-                level="DRAM",
-                traffic_bytes=round(size) * found.count,
-                how=f"{_HOW}: operands and results of the op",
-            ),
-        )
-    )
+    flops, size = (None, None) if found.encloses else (kind.flops, kind.traffic_bytes)
+    work, traffic = [], []
+    if flops is not None:
+        total = round(flops) * found.count
+        work.append(MeasuredWork(work_class="vector", dtype="any", flops=total, how=_HOW))
+    if size is not None:
+        how = f"{_HOW}: operands and results of the op"
+        total = round(size) * found.count
+        traffic.append(MeasuredTraffic(level="DRAM", traffic_bytes=total, how=how))
     return Sample(
         name=kind.name,
         count=found.count,
         time_s=max(found.picoseconds, 0) * _PICO or None,
         state=Known.COUNTED if work else Known.MISSING,
         why="" if work else "the profile has no FLOP for this op",
-        work=work,
-        traffic=traffic,
+        work=tuple(work),
+        traffic=tuple(traffic),
         origin=origin,
     )

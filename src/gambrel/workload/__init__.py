@@ -1,6 +1,7 @@
 """Workloads: tensors, ops and symbolic sizes, independent of machine and framework."""
 
 from gambrel.workload.model import (
+    PERSISTENT,
     SCHEMA_VERSION,
     Attributes,
     Op,
@@ -14,6 +15,7 @@ from gambrel.workload.model import (
 from gambrel.workload.symbols import Dim, Polynomial, Symbol, evaluate, parse, symbols_of
 
 __all__ = [
+    "PERSISTENT",
     "SCHEMA_VERSION",
     "Attributes",
     "Dim",

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.dtypes import parse_dtype
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, shown
 
 _SHAPE: Final = re.compile(r"\s*(?:scalar|[0-9]+(?:\s*[x×,]\s*[0-9]+)*)\s*")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
@@ -56,10 +56,10 @@ def _of_text(text: str, label: str) -> ExampleInput:
     parts = text.split(":")
     at = next((i for i, part in enumerate(parts) if _SHAPE.fullmatch(part)), None)
     if at is None or at > 1 or len(parts) > at + 2:
-        raise InputError(f"{label} {text[:200]!r} is no example input; {_FORM}.")
+        raise InputError(f"{label} {shown(text)} is no example input; {_FORM}.")
     name = parts[0].strip() if at else ""
     if at and not _NAME.fullmatch(name):
-        raise InputError(f"{label}: {name[:200]!r} is no name of an argument; {_FORM}.")
+        raise InputError(f"{label}: {shown(name)} is no name of an argument; {_FORM}.")
     sizes = parts[at].strip()
     shape = () if sizes == "scalar" else _shape(re.split(r"[x×,]", sizes), label)
     dtype = parts[at + 1] if len(parts) > at + 1 else ""
@@ -80,9 +80,8 @@ def _shape(sizes: Sequence[Any], label: str) -> tuple[int, ...]:
 
 
 def _size(value: Any, label: str) -> int:
-    found = int(value) if isinstance(value, str) and len(value) < 20 else value
+    digits = isinstance(value, str) and value.strip().isdecimal() and len(value) < 20
+    found = int(value) if digits else value
     if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= _LARGEST:
-        raise InputError(
-            f"{label}: {str(value)[:200]!r} is no size from 1 to {_LARGEST:,}; {_FORM}."
-        )
+        raise InputError(f"{label}: {shown(value)} is no size from 1 to {_LARGEST:,}; {_FORM}.")
     return found

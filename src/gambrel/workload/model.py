@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,13 @@ class Role(StrEnum):
     STATE = "state"
     GRADIENT = "gradient"
     OPTIMIZER_STATE = "optimizer_state"
+
+
+#: What is in memory before a run, or stays there after it.
+PERSISTENT: Final = frozenset(
+    {Role.WEIGHT, Role.BUFFER, Role.CONSTANT, Role.KV_CACHE, Role.STATE}
+    | {Role.GRADIENT, Role.OPTIMIZER_STATE}
+)
 
 
 class Phase(StrEnum):

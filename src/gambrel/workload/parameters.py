@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from math import prod
 
 from msgspec.structs import replace
 
+from gambrel.dtypes import FLOATING
 from gambrel.workload.model import Role, Tensor, Workload
 
 #: Names of unread parameters that the sentence shows.
 _SHOWN = 2
+
+
+def main_dtype(tensors: Iterable[Tensor]) -> str:
+    """Number format of most floating-point weights; of all tensors if no weight has any."""
+    weights: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for t in tensors:
+        if t.dtype in FLOATING:
+            counted = weights if t.role is Role.WEIGHT else others
+            counted[t.dtype] += prod(n for n in t.shape if isinstance(n, int))
+    common = (weights or others).most_common(1)
+    return common[0][0] if common else "fp32"
+
+
+def distinct_elements(shape: Iterable[int], strides: Iterable[int]) -> int:
+    """Elements of memory that a view can reach: repeated ones count once.
+
+    An expanded dimension has stride 0 and counts nothing. Windows that overlap (stride below
+    size) reach no more than what lies between their first and their last element.
+    """
+    kept = [(n, s) for n, s in zip(shape, strides, strict=True) if s != 0 or n == 0]
+    count = prod(n for n, _ in kept)
+    return min(count, 1 + sum((n - 1) * s for n, s in kept)) if count else 0
 
 
 def union_length(intervals: Iterable[tuple[int, int]]) -> int:

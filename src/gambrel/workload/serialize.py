@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from gambrel.errors import FileFormatError, WorkloadError
-from gambrel.fileio import replace_file
+from gambrel.fileio import path_of, read_bytes, replace_file
 from gambrel.workload.model import SCHEMA_VERSION, Op, Phase, Role, Tensor, Workload
 from gambrel.workload.symbols import Dim, Symbol
 
@@ -137,17 +137,8 @@ def load_workload(path: str | os.PathLike[str]) -> Workload:
     Raises:
         FileFormatError: The file is missing, unreadable, or no workload file.
     """
-    source = Path(path)
-    try:
-        size = source.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise FileFormatError(
-                f"{source} has {size:,} bytes; a workload file has at most {MAX_FILE_BYTES:,}."
-            )
-        data = source.read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"cannot read {source}: {error.strerror or error}.") from None
-    return loads(data, str(source))
+    source = path_of(path)
+    return loads(read_bytes(source, MAX_FILE_BYTES, "a workload file"), str(source))
 
 
 def _decompress(data: bytes, source: str) -> bytes:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from math import lcm
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -102,9 +103,7 @@ class Polynomial:
             WorkloadError: A symbol without a value, or a result that is no integer.
         """
         total: Any = 0
-        scale = 1
-        for c in self.terms.values():
-            scale = scale * c.denominator // _gcd(scale, c.denominator)
+        scale = lcm(*(c.denominator for c in self.terms.values()))
         for monomial, c in self.terms.items():
             term: Any = int(c * scale)
             for name, power in monomial:
@@ -178,9 +177,3 @@ def _term(monomial: Monomial, coefficient: Fraction) -> str:
     if coefficient != 1 or not factors:
         factors.insert(0, str(coefficient))
     return "*".join(factors)
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a

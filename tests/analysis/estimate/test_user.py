@@ -162,7 +162,7 @@ def test_broken_files(tmp_path):
     assert "cannot read" in refusal(tmp_path / "absent.csv")
     path = tmp_path / "binary.csv"
     path.write_bytes(b"\xff\xfe\x00\x9f" * 10)
-    assert "is no CSV file: it is not text." in refusal(path)
+    assert "is not a CSV file of measurements: it is not text" in refusal(path)
     (tmp_path / "empty.csv").write_text("")
     assert "row 1: missing column(s) device" in refusal(tmp_path / "empty.csv")
 

@@ -81,7 +81,7 @@ def test_python(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("x.json", b'{"a": 1}', r"JSON of an unknown kind \(keys: a\)"),
+        ("x.json", b'{"a": 1}', r"JSON of an unknown kind \(keys: 'a'\)"),
         ("x.json", b'{"model_type": "lla', "damaged or truncated JSON"),
         ("x.json", b'{"a":' * 100_000, "damaged or truncated JSON"),
         ("x.txt", b"hello", "is text, not a model; give a .pt2 export"),

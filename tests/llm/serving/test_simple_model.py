@@ -77,6 +77,7 @@ def planned_step(name, machine, precision, tensor, batch, context, runtime):
         concurrency=batch,
         runtime=runtime,
         max_devices=tensor,
+        host="1ns",
         layouts=1,
     )
     point = found.best[0].point

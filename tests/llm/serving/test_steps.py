@@ -8,7 +8,7 @@ import pytest
 from gambrel.analysis.settings import Settings
 from gambrel.device.lookup import find
 from gambrel.llm.known import spec_of
-from gambrel.llm.serving.question import Engine
+from gambrel.llm.serving.question import ServingEngine
 from gambrel.llm.serving.steps import Setup, decode_times
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
@@ -26,7 +26,7 @@ def setup(model, device, runtime, precision, tensor):
         topology=node,
         sharding=Sharding(tensor=tensor),
         precisions=spec.precisions(precision),
-        engine=Engine(),
+        engine=ServingEngine(),
         settings=Settings(runtime=runtime),
         built={},
     )

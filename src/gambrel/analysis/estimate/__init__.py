@@ -1,6 +1,6 @@
 """Expected time: what a stopwatch will show, with a range, beside the bound."""
 
 from gambrel.analysis.estimate.constants import Calibration, Kin, Set, packaged
-from gambrel.analysis.estimate.estimator import Estimator, Expected, total
+from gambrel.analysis.estimate.estimator import Estimator, Predicted, total
 
-__all__ = ["Calibration", "Estimator", "Expected", "Kin", "Set", "packaged", "total"]
+__all__ = ["Calibration", "Estimator", "Kin", "Predicted", "Set", "packaged", "total"]

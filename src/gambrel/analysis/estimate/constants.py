@@ -66,6 +66,9 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
         units: Number of units where the device publishes none; None: do not use its own either,
             because its units are not like those that were measured.
         clock_hz: Clock where the device publishes none.
+        nearest: Formula → id of the device whose constants it takes before those of ``borrow``.
+        alone: Constants of other classes of devices are never taken; what was not measured in the
+            class is not known.
     """
 
     match: tuple[str, ...]
@@ -78,6 +81,47 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
     units: float | None = None
     clock_hz: float = 1.7e9
+    nearest: dict[str, str] = {}
+    alone: bool = False
+
+
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """What a class of devices attains of its roofs under a runtime; see `shares`.
+
+    Attributes:
+        runtime: Id of the runtime.
+        match: Patterns of the devices, as in `Runtime.runs_on`.
+        memory: Share of the bandwidth.
+        compute: Share of the peak, weights of 16 bits and more.
+        compute_stored: Share of the peak where weights are unpacked.
+        unpack: Lane cycles to unpack a weight.
+        start_s: Start of an op.
+        lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
+            that publish no vector peak; 0 where unpacking never decides.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``medium`` or ``low``.
+        rows: Measured runs behind it.
+        error: Mean absolute error on models that were not fitted, 1.
+        why: For the reader.
+        source: Of the measurements.
+    """
+
+    runtime: str
+    match: tuple[str, ...]
+    memory: float
+    compute: float
+    compute_stored: float
+    unpack: float
+    start_s: float
+    lanes_per_byte: float = 0.0
+    low: float
+    high: float
+    confidence: str
+    rows: int
+    error: float
+    why: str
+    source: str
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +132,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         kin: Classes of devices, the first match counts.
         sets: Fitted sets.
         probed: Classes of ops that were measured on a machine itself; they come first.
+        shares: Shares of the roofs, of classes of which only whole runs were measured.
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
         streams: Constants of chips that stream frames.
@@ -97,6 +142,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     kin: tuple[Kin, ...]
     sets: tuple[Set, ...]
     probed: tuple[Probed, ...] = ()
+    shares: tuple[Shares, ...] = ()
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
     streams: tuple[StreamConstants, ...] = ()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.estimate.features import Rule, Task, rule_of
+from gambrel.analysis.estimate.features import STORED, Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
 from gambrel.analysis.estimate.machine import machine_of
+from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
 from gambrel.device.model import Device
 from gambrel.errors import UnknownNameError
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from gambrel.analysis.estimate.batches import Batch
     from gambrel.analysis.roofs import Roofs
 
-_ON_MATRIX: Final = frozenset({"matmul", "grouped_matmul", "attention", "decode_attention"})
+_ON_MATRIX: Final = frozenset(
+    {"matmul", "grouped_matmul", "attention", "decode_attention", "torch_matmul"}
+)
 #: A total is called as certain as the part of its time that is at least this large.
 _SHARE: Final = 0.8
 #: Further factors on the range of op classes that were not measured, by confidence.
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one execution, for scalars or arrays.
 
     Attributes:
@@ -44,19 +47,54 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     launch: Size
 
 
+class Predictor(Protocol):
+    """What predicts the ops of one analysis."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether `estimate_batch` may be asked."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether ops without a prediction may count with their roofline time in a sum."""
+        ...
+
+    def in_sequence(self, view: OpView) -> bool:
+        """Whether the estimate of an op holds all its dependent steps already."""
+        ...
+
+    def estimate(
+        self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
+    ) -> Estimate | None:
+        """The expected time of ``count`` executions; None when nothing is known."""
+        ...
+
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
+        """The same for one execution, for arrays as well; without range."""
+        ...
+
+    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that share a formula."""
+        ...
+
+
 class Estimator:
-    """Predicts the ops of one analysis.
+    """Predicts the ops of one analysis from fitted constants of kernels.
 
     Args:
         roofs: Of the device.
         calibration: Constants; None for those that come with gambrel.
-        framework: Framework whose kernels run: ``any``, ``vllm``, ``sglang`` or ``trtllm``.
+        framework: Framework whose kernels run: ``any``, ``torch``, ``vllm``, ``sglang`` or
+            ``trtllm``.
         compiled: A compiler lays out tensors and writes the loops; of importance where kernels
             were measured on the device itself.
 
     Raises:
         UnknownNameError: No such framework.
     """
+
+    partial = True
 
     def __init__(
         self,
@@ -83,6 +121,8 @@ class Estimator:
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
         self._half_peak = _half_peak(roofs.device)
+        sets = self._calibration.sets
+        self._own = {s.form for s in sets if (s.framework, s.device) == ("own", roofs.device.id)}
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
         # Of several measurements of a class the one with most points counts.
@@ -109,12 +149,11 @@ class Estimator:
             return None
         return self._estimate(view, cost, roofline_time_s, count)
 
-    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Expected | None:
+    def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """The same for one execution, for arrays as well; without range."""
         if self._machine is None:
             return None
-        rule = rule_of(view)
-        chosen = self._constants(rule, view)
+        rule, chosen = self._rule(view)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
         return self._expected(rule, chosen, view, cost, roofline_time_s)
@@ -125,8 +164,7 @@ class Estimator:
         own = self._measured_here(view, cost, roofline_time_s, count)
         if own is not None or self._machine is None:
             return own
-        rule = rule_of(view)
-        chosen = self._constants(rule, view)
+        rule, chosen = self._rule(view)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
         one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
@@ -152,17 +190,24 @@ class Estimator:
         seconds = np.broadcast_to(found.seconds, each.shape).tolist()
         launches = np.broadcast_to(found.launch, each.shape).tolist()
         return [
-            self._ranged(rule, chosen, Expected(seconds=s, launch=launch), bound, count)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), bound, count)
             for s, launch, bound, count in zip(seconds, launches, bounds, batch.counts, strict=True)
         ]
 
     @property
     def batched(self) -> bool:
-        """Whether `estimate_batch` may be asked: not where kernels were measured here."""
-        return not self._probed
+        """Whether `estimate_batch` may be asked.
+
+        Not where kernels were measured here, nor where formulas look at shapes (PyTorch's).
+        """
+        return not self._probed and self._framework != "torch"
+
+    def in_sequence(self, view: OpView) -> bool:
+        """Whether the estimate of an op holds all its dependent steps already."""
+        return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Expected, roofline_time_s: float, count: int
+        self, rule: Rule, chosen: Chosen, one: Predicted, roofline_time_s: float, count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one."""
         low, high = chosen.range_of(one.seconds)
@@ -205,12 +250,23 @@ class Estimator:
 
     def _expected(
         self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, roofline_time_s: Size
-    ) -> Expected:
+    ) -> Predicted:
         machine = self._machine
         assert machine is not None  # both callers have checked it
-        c = chosen.constants
+        c, task = chosen.constants, self.task_of(view, cost)
+        launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
+        work = rule.seconds(c, machine, task)
+        work = maximum(work + (launch if "launch" in c else 0.0), launch)
+        seconds = maximum(work, roofline_time_s)
+        # Steps that wait for each other keep nothing busy: all of their time is latency.
+        return Predicted(
+            seconds=seconds, launch=work if "step_s" in c else minimum(launch, seconds)
+        )
+
+    def task_of(self, view: OpView, cost: Cost) -> Task:
+        """An op as the formulas see it on this device."""
         matrix_peak = self._peak(cost, Engine.MATRIX)
-        task = Task(
+        return Task(
             view=view,
             cost=cost,
             matrix_peak=matrix_peak,
@@ -219,20 +275,35 @@ class Estimator:
             direct_peak=self._direct_peak(view),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
             network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
+            scheme=self._scheme(rule_of(view), view),
+            compiled=self._compiled,
         )
-        launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
-        work = rule.seconds(c, machine, task)
-        seconds = maximum(work + (launch if "launch" in c else 0.0), roofline_time_s)
-        return Expected(seconds=seconds, launch=minimum(launch, seconds))
+
+    def _rule(self, view: OpView) -> tuple[Rule, Chosen | None]:
+        """The rule for an op, with its constants."""
+        rule = rule_of(view)
+        lanes = self._machine is not None and self._machine.vector_flop_per_s > 0
+        if self._framework == "torch" and lanes and rule.form not in self._own:
+            one = torch_rules.rule_of(view, wide_products=self._kin is not None and self._kin.alone)
+            chosen = None if one is None else self._constants(one, view)
+            if one is not None and chosen is not None:
+                return one, chosen
+        return rule, self._constants(rule, view)
 
     def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
         kin = self._kin
-        key = (rule.form, rule.scheme(view))
+        key = (rule.form, self._scheme(rule, view))
         if key not in self._chosen and kin is not None:
             self._chosen[key] = choose(
                 *key, self._roofs.device, kin, self._calibration, self._framework
             )
         return self._chosen.get(key)
+
+    def _scheme(self, rule: Rule, view: OpView) -> str:
+        """That of the op; engines that serve language models quantise to fp8 as they go."""
+        scheme = rule.scheme(view)
+        serves = self._framework not in ("any", "torch")
+        return "fp8" if serves and scheme == f"fp8{STORED}" else scheme
 
     def _lacks_peak(self, rule: Rule, cost: Cost) -> bool:
         """Whether a formula of matrix work has no engine to run on."""

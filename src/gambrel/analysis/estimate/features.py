@@ -29,6 +29,10 @@ _INNER: Final = 0.3
 _INT8: Final = frozenset({"int8", "uint8"})
 
 
+#: End of the scheme of products whose activations are narrow in memory.
+STORED: Final = "_stored"
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an op as the formulas see it.
 
@@ -42,6 +46,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         pace: ``matrix_peak`` over the device's peak in 16-bit formats, at most 1.
         link_byte_per_s: Bandwidth of the link to peers; 0 where unknown.
         network_byte_per_s: Bandwidth of the network between nodes; 0 where unknown.
+        scheme: As `Rule.scheme` says, under this runtime.
+        compiled: A compiler lays out tensors and writes the loops.
     """
 
     view: OpView
@@ -50,8 +56,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     vector_peak: float
     direct_peak: float | None = None
     pace: float = 1.0
-    link_byte_per_s: float
+    link_byte_per_s: float = 0.0
     network_byte_per_s: float = 0.0
+    scheme: str = ""
+    compiled: bool = False
 
     @property
     def traffic_bytes(self) -> Size:
@@ -106,7 +114,8 @@ def _scheme(view: OpView) -> str:
     Measured products of narrow formats quantise their activations on the way, with scales found
     there. Where the scales are given (``static_scales``) one more small kernel does it, and the
     product runs like one of a format that needs none. ``block_scales`` names other kernels.
-    Activations that are int8 between the ops were quantised beforehand; nothing is paid for them.
+    Activations that are 8 bits wide between the ops (``_stored``) were quantised by the kernel that
+    wrote them, as static engines do; nothing is paid for them.
     """
     dtype = view.operand_dtype(2)
     if view.attrs.get("static_scales"):
@@ -117,14 +126,15 @@ def _scheme(view: OpView) -> str:
         bits = BITS[view.inputs[1].dtype]
         if bits < BITS[dtype] and BITS[dtype] == 16:
             return "int4_weight" if bits <= 6 else "int8_weight"
-    if dtype in _INT8:
-        return "int8_stored" if _stored_narrow(view) else "int8"
+    if dtype in _INT8 or dtype == "fp8":
+        name = "int8" if dtype in _INT8 else dtype
+        return f"{name}{STORED}" if _stored_narrow(view) else name
     return dtype
 
 
 def _stored_narrow(view: OpView) -> bool:
-    """Whether the activations of an integer product are integers in memory."""
-    return bool(view.inputs) and view.inputs[0].dtype in _INT8
+    """Whether the activations of an 8-bit product have 8 bits in memory."""
+    return bool(view.inputs) and BITS[view.inputs[0].dtype] <= 8
 
 
 def _attention_scheme(view: OpView) -> str:
@@ -145,7 +155,7 @@ def _convolution_scheme(view: OpView) -> str:
     models do. Convolutional networks are quantised beforehand, so nothing of that is paid.
     """
     scheme = _scheme(view)
-    return "bf16" if scheme in {"int8", "int8_stored", "fp8"} else scheme
+    return "bf16" if scheme.removesuffix(STORED) in {"int8", "fp8"} else scheme
 
 
 def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
@@ -161,7 +171,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         k=k,
         b=b,
         traffic_bytes=task.traffic_bytes,
-        quantized_bytes=b * m * k * 2 if width <= 1 and not _stored_narrow(view) else 0.0,
+        quantized_bytes=b * m * k * 2 if width <= 1 and not task.scheme.endswith(STORED) else 0.0,
         pace=task.pace,
         padded=bool(view.attrs.get("padded_rows")),
     )

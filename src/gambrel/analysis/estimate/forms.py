@@ -45,6 +45,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         cache_bytes: Capacity of the last cache level; 0 where unknown.
         power: Demand for power at full clock over what the cooling allows, in units of H100 SXM
             (peak · clock² / TDP); 0 where unknown.
+        vector_flop_per_s: Peak of the vector units in fp32; 0 where unknown.
+        tdp_w: Power that the cooling is made for; 0 where unknown.
     """
 
     units: float
@@ -52,6 +54,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     byte_per_s: float
     cache_bytes: float = 0.0
     power: float = 0.0
+    vector_flop_per_s: float = 0.0
+    tdp_w: float = 0.0
 
     @property
     def most(self) -> float:

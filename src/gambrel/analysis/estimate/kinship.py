@@ -25,12 +25,13 @@ FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "fp8": ("fp8", "fp8_block", "bf16"),
     "int8": ("int8", "fp8", "bf16"),
     "int8_stored": ("int8_stored", "bf16"),
+    "fp8_stored": ("fp8_stored", "bf16"),
     "int8_weight": ("int8_weight", "int4_weight", "bf16"),
     "int4_weight": ("int4_weight", "int8_weight", "bf16"),
 }
 _NARROW: Final = ("fp8", "fp8_block", "bf16")
 #: Frameworks whose kernels were measured; ``any`` averages over them.
-FRAMEWORKS: Final = ("any", "vllm", "trtllm", "sglang")
+FRAMEWORKS: Final = ("any", "torch", "vllm", "trtllm", "sglang")
 #: How much further a range reaches when constants come from another number format.
 _OTHER_FORMAT: Final = (0.85, 1.3)
 
@@ -93,7 +94,9 @@ def choose(
     """
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
-    devices = dict.fromkeys((device.id, kin.borrow, *(s.device for s in calibration.sets)))
+    others = () if kin.alone else (s.device for s in calibration.sets)
+    nearest = (kin.nearest[form],) if form in kin.nearest else ()
+    devices = dict.fromkeys((device.id, *nearest, kin.borrow, *others))
     places = [(source, wanted[:1]) for source in (device.id, *kin.before)]
     places += [(source, wanted) for source in devices]
     sets = [s for s in calibration.sets if s.form == form]
@@ -102,17 +105,16 @@ def choose(
             for candidate in frameworks:
                 found = _first(s for s in sets if _is(s, source, name, candidate))
                 if found is not None:
-                    own_format = name == precision or form in _ANY_FORMAT
+                    own_format = name == precision
                     return _carried(found, device, kin, own_format, framework)
     return None
 
 
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})
-#: Formulas whose constants do not depend on the number format.
-_ANY_FORMAT: Final = frozenset({"stream", "collective"})
 #: Frameworks as they write themselves.
 _NAMES: Final = {
     "any": "several runtimes",
+    "torch": "PyTorch",
     "vllm": "vLLM",
     "sglang": "SGLang",
     "trtllm": "TensorRT-LLM",
@@ -122,7 +124,7 @@ _NAMES: Final = {
 
 
 def _wanted(form: str, precision: str) -> tuple[str, ...]:
-    if form in ("stream", "collective"):
+    if form in ("stream", "collective") or form.startswith("torch_"):
         return (precision,)
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
 
@@ -146,7 +148,9 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         reason += f"; none of them under this runtime, so {covers}"
     if not s.points:
         reason = f"three constants fitted to kernels of {name} on this device"
-    if s.form == "stream":
+    if not s.points and s.describes == "torch":
+        reason = "carried from measured kernels of other kinds on this device"
+    elif s.form == "stream":
         reason = "bandwidth and launch overhead of measured GEMMs, no kernels of this kind"
     if s.framework == "own":
         reason = f"{s.points} measurements of your own"

@@ -7,6 +7,7 @@ from typing import Final
 from gambrel.analysis.estimate.constants import Kin
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.device.model import Device
+from gambrel.device.roofs import resolve
 
 #: peak · clock² / TDP of the H100 SXM, FLOP·Hz²/(s·W): the unit of `Machine.power`.
 _REFERENCE_POWER: Final = 989.4e12 * 1.83e9**2 / 700
@@ -35,6 +36,8 @@ def machine_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Machine, tu
         byte_per_s=byte_per_s,
         cache_bytes=_last_cache(device),
         power=_power(device, hz) if clock and alike else 0.0,
+        vector_flop_per_s=_vector_peak(device),
+        tdp_w=device.tdp_w or 0.0,
     )
     return machine, tuple(missing) if alike else ()
 
@@ -42,6 +45,11 @@ def machine_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Machine, tu
 def _last_cache(device: Device) -> float:
     levels = (device.level(name) for name in _CACHES)
     return float(next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0))
+
+
+def _vector_peak(device: Device) -> float:
+    roof = resolve(device, "vector", "fp32")
+    return roof.flop_per_s if roof else 0.0
 
 
 def _power(device: Device, clock_hz: float) -> float:

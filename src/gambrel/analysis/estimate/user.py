@@ -36,6 +36,7 @@ from gambrel.device.names import name_key
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import DeviceError, FileFormatError, GambrelError
+from gambrel.fileio import read_text
 
 #: Fewer points of one op than this are no calibration; from `MANY` on they are a certain one.
 FEW: Final = 5
@@ -263,14 +264,7 @@ def text_of(path: Path) -> str:
     Raises:
         FileFormatError: It cannot be read, or is too large.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileFormatError(f"{path} is no file of measurements: over {MAX_BYTES:,} bytes.")
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise FileFormatError(f"{path} is no CSV file: it is not text.") from None
+    return read_text(path, MAX_BYTES, "a CSV file of measurements")
 
 
 def _header(path: Path, names: Sequence[str]) -> float:

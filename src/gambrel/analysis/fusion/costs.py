@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gambrel.analysis.fusion.kernel import Kernel
 from gambrel.analysis.fusion.program import Priced
@@ -29,14 +30,13 @@ def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int
         for i in kernel.ops:
             op, _, cost = priced[i]
             if cost is not None:
-                found[i] = Cost(
+                found[i] = replace(
+                    cost,
                     work={key: n * op.repeat for key, n in cost.work.items()},
                     read_bytes=kernel.op_read_bytes.get(i, 0),
-                    touched=cost.touched,
                     write_bytes=kernel.op_write_bytes.get(i, 0),
                     link_bytes=cost.link_bytes * op.repeat,
                     network_bytes=cost.network_bytes * op.repeat,
-                    prunable=cost.prunable,
                 )
     return found
 

@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.ops import Cost, OpView, TensorView, is_free
 from gambrel.ops.base import as_read
-from gambrel.workload import Op, Role, Workload
+from gambrel.workload import PERSISTENT, Op, Role, Workload
 
 #: An op, its sizes and its cost (None: unmodelled), as `Evaluator.costs` yields them.
 Priced: TypeAlias = tuple[Op, OpView, Cost | None]
@@ -21,18 +21,6 @@ Region: TypeAlias = tuple[int, Any]
 #: Stands for what lies outside the workload: the writer of weights, the reader of outputs.
 WORLD: Final = -1
 
-#: What outlives a run: a write to it is seen by the next one.
-PERSISTENT: Final = frozenset(
-    {
-        Role.WEIGHT,
-        Role.BUFFER,
-        Role.CONSTANT,
-        Role.KV_CACHE,
-        Role.STATE,
-        Role.GRADIENT,
-        Role.OPTIMIZER_STATE,
-    }
-)
 
 #: What is there before the first op runs.
 _GIVEN: Final = PERSISTENT | {Role.INPUT}

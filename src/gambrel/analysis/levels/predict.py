@@ -15,7 +15,7 @@ from gambrel.analysis.levels.reuse import Access, Reuse
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Cost, OpView, TensorView
 from gambrel.ops.base import as_read
-from gambrel.workload import Role, Workload
+from gambrel.workload import PERSISTENT, Role, Workload
 
 #: Share of a memory that holds the data of the op. The rest goes to what the model leaves out:
 #: buffers for what comes next, code and stacks, lines that crowd in the same sets. An assumption,
@@ -23,9 +23,7 @@ from gambrel.workload import Role, Workload
 USABLE: Final = 0.75
 
 #: What lives in memory between runs, and so must be written back.
-_KEPT: Final = frozenset(
-    {Role.KV_CACHE, Role.STATE, Role.GRADIENT, Role.OPTIMIZER_STATE, Role.WEIGHT, Role.BUFFER}
-)
+_KEPT: Final = PERSISTENT - {Role.CONSTANT}
 
 #: What the model is given: it keeps its own memory although nothing is written back.
 _GIVEN: Final = frozenset({Role.INPUT, Role.CONSTANT})

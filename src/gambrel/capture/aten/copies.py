@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten.call import Call, Described
-from gambrel.capture.aten.registry import rule
+from gambrel.capture.aten.registry import by_op, rule
 
 #: Neutral function → ATen names: all inputs read, all outputs written.
 FUNCTIONS: Final[dict[str, str]] = {
@@ -15,7 +15,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d"
     " replication_pad1d replication_pad2d replication_pad3d _pad_circular zero_pad2d",
     "repeat": "repeat tile repeat_interleave",
-    "roll": "roll",
+    "roll": "roll fft_fftshift fft_ifftshift",
     "flip": "flip fliplr flipud rot90",
     "layout": "pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col"
     " unfold_copy to_dense _to_dense to_mkldnn _mkldnn_reorder_conv2d_weight"
@@ -26,11 +26,14 @@ FUNCTIONS: Final[dict[str, str]] = {
     " transpose_copy t_copy squeeze_copy unsqueeze_copy unbind_copy diagonal_copy as_strided_copy"
     " split_with_sizes_copy _reshape_copy _reshape_alias_copy view_as_complex_copy"
     " view_as_real_copy _neg_view_copy _conj_copy cartesian_prod combinations",
+    # A part of self is replaced, and not needed.
+    "slice_scatter": "slice_scatter select_scatter diagonal_scatter as_strided_scatter",
     "slice_backward": "slice_backward select_backward diagonal_backward",
 }
-_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+_FUNCTION_OF: Final = by_op(FUNCTIONS)
 
 
+@rule(*_FUNCTION_OF)
 def copy(call: Call) -> Described:
     """Every input read once, every output written once."""
     return call.described("copy", attrs={"function": _FUNCTION_OF[call.op]})
@@ -52,15 +55,3 @@ def listed_copy(call: Call) -> Described:
     sources = call.arg(1, "src")
     cast = sources[0].dtype != call.out.dtype
     return call.described("copy", attrs={"function": "cast" if cast else "copy"}, inputs=sources)
-
-
-@rule(
-    "aten.slice_scatter", "aten.select_scatter", "aten.diagonal_scatter", "aten.as_strided_scatter"
-)
-def written_slice(call: Call) -> Described:
-    """self, src, ...: self copied with a part replaced; that part of self is not needed."""
-    return call.described("copy", attrs={"function": "slice_scatter"})
-
-
-for _op in _FUNCTION_OF:
-    rule(_op)(copy)

@@ -8,37 +8,29 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten.call import Call, Described, TensorArg, flatten
-from gambrel.capture.aten.registry import rule
+from gambrel.capture.aten.registry import by_op, function_of, rule
 
+#: ATen names that are those of the neutral function, and no other op's.
+_SAME: Final = (
+    "floor_divide addcdiv lerp square copysign heaviside reciprocal sqrt rsqrt sin cos tan"
+    " sinh cosh tanh hypot hardsigmoid relu relu6 elu celu selu silu mish hardswish hardtanh"
+    " softplus threshold softshrink hardshrink frac nan_to_num polar glu"
+)
 #: Neutral function → ATen names. One work count a function (`gambrel.ops.elementwise`).
 FUNCTIONS: Final[dict[str, str]] = {
+    **{name: name for name in _SAME.split()},
     "maximum": "maximum fmax",
-    "mul": "mul multiply ldexp",
+    "mul": "mul multiply ldexp outer ger",
     "div": "div divide true_divide",
-    "floor_divide": "floor_divide",
-    "addcdiv": "addcdiv",
-    "lerp": "lerp",
-    "square": "square",
     "minimum": "minimum fmin",
     "remainder": "remainder fmod",
     "abs": "abs absolute",
     "neg": "neg negative",
     "sign": "sign sgn signbit",
-    "copysign": "copysign",
-    "heaviside": "heaviside",
-    "reciprocal": "reciprocal",
-    "sqrt": "sqrt",
-    "rsqrt": "rsqrt",
     "exp": "exp exp2 special_exp2",
     "expm1": "expm1 special_expm1",
     "log": "log log2 log10",
     "log1p": "log1p special_log1p",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
     "asin": "asin arcsin",
     "acos": "acos arccos",
     "atan": "atan arctan",
@@ -46,7 +38,6 @@ FUNCTIONS: Final[dict[str, str]] = {
     "acosh": "acosh arccosh",
     "atanh": "atanh arctanh",
     "atan2": "atan2 arctan2 angle",
-    "hypot": "hypot",
     "sinc": "sinc special_sinc",
     "erf": "erf erfc special_erf special_erfc special_erfcx",
     "bessel": "i0 special_i0 special_i0e special_i1 special_i1e special_bessel_j0"
@@ -59,25 +50,10 @@ FUNCTIONS: Final[dict[str, str]] = {
     "logit": "logit special_logit",
     "sigmoid": "sigmoid special_expit",
     "logsigmoid": "log_sigmoid log_sigmoid_forward",
-    "hardsigmoid": "hardsigmoid",
-    "relu": "relu",
-    "relu6": "relu6",
     "leaky_relu": "leaky_relu rrelu rrelu_with_noise rrelu_with_noise_functional",
     "prelu": "_prelu_kernel prelu",
-    "elu": "elu",
-    "celu": "celu",
-    "selu": "selu",
-    "silu": "silu",
-    "mish": "mish",
-    "hardswish": "hardswish",
-    "hardtanh": "hardtanh",
-    "softplus": "softplus",
-    "threshold": "threshold",
-    "softshrink": "softshrink",
-    "hardshrink": "hardshrink",
     "clamp": "clamp clip clamp_min clamp_max",
     "round": "round floor ceil trunc fix special_round",
-    "frac": "frac",
     "compare": "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf isclose isreal"
     " not_equal less less_equal greater greater_equal isin",
     "logical": "logical_and logical_or logical_xor logical_not",
@@ -85,40 +61,57 @@ FUNCTIONS: Final[dict[str, str]] = {
     " __and__ __or__ __xor__ __iand__ __ior__ __ixor__",
     "shift": "bitwise_left_shift bitwise_right_shift __lshift__ __rshift__",
     "where": "where masked_fill tril triu",
-    "nan_to_num": "nan_to_num",
     "conj": "_conj_physical conj_physical",
-    "polar": "polar",
     "deg2rad": "deg2rad rad2deg",
     "cast": "complex",
+    # The gate arithmetic of one step, whose products ran before it as ops of their own.
+    "lstm_cell": "_thnn_fused_lstm_cell",
+    "gru_cell": "_thnn_fused_gru_cell",
+    "quantize": "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic"
+    " quantized_decomposed.quantize_per_tensor quantized_decomposed.quantize_per_channel"
+    " quantized_decomposed.quantize_per_token",
+    "fake_quantize": "fake_quantize_per_tensor_affine fake_quantize_per_tensor_affine_cachemask"
+    " fake_quantize_per_channel_affine fake_quantize_per_channel_affine_cachemask"
+    " _fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "dequantize": "dequantize quantized_decomposed.dequantize_per_tensor"
+    " quantized_decomposed.dequantize_per_channel quantized_decomposed.dequantize_per_token",
 }
 
-#: Neutral function → ATen names of gradients; the first argument is the incoming gradient.
+#: Functions whose gradient is ``NAME_backward``: the first argument is the incoming gradient.
+_GRADIENTS: Final = (
+    "threshold sigmoid tanh silu mish hardswish hardsigmoid hardtanh elu softplus softshrink"
+    " hardshrink logit native_dropout glu"
+)
+#: The others: neutral function → ATen names.
 GRADIENTS: Final[dict[str, str]] = {
-    "threshold": "threshold_backward",
-    "sigmoid": "sigmoid_backward",
-    "tanh": "tanh_backward",
-    "silu": "silu_backward",
-    "mish": "mish_backward",
-    "hardswish": "hardswish_backward",
-    "hardsigmoid": "hardsigmoid_backward",
-    "hardtanh": "hardtanh_backward",
+    **{name: f"{name}_backward" for name in _GRADIENTS.split()},
     "leaky_relu": "leaky_relu_backward rrelu_with_noise_backward",
-    "elu": "elu_backward",
-    "softplus": "softplus_backward",
-    "softshrink": "softshrink_backward",
-    "hardshrink": "hardshrink_backward",
     "logsigmoid": "log_sigmoid_backward",
-    "logit": "logit_backward",
     "prelu": "_prelu_kernel_backward",
-    "native_dropout": "native_dropout_backward",
+    "lstm_cell": "_thnn_fused_lstm_cell_backward_impl",
+    "gru_cell": "_thnn_fused_gru_cell_backward",
 }
+_FUNCTION_OF: Final = by_op(FUNCTIONS)
+_GRADIENT_OF: Final = by_op(GRADIENTS)
+
+#: What torch also offers on lists of tensors.
+_FOREACH: Final = (
+    "add sub mul div addcmul addcdiv lerp pow sqrt rsqrt reciprocal exp expm1 log log1p log2 log10"
+    " abs neg sign sin cos tan sinh cosh tanh asin acos atan erf erfc lgamma sigmoid round floor"
+    " ceil trunc frac clamp_min clamp_max maximum minimum"
+)
+_POWERS: Final = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
+@rule(*_FUNCTION_OF)
 def pointwise(call: Call) -> Described:
     """As many applications as results, after broadcasting."""
-    return call.described("elementwise", _elements(call), {"function": _FUNCTION_OF[call.op]})
+    return call.described(
+        "elementwise", _elements(call), {"function": function_of(call.op, _FUNCTION_OF)}
+    )
 
 
+@rule(*(f"aten._foreach_{name}" for name in _FOREACH.split()))
 def listed(call: Call) -> Described:
     """A ``_foreach_`` op: the same function on every tensor of a list."""
     sizes = {"elements": sum(t.numel for t in call.outputs)}
@@ -146,6 +139,7 @@ def power(call: Call) -> Described:
     return call.described("elementwise", _elements(call), {"function": _power(call)})
 
 
+@rule(*_GRADIENT_OF)
 def gradient(call: Call) -> Described:
     """As many applications as elements of the incoming gradient."""
     sizes = {"elements": call.tensor(0).numel}
@@ -170,19 +164,6 @@ def gelu_backward(call: Call) -> Described:
     """grad_output, self, *, approximate."""
     sizes = {"elements": call.tensor(0, "grad_output").numel}
     return call.described("elementwise_backward", sizes, {"function": _gelu(call)})
-
-
-@rule("aten.glu")
-def glu(call: Call) -> Described:
-    """Half of the input gates the other half: a sigmoid and a product a result."""
-    return call.described("elementwise", _elements(call), {"function": "glu"})
-
-
-@rule("aten.glu_backward")
-def glu_backward(call: Call) -> Described:
-    """grad_output, self, dim: one application for each element of the gradient."""
-    sizes = {"elements": call.tensor(0, "grad_output").numel}
-    return call.described("elementwise_backward", sizes, {"function": "glu"})
 
 
 @rule("aten.native_dropout", "aten._fused_dropout")
@@ -213,9 +194,9 @@ def search(call: Call) -> Described:
     return call.described("elementwise", {"elements": values * steps}, {"function": "compare"})
 
 
-@rule("aten.nonzero", "aten.nonzero_numpy", "aten.nonzero_static", "aten.argwhere")
+@rule("aten.nonzero", "aten.nonzero_numpy", "aten.nonzero_static", "aten.argwhere", "aten.equal")
 def nonzero(call: Call) -> Described:
-    """One comparison an element; the indices found are written."""
+    """One comparison an element; the indices found are written, or the host gets the answer."""
     return call.described(
         "elementwise", {"elements": call.tensor(0).numel}, {"function": "compare"}
     )
@@ -228,42 +209,6 @@ def amp_unscale(call: Call) -> Described:
     sizes = {"elements": sum(t.numel for t in grads)}
     outputs = [*grads, call.optional(1, "found_inf")]
     return call.described("elementwise", sizes, {"function": "mul"}, outputs=outputs)
-
-
-@rule(
-    "aten.quantize_per_tensor",
-    "aten.quantize_per_channel",
-    "aten.quantize_per_tensor_dynamic",
-    "quantized_decomposed.quantize_per_tensor",
-    "quantized_decomposed.quantize_per_channel",
-    "quantized_decomposed.quantize_per_token",
-)
-def quantize(call: Call) -> Described:
-    """Scale, shift, round, clamp."""
-    return call.described("elementwise", _elements(call), {"function": "quantize"})
-
-
-@rule(
-    "aten.fake_quantize_per_tensor_affine",
-    "aten.fake_quantize_per_tensor_affine_cachemask",
-    "aten.fake_quantize_per_channel_affine",
-    "aten.fake_quantize_per_channel_affine_cachemask",
-    "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-)
-def fake_quantize(call: Call) -> Described:
-    """To the integer grid and back, in the floating format."""
-    return call.described("elementwise", _elements(call), {"function": "fake_quantize"})
-
-
-@rule(
-    "aten.dequantize",
-    "quantized_decomposed.dequantize_per_tensor",
-    "quantized_decomposed.dequantize_per_channel",
-    "quantized_decomposed.dequantize_per_token",
-)
-def dequantize(call: Call) -> Described:
-    """Subtract the zero point, scale."""
-    return call.described("elementwise", _elements(call), {"function": "dequantize"})
 
 
 def _elements(call: Call) -> dict[str, int | str | tuple[int | str, ...]]:
@@ -290,25 +235,3 @@ def _listed_function(call: Call) -> str:
     if plain == "addcmul":  # value, or a list or tensor of scalars
         return "fma" if call.kwargs.get("value", call.arg(3, "", 1)) == 1 else "addcmul"
     return _power(call) if plain == "pow" else _FUNCTION_OF[f"aten.{plain}"]
-
-
-_POWERS: Final = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
-
-
-_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
-_FUNCTION_OF.update({f"{op}_": f for op, f in list(_FUNCTION_OF.items())})
-_GRADIENT_OF: Final = {f"aten.{op}": f for f, names in GRADIENTS.items() for op in names.split()}
-
-#: What torch also offers on lists of tensors.
-_FOREACH: Final = (
-    "add sub mul div addcmul addcdiv lerp pow sqrt rsqrt reciprocal exp expm1 log log1p log2 log10"
-    " abs neg sign sin cos tan sinh cosh tanh asin acos atan erf erfc lgamma sigmoid round floor"
-    " ceil trunc frac clamp_min clamp_max maximum minimum"
-)
-for _op in _FUNCTION_OF:
-    if not _op.endswith("_") or _op.endswith("__"):
-        rule(_op)(pointwise)
-for _op in _FOREACH.split():
-    rule(f"aten._foreach_{_op}")(listed)
-for _op in _GRADIENT_OF:
-    rule(_op)(gradient)

@@ -62,9 +62,10 @@ def embedding_bag_backward(call: Call) -> Described:
     "aten.take_along_dim",
     "aten.gather",
     "aten.masked_select",
+    "aten.masked_scatter_backward",
 )
 def gather(call: Call) -> Described:
-    """As many elements as results."""
+    """As many elements as results; of a masked scatter, the gradients under its mask."""
     return call.described("gather", {"elements": call.out.numel})
 
 
@@ -125,26 +126,17 @@ def masked_scatter(call: Call) -> Described:
     return _scatter(call, min(mask.numel, source.numel), False, [mask, source])
 
 
-@rule("aten.max_unpool2d", "aten.max_unpool3d")
+@rule("aten.max_unpool2d", "aten.max_unpool3d", "aten.one_hot")
 def unpool(call: Call) -> Described:
-    """self, indices, ...: every element written at its place in a zeroed output."""
+    """self, ...: every element written at its place in a zeroed output, or a one for it."""
     return call.described("scatter", {"elements": call.tensor(0).numel}, {"accumulate": False})
 
 
-@rule("aten.col2im", "aten.unfold_backward")
-def overlapping(call: Call) -> Described:
-    """Every element of overlapping windows added at its place."""
-    x = call.tensor(0)
-    return call.described("scatter", {"elements": x.numel}, {"accumulate": True})
-
-
-@rule("aten.masked_scatter_backward")
-def masked_gather(call: Call) -> Described:
-    """grad_output, mask, sizes: the gradients under the mask, side by side."""
-    return call.described("gather", {"elements": call.out.numel})
-
-
 @rule(
+    "aten.col2im",
+    "aten.unfold_backward",
+    "aten.histc",
+    "aten.bincount",
     "aten.reflection_pad1d_backward",
     "aten.reflection_pad2d_backward",
     "aten.reflection_pad3d_backward",
@@ -153,16 +145,8 @@ def masked_gather(call: Call) -> Described:
     "aten.replication_pad3d_backward",
 )
 def accumulated(call: Call) -> Described:
-    """Every incoming gradient added to the place that it came from."""
-    return call.described(
-        "scatter", {"elements": call.tensor(0, "grad_output").numel}, {"accumulate": True}
-    )
-
-
-@rule("aten.one_hot")
-def one_hot(call: Call) -> Described:
-    """self, num_classes: zeros, and a one a row."""
-    return call.described("scatter", {"elements": call.tensor(0).numel}, {"accumulate": False})
+    """Every element (of windows that overlap, of gradients) added to the place it belongs to."""
+    return call.described("scatter", {"elements": call.tensor(0).numel}, {"accumulate": True})
 
 
 def _rows(table: TensorArg, indices: TensorArg) -> Sizes:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from gambrel.capture.aten.call import Call, Described, TensorArg
-from gambrel.capture.aten.registry import rule
+from gambrel.capture.aten.registry import by_op, rule
 from gambrel.workload import Sizes
 
 #: Neutral function → ATen names whose first argument is the (batch of) matrices.
@@ -27,9 +27,10 @@ FUNCTIONS: Final[dict[str, str]] = {
     "det": "_linalg_det linalg_det det _linalg_slogdet linalg_slogdet slogdet logdet",
     "ldl": "linalg_ldl_factor_ex linalg_ldl_factor",
 }
-_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+_FUNCTION_OF: Final = by_op(FUNCTIONS)
 
 
+@rule(*_FUNCTION_OF)
 def factorization(call: Call) -> Described:
     """A, ...: sizes of the matrices and how many there are."""
     return _linalg(call, _FUNCTION_OF[call.op], call.tensor(0), 0)
@@ -133,12 +134,6 @@ def fft_many(call: Call) -> Described:
     return _fft(call, full, list(dims), "rfft" in call.name)
 
 
-@rule("aten.fft_fftshift", "aten.fft_ifftshift")
-def shift(call: Call) -> Described:
-    """Halves exchanged: a copy."""
-    return call.described("copy", attrs={"function": "roll"})
-
-
 def _linalg(call: Call, function: str, a: TensorArg, rhs: int) -> Described:
     n, m = sorted(a.shape[-2:])  # a wide matrix costs as much as its transpose
     sizes: Sizes = {"n": n, "m": m, "batch": prod(a.shape[:-2]), "rhs": rhs}
@@ -158,7 +153,3 @@ def _fft(call: Call, points: TensorArg, dims: Sequence[int], real: bool) -> Desc
         "transforms": points.numel // length if length else 0,
     }
     return call.described("fft", sizes, {"real": real})
-
-
-for _op in _FUNCTION_OF:
-    rule(_op)(factorization)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten.call import Call, Described
-from gambrel.capture.aten.registry import rule
+from gambrel.capture.aten.registry import by_op, rule
 
 #: Neutral function → ATen names; ``self`` and ``target`` come first.
 FUNCTIONS: Final[dict[str, str]] = {
@@ -19,7 +19,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "bce_with_logits": "binary_cross_entropy_with_logits",
     "kl_div": "kl_div",
 }
-_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+_FUNCTION_OF: Final = by_op(FUNCTIONS)
 
 #: ATen names of gradients: grad_output, self, target.
 GRADIENTS: Final = (
@@ -28,6 +28,7 @@ GRADIENTS: Final = (
 )
 
 
+@rule(*_FUNCTION_OF)
 def forward(call: Call) -> Described:
     """self, target, ...: one row a sample."""
     x, target = call.tensor(0), call.tensor(1, "target")
@@ -35,6 +36,7 @@ def forward(call: Call) -> Described:
     return call.described("loss", sizes, {"function": _FUNCTION_OF[call.op]})
 
 
+@rule(*(f"aten.{name}" for name in GRADIENTS.split()))
 def gradient(call: Call) -> Described:
     """grad_output, self, target, ...; nll knows its gradient without the values of self."""
     grad, x, target = call.tensor(0, "grad_output"), call.tensor(1), call.tensor(2, "target")
@@ -49,9 +51,3 @@ def _loss(name: str) -> str:
     forward_names = name.removesuffix("_backward")
     candidates = (forward_names, forward_names + "_forward")
     return next(_FUNCTION_OF[f"aten.{c}"] for c in candidates if f"aten.{c}" in _FUNCTION_OF)
-
-
-for _op in _FUNCTION_OF:
-    rule(_op)(forward)
-for _op in GRADIENTS.split():
-    rule(f"aten.{_op}")(gradient)

@@ -54,12 +54,6 @@ def inner(call: Call) -> Described:
     return call.described("matmul", {"b": 1, "m": call.out.numel, "n": 1, "k": k})
 
 
-@rule("aten.outer", "aten.ger")
-def outer(call: Call) -> Described:
-    """vec1 × vec2ᵀ: one multiplication an element."""
-    return call.described("elementwise", {"elements": call.out.numel}, {"function": "mul"})
-
-
 @rule("aten.linear", "aten.mkldnn_linear")
 def linear(call: Call) -> Described:
     """Of x Wᵀ + bias with W (n, k)."""

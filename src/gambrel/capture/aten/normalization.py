@@ -9,16 +9,12 @@ from gambrel.capture.aten.registry import rule
 from gambrel.workload import Attributes
 
 
-@rule("aten.native_layer_norm", "aten.layer_norm")
+@rule("aten.native_layer_norm", "aten.layer_norm", "aten.rms_norm", "aten._fused_rms_norm")
 def layer_norm(call: Call) -> Described:
-    """input, normalized_shape, weight, bias, eps."""
-    return _over_last(call, "layer_norm", call.optional(2, "weight"))
-
-
-@rule("aten.rms_norm", "aten._fused_rms_norm")
-def rms_norm(call: Call) -> Described:
-    """input, normalized_shape, weight, eps."""
-    return _over_last(call, "rms_norm", call.optional(2, "weight"))
+    """input, normalized_shape, weight, (bias,) eps."""
+    function = "rms_norm" if "rms" in call.op else "layer_norm"
+    groups = _rows(call.tensor(0), prod(call.arg(1, "normalized_shape")))
+    return _forward(call, function, groups, call.optional(2, "weight"))
 
 
 @rule("aten.native_group_norm")
@@ -53,22 +49,24 @@ def instance_norm(call: Call) -> Described:
     "aten.miopen_batch_norm",
     "aten._batch_norm_impl_index",
 )
-def batch_norm(call: Call) -> Described:
-    """input, weight, bias, running_mean, running_var, training, ..."""
-    position = 3 if call.overload.startswith("no_stats") else 5
-    return _batch_norm(call, bool(call.arg(position, "training", False)))
-
-
 @rule("aten._native_batch_norm_legit_no_training", "aten._batch_norm_no_update")
-def batch_norm_inference(call: Call) -> Described:
-    """Running statistics only: one scale and one shift a channel."""
-    return _batch_norm(call, False)
-
-
 @rule("aten._batch_norm_with_update", "aten._batch_norm_with_update_functional")
-def batch_norm_training(call: Call) -> Described:
-    """Statistics of this batch, running ones updated."""
-    return _batch_norm(call, True)
+def batch_norm(call: Call) -> Described:
+    """input, weight, bias, running_mean, running_var, training (if its name does not say), ...
+
+    In training, running statistics are updated in place where there are any.
+    """
+    without = call.overload.startswith("no_stats")
+    training = "_with_update" in call.op
+    if not training and not call.op.endswith(("no_training", "no_update")):
+        training = bool(call.arg(3 if without else 5, "training", False))
+    channels = call.tensor(0).shape[1]
+    found = _forward(call, "batch_norm", channels, call.optional(1, "weight"), training)
+    if not training or "functional" in call.op or without:
+        return found
+    updated = [call.optional(3, "running_mean"), call.optional(4, "running_var")]
+    attrs = {**found.attrs, "running": updated[0] is not None}
+    return call.described(found.kind, found.sizes, attrs, outputs=[*call.outputs, *updated])
 
 
 @rule("aten.native_layer_norm_backward", "aten._fused_rms_norm_backward")
@@ -105,28 +103,17 @@ def batch_norm_backward(call: Call) -> Described:
 
 
 @rule("aten._softmax", "aten.softmax", "aten._safe_softmax", "aten.special_softmax")
-def softmax(call: Call) -> Described:
-    """self, dim, ..."""
-    return _softmax(call, "softmax", "softmax", call.tensor(0), call.arg(1, "dim", -1))
-
-
-@rule("aten._log_softmax", "aten.log_softmax", "aten.special_log_softmax")
-def log_softmax(call: Call) -> Described:
-    """self, dim, ..."""
-    return _softmax(call, "softmax", "log_softmax", call.tensor(0), call.arg(1, "dim", -1))
-
-
-@rule("aten._masked_softmax")
-def masked_softmax(call: Call) -> Described:
-    """self, mask, dim, mask_type."""
-    return _softmax(call, "softmax", "softmax", call.tensor(0), call.arg(2, "dim", -1))
-
-
+@rule("aten._log_softmax", "aten.log_softmax", "aten.special_log_softmax", "aten._masked_softmax")
 @rule("aten._softmax_backward_data", "aten._log_softmax_backward_data")
-def softmax_backward(call: Call) -> Described:
-    """grad_output, output, dim, input_dtype."""
+def softmax(call: Call) -> Described:
+    """self, (mask,) dim, ... or grad_output, output, dim, ..."""
+    backward = call.name.endswith("_backward_data")
+    x = call.tensor(0)
+    dim = call.arg(2 if backward or "masked" in call.op else 1, "dim", -1)
+    sizes = {"elements": x.numel, "rows": rows_along(x, dim)}
     function = "log_softmax" if "log" in call.op else "softmax"
-    return _softmax(call, "softmax_backward", function, call.tensor(0), call.arg(2, "dim", -1))
+    kind = "softmax_backward" if backward else "softmax"
+    return call.described(kind, sizes, {"function": function})
 
 
 @rule("aten._weight_norm_interface")
@@ -144,24 +131,8 @@ def weight_norm_backward(call: Call) -> Described:
     return _backward(call, "rms_norm", groups, None)
 
 
-def _over_last(call: Call, function: str, weight: TensorArg | None) -> Described:
-    width = prod(call.arg(1, "normalized_shape"))
-    return _forward(call, function, _rows(call.tensor(0), width), weight)
-
-
 def _rows(x: TensorArg, width: int) -> int:
     return x.numel // width if width else 0
-
-
-def _batch_norm(call: Call, training: bool) -> Described:
-    found = _forward(
-        call, "batch_norm", call.tensor(0).shape[1], call.optional(1, "weight"), training
-    )
-    if not training or "functional" in call.op or call.overload.startswith("no_stats"):
-        return found
-    updated = [call.optional(3, "running_mean"), call.optional(4, "running_var")]
-    attrs = {**found.attrs, "running": updated[0] is not None}
-    return call.described(found.kind, found.sizes, attrs, outputs=[*call.outputs, *updated])
 
 
 def _forward(
@@ -182,8 +153,3 @@ def _backward(
 
 def _attrs(function: str, statistics: bool, weight: TensorArg | None) -> Attributes:
     return {"function": function, "statistics": statistics, "affine": weight is not None}
-
-
-def _softmax(call: Call, kind: str, function: str, x: TensorArg, dim: int) -> Described:
-    sizes = {"elements": x.numel, "rows": rows_along(x, dim)}
-    return call.described(kind, sizes, {"function": function})

@@ -55,11 +55,6 @@ def adaptive(call: Call) -> Described:
     return call.described("pooling", sizes, {"function": "adaptive_" + _function(call)})
 
 
-def _rank(name: str) -> int:
-    """Spatial dimensions, from ``..._pool2d``."""
-    return int(name.removesuffix("d")[-1])
-
-
 @rule(
     "aten.max_pool2d_with_indices_backward",
     "aten.max_pool3d_with_indices_backward",
@@ -101,30 +96,28 @@ def interpolation_backward(call: Call) -> Described:
 
 
 @rule("aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten.grid_sampler")
+@rule("aten.cudnn_grid_sampler")
 def grid_sampler(call: Call) -> Described:
     """input, grid, interpolation_mode, ...: interpolation at given places."""
-    attrs = _grid_mode(call, 2, len(call.tensor(0, "input").shape) - 2)
-    return call.described("interpolation", {"outputs": call.out.numel}, attrs)
-
-
-@rule("aten.cudnn_grid_sampler")
-def cudnn_grid_sampler(call: Call) -> Described:
-    """self, grid: always bilinear."""
-    attrs: Attributes = {"mode": "bilinear", "antialias": False}
+    attrs = _grid_mode(call, 2, call.tensor(0, "input"))
     return call.described("interpolation", {"outputs": call.out.numel}, attrs)
 
 
 @rule("aten.grid_sampler_2d_backward", "aten.grid_sampler_3d_backward")
 def grid_sampler_backward(call: Call) -> Described:
     """grad_output, input, grid, interpolation_mode, ..."""
-    attrs = _grid_mode(call, 3, len(call.tensor(1, "input").shape) - 2)
+    attrs = _grid_mode(call, 3, call.tensor(1, "input"))
     grad = call.tensor(0, "grad_output")
     return call.described("interpolation_backward", {"outputs": grad.numel}, attrs)
 
 
+def _rank(name: str) -> int:
+    """Spatial dimensions, from ``..._pool2d...``."""
+    return next(int(c) for c in name if c.isdigit())
+
+
 def _sizes(call: Call, out: TensorArg, kernel: object) -> Sizes:
-    dimensions = next(int(c) for c in call.name if c.isdigit())
-    return {"outputs": out.numel, "window": prod(ints(kernel, dimensions))}
+    return {"outputs": out.numel, "window": prod(ints(kernel, _rank(call.name)))}
 
 
 def _adaptive_sizes(call: Call, x: TensorArg, out: TensorArg) -> Sizes:
@@ -132,7 +125,7 @@ def _adaptive_sizes(call: Call, x: TensorArg, out: TensorArg) -> Sizes:
 
     All windows of one map together hold the product over dimensions of the summed lengths.
     """
-    dimensions = next(int(c) for c in call.name if c.isdigit())
+    dimensions = _rank(call.name)
     pairs = list(zip(x.shape[-dimensions:], out.shape[-dimensions:], strict=True))
     maps = out.numel // prod(o for _, o in pairs)
     covered = maps * prod(
@@ -164,10 +157,12 @@ def _resampled(name: str, source: tuple[int, ...], result: TensorArg) -> Sizes:
     return sizes
 
 
-def _grid_mode(call: Call, position: int, dimensions: int) -> Attributes:
-    mode = ("bilinear", "nearest", "bicubic")[call.arg(position, "interpolation_mode", 0)]
-    if mode == "bilinear" and dimensions == 3:
-        mode = "trilinear"
+def _grid_mode(call: Call, position: int, image: TensorArg) -> Attributes:
+    mode = "bilinear"  # cuDNN knows no other
+    if "cudnn" not in call.op:
+        mode = ("bilinear", "nearest", "bicubic")[call.arg(position, "interpolation_mode", 0)]
+        if mode == "bilinear" and len(image.shape) == 5:
+            mode = "trilinear"
     return {"mode": mode, "antialias": False}
 
 

@@ -84,23 +84,6 @@ def cudnn_backward(call: Call) -> Described:
     return call.described("recurrent_backward", *_cudnn(call, 10, 13, 14, 17, 12))
 
 
-@rule("aten._thnn_fused_lstm_cell", "aten._thnn_fused_gru_cell")
-def fused_gates(call: Call) -> Described:
-    """The gate arithmetic of one step; the products ran before it as ops of their own."""
-    return call.described("elementwise", {"elements": call.out.numel}, {"function": _cell(call)})
-
-
-@rule("aten._thnn_fused_lstm_cell_backward_impl", "aten._thnn_fused_gru_cell_backward")
-def fused_gates_backward(call: Call) -> Described:
-    """Gradients of the gate arithmetic of one step."""
-    elements = call.tensor(0, "grad_hy").numel
-    return call.described("elementwise_backward", {"elements": elements}, {"function": _cell(call)})
-
-
-def _cell(call: Call) -> str:
-    return "lstm_cell" if "lstm" in call.op else "gru_cell"
-
-
 def _mkldnn(call: Call, mode: int, bias: int) -> tuple[Sizes, Attributes]:
     x = call.tensor(0, "input")
     cell = _MODES[call.arg(mode, "mode")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten.call import Call, Described, rows_along
-from gambrel.capture.aten.registry import rule
+from gambrel.capture.aten.registry import by_op, rule
 
 #: Neutral function → ATen names.
 FUNCTIONS: Final[dict[str, str]] = {
@@ -25,9 +25,10 @@ FUNCTIONS: Final[dict[str, str]] = {
     "logsumexp": "logsumexp special_logsumexp",
     "aminmax": "aminmax _aminmax",
 }
-_FUNCTION_OF: Final = {f"aten.{op}": f for f, names in FUNCTIONS.items() for op in names.split()}
+_FUNCTION_OF: Final = by_op(FUNCTIONS)
 
 
+@rule(*_FUNCTION_OF)
 def reduction(call: Call) -> Described:
     """As many elements as the input has, as many results as the first output has."""
     return _reduce(call, _FUNCTION_OF[call.op])
@@ -41,14 +42,6 @@ def extremum(call: Call) -> Described:
         sizes = {"elements": call.out.numel}
         return call.described("elementwise", sizes, {"function": f"{name}imum"})
     return _reduce(call, name)
-
-
-@rule("aten.equal")
-def equal(call: Call) -> Described:
-    """self, other: one comparison an element; the host gets the answer."""
-    return call.described(
-        "elementwise", {"elements": call.tensor(0).numel}, {"function": "compare"}
-    )
 
 
 @rule("aten.norm", "aten.linalg_vector_norm")
@@ -126,13 +119,6 @@ def unique(call: Call) -> Described:
     return call.described("sort", sizes, {"function": "unique"})
 
 
-@rule("aten.histc", "aten.bincount")
-def histogram(call: Call) -> Described:
-    """One addition at a computed place an element."""
-    sizes = {"elements": call.tensor(0).numel}
-    return call.described("scatter", sizes, {"accumulate": True})
-
-
 def _norm(order: object) -> str:
     order = 2 if order is None else order
     if order in (1, 2):
@@ -143,7 +129,3 @@ def _norm(order: object) -> str:
 def _reduce(call: Call, function: str) -> Described:
     sizes = {"elements": call.tensor(0).numel, "outputs": call.out.numel}
     return call.described("reduction", sizes, {"function": function})
-
-
-for _op in _FUNCTION_OF:
-    rule(_op)(reduction)

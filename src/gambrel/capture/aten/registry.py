@@ -31,6 +31,24 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def by_op(table: Mapping[str, str]) -> dict[str, str]:
+    """Neutral function of each op, from a table of the ops' names of each function.
+
+    Args:
+        table: Function → ATen names apart by blanks; a name with a dot has its own namespace.
+    """
+    return {
+        op if "." in op else f"aten.{op}": function
+        for function, names in table.items()
+        for op in names.split()
+    }
+
+
+def function_of(op: str, table: Mapping[str, str]) -> str:
+    """Neutral function of an op or, of an in-place form, of the plain one."""
+    return table.get(op) or table[op.removesuffix("_")]
+
+
 def describe(
     op: str,
     overload: str,

@@ -10,10 +10,11 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from gambrel.capture.aten import Described, TensorArg, describe, flatten
-from gambrel.capture.files.export_tensors import DTYPES, Tensors, Value, native_dtype
+from gambrel.capture.files.export_tensors import DTYPES, Tensors, Value
 from gambrel.capture.files.lowering import lower
 from gambrel.errors import FileFormatError
 from gambrel.workload import Op, Role, Workload
+from gambrel.workload.parameters import main_dtype
 
 #: What the signature calls an input → its role, and where its name stands.
 _ROLES: Final[dict[str, tuple[Role, str]]] = {
@@ -90,7 +91,7 @@ def build_workload(
     tensors = scope.tensors.tensors()
     return Workload(
         name=name,
-        dtype=native_dtype(tensors),
+        dtype=main_dtype(tensors),
         tensors=tensors,
         ops=tuple(scope.ops),
         outputs=indices,

@@ -11,6 +11,7 @@ from gambrel.capture.aten import TensorArg
 from gambrel.capture.files.sizes import evaluate_size
 from gambrel.errors import FileFormatError
 from gambrel.workload import Role, Tensor
+from gambrel.workload.parameters import distinct_elements
 
 #: torch._export.serde.schema.ScalarType → names of gambrel.dtypes.
 DTYPES: Final[dict[int, str]] = {
@@ -144,22 +145,9 @@ class Tensors:
         return tuple(map(_tensor, self._entries, self._owners))
 
 
-def native_dtype(tensors: tuple[Tensor, ...]) -> str:
-    """The floating format of most weights; without weights, of the first floating tensor."""
-    count: dict[str, int] = {}
-    for tensor in tensors:
-        if tensor.dtype.startswith(("fp", "bf")):
-            sizes = [d for d in tensor.shape if isinstance(d, int)]
-            elements = prod(sizes) if tensor.role is Role.WEIGHT else 0
-            count[tensor.dtype] = count.get(tensor.dtype, 0) + elements
-    return max(count, key=lambda d: count[d]) if count else "fp32"
-
-
 def _tensor(key: _Key, owner: Memory) -> Tensor:
     storage, version, offset, shape, strides, dtype = key
-    distinct = prod(shape)
-    if strides is not None:
-        distinct = prod(n for n, s in zip(shape, strides, strict=True) if s != 0 or n == 0)
+    distinct = prod(shape) if strides is None else distinct_elements(shape, strides)
     return Tensor(
         shape=shape,
         dtype=dtype,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel.capture.files.archive import check_file, open_zip, read_head
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 
 
 class FileKind(StrEnum):
@@ -144,7 +144,7 @@ def _json_kind(path: Path, data: dict[str, Any]) -> FileKind:
         return FileKind.ANALYSIS
     if _CONFIG_FIELDS.intersection(data):
         return FileKind.CONFIG
-    keys = ", ".join(map(str, list(data)[:4])) or "none"
+    keys = ", ".join(told(key) for key in list(data)[:4]) or "none"
     raise FileFormatError(
         f"{path} is JSON of an unknown kind (keys: {keys}); a model's config.json has 'model_type'."
     )

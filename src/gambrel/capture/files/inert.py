@@ -73,10 +73,12 @@ def read_pickle(data: bytes | Stream, source: str) -> Any:
                 raise FileFormatError(f"{source}: more instructions than any checkpoint; refused.")
             if opcode.name == "STOP":
                 return machine.stack[-1]
-            action = _ACTIONS.get(opcode.name)
-            if action is None:
+            if opcode.name in _PUSHED:
+                machine.stack.append(_PUSHED[opcode.name](machine, argument))
+            elif opcode.name in _DONE:
+                _DONE[opcode.name](machine, argument)
+            else:
                 raise FileFormatError(f"{source}: the pickle uses {opcode.name}; refused.")
-            action(machine, argument)
     except _DAMAGE as error:
         raise FileFormatError(
             f"{source}: the pickle inside is damaged or truncated ({str(error)[:100]})."
@@ -102,201 +104,129 @@ class _Machine:
                 return found
         raise ValueError("a group without a beginning")
 
-
-_Action = Callable[[_Machine, Any], None]
-_ACTIONS: Final[dict[str, _Action]] = {}
-
-
-def _on(*names: str) -> Callable[[_Action], _Action]:
-    def register(action: _Action) -> _Action:
-        _ACTIONS.update(dict.fromkeys(names, action))
-        return action
-
-    return register
+    def pop_two(self) -> tuple[Any, Any]:
+        """The value under the top one, and that one."""
+        above, below = self.stack.pop(), self.stack.pop()
+        return below, above
 
 
-@_on("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT")
-@_on("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE")
-@_on("BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8")
-def _push(machine: _Machine, argument: Any) -> None:
-    machine.stack.append(argument)
+def _name(argument: str) -> Name:
+    return Name(argument.replace(" ", ".", 1))
 
 
-@_on("PROTO", "FRAME")
-def _nothing(machine: _Machine, argument: Any) -> None:
-    """Says how the rest is laid out, which the reader of instructions knows."""
+def _stack_name(machine: _Machine, _: Any) -> Name:
+    module, name = machine.pop_two()
+    return Name(f"{short_text(module)}.{short_text(name)}")
 
 
-@_on("NONE")
-def _none(machine: _Machine, _: Any) -> None:
-    machine.stack.append(None)
+def _tuple(machine: _Machine, count: int) -> tuple[Any, ...]:
+    if len(machine.stack) < count:
+        raise ValueError("too few values")
+    taken = tuple(machine.stack[-count:])
+    del machine.stack[-count:]
+    return taken
 
 
-@_on("NEWTRUE")
-def _true(machine: _Machine, _: Any) -> None:
-    machine.stack.append(True)
+def _dict(machine: _Machine, _: Any) -> dict[Any, Any]:
+    filled: dict[Any, Any] = {}
+    set_items(filled, machine.pop_mark())
+    return filled
 
 
-@_on("NEWFALSE")
-def _false(machine: _Machine, _: Any) -> None:
-    machine.stack.append(False)
+def _called(machine: _Machine, _: Any) -> Any:
+    return made(*machine.pop_two())
 
 
-@_on("MARK")
-def _mark(machine: _Machine, _: Any) -> None:
-    machine.stack.append(_MARK)
+def _called_with_names(machine: _Machine, _: Any) -> Any:
+    machine.stack.pop()  # keyword arguments
+    return made(*machine.pop_two())
 
 
-@_on("POP")
-def _pop(machine: _Machine, _: Any) -> None:
-    machine.stack.pop()
+def _grouped(machine: _Machine, _: Any) -> Any:
+    function, *args = machine.pop_mark()
+    return made(function, tuple(args))
 
 
-@_on("POP_MARK")
-def _pop_mark(machine: _Machine, _: Any) -> None:
-    machine.pop_mark()
+_Action = Callable[[_Machine, Any], Any]
+_CONSTANTS: Final = (
+    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING"
+    " UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8"
+)
+#: What an instruction with its argument pushes onto the stack.
+_PUSHED: Final[dict[str, _Action]] = {
+    **dict.fromkeys(_CONSTANTS.split(), lambda _, argument: argument),
+    "NONE": lambda *_: None,
+    "NEWTRUE": lambda *_: True,
+    "NEWFALSE": lambda *_: False,
+    "MARK": lambda *_: _MARK,
+    "DUP": lambda machine, _: machine.stack[-1],
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), lambda *_: []),
+    "EMPTY_TUPLE": lambda *_: (),
+    "EMPTY_DICT": lambda *_: {},
+    **dict.fromkeys(("LIST", "FROZENSET"), lambda machine, _: machine.pop_mark()),
+    "TUPLE": lambda machine, _: tuple(machine.pop_mark()),
+    "TUPLE1": lambda machine, _: _tuple(machine, 1),
+    "TUPLE2": lambda machine, _: _tuple(machine, 2),
+    "TUPLE3": lambda machine, _: _tuple(machine, 3),
+    "DICT": _dict,
+    "GLOBAL": lambda _, argument: _name(argument),
+    "STACK_GLOBAL": _stack_name,
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), _called),
+    "NEWOBJ_EX": _called_with_names,
+    "OBJ": _grouped,
+    "INST": lambda machine, argument: made(_name(argument), tuple(machine.pop_mark())),
+    "PERSID": lambda _, argument: storage_of(argument),
+    "BINPERSID": lambda machine, _: storage_of(machine.stack.pop()),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"), lambda machine, argument: machine.memo[argument]
+    ),
+}
 
 
-@_on("DUP")
-def _dup(machine: _Machine, _: Any) -> None:
-    machine.stack.append(machine.stack[-1])
-
-
-@_on("EMPTY_LIST", "EMPTY_SET")
-def _empty_list(machine: _Machine, _: Any) -> None:
-    machine.stack.append([])
-
-
-@_on("LIST", "FROZENSET")
-def _list(machine: _Machine, _: Any) -> None:
-    machine.stack.append(machine.pop_mark())
-
-
-@_on("EMPTY_TUPLE")
-def _empty_tuple(machine: _Machine, _: Any) -> None:
-    machine.stack.append(())
-
-
-@_on("TUPLE")
-def _tuple(machine: _Machine, _: Any) -> None:
-    machine.stack.append(tuple(machine.pop_mark()))
-
-
-def _tuple_of(count: int) -> _Action:
-    def action(machine: _Machine, _: Any) -> None:
-        taken = tuple(machine.stack[-count:])
-        if len(taken) < count:
-            raise ValueError("too few values")
-        machine.stack[-count:] = [taken]
-
-    return action
-
-
-for _count in (1, 2, 3):
-    _ACTIONS[f"TUPLE{_count}"] = _tuple_of(_count)
-
-
-@_on("EMPTY_DICT")
-def _empty_dict(machine: _Machine, _: Any) -> None:
-    machine.stack.append({})
-
-
-@_on("DICT")
-def _dict(machine: _Machine, _: Any) -> None:
-    found: dict[Any, Any] = {}
-    set_items(found, machine.pop_mark())
-    machine.stack.append(found)
-
-
-@_on("APPEND")
 def _append(machine: _Machine, _: Any) -> None:
-    item = machine.stack.pop()
-    _extend(machine.stack[-1], [item])
+    target, item = machine.pop_two()
+    machine.stack.append(target)
+    _extend(target, [item])
 
 
-@_on("APPENDS", "ADDITEMS")
 def _appends(machine: _Machine, _: Any) -> None:
     items = machine.pop_mark()
     _extend(machine.stack[-1], items)
 
 
-@_on("SETITEM")
-def _setitem(machine: _Machine, _: Any) -> None:
-    value, key = machine.stack.pop(), machine.stack.pop()
-    set_items(machine.stack[-1], [key, value])
+def _set_item(machine: _Machine, _: Any) -> None:
+    pair = list(machine.pop_two())
+    set_items(machine.stack[-1], pair)
 
 
-@_on("SETITEMS")
-def _setitems(machine: _Machine, _: Any) -> None:
+def _set_all_items(machine: _Machine, _: Any) -> None:
     items = machine.pop_mark()
     set_items(machine.stack[-1], items)
 
 
-@_on("GLOBAL")
-def _global(machine: _Machine, argument: str) -> None:
-    machine.stack.append(Name(argument.replace(" ", ".", 1)))
-
-
-@_on("STACK_GLOBAL")
-def _stack_global(machine: _Machine, _: Any) -> None:
-    name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(Name(f"{short_text(module)}.{short_text(name)}"))
-
-
-@_on("REDUCE", "NEWOBJ")
-def _reduce(machine: _Machine, _: Any) -> None:
-    args, function = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(made(function, args))
-
-
-@_on("NEWOBJ_EX")
-def _newobj_ex(machine: _Machine, _: Any) -> None:
-    machine.stack.pop()  # keyword arguments
-    _reduce(machine, None)
-
-
-@_on("OBJ")
-def _obj(machine: _Machine, _: Any) -> None:
-    function, *args = machine.pop_mark()
-    machine.stack.append(made(function, tuple(args)))
-
-
-@_on("INST")
-def _inst(machine: _Machine, argument: str) -> None:
-    args = tuple(machine.pop_mark())
-    machine.stack.append(made(Name(argument.replace(" ", ".", 1)), args))
-
-
-@_on("BUILD")
 def _build(machine: _Machine, _: Any) -> None:
     state = machine.stack.pop()
     if isinstance(machine.stack[-1], Instance):
         machine.stack[-1].state = state
 
 
-@_on("PERSID")
-def _persid(machine: _Machine, argument: Any) -> None:
-    machine.stack.append(storage_of(argument))
-
-
-@_on("BINPERSID")
-def _binpersid(machine: _Machine, _: Any) -> None:
-    machine.stack.append(storage_of(machine.stack.pop()))
-
-
-@_on("GET", "BINGET", "LONG_BINGET")
-def _get(machine: _Machine, argument: int) -> None:
-    machine.stack.append(machine.memo[argument])
-
-
-@_on("PUT", "BINPUT", "LONG_BINPUT")
 def _put(machine: _Machine, argument: int) -> None:
     machine.memo[argument] = machine.stack[-1]
 
 
-@_on("MEMOIZE")
-def _memoize(machine: _Machine, _: Any) -> None:
-    machine.memo[len(machine.memo)] = machine.stack[-1]
+#: What the other instructions do.
+_DONE: Final[dict[str, _Action]] = {
+    **dict.fromkeys(("PROTO", "FRAME"), lambda *_: None),
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine.pop_mark(),
+    "APPEND": _append,
+    **dict.fromkeys(("APPENDS", "ADDITEMS"), _appends),
+    "SETITEM": _set_item,
+    "SETITEMS": _set_all_items,
+    "BUILD": _build,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
+    "MEMOIZE": lambda machine, _: _put(machine, len(machine.memo)),
+}
 
 
 def _extend(target: Any, items: list[Any]) -> None:

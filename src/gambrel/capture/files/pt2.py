@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +10,19 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.capture.files.archive import open_zip, read_member
+from gambrel.capture.files.dynamic import (
+    MAX_SYMBOLS,
+    DynamicSize,
+    label_of,
+    lifted,
+    sizes_text,
+    symbol_of,
+)
 from gambrel.capture.files.export_graph import build_workload
 from gambrel.capture.files.sizes import evaluate_size, symbols_in
 from gambrel.capture.files.unrolled import mention_unrolled
 from gambrel.errors import FileFormatError, WorkloadError
-from gambrel.workload import Symbol, Workload
-from gambrel.workload.lift import lift
+from gambrel.workload import Workload
 from gambrel.workload.parameters import mention_unread
 from gambrel.workload.prune import drop_unused_outputs
 
@@ -28,29 +33,6 @@ _OLD: Final = "serialized_exported_program.json"
 _MAJOR_VERSIONS: Final = range(5, 10)
 #: Strides halve image sides, with rounding: at multiples of these the sizes are polynomials.
 _STEPS: Final = (1, 2, 4, 8, 16, 32)
-#: More symbols than these are fixed at the sizes of the export: captures grow as 3^symbols.
-_MAX_SYMBOLS: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Dynamic:
-    """A symbol of the program.
-
-    Attributes:
-        key: As the program calls it, e.g. ``"s77"``.
-        name: As gambrel calls it, e.g. ``"batch"``.
-        hint: Its value in the example inputs of the export.
-        minimum: Smallest allowed value.
-        maximum: Largest, or None.
-        about: Which dimension it is.
-    """
-
-    key: str
-    name: str
-    hint: int
-    minimum: int
-    maximum: int | None
-    about: str
 
 
 def read_pt2(path: str | Path) -> Workload:
@@ -119,43 +101,28 @@ def _workload(program: Mapping[str, Any], path: Path) -> Workload:
         return drop_unused_outputs(built)
 
     hints = {d.name: d.hint for d in dynamic}
-    free, rest = dynamic[:_MAX_SYMBOLS], dynamic[_MAX_SYMBOLS:]
+    free, rest = dynamic[:MAX_SYMBOLS], dynamic[MAX_SYMBOLS:]
     if not free:
         return at(hints)
     reason: Exception | None = None
     for step in _STEPS:
         try:
             _check_polynomials(program, free, hints, step)
-            found = _lifted(free, hints, at, step)
+            found = lifted(free, hints, at, step)
         except (WorkloadError, FileFormatError) as error:
             reason = reason or error
             continue
-        return replace(found, assumptions=(f"as in the export: {_at(rest)}.",)) if rest else found
-    note = f"sizes are fixed as in the export ({_at(dynamic)}): {str(reason).rstrip('.')}."
+        return (
+            replace(found, assumptions=(f"as in the export: {sizes_text(rest)}.",))
+            if rest
+            else found
+        )
+    note = f"sizes are fixed as in the export ({sizes_text(dynamic)}): {str(reason).rstrip('.')}."
     return replace(at(hints), assumptions=(note,))
 
 
-def _lifted(
-    free: list[_Dynamic],
-    hints: Mapping[str, int],
-    at: Callable[[Mapping[str, int]], Workload],
-    step: int,
-) -> Workload:
-    """The workload over the free symbols; those of sequences and images at multiples of step."""
-    steps = [1 if d.name == "batch" else step for d in free]
-    symbols = [_symbol_of(d, s) for d, s in zip(free, steps, strict=True)]
-    axes = [_values(symbol) for symbol in symbols]
-    # d + 1 values determine a polynomial of degree d; two more points verify.
-    degrees = {d.name: 1 if d.name == "batch" else 2 for d in free}
-    taken = [axis[: n + 1] for axis, n in zip(axes, degrees.values(), strict=True)]
-    corners = [*itertools.product(*taken), *list(zip(*axes, strict=True))[3:]]
-    points = [dict(zip(degrees, corner, strict=True)) for corner in corners]
-    captures = [(point, at({**hints, **point})) for point in points]
-    return lift(captures, symbols, degrees)
-
-
 def _check_polynomials(
-    program: Mapping[str, Any], free: list[_Dynamic], hints: Mapping[str, int], step: int
+    program: Mapping[str, Any], free: list[DynamicSize], hints: Mapping[str, int], step: int
 ) -> None:
     """Raises WorkloadError when some size is no polynomial of degree two at multiples of step.
 
@@ -165,7 +132,7 @@ def _check_polynomials(
     keys = {d.name: d.key for d in free}
     fixed = {d.key: hints[d.name] for d in free}
     for d in free:
-        symbol = _symbol_of(d, 1 if d.name == "batch" else step)
+        symbol = symbol_of(d, 1 if d.name == "batch" else step)
         line = [symbol.minimum + i * symbol.multiple_of for i in range(4)]
         for text in _expressions(program):
             if symbols_in(text) <= set(fixed):
@@ -185,37 +152,10 @@ def _expressions(program: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _symbol_of(d: _Dynamic, step: int) -> Symbol:
-    first = -(-d.minimum // step) * step
-    return Symbol(
-        name=d.name,
-        default=d.hint,
-        minimum=first,
-        maximum=d.maximum,
-        multiple_of=step,
-        about=d.about,
-    )
-
-
-def _values(symbol: Symbol) -> list[int]:
-    """Five values within the range, the smallest first; WorkloadError when there are fewer."""
-    first, step = symbol.minimum, symbol.multiple_of
-    found = [first + i * step for i in (0, 1, 2, 5, 9)]
-    if symbol.maximum is not None and symbol.maximum < found[-1]:
-        found = [first + i * step for i in range(5)]
-        if symbol.maximum < found[-1]:
-            raise WorkloadError(f"{symbol.name} has too few values to be a symbol")
-    return found
-
-
-def _at(dynamic: list[_Dynamic]) -> str:
-    return ", ".join(f"{d.name}={d.hint}" for d in dynamic)
-
-
-def _dynamic_sizes(program: Mapping[str, Any]) -> list[_Dynamic]:
+def _dynamic_sizes(program: Mapping[str, Any]) -> list[DynamicSize]:
     graph = program["graph_module"]["graph"]
     ranges = program.get("range_constraints") or {}
-    found: dict[str, _Dynamic] = {}
+    found: dict[str, DynamicSize] = {}
     for spec in program["graph_module"]["signature"]["input_specs"]:
         name = (((spec.get("user_input") or {}).get("arg") or {}).get("as_tensor") or {}).get(
             "name"
@@ -227,24 +167,18 @@ def _dynamic_sizes(program: Mapping[str, Any]) -> list[_Dynamic]:
                 continue
             for key in sorted(symbols_in(str(expression["expr_str"])) - set(found)):
                 taken = {d.name for d in found.values()}
-                label = _label(str(name), position, len(meta["sizes"]), taken)
+                label = label_of(str(name), position, len(meta["sizes"]), taken)
                 hint = (expression.get("hint") or {}).get("as_int")
                 found[key] = _symbol(key, label, hint, ranges.get(key) or {}, str(name), position)
     return list(found.values())
 
 
-def _label(name: str, position: int, rank: int, taken: set[str]) -> str:
-    usual = {0: "batch", 1: "seq" if rank <= 3 else "", 2: "height", 3: "width"}
-    label = usual.get(position, "") if rank > 1 or position == 0 else ""
-    return label if label and label not in taken else f"{name}_{position}"
-
-
 def _symbol(
     key: str, label: str, hint: Any, allowed: Mapping[str, Any], name: str, position: int
-) -> _Dynamic:
+) -> DynamicSize:
     low, high = allowed.get("min_val"), allowed.get("max_val")
     minimum = max(low, 1) if isinstance(low, int) else 2
     maximum = high if isinstance(high, int) and high < 2**31 else None
     default = hint if isinstance(hint, int) else minimum
     about = f"dimension {position} of input {name}"
-    return _Dynamic(key, label, max(default, minimum), minimum, maximum, about)
+    return DynamicSize(key, label, max(default, minimum), minimum, maximum, about)

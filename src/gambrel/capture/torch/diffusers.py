@@ -23,6 +23,7 @@ from gambrel.capture.torch.diffusion_parts import (
     zeros,
 )
 from gambrel.errors import CaptureError, FileFormatError, MissingExtraError
+from gambrel.fileio import read_text
 from gambrel.llm.pipelines import Part, compose, with_fixed
 from gambrel.workload import Symbol, Workload
 
@@ -71,11 +72,7 @@ def _require_diffusers() -> None:
 def _read(path: Path) -> dict[str, Any]:
     """A configuration, with limits."""
     try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise FileFormatError(f"{path} is larger than any configuration; refused.")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}.") from None
+        data = json.loads(read_text(path, MAX_CONFIG_BYTES, "a configuration"))
     except (ValueError, RecursionError):
         raise FileFormatError(f"{path} is no JSON; it is damaged or truncated.") from None
     if not isinstance(data, dict):

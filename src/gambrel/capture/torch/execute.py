@@ -17,10 +17,8 @@ from gambrel.workload import Role
 
 _META: Final = torch.device("meta")
 
-#: In-place ops that change the tensor itself, so that they must really run.
-_RESHAPING: Final = frozenset(
-    {"aten.resize_", "aten.resize_as_", "aten.set_", "aten._resize_output_"}
-)
+#: As the in-place views of torch (`unsqueeze_`, `resize_`), but not tagged as one.
+_RESIZED: Final = "aten._resize_output_"
 
 #: Results of a call that depend on nothing but its key: a position among the arguments' tensors,
 #: or shape, strides and dtype of a fresh tensor.
@@ -206,7 +204,7 @@ _SHAPES: Final[dict[str, Callable[..., Any]]] = {
 }
 
 #: Ops whose result says whether all elements pass a test.
-_ALL_OF: Final = frozenset({"aten.all"})
+_ALL_OF: Final = frozenset({"aten.all", "aten._is_all_true"})
 
 _MASKS: Final = (torch.bool, torch.uint8)
 _INDEXED: Final = frozenset(
@@ -229,7 +227,9 @@ def _mapped(value: Any, change: Any) -> Any:
 
 def pattern_of(overload: Overload, results: Any, operands: Operands) -> Pattern | None:
     """What a replay needs; None when the call must run every time."""
-    if overload.name in _RESHAPING or "out" in overload.overload:
+    # What gives its argument another shape must really run.
+    reshapes = torch.Tag.inplace_view in overload.func.tags or overload.name == _RESIZED
+    if reshapes or "out" in overload.overload:
         return None
     found: list[Any] = []
     for result in results if isinstance(results, (list, tuple)) else (results,):

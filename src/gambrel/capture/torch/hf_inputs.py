@@ -7,26 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from gambrel.capture.closed_form import DECODE, PREFILL, SYMBOLS
 from gambrel.capture.torch.hf_config import Architecture, Task
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Symbol
 
-#: Sizes when the user says nothing, and what they are.
-_SYMBOLS: Final[dict[str, Symbol]] = {
-    "batch": Symbol(name="batch", default=1, about="sequences or images at once"),
-    "seq": Symbol(name="seq", default=2048, about="tokens of the prompt or input"),
-    "context": Symbol(
-        name="context", default=2048, about="tokens that the new one attends to, itself included"
-    ),
-    "target": Symbol(name="target", default=128, about="tokens on the decoder's side"),
-}
-
 #: Image side where a configuration has none (convolutional networks take any), and audio samples.
 DEFAULT_SIDE: Final = 224
 AUDIO_SAMPLES: Final = 160_000  # 10 s at 16 kHz
-
-PREFILL: Final = "prefill"
-DECODE: Final = "decode"
 
 
 def phases_of(architecture: Architecture) -> tuple[str, ...]:
@@ -45,7 +33,7 @@ def symbols_of(architecture: Architecture, phase: str | None) -> tuple[Symbol, .
         names.append("seq")
     if architecture.task is Task.TRANSLATE:
         names.append("target")
-    return tuple(_limited(_SYMBOLS[n], architecture) for n in names)
+    return tuple(_limited(SYMBOLS[n], architecture) for n in names)
 
 
 def inputs_at(

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from gambrel.capture.closed_form import DECODE, PREFILL
 from gambrel.capture.torch import capture, lean_init
 from gambrel.capture.torch.hf_config import Architecture, architecture_of
 from gambrel.capture.torch.hf_inputs import (
-    DECODE,
-    PREFILL,
     check_sizes,
     inputs_at,
     phases_of,

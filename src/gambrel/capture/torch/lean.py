@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.signature import overload_of, replace_tensors, tensors_in
 from gambrel.capture.torch.twins import KNOWN_ELEMENTS
 
@@ -61,27 +62,18 @@ def lean(dtype: Any = None) -> Iterator[None]:
             )
 
     with ExitStack() as stack:
-        stack.enter_context(_without_transformers_init())
+        _without_transformers_init(stack)
         stack.enter_context(_LargeToMeta())
         stack.callback(torch.set_default_dtype, before)
-        stack.callback(setattr, torch.nn.Module, "register_parameter", original)
-        torch.nn.Module.register_parameter = register
+        put(stack, torch.nn.Module, "register_parameter", register)
         if dtype is not None:
             torch.set_default_dtype(dtype)
         yield
 
 
-@contextmanager
-def _without_transformers_init() -> Iterator[None]:
+def _without_transformers_init(stack: ExitStack) -> None:
     """Skips the pass in which transformers fills the weights (tying them still happens)."""
     module = sys.modules.get("transformers.modeling_utils")
     base = getattr(module, "PreTrainedModel", None)
-    if base is None or not hasattr(base, "initialize_weights"):
-        yield
-        return
-    original = base.initialize_weights
-    base.initialize_weights = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        base.initialize_weights = original
+    if base is not None and hasattr(base, "initialize_weights"):
+        put(stack, base, "initialize_weights", lambda *_, **__: None)

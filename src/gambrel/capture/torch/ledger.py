@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import CaptureError, UnknownNameError
 from gambrel.workload import Role, Tensor
-from gambrel.workload.parameters import union_length
+from gambrel.workload.parameters import distinct_elements, union_length
 
 _DTYPES: Final[dict[Any, str]] = {}
 
@@ -137,16 +137,6 @@ class Ledger:
 def _fewer_elements(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     distinct = distinct_elements(shape, strides)
     return None if distinct == prod(shape) else distinct
-
-
-def distinct_elements(shape: Iterable[int], strides: Iterable[int]) -> int:
-    """Elements of memory that a strided view covers: expanded dimensions count once.
-
-    Overlapping windows (``unfold``) are bounded by the span from the first to the last element.
-    """
-    kept = [(n, s) for n, s in zip(shape, strides, strict=True) if s != 0 or n == 0]
-    count = prod(n for n, _ in kept)
-    return min(count, 1 + sum((n - 1) * s for n, s in kept)) if count else 0
 
 
 def dtype_name(dtype: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gambrel.capture.torch.experts import static_forward
 from gambrel.capture.torch.twins import is_wrapper
 from gambrel.errors import CaptureError
 from gambrel.workload import Role
@@ -87,7 +88,7 @@ def _prepare(module: Any, path: str, session: Session) -> None:
     for name, buffer in module._buffers.items():
         if buffer is not None:
             module._buffers[name] = _buffer(buffer, prefix + name, session)
-    module.__dict__["forward"] = session.scopes.wrap(module, path)
+    module.__dict__["forward"] = session.scopes.wrap(module, path, static_forward(module, session))
     if session.options.train:
         module.__dict__["training"] = True
 

@@ -87,6 +87,14 @@ def _without_autocast(stack: ExitStack, session: Session) -> None:
         original(self, "cpu", dtype=torch.bfloat16, enabled=False)
 
     put(stack, torch.autocast, "__init__", disabled)
+    dtype_of = torch.get_autocast_dtype
+    put(stack, torch, "get_autocast_dtype", lambda kind: dtype_of(_known_to_autocast(kind)))
+    is_on = torch.is_autocast_enabled
+    put(stack, torch, "is_autocast_enabled", lambda *kind: is_on(*map(_known_to_autocast, kind)))
+
+
+def _known_to_autocast(kind: str) -> str:
+    return "cpu" if kind == "meta" else kind
 
 
 def _reads(session: Session) -> dict[str, Callable[..., Any]]:

@@ -37,9 +37,8 @@ class Scopes:
         self._paths: list[str] = []
         self.tracing = False
 
-    def wrap(self, module: Any, path: str) -> Callable[..., Any]:
-        """The module's forward, noting that it runs. Works for direct calls of forward too."""
-        forward = module.forward
+    def wrap(self, module: Any, path: str, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """A module's forward, noting that it runs. Works for direct calls of forward too."""
 
         def scoped(*args: Any, **kwargs: Any) -> Any:
             before = self.path, self.module

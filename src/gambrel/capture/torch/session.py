@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,9 @@ from gambrel.capture.torch.scopes import Scopes
 from gambrel.capture.torch.scripted import is_scripted, on_meta
 from gambrel.capture.torch.training import train_step
 from gambrel.capture.torch.twins import Twins
-from gambrel.dtypes import FLOATING
 from gambrel.errors import CaptureError, GambrelError
 from gambrel.workload import Role, Workload
-from gambrel.workload.parameters import mention_unread
+from gambrel.workload.parameters import main_dtype, mention_unread
 from gambrel.workload.prune import drop_unused_outputs
 
 
@@ -65,7 +63,7 @@ class Session:
 
 def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
     """See `gambrel.capture.torch.capture`."""
-    with _without_collections():
+    with _no_collection():
         return _run(model, args, kwargs, options)
 
 
@@ -76,7 +74,6 @@ def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Optio
     name = options.name or getattr(model, "__name__", type(model).__name__)
     with ExitStack() as stack:
         stack.enter_context(_same_random_state())
-        stack.enter_context(_no_collection())
         if isinstance(model, torch.nn.Module):
             stack.enter_context(meta_module(model, session))
         positional, named = copy_inputs(model, positional, named, session)
@@ -123,25 +120,13 @@ def _as_call(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ..
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Holds the cyclic garbage collector: a capture only adds objects, and its passes add up."""
+    """Holds off the cyclic garbage collector, whose passes grow with what was recorded so far."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            gc.enable()
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Holds off the cyclic garbage collector, whose passes grow with what was recorded so far."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
             gc.enable()
 
 
@@ -216,7 +201,7 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
     tensors = session.ledger.tensors()
     recorded = Workload(
         name=name,
-        dtype=_main_dtype(tensors),
+        dtype=main_dtype(tensors),
         tensors=tensors,
         ops=tuple(session.recorder.ops),
         outputs=outputs,
@@ -225,18 +210,3 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
         assumptions=session.assumptions.sentences(),
     )
     return mention_unread(drop_unused_outputs(recorded))
-
-
-def _main_dtype(tensors: Any) -> str:
-    """The floating format of most weight elements; of most tensors where there are no weights."""
-    weights: Counter[str] = Counter()
-    others: Counter[str] = Counter()
-    for t in tensors:
-        if t.dtype not in FLOATING:
-            continue
-        size = 1
-        for n in t.shape:
-            size *= n
-        (weights if t.role is Role.WEIGHT else others)[t.dtype] += size
-    common = (weights or others).most_common(1)
-    return common[0][0] if common else "fp32"

@@ -216,7 +216,14 @@ def _refuse_exotic(tensor: Any, name: str) -> None:
     called = f"tensor {name!r}" if name else "a tensor"
     if tensor.layout is not torch.strided or tensor.is_nested:
         kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-        raise CaptureError(f"{called} is {kind}; capture takes dense strided tensors only.")
+        advice = (
+            "pad the rows to the longest one"
+            if tensor.is_nested
+            else "give it dense (.to_dense()), or choose --sparse for 2:4 sparsity"
+        )
+        raise CaptureError(
+            f"{called} is {kind}; capture takes dense strided tensors only: {advice}."
+        )
     if tensor.is_quantized:
         raise CaptureError(
             f"{called} is quantized ({tensor.dtype}); capture the floating-point model and choose "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gambrel.chat.command import command_of
+from gambrel.chat.command import advises, command_of
 from gambrel.chat.frame import Frame
 from gambrel.report import Options, envelope
 from gambrel.report.blocks import Block
@@ -36,7 +35,7 @@ class Answer:
     @property
     def command_line(self) -> str:
         """The command that gives every figure again, as it is typed."""
-        return shlex.join(command_of(self.frame))
+        return command_of(self.frame)
 
     @property
     def parts(self) -> Iterator[Answer]:
@@ -49,4 +48,4 @@ class Answer:
         """What its command prints with ``--json``."""
         if self.record is None:
             return None
-        return envelope(self.record, Options(recommend="--recommend" in command_of(self.frame)))
+        return envelope(self.record, Options(recommend=advises(self.frame)))

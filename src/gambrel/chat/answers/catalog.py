@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from gambrel.analysis.question import ask
+from gambrel.api.verbs import answer as answered
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.frame import Frame
 from gambrel.report import document
@@ -20,15 +22,11 @@ def answer(frame: Frame) -> Answer:
 
 
 def _device(frame: Frame) -> Answer:
-    from gambrel.device.resolve import resolve_hardware
-    from gambrel.report.answers import Sheet
-
-    device, notes = resolve_hardware(frame.hardware[0])
-    sheet = Sheet(device=device, notes=notes)
+    sheet = answered(ask("device", {"hardware": frame.hardware[0]}))
     of = _ridge if frame.intent == "ridge" else _figures
     return Answer(
         frame=frame,
-        sentence=of(device, frame.precision),
+        sentence=of(sheet.device, frame.precision),
         record=sheet,
         blocks=() if frame.intent == "ridge" else document(sheet).tables[:1],
     )
@@ -56,6 +54,7 @@ def _ridge(device: Device, precisions: tuple[str, ...]) -> str:
 
 
 def _figures(device: Device, precisions: tuple[str, ...]) -> str:
+    from gambrel.device.explain import power
     from gambrel.device.roofs import default_precision, main_memory, resolve
 
     memory = main_memory(device)
@@ -71,38 +70,27 @@ def _figures(device: Device, precisions: tuple[str, ...]) -> str:
     if memory is not None:
         size = format_capacity(memory.capacity_bytes)
         parts.append(f"{format_si(memory.byte_per_s, 'B/s')} from {size} of {memory.name}")
-    parts.append(f"TDP {format_si(device.tdp_w, 'W')}")
+    parts.append(power(device))
     return f"{device.name}: {', '.join(parts)}."
 
 
 def _devices(frame: Frame) -> Answer:
-    from gambrel.device.listing import Filter, list_rows
-    from gambrel.report.answers import Devices
-
     filters = dict(frame.filters)
-    rows = list_rows(
-        Filter(**{k: v for k, v in filters.items() if k != "sort"}),
-        sort=filters.get("sort", "name"),
-    )
+    order = {"sort": filters.pop("sort")} if "sort" in filters else {}
+    found = answered(ask("devices", filters), **order)
     said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in frame.filters)
-    found = Devices(devices=tuple(rows))
     return Answer(
         frame=frame,
-        sentence=f"{len(rows)} devices{f' ({said})' if said else ''}.",
+        sentence=f"{len(found.devices)} devices{f' ({said})' if said else ''}.",
         record=found,
         blocks=document(found).tables,
     )
 
 
 def _models(frame: Frame) -> Answer:
-    from gambrel.capture.zoo import search
-    from gambrel.llm.known import names
-    from gambrel.report.answers import Models
-
     text = dict(frame.filters).get("text", "") or "".join(frame.models[:1])
-    rows = tuple(search(text or None, None))
-    language = tuple(name for name in names() if text.lower() in name)
-    found = Models(models=rows, language=language)
+    found = answered(ask("models", {"text": text or None}))
+    rows = found.models
     sentence = f"{len(rows)} models{f' with {text!r}' if text else ''} are built in."
     entries = {name for m in frame.models for name in (m, f"{m}-{frame.phase or 'prefill'}")}
     own = next((m for m in rows if m.name in entries), None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.question import ask
 from gambrel.analysis.result import Analysis
+from gambrel.api.verbs import answer as answered
 from gambrel.chat.command import given, verb_of
 from gambrel.chat.frame import Frame
 from gambrel.chat.names import names
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 #: Questions whose results are kept: "why?" and "what if int8?" ask again about the last one.
 _KEPT: Final = 8
-#: Verb → where the public functions answer it.
-_MODULES: Final = {"serve-plan": "plans", "kv-cache": "plans"}
 
 _analyses: dict[str, tuple[Analysis, ...]] = {}
 _advice: dict[int, tuple[Analysis, Any, Advice]] = {}
@@ -31,14 +29,12 @@ def result_of(frame: Frame) -> Any:
         GambrelError: What the question names cannot be answered as asked.
     """
     verb = verb_of(frame)
-    module = import_module(f"gambrel.api.{_MODULES.get(verb, 'advise')}")
-    function = getattr(module, verb.replace("-", "_"))
     more = {}
     if verb == "select" and names().find(frame.models[0]):
         if len(_selections) >= _KEPT:
             _selections.clear()
         more = {"kept": _selections}
-    return function.answer(ask(verb, given(frame)), **more)
+    return answered(ask(verb, given(frame)), **more)
 
 
 def analyses_of(frame: Frame) -> tuple[Analysis, ...]:

@@ -30,7 +30,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownNumber:
     """A number of a result, in base units; ``kind`` as above."""
 
     value: float
@@ -73,7 +73,7 @@ _NUMBER: Final = re.compile(
 _MARKER: Final = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
 
 
-def unsupported(text: str, known: list[Known], question: str = "") -> list[str]:
+def unsupported(text: str, known: list[KnownNumber], question: str = "") -> list[str]:
     """The figures of a text that neither a result nor the question holds.
 
     Args:
@@ -84,7 +84,7 @@ def unsupported(text: str, known: list[Known], question: str = "") -> list[str]:
     Returns:
         As written, in order.
     """
-    asked = [Known(value=n.value, kind=n.kind) for n in numbers(question)]
+    asked = [KnownNumber(value=n.value, kind=n.kind) for n in numbers(question)]
     return [n.text for n in numbers(text) if not any(_means(n, k) for k in (*known, *asked))]
 
 
@@ -112,7 +112,7 @@ def _unit(text: str) -> tuple[str, float]:
     return _WORDS.get(text) or ("", _PREFIX.get(text, 1.0) if text in "KkMGT" else 1.0)
 
 
-def _means(number: Number, known: Known) -> bool:
+def _means(number: Number, known: KnownNumber) -> bool:
     """Whether a written number is a known one, rounded."""
     if number.kind == "%":
         return known.kind in {"", "ratio", "%"} and _near(number, known.value)
@@ -130,7 +130,7 @@ def _near(number: Number, value: float) -> bool:
     return math.isclose(abs(value), number.value, rel_tol=0.0, abs_tol=slack * (1 + 1e-9))
 
 
-def known_in(result: Any) -> list[Known]:
+def known_in(result: Any) -> list[KnownNumber]:
     """The numbers of a result as JSON: numeric values only, never digits inside of texts.
 
     A name from a file could hold any digits; they prove nothing.
@@ -138,17 +138,17 @@ def known_in(result: Any) -> list[Known]:
     return list(_walk(result, ""))
 
 
-def _walk(value: Any, kind: str) -> Iterator[Known]:
+def _walk(value: Any, kind: str) -> Iterator[KnownNumber]:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return
     if isinstance(value, (int, float)):
-        yield Known(value=float(value), kind=kind)
+        yield KnownNumber(value=float(value), kind=kind)
     elif isinstance(value, dict):
         beside = _KINDS.get(str(value.get("unit")), kind)
         for key, item in value.items():
             unit = unit_of(str(key))
             yield from _walk(item, beside if unit in (None, BESIDE) else _KINDS.get(unit, ""))
     elif isinstance(value, (list, tuple)):
-        yield Known(value=float(len(value)), kind="")
+        yield KnownNumber(value=float(len(value)), kind="")
         for item in value:
             yield from _walk(item, kind)

@@ -11,7 +11,7 @@ from gambrel.chat.assistant.client import Endpoint, EndpointError, complete, con
 from gambrel.chat.assistant.figures import known_in, unsupported
 from gambrel.chat.assistant.tools import call, schemas
 from gambrel.chat.frame import Frame
-from gambrel.chat.session import Reply, Session
+from gambrel.chat.session import Conversation, Reply
 from gambrel.errors import GambrelError, MissingExtraError
 
 #: Rounds of tool calls before a turn is given up.
@@ -41,7 +41,7 @@ class Assisted:
         past: Earlier questions and answers.
     """
 
-    session: Session
+    session: Conversation
     endpoint: Endpoint
     past: list[dict[str, Any]] = field(default_factory=list)
 
@@ -163,7 +163,7 @@ def _echo(message: Any, calls: list[Any]) -> dict[str, Any]:
     }
 
 
-def assisted(session: Session, model: str | None, url: str | None) -> Assisted:
+def assisted(session: Conversation, model: str | None, url: str | None) -> Assisted:
     """The session with a language model in front.
 
     Raises:

@@ -30,10 +30,8 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
         _qk_norms(e, a, x, rows)
     out = e.activation(rows, a.heads * a.value_dim)
     for (group, start), (key, value) in zip(e.split(), caches, strict=True):
-        _kernel(e, a, group, (q, key, value, out), start)
-    if a.gate_per_head:
-        linear(e, x, "gate_proj", rows, width, a.heads)
-    if a.gated or a.gate_per_head:
+        kernel(e, a, group, (q, key, value, out), start)
+    if a.gated:
         e.op(
             "elementwise",
             (),
@@ -77,7 +75,7 @@ def cross_attention(
             keep_weights(e, name, width, a.kv_heads * dim, bias=letter in a.qkv_bias)
     seen = replace(a, causal=False, rope=False, window=None, chunk=None)
     for group, start in e.split():
-        _kernel(e, seen, group, (q, key, value, out), start, tokens)
+        kernel(e, seen, group, (q, key, value, out), start, tokens)
     return linear(e, out, "o_proj", rows, a.heads * a.value_dim, hidden, bias=a.out_bias)
 
 
@@ -88,9 +86,7 @@ def _project(
     q_width = a.heads * a.head_dim * (2 if a.gated else 1)
     k_width, v_width = a.kv_heads * a.head_dim, a.kv_heads * a.value_dim
     caches = tuple(_caches(e, a, group) for group in e.groups)
-    if a.shared_kv:
-        q = linear(e, x, "q_proj", rows, width, q_width, bias="q" in a.qkv_bias)
-    elif a.fused == "qkv":
+    if a.fused:
         total = q_width + k_width + v_width
         q = linear(e, x, "qkv_proj", rows, width, total, bias=bool(a.qkv_bias))
         q = e.view(q, (rows, a.heads * a.head_dim))
@@ -100,8 +96,8 @@ def _project(
         values = _written(e, [c[1] for c in caches], v_width)
         linear(e, x, "k_proj", rows, width, k_width, bias="k" in a.qkv_bias, out=keys)
         linear(e, x, "v_proj", rows, width, v_width, bias="v" in a.qkv_bias, out=values)
-    if a.gated and a.fused != "qkv":
-        q = e.view(q, (rows, a.heads * a.head_dim))
+        if a.gated:
+            q = e.view(q, (rows, a.heads * a.head_dim))
     return q, caches
 
 
@@ -145,7 +141,7 @@ def _qk_norms(e: Emitter, a: Attention, x: Index, rows: Dim) -> None:
         )
 
 
-def _kernel(
+def kernel(
     e: Emitter,
     a: Attention,
     group: Group,

@@ -15,17 +15,16 @@ _GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh"}
 
 def mlp(e: Emitter, m: Mlp, x: Index, rows: Dim, hidden: int) -> Index:
     """Two or three projections; the activation and the gate's product are one kernel."""
-    width = m.input_hidden or hidden
     if m.gated and m.fused:
-        up = linear(e, x, "gate_up_proj", rows, width, 2 * m.width, bias=m.bias)
-        up = _adapted(e, m, x, up, rows, width)
+        up = linear(e, x, "gate_up_proj", rows, hidden, 2 * m.width, bias=m.bias)
+        up = _adapted(e, m, x, up, rows, hidden)
         inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (up,), rows, m.width)
     elif m.gated:
-        gate = linear(e, x, "gate_proj", rows, width, m.width, bias=m.bias)
-        up = linear(e, x, "up_proj", rows, width, m.width, bias=m.bias)
+        gate = linear(e, x, "gate_proj", rows, hidden, m.width, bias=m.bias)
+        up = linear(e, x, "up_proj", rows, hidden, m.width, bias=m.bias)
         inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (gate, up), rows, m.width)
     else:
-        up = linear(e, x, "up_proj", rows, width, m.width, bias=m.bias)
+        up = linear(e, x, "up_proj", rows, hidden, m.width, bias=m.bias)
         inner = e.elementwise(m.activation, (up,), rows, m.width)
     return linear(e, inner, "down_proj", rows, m.width, hidden, bias=m.bias)
 

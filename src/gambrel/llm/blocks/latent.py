@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gambrel.llm.blocks.attention import kernel
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import norm
 from gambrel.llm.dims import is_number, times
-from gambrel.llm.spec import LatentAttention
+from gambrel.llm.spec import Attention, LatentAttention
 from gambrel.llm.step import Group
 from gambrel.workload import Dim, Role
 
@@ -99,16 +100,7 @@ def _expanded(
         storage=e.tensors[expanded].storage,
     )
     value = e.view(expanded, (positions, a.heads * a.v_head_dim), a.heads * a.nope_head_dim)
-    _kernel(
-        e,
-        a,
-        group,
-        (q, key, value, out),
-        start,
-        kv_heads=a.heads,
-        head_dim=a.head_dim,
-        v_head_dim=a.v_head_dim,
-    )
+    kernel(e, _heads(a, a.heads, a.head_dim, a.v_head_dim), group, (q, key, value, out), start)
 
 
 def _absorbed(
@@ -126,16 +118,8 @@ def _absorbed(
     own = e.view(q, (rows, a.heads * a.nope_head_dim), times(start, a.heads * a.head_dim))
     _per_head(e, a, "absorb_key", matrix, own, query, rows, a.nope_head_dim, a.kv_lora_rank, 0)
     mixed = e.activation(rows, a.heads * a.kv_lora_rank)
-    _kernel(
-        e,
-        a,
-        group,
-        (query, cache, cache, mixed),
-        0,
-        kv_heads=1,
-        head_dim=a.kv_elements,
-        v_head_dim=a.kv_lora_rank,
-    )
+    one = _heads(a, 1, a.kv_elements, a.kv_lora_rank)
+    kernel(e, one, group, (query, cache, cache, mixed), 0)
     result = e.view(out, (rows, a.heads * a.v_head_dim), times(start, a.heads * a.v_head_dim))
     offset = a.heads * a.nope_head_dim * a.kv_lora_rank
     _per_head(
@@ -171,31 +155,13 @@ def _per_head(
         e.op("matmul", (x, part), (out,), name="bmm", b=a.heads, m=rows, n=n, k=k, attrs=attrs)
 
 
-def _kernel(
-    e: Emitter,
-    a: LatentAttention,
-    group: Group,
-    tensors: tuple[Index, Index, Index, Index],
-    start: Dim,
-    *,
-    kv_heads: int,
-    head_dim: int,
-    v_head_dim: int,
-) -> None:
-    q, key, value, out = tensors
-    rows = group.tokens
-    query = e.view(q, (rows, a.heads * head_dim), times(start, a.heads * head_dim))
-    result = e.view(out, (rows, a.heads * v_head_dim), times(start, a.heads * v_head_dim))
-    e.op(
-        "attention",
-        (query, key, value),
-        (result,),
-        batch=group.count,
+def _heads(a: LatentAttention, kv_heads: int, head_dim: int, v_head_dim: int) -> Attention:
+    """The attention that runs on what was projected."""
+    return Attention(
         heads=a.heads,
         kv_heads=kv_heads,
-        q_len=group.new_tokens,
-        kv_len=group.context,
         head_dim=head_dim,
         v_head_dim=v_head_dim,
-        attrs={"causal": a.causal and group.new_tokens != 1, "rotary_dim": a.rope_head_dim},
+        causal=a.causal,
+        rotary_dim=a.rope_head_dim,
     )

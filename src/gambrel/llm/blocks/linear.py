@@ -39,16 +39,9 @@ def linear(
     Returns:
         The first output.
     """
-    p = e.precisions
     with e.inside(name):
-        stored = p.of(part)
-        matrix = e.weight("weight", (n, k), stored) if weight is None else weight
-        stored = e.tensors[matrix].dtype
-        inputs = [x, matrix]
-        if part == "weights" and p.scales(k, n):
-            inputs.append(e.buffer("scales", (p.scales(k, n),), p.scale))
-        if bias:
-            inputs.append(e.weight("bias", (n,)))
+        inputs = [x, *_weights(e, k, n, bias, part, weight)]
+        stored = e.tensors[inputs[1]].dtype
         outputs = out or (e.activation(rows, n),)
         attrs = product_attrs(e, x, stored, part)
         if bias:
@@ -62,11 +55,20 @@ def linear(
 def keep_weights(e: Emitter, name: str, k: int, n: int, *, bias: bool = False) -> None:
     """Weights that are in memory but that this step does not read."""
     with e.inside(name):
-        e.weight("weight", (n, k), e.precisions.weights)
-        if e.precisions.scales(k, n):
-            e.buffer("scales", (e.precisions.scales(k, n),), e.precisions.scale)
-        if bias:
-            e.weight("bias", (n,))
+        _weights(e, k, n, bias)
+
+
+def _weights(
+    e: Emitter, k: int, n: int, bias: bool, part: str = "weights", matrix: Index | None = None
+) -> list[Index]:
+    """The matrix, its scales and the bias, as far as there are such."""
+    p = e.precisions
+    made = [e.weight("weight", (n, k), p.of(part)) if matrix is None else matrix]
+    if part == "weights" and p.scales(k, n):
+        made.append(e.buffer("scales", (p.scales(k, n),), p.scale))
+    if bias:
+        made.append(e.weight("bias", (n,)))
+    return made
 
 
 def product_attrs(

@@ -17,9 +17,7 @@ def selective_scan(e: Emitter, m: SelectiveScan, x: Index, rows: Dim, hidden: in
     inner = e.view(wide, (rows, m.channels))
     gate = e.view(wide, (rows, m.channels), times(rows, m.channels))
     inner = _convolution(e, inner, rows, m.channels, m.conv_kernel, m.conv_bias)
-    per_head = m.channels // m.heads
-    low = m.heads * (m.dt_rank + 2 * m.state)
-    chosen = linear(e, inner, "x_proj", rows, per_head, low)
+    chosen = linear(e, inner, "x_proj", rows, m.channels, m.dt_rank + 2 * m.state)
     if m.inner_norms:
         for name, width in (("dt_norm", m.dt_rank), ("b_norm", m.state), ("c_norm", m.state)):
             fused_norm(e, chosen, name, rows, width, groups=1, parameters=width)
@@ -115,7 +113,7 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
             heads=m.value_heads,
             key_dim=m.key_dim,
             value_dim=m.value_dim,
-            attrs={"correct": m.rule == "gated_delta"},
+            attrs={"correct": True},
         )
     out = e.elementwise("glu", (out, gate), rows, values)
     out = norm(

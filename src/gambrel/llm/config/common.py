@@ -129,6 +129,30 @@ def mixed(
     return decoder(f, pattern((kind, layer_of(kind)) for kind in kinds), **changes)
 
 
+def windowed(
+    f: Fields,
+    kinds: Iterable[str],
+    feed_forward: FeedForward | None = None,
+    layer: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> ModelSpec:
+    """A decoder whose layers are alike, but that those called sliding have a window.
+
+    Args:
+        f: The fields.
+        kinds: Of each layer, in order.
+        feed_forward: Of each layer; None is the usual gated one.
+        layer: What its layers do otherwise.
+        **changes: What its attention does otherwise.
+    """
+
+    def one(kind: str) -> Layer:
+        mixer = attention(f, window=window_of(f, kind), **changes)
+        return Layer(mixer=mixer, feed_forward=feed_forward or gated_mlp(f), **(layer or {}))
+
+    return mixed(f, kinds, one)
+
+
 def uniform(f: Fields, layer: Layer) -> tuple[LayerGroup, ...]:
     """All layers alike."""
     return (LayerGroup(layer=layer, count=f.layers),)

@@ -15,6 +15,7 @@ from gambrel.llm.config.common import (
     mixed,
     plain_mlp,
     window_of,
+    windowed,
 )
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
@@ -67,19 +68,19 @@ def mistral(f: Fields) -> ModelSpec:
 @family("ministral")
 def ministral(f: Fields) -> ModelSpec:
     """Ministral 8B: windows and full attention alternate."""
-    return _by_types(f, layer_types(f))
+    return windowed(f, layer_types(f))
 
 
 @family("qwen2")
 def qwen2(f: Fields) -> ModelSpec:
     """Qwen 2 and 2.5: biases on queries, keys and values; windows only where switched on."""
-    return _by_types(f, _switched_types(f), qkv_bias="qkv")
+    return windowed(f, _switched_types(f), qkv_bias="qkv")
 
 
 @family("qwen3", head_dim=128)
 def qwen3(f: Fields) -> ModelSpec:
     """Qwen 3: norms of queries and keys."""
-    return _by_types(f, _switched_types(f), qk_norm="head", **biased(f))
+    return windowed(f, _switched_types(f), qk_norm="head", **biased(f))
 
 
 def _switched_types(f: Fields) -> tuple[str, ...]:
@@ -87,17 +88,6 @@ def _switched_types(f: Fields) -> tuple[str, ...]:
     listed = layer_types(f)
     on = f.flag("use_sliding_window", default=False)
     return listed if on else ("full_attention",) * f.layers
-
-
-def _by_types(f: Fields, types: tuple[str, ...], **changes: Any) -> ModelSpec:
-    """Layers that are called sliding have a window."""
-
-    def layer(kind: str) -> Layer:
-        return Layer(
-            mixer=attention(f, window=window_of(f, kind), **changes), feed_forward=gated_mlp(f)
-        )
-
-    return mixed(f, types, layer)
 
 
 #: What ``layer_types`` may say of a layer of attention.
@@ -130,12 +120,8 @@ def every_nth(f: Fields, step: int, rest: str = "sliding_attention") -> tuple[st
 @family("olmo2", "olmo3")
 def olmo2(f: Fields) -> ModelSpec:
     """OLMo 2 and 3: norms behind each part, and over whole queries and keys."""
-
-    def layer(kind: str) -> Layer:
-        mixer = attention(f, qk_norm="full", window=window_of(f, kind), **biased(f))
-        return Layer(mixer=mixer, feed_forward=gated_mlp(f), **_BEHIND)
-
-    return mixed(f, layer_types(f, every=4 if f.family == "olmo3" else None), layer)
+    types = layer_types(f, every=4 if f.family == "olmo3" else None)
+    return windowed(f, types, layer=_BEHIND, qk_norm="full", **biased(f))
 
 
 @family("gemma", head_dim=256, tie_word_embeddings=True)
@@ -165,18 +151,9 @@ def gemma3(f: Fields) -> ModelSpec:
 
 
 def _gemma(f: Fields, every: int, **changes: Any) -> ModelSpec:
-    def layer(kind: str) -> Layer:
-        mixer = attention(
-            f,
-            window=window_of(f, kind),
-            softcap=f.has("attn_logit_softcapping"),
-            **biased(f),
-            **changes,
-        )
-        mlp = gated_mlp(f, activation="gelu_tanh")
-        return Layer(mixer=mixer, feed_forward=mlp, post_norms=True)
-
-    return mixed(f, layer_types(f, every), layer, softcap=f.has("final_logit_softcapping"))
+    mlp = gated_mlp(f, activation="gelu_tanh")
+    layer = {"post_norms": True}
+    return windowed(f, layer_types(f, every), mlp, layer, **biased(f), **changes)
 
 
 @family("phi3")
@@ -258,9 +235,4 @@ def exaone4(f: Fields) -> ModelSpec:
         else "full_attention"
         for i in range(f.layers)
     )
-
-    def layer(kind: str) -> Layer:
-        mixer = attention(f, qk_norm="head", window=window_of(f, kind))
-        return Layer(mixer=mixer, feed_forward=gated_mlp(f), **_BEHIND)
-
-    return mixed(f, types, layer)
+    return windowed(f, types, layer=_BEHIND, qk_norm="head")

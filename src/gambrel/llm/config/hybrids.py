@@ -241,7 +241,6 @@ def qwen3_next(f: Fields) -> ModelSpec:
     if values % keys:
         f.refuse(("linear_num_value_heads",), values, f"a multiple of linear_num_key_heads={keys}")
     linear = LinearAttention(
-        rule="gated_delta",
         key_heads=keys,
         value_heads=values,
         key_dim=f.whole("linear_key_head_dim"),

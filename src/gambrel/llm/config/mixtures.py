@@ -19,7 +19,7 @@ from gambrel.llm.config.common import (
     gated_mlp,
     mixed,
     pattern,
-    window_of,
+    windowed,
 )
 from gambrel.llm.config.dense import layer_types
 from gambrel.llm.config.families import family
@@ -214,13 +214,7 @@ def _beside_indexer(spec: ModelSpec, f: Fields) -> ModelSpec:
 def gpt_oss(f: Fields) -> ModelSpec:
     """gpt-oss: sinks, biases, windows in every other layer."""
     mixture = routed(f, ("num_local_experts", "num_experts"), f.inner, bias=True, router_bias=True)
-    biases = biased(f, default=True)
-
-    def layer(kind: str) -> Layer:
-        mixer = attention(f, sinks=True, window=window_of(f, kind), **biases)
-        return Layer(mixer=mixer, feed_forward=mixture)
-
-    return mixed(f, layer_types(f, every=2), layer)
+    return windowed(f, layer_types(f, every=2), mixture, sinks=True, **biased(f, default=True))
 
 
 @family("llama4_text", attention_chunk_size=8192)

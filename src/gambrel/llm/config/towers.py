@@ -11,8 +11,8 @@ from gambrel.llm.config import hybrids, mixtures  # noqa: F401  # register the t
 from gambrel.llm.config.encoders import bidirectional, vision_layer
 from gambrel.llm.config.families import family
 from gambrel.llm.config.fields import Fields
-from gambrel.llm.config.vision import DEFAULT_SIDE, any_size, joined, text_model, vision_part
-from gambrel.llm.spec import Encoder, LayerGroup, ModelSpec, Patches, Projector
+from gambrel.llm.config.vision import DEFAULT_SIDE, any_size, joined, text_model, tower, vision_part
+from gambrel.llm.spec import ModelSpec, Patches, Projector
 
 
 @family("kimi_k25")
@@ -62,10 +62,10 @@ def _with_tower(
     hidden = v.hidden
     layer = vision_layer(v, mixer=replace(bidirectional(v), fused="qkv"))
     wide = hidden * merged
-    tower = Encoder(
-        name="vision",
-        hidden=hidden,
-        layers=(LayerGroup(layer=layer, count=v.layers),),
+    images = tower(
+        v,
+        layer,
+        v.layers,
         front=front,
         final_norm=final_norm,
         norm_bias=True,
@@ -77,4 +77,4 @@ def _with_tower(
             norm_bias=True,
         ),
     )
-    return joined(text, tower, any_size())
+    return joined(text, images, any_size())

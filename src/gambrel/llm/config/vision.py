@@ -79,16 +79,16 @@ def vision_part(f: Fields) -> Fields:
     return part
 
 
-def _tower(v: Fields, layer: Layer, count: int, **changes: Any) -> Encoder:
+def tower(v: Fields, layer: Layer, count: int, **changes: Any) -> Encoder:
     """A tower of equal layers."""
     layers = (LayerGroup(layer=layer, count=count),)
     return Encoder(name="vision", hidden=v.hidden, layers=layers, **changes)
 
 
-def joined(text: ModelSpec, tower: Encoder, *notes: str) -> ModelSpec:
+def joined(text: ModelSpec, images: Encoder, *notes: str) -> ModelSpec:
     """The text model behind a tower, with what the reader should know."""
     remark = "One image a sequence: its tokens are part of the prompt's."
-    return replace(text, encoders=(tower,), notes=(*text.notes, remark, *notes))
+    return replace(text, encoders=(images,), notes=(*text.notes, remark, *notes))
 
 
 @family("llava")
@@ -111,7 +111,7 @@ def llava(f: Fields) -> ModelSpec:
     hidden, inner = v.hidden, v.inner
     # Attention 4 matrices and biases, two projections with theirs, two norms; and the last norm.
     weights = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
-    tower = _tower(
+    images = tower(
         v,
         vision_layer(v),
         run,
@@ -125,7 +125,7 @@ def llava(f: Fields) -> ModelSpec:
             bias=f.flag("multimodal_projector_bias", default=True),
         ),
     )
-    return joined(text, tower)
+    return joined(text, images)
 
 
 @family("gemma3")
@@ -146,7 +146,7 @@ def paligemma(f: Fields) -> ModelSpec:
 
 def _siglip(v: Fields, width: int, tokens: int, *, norm: str = "", bias: bool = True) -> Encoder:
     v = v.with_defaults(image_size=224, patch_size=16, hidden_act="gelu_pytorch_tanh")
-    return _tower(
+    return tower(
         v,
         vision_layer(v),
         v.layers,
@@ -176,7 +176,7 @@ def qwen2_vl(f: Fields) -> ModelSpec:
         bias=False,
     )
     merged = hidden * merge * merge
-    tower = Encoder(
+    images = Encoder(
         name="vision",
         hidden=hidden,
         layers=_qwen_layers(v, second, hidden, patch),
@@ -189,7 +189,7 @@ def qwen2_vl(f: Fields) -> ModelSpec:
             norm_bias=not second,
         ),
     )
-    return joined(text, tower, any_size())
+    return joined(text, images, any_size())
 
 
 def _qwen_layers(v: Fields, second: bool, hidden: int, patch: int) -> tuple[LayerGroup, ...]:
@@ -238,7 +238,7 @@ def llama4_vision(f: Fields) -> ModelSpec:
     hidden = v.hidden
     patches = image_patches(v, extra=1, bias=False)
     ratio = v.number("pixel_shuffle_ratio", default=0.5)
-    tower = _tower(
+    images = tower(
         v,
         vision_layer(v),
         v.layers,
@@ -257,7 +257,7 @@ def llama4_vision(f: Fields) -> ModelSpec:
             bias=False,
         ),
     )
-    return joined(text, tower)
+    return joined(text, images)
 
 
 @family("mistral3")
@@ -275,7 +275,7 @@ def mistral3(f: Fields) -> ModelSpec:
         mixer=Attention(heads=v.heads, kv_heads=v.heads, head_dim=v.head_dim(), causal=False),
         feed_forward=Mlp(width=v.inner, activation=activation(v, default="silu")),
     )
-    tower = _tower(
+    images = tower(
         v,
         layer,
         v.layers,
@@ -289,7 +289,7 @@ def mistral3(f: Fields) -> ModelSpec:
             norm_width=v.hidden,
         ),
     )
-    return joined(text, tower, any_size())
+    return joined(text, images, any_size())
 
 
 def any_size() -> str:

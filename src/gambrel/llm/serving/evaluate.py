@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.records import Memory, Point, Refusal
 from gambrel.llm.serving.steps import (
-    PromptTimes,
     Setup,
     decode_step,
     decode_times,
@@ -20,7 +19,7 @@ from gambrel.llm.serving.steps import (
     prompt_step,
     prompt_times,
 )
-from gambrel.llm.serving.timing import Latency, latency
+from gambrel.llm.serving.timing import Latency, Prompts, latency
 from gambrel.units import format_capacity, format_si
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -31,6 +30,8 @@ _MOST: Final = 8192
 MOST_DEVICES: Final = 1 << 16
 #: Batches for each doubling.
 _PER_OCTAVE: Final = 4
+#: Latencies of a point.
+_SEEN: Final = ("tpot_s", "interference_s", "ttft_s", "prefill_s", "queue_s", "burst_ttft_s")
 #: Further batches between the last that meets the target and the first that does not.
 _BETWEEN: Final = 15
 
@@ -63,11 +64,13 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
     held = memory(setup, requests)
     if held.max_sequences < 1:
         return Layout(setup=setup, refusal=refuse(setup, _does_not_fit(setup, held, requests)))
+    prompts, sol_s = prompt_times(setup, requests)
     server = _Server(
         setup=setup,
         requests=requests,
         held=held,
-        prompts=prompt_times(setup, requests),
+        prompts=prompts,
+        prompt_sol_s=_known(sol_s),
         devices=devices,
     )
     points = server.points(_micro(setup, requests, held))
@@ -90,7 +93,8 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     setup: Setup
     requests: Requests
     held: Memory
-    prompts: PromptTimes
+    prompts: Prompts
+    prompt_sol_s: float | None
     devices: int
 
     def points(self, micro: Ints) -> tuple[Point, ...]:
@@ -103,9 +107,9 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             batches.astype(float),
             requests.output_tokens,
             decode_s=steps.expected,
-            prompt_s=self.prompts.each_s,
-            prefill_s=self.prompts.alone_s,
-            shared=self.prompts.shared,
+            prompts=self.prompts,
+            overhead=setup.overhead,
+            closed=requests.per_s is None,
         )
         points = (
             self._point(found, int(batch), float(steps.sol[i]), i)
@@ -123,20 +127,16 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         served = rate * replicas
         if requests.per_s is not None:
             served = min(served, requests.per_s)
+        seen: dict[str, Any] = {name: _at(getattr(found, name), i) for name in _SEEN}
         return Point(
             device=self.setup.device.id,
             precision=self.setup.precisions.name,
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
             runtime=self.setup.settings.runtime or "",
-            tpot_s=_at(found.tpot_s, i),
+            **seen,
             sol_tpot_s=_known(sol_s),
-            interference_s=_at(found.interference_s, i),
-            ttft_s=_at(found.ttft_s, i),
-            sol_ttft_s=_known(self.prompts.sol_s),
-            prefill_s=_at(found.prefill_s, i),
-            queue_s=_at(found.queue_s, i),
-            burst_ttft_s=_at(found.burst_ttft_s, i),
+            sol_ttft_s=self.prompt_sol_s,
             requests_per_s=served,
             tokens_per_s=served * requests.output_tokens,
             memory=self.held,

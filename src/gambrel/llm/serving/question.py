@@ -137,7 +137,7 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.acceptance**i for i in range(self.tokens + 1))
 
 
-class Engine(msgspec.Struct, frozen=True, kw_only=True):
+class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     """How the serving engine is set up; which one it is stands in the settings.
 
     Attributes:
@@ -146,7 +146,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
             ones share a step.
         overlap: Share of communication hidden behind computation; an assumption, 0 is none.
-        host_s: Seconds that a step takes on the host besides the device, not overlapped.
+        host_s: Seconds that a step takes on the host besides the device, not overlapped; None:
+            what was measured of the runtime.
         speculation: None: one token a step.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
 
@@ -158,7 +159,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     step_tokens: int = 8192
     overlap: float = 0.0
-    host_s: float = 0.0
+    host_s: float | None = None
     speculation: Speculation | None = None
     routing_skew: float = 0.0
 
@@ -169,5 +170,5 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
         if type(self.step_tokens) is not int or self.step_tokens < 1:
             raise InputError(f"step_tokens={self.step_tokens!r}: give a whole number.")
-        if not 0 <= self.host_s < 1e3:
+        if self.host_s is not None and not 0 <= self.host_s < 1e3:
             raise InputError(f"host time={self.host_s!r} s must be 0 or more.")

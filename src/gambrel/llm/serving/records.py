@@ -10,7 +10,7 @@ from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.views import view
-from gambrel.llm.serving.question import Engine, Requests, Target
+from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.sharding import Sharding
 
 
@@ -188,7 +188,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     requests: Requests
     target: Target
-    engine: Engine
+    engine: ServingEngine
     max_devices: int
     prices: dict[str, float]
     best: tuple[Choice, ...]

@@ -23,14 +23,16 @@ from gambrel.device.roofs import main_memory
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
-from gambrel.llm.serving.question import Engine, Requests
+from gambrel.llm.serving.question import Requests, ServingEngine
 from gambrel.llm.serving.records import Memory
+from gambrel.llm.serving.timing import Overhead, Prompts
 from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import LayerGroup, ModelSpec
 from gambrel.llm.step import Step, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
+from gambrel.runtimes import Service, runtime
 from gambrel.workload import Symbol, Workload
 
 
@@ -75,7 +77,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     sharding: Sharding
     precisions: Precisions
-    engine: Engine
+    engine: ServingEngine
     settings: Settings
     built: dict[Any, Workload]
 
@@ -117,6 +119,28 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def speed_of_light(self, step: Step) -> Sol:
         """That of one stage in a step, with what it rests on."""
         return speed_of_light(self.workload(step), self.placed, self.settings)
+
+    @property
+    def service(self) -> Service | None:
+        """What the serving engine adds to its steps; None where nothing was measured."""
+        name = self.settings.runtime
+        return runtime(name).service if name else None
+
+    @property
+    def host_s(self) -> float:
+        """Host time of a step: as asked, else what was measured of the engine."""
+        if self.engine.host_s is not None:
+            return self.engine.host_s
+        return self.service.step_s if self.service else 0.0
+
+    @property
+    def overhead(self) -> Overhead:
+        """Floor of steps with prompt tokens, and the front end."""
+        service = self.service
+        if service is None:
+            return Overhead()
+        layers = sum(group.count for group in self.spec.layers)
+        return Overhead(floor_s=service.eager_layer_s * layers, frontend_s=service.frontend_s)
 
     @property
     def stages(self) -> int:
@@ -166,7 +190,7 @@ def decode_times(setup: Setup, context: int, batches: Sequence[int]) -> Times:
         drafted = setup.stage(decode("batch", context), sizes, own)
         found = found.then(drafted.times(speculation.tokens))
     found = found.times(setup.stages)
-    found = Times(found.expected + setup.engine.host_s, found.sol)
+    found = Times(found.expected + setup.host_s, found.sol)
     return found.times(1 / tokens_per_step(setup))
 
 
@@ -194,24 +218,13 @@ def _drafter(spec: ModelSpec) -> ModelSpec:
     return msgspec.structs.replace(spec, layers=(group,), mtp=0, mtp_layer=None)
 
 
-class PromptTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Prefill.
+def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
+    """Times of prompts, several in one step or one in several chunks, and their speed of light.
 
-    Attributes:
-        alone_s: One prompt, from start to first token.
-        each_s: What one prompt adds to the time of the device when prompts share steps.
-        shared: Prompts that share a step, of one replica.
-        sol_s: Speed of light of one prompt in one pass; NaN where no roof is known.
+    Returns:
+        How they enter the steps, and the speed of light of one in one pass, s; NaN where no roof
+        is known.
     """
-
-    alone_s: float
-    each_s: float
-    shared: int
-    sol_s: float
-
-
-def prompt_times(setup: Setup, requests: Requests) -> PromptTimes:
-    """Times of prompts: several in one step, or one in several chunks."""
     new, most, stages = requests.new_tokens, setup.engine.step_tokens, setup.stages
     groups = setup.sharding.attention_data
     together = max(1, most // new)
@@ -220,12 +233,13 @@ def prompt_times(setup: Setup, requests: Requests) -> PromptTimes:
         alone = each = _chunked(setup, requests)
     else:
         alone, each = (float(s) for s in whole.expected)
-    return PromptTimes(
-        alone_s=stages * alone,
+    prompts = Prompts(
         each_s=each / together / groups,
-        shared=together * groups,
-        sol_s=stages * float(whole.sol[0]),
+        alone_s=stages * alone,
+        chunks=-(-new // most),
+        groups=groups,
     )
+    return prompts, stages * float(whole.sol[0])
 
 
 def prompt_step(requests: Requests, batch: int | str = 1) -> Step:

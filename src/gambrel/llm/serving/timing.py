@@ -1,27 +1,33 @@
 """From the times of single steps to what users see: one closed form, on numbers or arrays.
 
 Every replica keeps B requests in flight: when one ends, the next begins. A device alternates
-between steps that decode (one token for each) and steps that prefill prompts. In the time between
-two tokens of an answer, other requests are prefilled: the answer waits.
+between steps that decode (one token for each) and steps that also prefill prompts. In the time
+between two tokens of an answer, other requests are prefilled: the answer waits.
 
-Over the life of one answer of n tokens every other request is prefilled once, but for those whose
-prompts share a step with its own; so its decoding takes
+Over the life of one answer of n tokens every other request is prefilled once (answers differ in
+length, so that prompts come one by one); its decoding takes
 
-    D = (n - 1) t_decode + max(0, B - shared) t_prompt
+    D = (n - 1) (t_decode + E) + (B - 1) t_prompt,    TPOT = D / (n - 1)
 
-with ``t_prompt`` the time that one prompt adds, and
+with ``t_prompt`` the time that one prompt adds. This is the work of the device counted once: B
+prompts and n - 1 decode steps in a life.
 
-    TPOT = D / (n - 1).
+A share ``q = 1 - exp(-B c / n)`` of the steps holds one of the c chunks of a prompt. Engines replay
+decode steps as graphs; in a step with prompt tokens the host launches every kernel, and the step
+takes ``floor`` at least. ``E = q max(0, floor - its time on the device)``.
 
-This is the work of the device counted once: B prompts and n - 1 decode steps in a life of
-``T = shared · t_prompt + D`` seconds.
+A prompt waits for the step that runs when it comes (half of the mean square over the mean of a
+step), takes its own steps, and passes the engine's front end once. In a closed loop the first B
+requests come together; published means are over about ten requests for each slot, so that a tenth
+of the wait of that first wave is in them.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
+import numpy as np
 
 from gambrel.ops.base import minimum
 from gambrel.roofline import maximum
@@ -37,7 +43,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
         interference_s: What prefill of other requests adds to a token, on average.
         tpot_s: Time per output token after the first: (total - TTFT) / (output - 1).
         prefill_s: A prompt alone.
-        queue_s: What it waits before: other prompts, and the step that is running.
+        queue_s: What it waits besides: front end, other prompts, and the step that is running.
         ttft_s: Time to first token: prefill + queue.
         burst_ttft_s: The mean, if all requests in flight arrive at the same moment.
         requests_per_s: Of one replica.
@@ -53,14 +59,47 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_s: Numbers
 
 
+class Prompts(msgspec.Struct, frozen=True, kw_only=True):
+    """How prompts enter the steps of one replica.
+
+    Attributes:
+        each_s: What one adds to the time of the device.
+        alone_s: One alone, from start to first token.
+        chunks: Steps that one takes.
+        groups: Parts of the replica that prefill different prompts at once.
+    """
+
+    each_s: float
+    alone_s: float
+    chunks: int = 1
+    groups: int = 1
+
+
+class Overhead(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine adds.
+
+    Attributes:
+        floor_s: Least time of a step with prompt tokens.
+        frontend_s: Of a request, outside of the steps.
+    """
+
+    floor_s: float = 0.0
+    frontend_s: float = 0.0
+
+
+_NONE: Final = Overhead()
+#: Share of the first wave's wait in the mean of a closed loop: ten requests for each slot.
+FIRST_WAVE: Final = 0.1
+
+
 def latency(
     batch: Numbers,
     output_tokens: int,
     *,
     decode_s: Numbers,
-    prompt_s: Numbers,
-    prefill_s: Numbers,
-    shared: Numbers,
+    prompts: Prompts,
+    overhead: Overhead = _NONE,
+    closed: bool = True,
 ) -> Latency:
     """The latencies of one replica with ``batch`` requests in flight.
 
@@ -68,28 +107,39 @@ def latency(
         batch: Requests in flight.
         output_tokens: Of an answer.
         decode_s: Time until each of them has one more token.
-        prompt_s: What one prompt adds to the time of the device: the share of the step that
-            prefills ``shared`` prompts together.
-        prefill_s: A prompt alone, from start to first token.
-        shared: Prompts that fit into one prefill step.
+        prompts: How prompts enter the steps.
+        overhead: What the engine adds.
+        closed: A request that ends is replaced at once; else requests come at random.
     """
-    together = minimum(batch, shared)
-    waited = maximum(batch - shared, 0) * prompt_s
-    later = max(output_tokens - 1, 0)
+    later, floor, each = max(output_tokens - 1, 0), overhead.floor_s, prompts.each_s
+    chunk = each * prompts.groups / prompts.chunks
+    q = 1 - np.exp(-batch / prompts.groups * prompts.chunks / output_tokens)
+    mixed = decode_s + batch * each / output_tokens / q
+    waited = later * q * maximum(floor - mixed, 0.0) + maximum(batch - 1, 0) * each
     decoding = later * decode_s + (waited if later else 0.0)
-    life = together * prompt_s + decoding
+    life = overhead.frontend_s + each + decoding
+    first = maximum(prompts.alone_s + prompts.chunks * decode_s, floor)
+    longer = maximum(decode_s + chunk, floor)
+    # The mean of a step over random moments counts long steps by their length.
+    mean, square = ((1 - q) * decode_s**k + q * longer**k for k in (1, 2))
     requests_per_s = batch / life
-    busy = minimum(requests_per_s * prompt_s, 0.999)
-    # One server with a constant service time and random arrivals (Pollaczek-Khinchine): half the
-    # busy share over the idle one, in service times; and half of the decode step that is running.
-    queue = busy * prompt_s / (2 * (1 - busy)) + (1 - busy) * decode_s / 2
+    wave = maximum(batch / prompts.groups - 1, 0) / 2 * each * prompts.groups
+    if closed:
+        others = FIRST_WAVE * wave
+    else:
+        # One server with a constant service time and random arrivals (Pollaczek-Khinchine): half
+        # the busy share over the idle one, in service times.
+        busy = minimum(requests_per_s * each, 0.999)
+        others = busy * each / (2 * (1 - busy))
+    started = overhead.frontend_s + first
+    ttft_s = started + square / (2 * mean) + others
     return Latency(
         decode_s=decode_s,
         interference_s=waited / later if later else 0.0 * decode_s,
         tpot_s=decoding / later if later else 0.0 * decode_s,
-        prefill_s=prefill_s,
-        queue_s=queue,
-        ttft_s=prefill_s + queue,
-        burst_ttft_s=prefill_s + (batch - 1) / 2 * prompt_s,
+        prefill_s=prompts.alone_s,
+        queue_s=ttft_s - prompts.alone_s,
+        ttft_s=ttft_s,
+        burst_ttft_s=started + wave,
         requests_per_s=requests_per_s,
     )

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gambrel.measure.machine import text_of
+
 SOURCES: Final = Path("/sys/bus/event_source/devices")
 PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
 CPUINFO: Final = Path("/proc/cpuinfo")
@@ -103,7 +105,7 @@ def find(
 
 def _flop_events(sources: Path, cpuinfo: Path) -> tuple[Event, ...] | str:
     kind = _number(sources / "cpu" / "type") or _number(sources / "cpu_core" / "type")
-    text = _text(cpuinfo)
+    text = text_of(cpuinfo)
     if kind is None:
         guest = " (a virtual machine: the hypervisor shows none)" if "hypervisor" in text else ""
         return f"the kernel lists no performance-monitoring unit of the processor{guest}"
@@ -139,11 +141,11 @@ def _byte_events(sources: Path, paranoid: Path) -> tuple[Event, ...] | str:
 
 def _box(box: Path) -> Iterator[Event]:
     kind = _number(box / "type")
-    cpus = re.match(r"\d+", _text(box / "cpumask"))
+    cpus = re.match(r"\d+", text_of(box / "cpumask"))
     if kind is None or cpus is None:
         return
     for name in ("cas_count_read", "cas_count_write"):
-        fields = dict(re.findall(r"(event|umask)=(0x[0-9a-f]+)", _text(box / "events" / name)))
+        fields = dict(re.findall(r"(event|umask)=(0x[0-9a-f]+)", text_of(box / "events" / name)))
         if "event" not in fields:
             continue
         config = int(fields["event"], 16) | int(fields.get("umask", "0x0"), 16) << 8
@@ -164,13 +166,6 @@ def _privileged() -> bool:
 
 def _number(path: Path) -> int | None:
     try:
-        return int(_text(path))
+        return int(text_of(path))
     except ValueError:
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

@@ -181,16 +181,12 @@ def _record(
 ) -> Measurement:
     state = middle(seen)
     notes = (way.note, task.note, f"median of {len(seen)} readings: {state}" if state else "")
-    return Measurement(
-        resource=task.resource,
-        mix=task.mix + suffix,
+    return found.measurement(
+        task.resource,
+        task.mix + suffix,
+        task.unit,
         dtype=task.dtype,
-        value=found.value,
-        median=found.median,
-        spread=found.spread,
-        samples=found.samples,
         rounds=rounds,
-        unit=task.unit,
         threads=0,
         working_set_bytes=way.working_set_bytes,
         clock_hz=state.clock_hz if state else None,

@@ -22,6 +22,7 @@ from gambrel.device.model import Device, Kind
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.counters import count
 from gambrel.measure.gpu.precision import tf32_allowed
+from gambrel.measure.peaks import check_effort
 from gambrel.measure.profile import compiling
 from gambrel.measure.profile.join import join
 from gambrel.measure.profile.kernels import join_kernels
@@ -150,7 +151,7 @@ class RooflineAnalyzer:
             CaptureError: The model cannot be captured.
         """
         name = str(device)
-        _check(warmup, steps)
+        check_effort(steps, warmup)
         _check_device(name)
         self._check_peaks(name)
         training = Training(optimizer=optimizer, loss=loss) if train else None
@@ -256,9 +257,10 @@ class RooflineAnalyzer:
 
     def plot(self, title: str | None = None) -> go.Figure:
         """The measured points under the roofs, as a plotly Figure."""
-        from gambrel.report.plot_profile import plot
+        from gambrel.report.plot_interactive import figure
+        from gambrel.report.profile_chart import picture
 
-        return plot(self._done()[0], tuple(self.results), title)
+        return figure(picture(self.chart(title), self.results))
 
     @property
     def modules(self) -> tuple[ModulePoint, ...]:
@@ -378,12 +380,6 @@ class RooflineAnalyzer:
             self._peaks = measure_peaks(name)
         device: Device = self._peaks.to_device()
         return device
-
-
-def _check(warmup: int, steps: int) -> None:
-    for label, value, least in (("warmup", warmup, 0), ("steps", steps, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{label}={value!r}: give a whole number of at least {least}.")
 
 
 def _is_measured(device: Device) -> bool:

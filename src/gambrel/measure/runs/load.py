@@ -11,7 +11,7 @@ import msgspec
 from gambrel.analysis.result import Analysis, ModelInfo
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
-from gambrel.fileio import file_size
+from gambrel.fileio import read_bytes
 from gambrel.measure.profile.record import Profile, from_data, is_profile
 
 
@@ -100,12 +100,8 @@ def load_run(path: Path) -> Run:
     from gambrel.report import load_analysis
     from gambrel.report.analysis_json import MAX_BYTES
 
-    if file_size(path) > MAX_BYTES:
-        raise FileFormatError(f"{path} is no saved run: larger than {MAX_BYTES:,} bytes.")
     try:
-        data: Any = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror}.") from None
+        data: Any = msgspec.json.decode(read_bytes(path, MAX_BYTES, "a saved run"))
     except (msgspec.DecodeError, RecursionError):
         raise FileFormatError(
             f"{path} is no JSON; give what 'gambrel profile --save' or 'analyze --output' wrote."

@@ -71,6 +71,12 @@ def answer(analysis: Analysis, changes: Sequence[Any] = ()) -> tuple[str, ...]:
 
 def _time(analysis: Analysis) -> str:
     expected, (number, unit) = analysis.total.expected_time_s, items(analysis)
+    if analysis.on_host:
+        part = sum(op.measures.roofline_time_s or 0.0 for op in analysis.ops)
+        return (
+            f"Expected: unknown, as is the time of {analysis.on_host}; the roofline of the other "
+            f"ops is {format_si(part, 's')}"
+        )
     if expected is not None:
         rate = f"{rate_text(number / expected.value)} {unit}/s" if expected.value else "no rate"
         return f"Expected: {estimate_text(expected)}, {rate}"
@@ -98,7 +104,7 @@ def _light(analysis: Analysis) -> str:
     sol = analysis.sol
     if sol.time_s is None:
         return "speed of light unknown"
-    certain = "" if sol.caveats or not sol.proves else " (no run is faster)"
+    certain = "" if sol.caveats or not sol.proves or analysis.on_host else " (no run is faster)"
     return f"speed of light {format_si(sol.time_s, 's')}{certain}"
 
 
@@ -135,11 +141,15 @@ _HELPS: Final = {
 
 
 def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
+    if analysis.on_host:
+        return "Next: replace the ops that run on the host by ops that the compiler takes"
     if changes:
         best = changes[0]
         return f"Next: {best.change}, {best.gain:.2f}x per item"
     if analysis.footprint.fits is False:
         return "Next: a smaller batch, lower precision or more devices"
+    if analysis.on_host:
+        return "Next: replace the ops that run on the host by ops that the compiler takes"
     if analysis.roofline_time_s is None:
         return "Next: give the missing roofs (--peak, --bandwidth)"
     limiter = limiter_of(analysis) or str(analysis.bound)
@@ -168,11 +178,16 @@ def ops_table(analysis: Analysis) -> DataTable:
     ranked = slowest(analysis)
     if not ranked:
         return DataTable(columns=(), note="The model has no ops that cost anything.")
-    names = [op.name + (f" ×{op.count:,}" if op.count > 1 else "") for op in ranked]
+    names = [
+        op.name
+        + (f" ×{op.count:,}" if op.count > 1 else "")
+        + (" (host)" if op.state is State.HOST else "")
+        for op in ranked
+    ]
     measures = [op.measures for op in ranked]
     states = [op.state for op in ranked]
     shares = _shares(measures, analysis.total)
-    marks = tuple("warning" if s is State.UNMODELLED else "" for s in states)
+    marks = tuple("" if s is State.COUNTED else "warning" for s in states)
     return DataTable(
         columns=(
             words("op", names, minimum=24, shorten=shorten_path),
@@ -219,8 +234,11 @@ def _coverage(analysis: Analysis) -> str:
 def measure_columns(
     rows: Sequence[Measures], states: Sequence[State], of: Measures
 ) -> list[Column]:
-    """The columns that every scope shares; an unmodelled op has no figures, rather than zeros."""
-    known = [s is not State.UNMODELLED for s in states]
+    """The columns that every scope shares; no figures, rather than zeros, where they are unknown.
+
+    That is of an op without a formula, and of one that does not run on the device.
+    """
+    known = [s is State.COUNTED for s in states]
     limits = [limiter_of(m) for m in rows]
     bounds = tuple(m.bound.value if m.bound else "" for m in rows)
     times = [m.expected_time_s for m in rows]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from gambrel.device.explain import explain
+from gambrel.device.explain import explain, power
 from gambrel.device.levels import byte_per_s, capacity_bytes
 from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
+from gambrel.device.modes import MARK
 from gambrel.device.roofs import main_memory
 from gambrel.report.answers import Sheet
 from gambrel.report.blocks import (
@@ -35,18 +37,18 @@ def document(sheet: Sheet, _options: Options) -> Document:
     """The roofs lead, then memory, links, notes and sources."""
     device = sheet.device
     facts = [device.vendor, device.category, device.architecture, str(device.year or "")]
-    tdp = f"TDP {format_si(device.tdp_w, 'W')}"
     called = [f"also called: {', '.join(device.aliases)}"] if device.aliases else []
     unknown = (", ".join(device.unknown),) if device.unknown else ()
     keys = _source_keys(device)
     cited = tuple((f"[{key}]", _reference(source)) for source, key in keys.items())
     return Document(
         title=f"{device.name} ({device.id})",
-        answer=(", ".join([f for f in facts if f] + [tdp]), *called, *sheet.notes),
+        answer=(", ".join([f for f in facts if f] + [power(device)]), *called, *sheet.notes),
         sections=sections(
             section(_ceilings(device, keys)),
             section(_memory(device, keys)),
             section(_links(device, keys)),
+            section(_modes(device, keys)),
             section(Notes(heading="Notes", items=tuple(explain(device)))),
             section(Notes(heading="Unknown", items=unknown)),
             section(FactList(heading="Sources", items=cited)),
@@ -118,6 +120,22 @@ def _links(device: Device, keys: dict[Source, int]) -> DataTable | None:
     )
 
 
+def _modes(device: Device, keys: dict[Source, int]) -> DataTable | None:
+    if not device.modes:
+        return None
+    return table_of(
+        device.modes,
+        col("power mode", lambda m: f"{device.id}{MARK}{m.name}", key="name"),
+        col("at most", "tdp_w", partial(format_si, unit="W")),
+        col("clock", "boost_clock_hz", partial(format_si, unit="Hz")),
+        col("units", "num_units", lambda n: "all" if n is None else str(n)),
+        col("byte/s", "byte_per_s", lambda b: "–" if b is None else amount(b)),
+        col("source", lambda m: f"[{keys[m.source]}]", priority=3),
+        col("note", "note", priority=5, minimum=20, shorten=cut),
+        all=True,
+    )
+
+
 def _reference(source: Source) -> str:
     dated = f", {source.date}" if source.date else ""
     url = f" {source.url}" if source.url else ""
@@ -138,7 +156,8 @@ def _all_sources(device: Device) -> Iterable[Source | None]:
     for m in device.memory:
         yield from (m.bandwidth_source, m.capacity_source)
     yield from (link.source for link in device.links)
-    yield device.tdp_source
+    yield from (device.tdp_source, device.typical_power_source, device.idle_power_source)
+    yield from (mode.source for mode in device.modes)
 
 
 def _cited(sources: Iterable[Source | None], keys: dict[Source, int]) -> str:

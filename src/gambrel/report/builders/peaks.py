@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.device.model import Device
@@ -12,14 +12,15 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     Notes,
+    capacity,
     col,
-    columns_of,
     section,
     sections,
+    share,
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_capacity, format_number, format_percent, format_si
+from gambrel.units import format_number, format_si
 
 if TYPE_CHECKING:
     from gambrel.measure.records import Measurement, Survey
@@ -138,34 +139,39 @@ def title(survey: Survey) -> str:
     return f"{survey.name}, measured {survey.date}"
 
 
-_HEAD: Final = ("of", "mix", "threads", "rate", "median", "spread", "clock", "per cycle", "data")
-_PRIORITIES: Final = (0, 3, 1, 0, 4, 2, 5, 6, 7)
-
-
 def figures_table(survey: Survey) -> DataTable:
     """One row a measurement."""
-    found = [_row(m) for m in sorted(survey.measurements, key=_order)]
-    columns = columns_of(_HEAD, found, left=2)
-    ranked = zip(columns, _PRIORITIES, strict=True)
-    return DataTable(columns=tuple(replace(c, priority=p) for c, p in ranked), all=True)
+    return table_of(
+        sorted(survey.measurements, key=_order),
+        col("of", lambda m: f"{m.resource} {m.dtype}".strip()),
+        col("mix", "mix", priority=3),
+        col("threads", "threads", lambda v: str(v) if v else "", 1),
+        col("rate", lambda m: format_si(m.value, m.unit, 4), align="right"),
+        col("median", _median, None, 4, align="right"),
+        col("spread", lambda m: f"{m.spread:.0%}" if m.rounds > 1 else "", None, 2, align="right"),
+        col("clock", "clock_hz", lambda v: format_si(v, "Hz", 3) if v else "", 5),
+        col("per cycle", "per_cycle", lambda v: format_number(v, 3) if v else "", 6),
+        col("data", "working_set_bytes", lambda v: capacity(v) if v else "", 7),
+        all=True,
+    )
+
+
+def _median(m: Measurement) -> str:
+    return format_si(None if math.isnan(m.median) else m.median, m.unit, 3)
 
 
 def _compared(record: Peaks) -> DataTable | None:
     if record.other is None:
         return None
-    head = ("ceiling", "measured", record.other.id, "ratio", "")
-    found = [compared_cells(row) for row in compared_rows(record)]
-    return DataTable(heading="Beside a datasheet", columns=tuple(columns_of(head, found)), all=True)
-
-
-def compared_cells(row: Row) -> tuple[str, ...]:
-    """A ceiling beside the published one, low ones flagged."""
-    return (
-        row.ceiling,
-        format_si(row.measured, row.unit, 3),
-        format_si(row.published, row.unit, 3),
-        format_percent(row.ratio),
-        "low" if row.low else "",
+    return table_of(
+        compared_rows(record),
+        col("ceiling", "ceiling"),
+        col("measured", lambda r: format_si(r.measured, r.unit, 3), align="right"),
+        col(record.other.id, lambda r: format_si(r.published, r.unit, 3), align="right"),
+        col("ratio", "ratio", share),
+        col("", lambda r: "low" if r.low else "", align="right"),
+        heading="Beside a datasheet",
+        all=True,
     )
 
 
@@ -174,20 +180,6 @@ def rows(record: Peaks) -> DataTable:
     found = sorted(record.peaks.survey.measurements, key=_order)
     names = ("resource", "mix", "dtype", "threads", "value", "unit", "median", "spread", "clock_hz")
     return table_of(found, *(col(name, name, str) for name in names))
-
-
-def _row(m: Measurement) -> tuple[str, ...]:
-    return (
-        f"{m.resource} {m.dtype}".strip(),
-        m.mix,
-        str(m.threads) if m.threads else "",
-        format_si(m.value, m.unit, 4),
-        format_si(None if math.isnan(m.median) else m.median, m.unit, 3),
-        f"{m.spread:.0%}" if m.rounds > 1 else "",
-        format_si(m.clock_hz, "Hz", 3) if m.clock_hz else "",
-        format_number(m.per_cycle, 3) if m.per_cycle else "",
-        format_capacity(m.working_set_bytes, 3) if m.working_set_bytes else "",
-    )
 
 
 _ORDER = ("vector", "matrix", "library", "L1", "L2", "L3", "L4", "DRAM", "host link")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gambrel.report.blocks import (
     DataTable,
     Document,
     Notes,
     col,
-    columns_of,
+    seconds,
     section,
     sections,
+    side_columns,
     table_of,
+    words,
 )
 from gambrel.report.options import Options
 from gambrel.report.text import shorten_path
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 def document(pairing: Pairing, _options: Options) -> Document:
     """The ratio leads."""
     first, second = pairing.first, pairing.second
-    header, *whole = _whole(pairing)
+    whole = [words(title, cells) for title, *cells in zip(*_whole(pairing), strict=True)]
     return Document(
         title=f"{first.label} and {second.label}",
         answer=_answer(pairing),
         sections=sections(
-            section(DataTable(columns=tuple(columns_of(header, whole)), all=True)),
+            section(DataTable(columns=tuple(whole), all=True)),
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),
@@ -50,42 +51,30 @@ def _answer(pairing: Pairing) -> tuple[str, ...]:
 
 
 def _ops(pairing: Pairing) -> DataTable:
-    rows = [_row(p) for p in pairing.ranked()]
-    names = replace(columns_of(_HEAD, rows, left=2)[0], minimum=20, shorten=shorten_path)
-    columns = [names, *columns_of(_HEAD, rows, left=2)[1:]]
-    ranked = zip(columns, _PRIORITIES, strict=True)
-    return DataTable(columns=tuple(replace(c, priority=p) for c, p in ranked))
+    sides = ("first", "second")
+    return table_of(
+        pairing.ranked(),
+        col("op", "name", minimum=20, shorten=shorten_path),
+        col("type", _kind, priority=5),
+        *(col(s, _of(s, _time, "absent"), align="right") for s in sides),
+        col("change", _change, None, 1, align="right"),
+        col("ratio", "ratio", lambda v: format_number(v, 3) if v else ""),
+        *(col(f"FLOP/byte {s}", _of(s, _intensity), None, 6, align="right") for s in sides),
+        *(col(f"FLOP/s {s}", _of(s, _rate_of), None, 7, align="right") for s in sides),
+        col("bound", _bounds, None, 2, align="right"),
+    )
+
+
+def _of(side: str, text: Callable[[RunPoint], str], absent: str = "") -> Callable[[Pair], str]:
+    """A text about the op in one of the runs."""
+    return lambda pair: absent if (p := getattr(pair, side)) is None else text(p)
 
 
 def rows(pairing: Pairing) -> DataTable:
     """One row an op, both runs in base units."""
-
-    def side(which: str, field: str) -> Callable[[Pair], object]:
-        return lambda row: getattr(getattr(row, which), field, None)
-
     fields = ("time_s", "flops", "traffic_bytes")
-    both = [(which, field) for field in fields for which in ("first", "second")]
-    columns = (col(w, side(w, f), str, key=f"{w}_{f}") for w, f in both)
-    return table_of(pairing.ranked(), col("name", "name"), *columns)
-
-
-_HEAD: Final = (
-    "op",
-    "type",
-    "first",
-    "second",
-    "change",
-    "ratio",
-    "FLOP/byte first",
-    "FLOP/byte second",
-    "FLOP/s first",
-    "FLOP/s second",
-    "bound",
-)
-
-
-#: Of the columns above: which go first where a terminal is narrow.
-_PRIORITIES: Final = (0, 5, 0, 0, 1, 0, 6, 6, 7, 7, 2)
+    both = (c for f in fields for c in side_columns(("first", "second"), f, f"{{}}_{f}"))
+    return table_of(pairing.ranked(), col("name", "name"), *both)
 
 
 def _whole(pairing: Pairing) -> list[tuple[str, ...]]:
@@ -125,32 +114,29 @@ def _rate(run: Run) -> float | None:
     return run.flops / run.total_s if run.total_s else None
 
 
-def _row(p: Pair) -> tuple[str, ...]:
+def _kind(p: Pair) -> str:
     point = p.second or p.first
-    kind = point.kind if point else ""
-    bounds = dict.fromkeys(x.bound for x in (p.first, p.second) if x)
-    sign = "-" if p.change_s < 0 else "+"
-    return (
-        p.name,
-        kind,
-        _time(p.first),
-        _time(p.second),
-        f"{sign}{format_si(abs(p.change_s), 's', 3)}",
-        format_number(p.ratio, 3) if p.ratio else "",
-        _intensity(p.first),
-        _intensity(p.second),
-        format_si(p.first.flop_per_s, "", 3) if p.first else "",
-        format_si(p.second.flop_per_s, "", 3) if p.second else "",
-        " to ".join(bounds),
-    )
+    return point.kind if point else ""
 
 
-def _time(point: RunPoint | None) -> str:
-    return "absent" if point is None else format_si(point.time_s, "s", 3)
+def _bounds(p: Pair) -> str:
+    return " to ".join(dict.fromkeys(x.bound for x in (p.first, p.second) if x))
 
 
-def _intensity(point: RunPoint | None) -> str:
-    return "" if point is None else format_number(point.arithmetic_intensity, 3)
+def _change(p: Pair) -> str:
+    return f"{'-' if p.change_s < 0 else '+'}{seconds(abs(p.change_s))}"
+
+
+def _time(point: RunPoint) -> str:
+    return seconds(point.time_s)
+
+
+def _intensity(point: RunPoint) -> str:
+    return format_number(point.arithmetic_intensity, 3)
+
+
+def _rate_of(point: RunPoint) -> str:
+    return format_si(point.flop_per_s, "", 3)
 
 
 def content(pairing: Pairing, _options: Options | None = None) -> dict[str, Any]:

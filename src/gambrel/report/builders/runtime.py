@@ -53,6 +53,19 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         size = residency.group_bytes
         room = "the device's on-chip memory" if size is None else format_capacity(size)
         yield "On chip", f"{room} keeps intermediates of a group ({residency.source.title})"
+    if found.host_ops is not None:
+        rest = ", and everything after the first" if found.host_ops.rest else ""
+        taken = cut(", ".join(found.host_ops.supported), 200)
+        yield "Host", f"runs other ops than {taken}{rest} ({found.host_ops.source.title})"
+    service = found.service
+    if service is not None:
+        layer, step = seconds(service.eager_layer_s), seconds(service.step_s)
+        front = seconds(service.frontend_s)
+        yield (
+            "Engine",
+            f"steps with prompt tokens at least {layer} per layer, {step} host time per step, "
+            f"{front} front end per request ({service.source.title})",
+        )
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""
         yield "Default for", f"{', '.join(default.devices)}{formats}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from gambrel.analysis.samples import Known, Placed, Standing
-from gambrel.analysis.samples.diagnose import recommend
+from gambrel.analysis.samples.diagnose import Suggestion, recommend
 from gambrel.analysis.samples.instructions import peak_instructions
-from gambrel.analysis.samples.movement import Movement
+from gambrel.analysis.samples.join import Joined
+from gambrel.analysis.samples.movement import Move, Movement
 from gambrel.report.answers import Recorded
 from gambrel.report.blocks import (
     Column,
@@ -27,13 +28,7 @@ from gambrel.report.blocks import (
     section,
     sections,
     share,
-)
-from gambrel.report.builders.samples_text import (
-    Rows,
-    joined_rows,
-    move_rows,
-    short_name,
-    suggestion_texts,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.samples_chart import title
@@ -45,6 +40,8 @@ _LEVELS: Final = ("DRAM", "L2", "L1", "shared")
 _LEAST_SHARE: Final = 0.01
 _MOST_REMARKS: Final = 8
 _MOST_SUGGESTIONS: Final = 5
+#: Rows of the tables beside another run and a prediction; the JSON has all.
+_MOST_ROWS: Final = 100
 
 
 def document(record: Recorded, options: Options) -> Document:
@@ -62,8 +59,8 @@ def document(record: Recorded, options: Options) -> Document:
             section(_remarks("Warnings", [(k, k.warnings) for k in shown], "warning")),
             section(_remarks("Look at", matter, "bold")),
             section(Notes(heading="What to change", items=changes)),
-            section(_shared("Under the prediction", joined_rows(joined)) if joined else None),
-            section(_shared("Against the other run", move_rows(movement)) if movement else None),
+            section(_prediction(joined) if joined else None),
+            section(_moves(movement) if movement else None),
             section(FactList(items=tuple(_facts(standing)))),
             section(Notes(heading="Notes", items=tuple(_notes(standing, shown)))),
         ),
@@ -90,30 +87,105 @@ def _answer(standing: Standing, changes: Sequence[str]) -> Iterator[str]:
         yield f"Next: {changes[0]}"
 
 
-def _shared(heading: str, rows: Rows) -> DataTable:
-    """A table that the page has as well; its first columns matter most."""
-    head, body, foot = rows
-    columns = tuple(
-        Column(
-            title=name,
-            cells=tuple(row[i] for row in body),
-            align="left" if i == 0 else "right",
-            minimum=0 if i else 20,
-            priority=_PRIORITIES.get(name, 3) if i else 0,
-        )
-        for i, name in enumerate(head)
+def short_name(name: str) -> str:
+    """A kernel's name without return type, namespaces of the unnamed, and parameters."""
+    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    name = name.removeprefix("<unnamed>::").removeprefix("unnamed>::")
+    # Template arguments may hold parentheses, "<(int)32>": the parameters are the last group.
+    if name.endswith(")"):
+        depth = 0
+        for i in range(len(name) - 1, 0, -1):
+            depth += {")": 1, "(": -1}.get(name[i], 0)
+            if depth == 0:
+                return name[:i] or name
+    return name
+
+
+def suggestion_texts(found: Sequence[Suggestion]) -> list[str]:
+    """For example ``"gemm: at 92% of DRAM ...: fuse it ...; up to 1.2 ms, 8% of the time"``."""
+    return [
+        f"{short_name(s.kernel) + ': ' if s.kernel else ''}{s.cause}. {s.change[:1].upper()}"
+        f"{s.change[1:]}: up to {format_si(s.saves_s, 's')}, {format_percent(s.share)} of the time."
+        for s in found
+    ]
+
+
+def _sentences(texts: Iterable[str]) -> str:
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
+
+
+def _moves(movement: Movement) -> DataTable:
+    """One line a kernel, the largest change of time first."""
+    foot = (
+        f"All kernels: {format_si(movement.before.total.sample.time_s, 's')} before, "
+        f"{format_si(movement.after.total.sample.time_s, 's')} after, "
+        f"speedup {format_number(movement.speedup)}."
     )
-    return DataTable(heading=heading, columns=columns if body else (), note=foot)
+    note = f"{foot} {_sentences(movement.notes)}".rstrip()
+    if not movement.moves:
+        return DataTable(heading="Against the other run", columns=(), note=note)
+    sides = ("before", "after")
+    return table_of(
+        movement.moves[:_MOST_ROWS],
+        col("kernel", lambda m: short_name(m.name), minimum=20),
+        *(col(s, _of(s, lambda k: _time(k.sample.time_s)), None, 1, align="right") for s in sides),
+        col("gained", "gained_s", _time, 3),
+        col("speedup", _speedup, align="right"),
+        *(col(f"FLOP/B {s}", _of(s, _dram), None, 3, align="right") for s in sides),
+        *(
+            col(f"of roof {s}", _of(s, lambda k: share(k.roofline_efficiency)), None, 3)
+            for s in sides
+        ),
+        heading="Against the other run",
+        note=note,
+    )
 
 
-_PRIORITIES: Final = {
-    "measured": 0,
-    "expected": 1,
-    "ratio": 1,
-    "before": 1,
-    "after": 1,
-    "speedup": 0,
-}
+def _of(side: str, text: Callable[[Placed], str]) -> Callable[[Move], str]:
+    """A text about the kernel on one side; a dash where it is not there."""
+    return lambda move: text(k) if (k := getattr(move, side)) else "–"
+
+
+def _speedup(m: Move) -> str:
+    if m.speedup is None:
+        return "gone" if m.after is None else "new"
+    return format_number(m.speedup) + ("*" if m.work_changed else "")
+
+
+def _dram(k: Placed) -> str:
+    return "–" if k.level("DRAM") is None else _intensity(k, "DRAM")
+
+
+def _prediction(joined: Joined) -> DataTable:
+    """One line a predicted op, the most measured time first."""
+    note = (
+        f"One run of {joined.model} takes {format_si(joined.measured_time_s, 's')}; "
+        f"{format_percent(joined.coverage_time)} of it met an op "
+        f"({format_percent(joined.coverage_work)} by its work), and "
+        f"{format_percent(joined.coverage_ops)} of the predicted roofline time met a kernel."
+    )
+    left = list(joined.left_kernels.items())[:3]
+    if left:
+        listed = ", ".join(f"{short_name(n)[:60]} {format_si(t, 's')}" for n, t in left)
+        note += f" Kernels without an op: {len(joined.left_kernels)}, such as {listed}."
+    note = f"{note} {_sentences(joined.notes)}".rstrip()
+    if not joined.rows:
+        return DataTable(heading="Under the prediction", columns=(), note=note)
+    return table_of(
+        joined.rows[:_MOST_ROWS],
+        col("predicted op", "name", minimum=20),
+        col("kind", "kind", None, 3, align="right"),
+        col("count", "count", count, 3),
+        col("launches", "launches", count, 3),
+        col("FLOP", "flops", amount, 3),
+        col("bound", "roofline_time_s", _time, 3),
+        col("expected", "expected_time_s", _time, 1),
+        col("measured", "measured_time_s", _time),
+        col("ratio", "ratio", lambda v: "unknown" if v is None else f"{format_number(v)}x", 1),
+        col("matched by", "how", None, 3, align="right"),
+        heading="Under the prediction",
+        note=note,
+    )
 
 
 def _matters(kernel: Placed) -> bool:

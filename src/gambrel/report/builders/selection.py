@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
+from gambrel.advise.limits import format_metric
 from gambrel.advise.select import Candidate, Selection, expected_beyond
 from gambrel.advise.verdict import Constraint, Verdict
 from gambrel.report.blocks import (
@@ -19,16 +21,22 @@ from gambrel.report.blocks import (
 from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 
+_OVER: Final = "Design power above the limit, nothing known below it"
 #: Shown beside what was limited.
 _ALWAYS: Final = ("latency", "power", "memory")
 
 
-def document(found: Selection, _options: Options) -> Document:
+#: How many of those that are not known are listed, without ``--verbose``.
+_FEW: Final = 5
+
+
+def document(found: Selection, options: Options) -> Document:
     """The best device leads."""
     limits = ", ".join(limit.text for limit in found.limits)
+    whole = options.verbose or not options.top
     groups = (
         _group("Meets all limits", found, found.meets),
-        _group("Not known", found, found.unknown),
+        _few(_group("Not known", found, found.unknown), whole),
         _group("Near misses (25 % or less)", found, found.near),
     )
     return Document(
@@ -37,6 +45,7 @@ def document(found: Selection, _options: Options) -> Document:
         style="total" if found.meets else "warning",
         sections=sections(
             *(section(group) for group in groups),
+            section(_group(_OVER, found, found.over_power), folded="" if whole else "all devices"),
             section(Notes(heading="Notes", items=(*_formats(found), *found.notes))),
         ),
     )
@@ -60,6 +69,10 @@ def _group(title: str, found: Selection, members: Sequence[Candidate]) -> DataTa
     if not members:
         return DataTable(columns=(), heading=title, note="None.")
     order = f"best {found.sort} first"
+    if members is found.over_power:
+        return DataTable(
+            heading=f"{title}: {len(members)}", columns=tuple(_columns(found, members)), all=True
+        )
     beyond = sum(map(expected_beyond, members))
     if beyond:
         order += f"; of these {beyond} only at the good end of the range: the expected value misses"
@@ -100,9 +113,19 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
     ]
 
 
+def _few(table: DataTable, whole: bool) -> DataTable:
+    """The first of a long table, with a line about the others."""
+    others = table.rows - _FEW
+    if whole or others <= 0:
+        return replace(table, all=True)
+    few = tuple(column.first(_FEW) for column in table.columns)
+    return replace(table, columns=few, note=f"{others} more; --verbose shows all.")
+
+
 def rows(found: Selection) -> DataTable:
     """All candidates in one table, those that meet the limits first."""
-    return DataTable(columns=tuple(_columns(found, (*found.meets, *found.unknown, *found.near))))
+    every = (*found.meets, *found.unknown, *found.near, *found.over_power)
+    return DataTable(columns=tuple(_columns(found, every)))
 
 
 def _why(candidate: Candidate) -> str:
@@ -130,9 +153,14 @@ _SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
 
 
 def _failed(found: Selection) -> str:
-    if not found.failed:
-        return "no device misses a limit by more than 25 %."
-    return f"{len(found.failed)} devices miss a limit by more than 25 %."
+    missed = f"{len(found.failed) or 'no'} devices miss a limit by more than 25 %"
+    if not found.over_power:
+        return f"{missed}."
+    limit = next(x for x in found.limits if x.metric == "power")
+    return (
+        f"{missed}, {len(found.over_power)} may draw more than "
+        f"{format_metric('power', limit.value)} and nothing says that they draw less."
+    )
 
 
 def _formats(found: Selection) -> list[str]:

@@ -15,6 +15,7 @@ from gambrel.report.blocks import (
     seconds,
     section,
     sections,
+    side_columns,
     table_of,
     words,
 )
@@ -112,15 +113,10 @@ def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
 
 def rows(record: WhatIf | Changed) -> DataTable:
     """One row an op: both sides in base units."""
-    found = _whatif(record).ops
-
-    def side(which: str, field: str) -> Callable[[Difference], object]:
-        return lambda row: getattr(getattr(row, which), field, None)
-
     sides = ("before", "after")
-    times = (col(s, side(s, "time_s"), str, key=f"time_{s}_s") for s in sides)
-    traffic = (col(s, side(s, "traffic_bytes"), str, key=f"traffic_{s}_bytes") for s in sides)
-    return table_of(found, col("name", "name"), *times, *traffic)
+    times = side_columns(sides, "time_s", "time_{}_s")
+    traffic = side_columns(sides, "traffic_bytes", "traffic_{}_bytes")
+    return table_of(_whatif(record).ops, col("name", "name"), *times, *traffic)
 
 
 def _of(side: Side | None, text: Callable[[Side], str]) -> str:

@@ -27,11 +27,6 @@ class Args(msgspec.Struct, gc=False):
     concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Concrete Inputs")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
 
-    @property
-    def op_id(self) -> int | None:
-        """Id of the op that the event belongs to."""
-        return _int(self.external_id if self.external_id is not None else self.external_id_low)
-
 
 class Event(msgspec.Struct, gc=False):
     """One event; times in microseconds as recorded."""
@@ -109,13 +104,9 @@ def parse_list(raw: msgspec.Raw) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _int(value: Any) -> int | None:
+def to_int(value: Any) -> int | None:
+    """A number as vendors write it, 7 or "7"; None for anything else."""
     try:
         return int(value)
     except (TypeError, ValueError):
         return None
-
-
-def to_int(value: Any) -> int | None:
-    """A number as vendors write it, 7 or "7"; None for anything else."""
-    return _int(value)

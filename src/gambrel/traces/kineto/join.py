@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from gambrel.analysis.samples import Known, Sample, times_traffic, times_work
 from gambrel.traces.kineto.activity import is_communication
@@ -181,33 +182,25 @@ class _Maker:
         if counted == 2:
             return _copy(text, count, time_us, origin)
         launch = self._shapes[shape]
-        recorded = {} if launch.occupancy is None else {"occupancy": launch.occupancy}
         worked = op_work(found, tf32=_is_tf32(text)) if found and counted else None
-        if found is None or worked is None:
-            return Sample(
-                name=text,
-                count=count,
-                time_s=time_us * _US,
-                state=Known.MISSING,
-                why=_why(text, found),
-                group=found[0] if found else "",
-                grid=launch.grid,
-                block=launch.block,
-                origin=origin,
-                recorded=recorded,
-                range=range_,
-            )
-        return Sample(
-            name=f"{text} (+{more} kernels)" if more else text,
+        sample = Sample(
+            name=text,
             count=count,
             time_s=time_us * _US,
+            group=found[0] if found else "",
+            origin=origin,
+            recorded={} if launch.occupancy is None else {"occupancy": launch.occupancy},
+            range=range_,
+        )
+        if found is None or worked is None:
+            lacking = {"state": Known.MISSING, "why": _why(text, found)}
+            return replace(sample, grid=launch.grid, block=launch.block, **lacking)
+        return replace(
+            sample,
+            name=f"{text} (+{more} kernels)" if more else text,
             work=times_work(worked[0], count),
             traffic=times_traffic(worked[1], count),
-            group=found[0],
             grid=_compact(found[1]),
-            origin=origin,
-            recorded=recorded,
-            range=range_,
         )
 
 

@@ -42,11 +42,6 @@ def is_time(unit: str) -> bool:
     return low in _TIMES or (match is not None and match[2].lower() in _TIMES)
 
 
-def is_base(unit: str) -> bool:
-    """Whether values in this unit are not scaled."""
-    return scale(unit) == 1.0
-
-
 def _one(part: str) -> float:
     part = part.strip()
     low = part.lower()

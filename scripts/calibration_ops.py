@@ -1,0 +1,281 @@
+"""Single fp32 ops of PyTorch on seven GPUs: rows, and the constants of each form that they fix."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibration_solver import least_squares
+from gambrel.analysis.estimate import features
+from gambrel.analysis.estimate.features import Rule, Task
+from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.torchlib import rules
+from gambrel.device import catalog
+from gambrel.device.roofs import resolve
+from gambrel.ops import Cost, OpView, TensorView, cost
+from gambrel.ops.base import Engine
+
+#: As the files write it → as the catalog does.
+GPUS = {
+    "Tesla V100-PCIE-32GB": "v100-pcie-32gb",
+    "NVIDIA A100-PCIE-40GB": "a100-pcie-40gb",
+    "Tesla T4": "t4",
+    "AMD Instinct MI100": "mi100",
+    "AMD Instinct MI210": "mi210",
+    "Tesla P100-PCIE-16GB": "p100-pcie-16gb",
+    "Tesla P4": "p4-8gb",
+}
+#: Not in the catalog: units, clock, fp32 peak, bandwidth, L2, TDP of the vendor's data sheets.
+OLDER = {
+    "p100-pcie-16gb": (56, 1.303e9, 9.3e12, 732e9, 4 << 20, 250.0),
+    "p4-8gb": (20, 1.114e9, 5.5e12, 192e9, 2 << 20, 75.0),
+}
+#: What an op alone pays before its kernel starts and after it ends: the host's 16 µs for a launch
+#: and 5 µs for a run, as the runtime `pytorch` states them.
+ALONE_S = 21e-6
+FOLDS = 5
+UNARY = {"relu": "relu", "gelu": "gelu", "tanh": "tanh"}
+UNARY |= {"addu": "add", "mulu": "mul", "divu": "div", "powu": "pow"}
+#: File → form.
+FORMS = {
+    "elem": "torch_elementwise",
+    "softmax": "torch_softmax",
+    "ln": "torch_normalization",
+    "linear": "torch_matmul",
+    "bmm": "torch_matmul",
+    "conv": "torch_convolution",
+}
+#: Constants that the rows of a file determine.
+FITTED = {
+    "elem": ("same",),
+    "softmax": ("inner", "extra"),
+    "ln": ("apply", "layer_extra", "row_s"),
+    "linear": ("compute", "k_fill", "memory", "wave"),
+    "bmm": ("compute", "k_fill", "memory", "wave"),
+    "conv": ("direct", "winograd_2", "winograd_4", "weights", "fill", "start_s"),
+}
+#: Shares that no kernel exceeds.
+SHARES = {"same", "inner", "apply", "memory", "wave", "compute"}
+TILES = ((64, 32), (128, 32), (128, 64), (16, 32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measured op."""
+
+    file: str
+    device: str
+    rule: Rule
+    task: Task
+    roofline: float
+    measured: float
+    fold: int
+    name: str
+
+    def seconds(self, machine: Machine, c: dict[str, float]) -> float:
+        """Expected time of the op alone, as the product says it."""
+        alone = max(float(self.rule.seconds(c, machine, self.task)), c["base_s"], self.roofline)
+        return alone + ALONE_S
+
+
+@cache
+def machine(device: str) -> Machine:
+    """What the forms know of a GPU."""
+    if device in OLDER:
+        units, clock, peak, rate, cache_bytes, tdp = OLDER[device]
+        return Machine(
+            units=units,
+            clock_hz=clock,
+            byte_per_s=rate,
+            cache_bytes=cache_bytes,
+            vector_flop_per_s=peak,
+            tdp_w=tdp,
+        )
+    d = catalog.load(device)
+    dram, units, clock = d.level("DRAM"), d.fact("num_units"), d.fact("boost_clock")
+    vector = resolve(d, "vector", "fp32")
+    assert dram is not None and dram.byte_per_s and units and clock and vector
+    return Machine(
+        units=units.value,
+        clock_hz=clock.value,
+        byte_per_s=dram.byte_per_s,
+        vector_flop_per_s=vector.flop_per_s,
+        tdp_w=d.tdp_w or 0.0,
+    )
+
+
+@cache
+def matrix_peak(device: str) -> float:
+    """FLOP/s of fp32 products."""
+    if device in OLDER:
+        return OLDER[device][2]
+    roof = resolve(catalog.load(device), "matrix", "fp32")
+    assert roof is not None
+    return roof.flop_per_s
+
+
+def rows(truth: Path, file: str) -> list[Row]:
+    """All rows of a file."""
+    with (truth / f"pytorch_fp32_{file}.csv").open(newline="") as stream:
+        return [_row(file, r) for r in csv.DictReader(stream) if r["Device"] in GPUS]
+
+
+def _row(file: str, r: dict[str, str]) -> Row:
+    view = _view(file, r)
+    found = cost(view)
+    rule = rules.rule_of(view, wide_products=True)
+    assert found is not None and rule is not None
+    device = GPUS[r["Device"]]
+    known, peak = machine(device), matrix_peak(device)
+    work = {e: sum(n for (e2, _), n in found.work.items() if e2 is e) for e in Engine}
+    task = Task(view=view, cost=found, matrix_peak=peak, vector_peak=known.vector_flop_per_s)
+    shape = "|".join(f"{k}={r[k]}" for k in _SHAPE if r.get(k))
+    return Row(
+        file=file,
+        device=device,
+        rule=rule,
+        task=task,
+        roofline=max(
+            work[Engine.MATRIX] / peak,
+            work[Engine.VECTOR] / known.vector_flop_per_s,
+            (found.read_bytes + found.write_bytes) / known.byte_per_s,
+        ),
+        measured=float(r["Latency"]) / 1e3,
+        fold=zlib.crc32(shape.encode()) % FOLDS,
+        name=f"{r['OPName']} {shape}",
+    )
+
+
+_SHAPE = ("B", "H", "M", "N", "K", "Input_Channel", "Output_Channel", "Input_Size")
+
+
+def _tensor(storage: int, *shape: int, role: str = "activation") -> TensorView:
+    return TensorView(
+        shape=shape, dtype="fp32", elements=math.prod(shape), storage=storage, role=role
+    )
+
+
+def _view(file: str, r: dict[str, str]) -> OpView:
+    n = {k: int(float(r[k])) for k in _SHAPE if r.get(k)}
+    if file in ("linear", "bmm"):
+        return _product(file, n["B"], n["M"], n["N"], n["K"])
+    if file == "conv":
+        b, i, o, side = n["B"], n["Input_Channel"], n["Output_Channel"], n["Input_Size"]
+        return OpView(
+            kind="convolution",
+            inputs=(_tensor(0, b, i, side, side), _tensor(1, o, i, 3, 3, role="weight")),
+            outputs=(_tensor(2, b, o, side, side),),
+            sizes={
+                "batch": b,
+                "in_channels": i,
+                "out_channels": o,
+                "kernel": (3, 3),
+                "spatial": (side, side),
+            },
+        )
+    return _rowwise(file, r["OPName"], n["B"], n["H"])
+
+
+def _product(file: str, b: int, m: int, n: int, k: int) -> OpView:
+    """A linear layer adds its bias in the product."""
+    right = _tensor(1, n, k, role="weight") if file == "linear" else _tensor(1, b, k, n)
+    return OpView(
+        kind="matmul",
+        inputs=(_tensor(0, b, m, k), right),
+        outputs=(_tensor(2, b, m, n),),
+        sizes={"b": b, "m": m, "n": n, "k": k},
+    )
+
+
+def _rowwise(file: str, name: str, b: int, h: int) -> OpView:
+    x, y = _tensor(0, b, h), _tensor(9, b, h)
+    if file == "softmax":
+        sizes = {"elements": b * h, "rows": b}
+        return OpView(kind="softmax", inputs=(x,), outputs=(y,), sizes=sizes)
+    if file == "ln":
+        return OpView(
+            kind="normalization",
+            inputs=(x, _tensor(1, h), _tensor(2, h)),
+            outputs=(y,),
+            sizes={"elements": b * h, "groups": b},
+            attrs={"function": "layer_norm", "affine": True},
+        )
+    inputs = (x,) if name in UNARY else (x, _tensor(1, b, h))
+    return OpView(
+        kind="elementwise",
+        inputs=inputs,
+        outputs=(y,),
+        sizes={"elements": b * h},
+        attrs={"function": UNARY.get(name, name)},
+    )
+
+
+def fit(found: Sequence[Row], start: dict[str, float], file: str, device: str) -> dict[str, float]:
+    """The constants of one form on one GPU, from rows of one file."""
+    known = machine(device)
+    names = [*FITTED[file], *(("pow_cycles",) if file == "elem" and _pow(device) else ())]
+    free = file in ("linear", "bmm") and "rows" not in start
+    tiles: Iterable[tuple[int, int] | None] = TILES if free else (None,)
+    best: tuple[float, dict[str, float]] | None = None
+    for tile in tiles:
+        c = dict(start)
+        if tile:
+            c |= {"rows": float(tile[0]), "columns": float(tile[1])}
+        solved = _solve(found, known, c, names)
+        error = sum(min(abs(_log(r, known, solved)), 1.0) for r in found)
+        if best is None or error < best[0]:
+            best = error, solved
+    assert best is not None
+    return best[1]
+
+
+def fit_general(found: Sequence[Row], device: str, start: dict[str, float]) -> dict[str, float]:
+    """Constants of the formula for products that serving engines use, from linear layers.
+
+    The launch is the shortest kernel's; what rows of fp32 do not show stays as in ``start``.
+    """
+    known = machine(device)
+    rule = features.RULES["matmul"]
+    fixed = {k: v for k, v in start.items() if k != "launch"} | {"base_s": 2e-6}
+    own = [dataclasses.replace(r, rule=rule) for r in found]
+    names = ("compute", "memory", "k_fill", "wave", "operand")
+    c = _solve(own, known, fixed, names)
+    c.pop("base_s")
+    return c | {"launch": round(2e-6 * known.clock_hz)}
+
+
+def _pow(device: str) -> bool:
+    """A power with a variable exponent computes for longer than it reads on AMD's."""
+    return device.startswith("mi")
+
+
+def _log(r: Row, known: Machine, c: dict[str, float]) -> float:
+    return math.log(r.seconds(known, c) / r.measured)
+
+
+def _solve(
+    found: Sequence[Row], known: Machine, start: dict[str, float], names: Sequence[str]
+) -> dict[str, float]:
+    first = np.log([max(start[n], 1e-6) for n in names])
+
+    def constants(z: Any) -> dict[str, float]:
+        values = {n: float(v) for n, v in zip(names, np.exp(z), strict=True)}
+        return start | {
+            n: float(f"{min(v, 1.0) if n in SHARES else v:.4g}") for n, v in values.items()
+        }
+
+    def residual(z: Any) -> Any:
+        c = constants(z)
+        errors = np.array([_log(r, known, c) for r in found])
+        return np.concatenate([errors * (100 / len(found)) ** 0.5, 0.1 * (z - first)])
+
+    return constants(least_squares(residual, first))

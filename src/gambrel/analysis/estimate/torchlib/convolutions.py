@@ -1,0 +1,177 @@
+"""Convolutions as cuDNN runs them for PyTorch.
+
+On devices with TF32 an fp32 convolution is an implicit GEMM on the matrix engine, which wants the
+channels last: input and output, which PyTorch keeps with channels first, pass through memory once
+more each. Few input channels, and grouped transposed or three-dimensional convolutions, run on the
+vector units. The bias is a kernel of its own in eager mode.
+
+Without TF32 (before Ampere), 3x3 kernels take the fastest of a direct and two Winograd algorithms.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel import roofline
+from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine, ceil
+from gambrel.analysis.estimate.torchlib.streams import streamed
+from gambrel.analysis.estimate.torchlib.windows import windowed
+from gambrel.ops import OpView
+from gambrel.ops.base import Size, distinct_bytes, minimum, product, where
+from gambrel.roofline import maximum
+
+#: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
+_TILE: Final = 64
+#: Up to so many input channels (colours), convolutions run on the vector units.
+_FEW: Final = 4
+
+
+def convolution(c: Constants, machine: Machine, task: Task) -> Size:
+    """The kernel, its layout passes and its bias; a gradient is a convolution for each factor."""
+    view = task.view
+    if _is_depthwise(view):
+        return _depthwise(c, machine, task) + _bias(c, machine, task)
+    tensor_cores = task.matrix_peak > machine.vector_flop_per_s
+    kernel = _implicit(c, machine, task) if tensor_cores else _on_lanes(c, machine, task)
+    return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
+
+
+def dense_flops(task: Task) -> Size:
+    """FLOP when every output looks at all its taps: strides of transposed ones are not skipped."""
+    view = task.view
+    if not view.attrs.get("transposed") or not view.outputs:
+        return task.matrix_flops
+    outputs = product(view.outputs[0].shape)
+    inner = product(view.size("kernel")) * view.size("in_channels") / view.size("groups", 1)
+    return 2 * outputs * inner
+
+
+def _passes(task: Task) -> Size:
+    """How many convolutions the op is: two for both gradients."""
+    if task.view.kind != "convolution_backward":
+        return 1
+    wanted = (task.view.attrs.get(name, True) for name in ("grad_input", "grad_weight"))
+    return max(1, sum(map(bool, wanted)))
+
+
+def _is_depthwise(view: OpView) -> bool:
+    """One input channel for each group, in up to two dimensions."""
+    groups, channels = view.size("groups", 1), view.size("in_channels")
+    if not isinstance(groups, (int, float)) or not isinstance(channels, (int, float)):
+        return False
+    plain = not view.attrs.get("transposed") and len(view.size("kernel")) <= 2
+    return plain and groups == channels > 1
+
+
+def _depthwise(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    outputs = view.size("batch") * view.size("out_channels") * product(view.size("spatial"))
+    cycles = outputs * _passes(task) * (c["start"] + c["tap"] * product(view.size("kernel")))
+    return windowed(machine, task, cycles, c["memory"])
+
+
+def _bias(c: Constants, machine: Machine, task: Task) -> Size:
+    """Eager mode adds it in a pass over the output; compilers do it in the next kernel."""
+    view = task.view
+    if task.compiled or not view.attrs.get("bias") or view.kind != "convolution":
+        return 0.0
+    seconds = streamed(machine, 2 * distinct_bytes(view.outputs[:1]), c["bias"])
+    return maximum(seconds, c["base_s"])
+
+
+def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
+    """On the matrix engine, or on the lanes where the library does not use the engine."""
+    view = task.view
+    x, y = _images(task)
+    groups, inputs = view.size("groups", 1), view.size("in_channels")
+    dims = len(view.size("kernel"))
+    transposed = bool(view.attrs.get("transposed"))
+    memory = streamed(machine, x + y, c["memory"])
+    if _is_pointwise(view):
+        on_engine = maximum(_engine(c, task, dims), streamed(machine, x + y, c["pointwise"]))
+    else:
+        on_engine = maximum(_engine(c, task, dims), memory) + _relaid(c, machine, task, x, y)
+    lanes = roofline.seconds(dense_flops(task), c["grouped_lanes"] * machine.vector_flop_per_s)
+    grouped = maximum(lanes, memory)
+    if dims < 3 and not transposed:
+        of_groups = roofline.seconds(dense_flops(task), c["grouped"] * task.matrix_peak)
+        grouped = maximum(of_groups, memory) + _relaid(c, machine, task, x, y)
+    width = view.size("out_channels") / (view.size("out_channels") + c["few_half"])
+    few = roofline.seconds(dense_flops(task), c["few_lanes"] * machine.vector_flop_per_s) / width
+    few = maximum(few, memory)
+    found = where(inputs <= _FEW, few, on_engine)
+    return where(groups > 1, grouped, found)
+
+
+def _images(task: Task) -> tuple[Size, Size]:
+    """Bytes of input and output."""
+    view = task.view
+    if view.kind == "convolution" and view.outputs:
+        return distinct_bytes(view.inputs[:1]), distinct_bytes(view.outputs[:1])
+    half = task.traffic_bytes / 2
+    return half, half
+
+
+def _engine(c: Constants, task: Task, dims: int) -> Size:
+    """The matrix engine at the share that its tiles are filled."""
+    view = task.view
+    taps = product(view.size("kernel"))
+    filled = minimum(1.0, view.size("out_channels") / _TILE)
+    filled = filled * minimum(1.0, view.size("in_channels") * taps / _TILE)
+    share = (c["engine_3d"] if dims > 2 else c["engine"]) * filled
+    if view.attrs.get("transposed") and dims < 3:
+        share = where(dense_flops(task) > 1.5 * task.matrix_flops, share * c["transposed"], share)
+    return roofline.seconds(task.matrix_flops, share * task.matrix_peak)
+
+
+def _is_pointwise(view: OpView) -> bool:
+    """A 1x1 kernel of stride 1 is a GEMM in either layout."""
+    if product(view.size("kernel")) != 1 or not view.inputs or not view.outputs:
+        return False
+    return tuple(view.inputs[0].shape[2:]) == tuple(view.outputs[0].shape[2:])
+
+
+def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
+    """The passes that put channels last and back; compiled 2-d models only turn their input."""
+    if not task.compiled or len(task.view.size("kernel")) != 2:
+        return maximum(streamed(machine, 2 * (x + y), c["relay"]), 2 * c["base_s"])
+    given = bool(task.view.inputs) and task.view.inputs[0].role == "input"
+    return maximum(streamed(machine, 2 * x, c["relay"]), c["base_s"]) if given else 0.0
+
+
+def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
+    """fp32 without TF32: the fastest algorithm, overlapped with the memory, and its start."""
+    view = task.view
+    m = view.size("batch") * product(view.size("spatial"))
+    n, k = view.size("out_channels"), view.size("in_channels")
+    groups, taps = view.size("groups", 1), product(view.size("kernel"))
+    unit = roofline.ratio(machine.vector_flop_per_s, machine.units)
+    fill = c["fill"]
+
+    def tiled(
+        products: int, rows: int, columns: int, positions: Size, depth: Size, share: float
+    ) -> Size:
+        tiles = ceil(positions / rows) * ceil(n / groups / columns) * products * groups
+        waves = maximum(tiles / machine.units, 1.0)
+        return waves * roofline.seconds(2 * rows * columns * (depth + fill), unit * share)
+
+    seconds = tiled(1, 128, 32, m, k / groups * taps, c["direct"])
+    if tuple(view.size("kernel")) == (3, 3) and _keeps_size(view):
+        turned = roofline.seconds(2 * c["weights"] * k * n, machine.vector_flop_per_s)
+        small = tiled(16, 32, 32, m / 4, k, c["winograd_2"]) + turned
+        bytes_4 = (_images(task)[0] + _images(task)[1]) * (2 * 36 / 16 + 1)
+        large = tiled(36, 64, 32, m / 16, k, c["winograd_4"]) + turned
+        large = large + streamed(machine, bytes_4, c["memory"])
+        seconds = minimum(seconds, minimum(small, large))
+    memory = streamed(machine, task.traffic_bytes, c["memory"])
+    return c["start_s"] + (seconds**3 + memory**3) ** (1 / 3)
+
+
+def _keeps_size(view: OpView) -> bool:
+    """Stride 1: about as many positions leave as came."""
+    if not view.inputs or not view.outputs or view.attrs.get("transposed"):
+        return False
+    pairs = zip(view.inputs[0].shape[2:], view.outputs[0].shape[2:], strict=True)
+    plain = (int, float)
+    return all(isinstance(a, plain) and isinstance(b, plain) and a <= b + 2 for a, b in pairs)

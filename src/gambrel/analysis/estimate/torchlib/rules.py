@@ -1,0 +1,69 @@
+"""Which formula serves an op under PyTorch on a GPU."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.analysis.estimate.features import Rule, Seconds
+from gambrel.analysis.estimate.torchlib import (
+    convolutions,
+    products,
+    recurrence,
+    rows,
+    streams,
+    windows,
+)
+from gambrel.ops import OpView
+
+
+def _any(_view: OpView) -> str:
+    return "any"
+
+
+def _product_scheme(view: OpView) -> str:
+    """Libraries have other kernels for a batch of products than for one."""
+    b = view.size("b", 1)
+    return "linear" if isinstance(b, (int, float)) and b == 1 else "bmm"
+
+
+def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:
+    return Rule(form=f"torch_{form}", seconds=seconds, scheme=_any, least=least)
+
+
+_ELEMENTWISE: Final = _rule("elementwise", streams.elementwise)
+_COPY: Final = _rule("copy", streams.copy, "medium")
+_GATHER: Final = _rule("copy", streams.copy, "low")
+_MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
+
+RULES: Final[dict[str, Rule]] = {
+    "elementwise": _ELEMENTWISE,
+    "elementwise_backward": _ELEMENTWISE,
+    "fill": _ELEMENTWISE,
+    "random": _rule("elementwise", streams.elementwise, "medium"),
+    "optimizer": _rule("elementwise", streams.elementwise, "medium"),
+    "softmax_backward": _rule("elementwise", streams.elementwise, "medium"),
+    "normalization_backward": _rule("elementwise", streams.elementwise, "low"),
+    "reduction": _rule("reduction", streams.reduction),
+    "loss": _rule("reduction", streams.loss, "medium"),
+    "cumulative": _rule("reduction", streams.scan, "medium"),
+    "copy": _COPY,
+    **dict.fromkeys(("embedding", "gather", "scatter", "embedding_backward"), _GATHER),
+    "normalization": _rule("normalization", rows.normalization),
+    "softmax": _rule("softmax", rows.softmax),
+    "pooling": _rule("pooling", windows.pooling),
+    "convolution": _rule("convolution", convolutions.convolution),
+    "convolution_backward": _rule("convolution", convolutions.convolution, "low"),
+    "recurrent": _rule("recurrent", recurrence.recurrent, "medium"),
+}
+
+
+def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
+    """The rule for an op; None where the kernels of other frameworks describe it as well.
+
+    Args:
+        view: The op.
+        wide_products: Products of every format were fitted as fp32 ones were, for want of others.
+    """
+    if view.kind == "matmul":
+        return _MATMUL if wide_products or view.operand_dtype(2) == "fp32" else None
+    return RULES.get(view.kind)

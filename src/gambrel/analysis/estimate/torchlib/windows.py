@@ -1,0 +1,34 @@
+"""Kernels that look through a window: pooling and depthwise convolution.
+
+Each output value walks over its taps with address arithmetic, and this, not the memory, takes the
+time: the two H100 cards differ in them as their lanes do (1.31), not as their bandwidths (1.64).
+"""
+
+from __future__ import annotations
+
+from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.torchlib.streams import computed, streamed
+from gambrel.analysis.fusion.classes import Shape, shape_of
+from gambrel.ops.base import Size, product
+from gambrel.roofline import maximum
+
+
+def pooling(c: Constants, machine: Machine, task: Task) -> Size:
+    """Lane cycles per output value and tap, or the traffic."""
+    view = task.view
+    taps = view.size("window", 1)
+    taps = product(taps) if isinstance(taps, tuple) else taps
+    outputs = view.size("outputs", product(view.outputs[0].shape) if view.outputs else 1)
+    tap, start = (c["tap"], c["start"])
+    if task.compiled and shape_of(view) is Shape.POINTWISE and len(view.outputs[0].shape) < 5:
+        tap, start = c["compiled_tap"], c["compiled_start"]
+    return windowed(machine, task, outputs * (start + tap * taps), c["memory"])
+
+
+def windowed(machine: Machine, task: Task, lane_cycles: Size, share: float) -> Size:
+    """The slower of the lanes and the memory."""
+    return maximum(
+        streamed(machine, task.traffic_bytes, share),
+        computed(machine, lane_cycles),
+    )

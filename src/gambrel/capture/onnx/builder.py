@@ -1,0 +1,126 @@
+"""From steps to a workload: tensors with their memory, ops with their neutral kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gambrel.capture.aten import Described, TensorArg
+from gambrel.capture.aten.call import present
+from gambrel.capture.files.export_tensors import Memory, Tensors, Value
+from gambrel.capture.onnx.edges import Edge, Step, Trace
+from gambrel.capture.onnx.lowering import Operands, lower
+from gambrel.capture.onnx.views import layouts
+from gambrel.workload import Op, Role, Workload
+from gambrel.workload.parameters import main_dtype
+
+#: Kinds that are no op of a workload.
+_FREE = frozenset({"view", "sync"})
+
+
+@dataclass(slots=True)
+class Builder:
+    """Collects tensors and ops of one trace.
+
+    Attributes:
+        tensors: All tensors.
+        ops: In order.
+    """
+
+    tensors: Tensors = field(default_factory=lambda: Tensors({}))
+    ops: list[Op] = field(default_factory=list)
+    _values: dict[Edge, Value] = field(default_factory=dict)
+    _places: dict[object, Memory] = field(default_factory=dict)
+
+    def build(self, trace: Trace, *, name: str, origin: str) -> Workload:
+        """The workload of a trace.
+
+        Args:
+            trace: At given sizes, after all passes.
+            name: Of the workload.
+            origin: Where it comes from.
+        """
+        for edge in (*trace.inputs, *trace.stored):
+            if edge.is_known and (edge.role is not Role.CONSTANT):
+                self.tensors.entry(self.value(edge))
+        for step in trace.steps:
+            self._add(step)
+        outputs = [self.value(e) for e in trace.outputs if e.is_known]
+        for value in outputs:
+            if value.memory.role is Role.ACTIVATION:
+                value.memory.role = Role.OUTPUT
+        indices = tuple(map(self.tensors.entry, outputs))
+        tensors = self.tensors.tensors()
+        return Workload(
+            name=name,
+            dtype=main_dtype(tensors),
+            tensors=tensors,
+            ops=tuple(self.ops),
+            outputs=indices,
+            origin=origin,
+            assumptions=tuple(f"{note[0].upper()}{note[1:]}." for note in trace.notes),
+        )
+
+    def value(self, edge: Edge) -> Value:
+        """The tensor of an edge; made when it is new."""
+        found = self._values.get(edge)
+        if found is None:
+            found = self.tensors.temporary(edge.shape or (), edge.dtype)
+            if edge.place is not None:
+                found.memory = self._places.setdefault(edge.place, found.memory)
+            found.memory.role = edge.role
+            found.memory.name = edge.name if edge.role is not Role.ACTIVATION else ""
+            self._values[edge] = found
+        return found
+
+    def _args(self, edges: Iterable[Edge | None]) -> list[TensorArg | None]:
+        return [self.value(e).arg if e is not None and e.is_known else None for e in edges]
+
+    def _add(self, step: Step) -> None:
+        inputs = self._args(step.inputs)
+        first = step.inputs[0] if step.inputs else None
+        if first is not None and first.is_known and self._view(step, self.value(first)):
+            return
+        outputs = self._args(step.outputs)
+        operands = Operands(step, inputs, outputs, self._temporary)
+        described = lower(operands)
+        if described is None:
+            kept = (present(*inputs), present(*outputs))
+            described = [Described(f"onnx.{step.op}", {}, {}, *kept)]
+        for part in described:
+            if part.kind not in _FREE:
+                self._append(step, part, operands.times)
+
+    def _view(self, step: Step, source: Value) -> bool:
+        """Gives a step's outputs the memory of its input, if it is a view."""
+        found = layouts(step, source.arg)
+        if found is None:
+            return False
+        for edge, (shape, strides, offset) in zip(step.outputs, found, strict=True):
+            if edge is None:
+                continue
+            arg = TensorArg(len(self.tensors.values), shape, source.arg.dtype, strides)
+            value = Value(arg, source.offset + offset, source.memory)
+            self.tensors.values.append(value)
+            self._values[edge] = value
+        return True
+
+    def _temporary(self, shape: tuple[int, ...], dtype: str) -> TensorArg:
+        return self.tensors.temporary(shape, dtype).arg
+
+    def _append(self, step: Step, part: Described, times: int) -> None:
+        tensors = self.tensors
+        self.ops.append(
+            Op(
+                kind=part.kind,
+                inputs=tuple(tensors.entry(tensors.of(t)) for t in part.inputs),
+                outputs=tuple(tensors.entry(tensors.of(t)) for t in part.outputs),
+                sizes=part.sizes,
+                attrs=part.attrs,
+                name=f"onnx.{step.op}",
+                module=step.module,
+                source=step.source,
+                repeat=step.repeat * times,
+            )
+        )
+

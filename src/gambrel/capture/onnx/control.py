@@ -1,0 +1,218 @@
+"""If, Loop and Scan: the branch that runs, bodies times their trip count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.onnx.folding import constant
+from gambrel.capture.onnx.sequences import listed
+
+if TYPE_CHECKING:
+    from gambrel.capture.onnx.walk import Names, Walker
+
+#: Loops whose carried values change their form, or are known, run step by step up to this many.
+_MAX_UNROLLED: Final = 128
+
+#: A part of a tensor, for each trip another: a view.
+PART: Final = "gambrel::Part"
+
+LARGER_BRANCH: Final = "of an If whose condition depends on data, the larger branch is counted"
+ONE_TRIP: Final = "a Loop whose trip count depends on data is counted once"
+
+_Flow = Callable[["Walker", Step, Any, "Names"], None]
+
+
+def _if(walker: Walker, step: Step, _: Any, names: Names) -> None:
+    condition = step.x().scalar
+    branches = [step.attrs["then_branch"], step.attrs["else_branch"]]
+    if condition is not None:
+        step.outputs = _branch(walker, branches[0 if condition else 1], names)
+        return
+    before = walker.steps
+    tried: list[tuple[list[Step], list[Edge | None]]] = []
+    for branch in branches:
+        walker.steps = []
+        outputs = _branch(walker, branch, names)
+        tried.append((walker.steps, outputs))
+    walker.steps = before
+    steps, outputs = max(tried, key=lambda t: sum(map(_weight, t[0])))
+    if any(other[0] for other in tried):
+        walker.note(LARGER_BRANCH)
+    walker.steps.extend(steps)
+    step.outputs = [_unvalued(e) for e in outputs]
+
+
+def _branch(walker: Walker, graph: Any, names: Names) -> list[Edge | None]:
+    inside = walker.stored_names(graph, names)
+    walker.walk(graph.node, inside)
+    return [inside.find(o.name) for o in graph.output]
+
+
+def _unvalued(edge: Edge | None) -> Edge | None:
+    """A result that another branch could have made otherwise: its value is not known."""
+    if edge is None or edge.value is None:
+        return edge
+    return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
+
+
+def _weight(step: Step) -> int:
+    """Roughly the work of a step: results times the length of what each sums."""
+    results = sum(e.numel for e in step.outputs if e is not None and e.shape is not None)
+    length = 1
+    weight = step.input(1)
+    if step.op in ("MatMul", "Gemm", "Conv") and weight is not None and weight.shape:
+        length = weight.shape[0] if step.op != "Conv" else prod(weight.shape[1:])
+    return step.repeat * results * length + 1
+
+
+def _loop(walker: Walker, step: Step, _: Any, names: Names) -> None:
+    body, limit, condition = step.attrs["body"], step.input(0), step.input(1)
+    carried: list[Edge | None] = list(step.inputs[2:])
+    trips = None if limit is None or limit.scalar is None else int(limit.scalar)
+    if condition is not None and condition.scalar == 0:
+        trips = 0
+    if trips is None:
+        walker.note(ONE_TRIP)
+        trips = 1
+    count = len(carried)
+    scans: list[list[Edge | None]] = [[] for _ in step.outputs[count:]]
+    if trips > 0:
+        carried = _repeated(walker, body, carried, trips, scans, names)
+    stacked = [_stacked(walker, step.outputs[count + i], p) for i, p in enumerate(scans)]
+    step.outputs = [*carried, *stacked]
+
+
+def _repeated(
+    walker: Walker,
+    body: Any,
+    carried: list[Edge | None],
+    trips: int,
+    scans: list[list[Edge | None]],
+    names: Names,
+) -> list[Edge | None]:
+    """Runs the body: once for all trips where nothing but data changes, else trip by trip."""
+    before = walker.steps
+    if not any(_changes(e) for e in carried):
+        walker.steps, walker.repeat = [], walker.repeat * trips
+        index = Edge("trip", (), 7)
+        results = _trip(walker, body, index, carried, names)
+        walker.repeat //= trips
+        tried, walker.steps = walker.steps, before
+        if results is not None and all(map(_same_form, carried, results)):
+            walker.steps.extend(tried)
+            for parts, edge in zip(scans, results[len(carried) :], strict=False):
+                parts.extend([edge] * trips)
+            return results[: len(carried)]
+    for i in range(min(trips, _MAX_UNROLLED)):
+        if trips > _MAX_UNROLLED and i == _MAX_UNROLLED - 1:
+            walker.note(f"of a Loop of {trips:,} trips of changing form, {i + 1} are counted")
+        index = constant("trip", np.asarray(i, np.int64))
+        results = _trip(walker, body, index, carried, names)
+        if results is None:
+            break
+        carried = results[: len(carried)]
+        for parts, edge in zip(scans, results[len(carried) :], strict=False):
+            parts.append(edge)
+    return carried
+
+
+def _trip(
+    walker: Walker, body: Any, index: Edge, carried: list[Edge | None], names: Names
+) -> list[Edge | None] | None:
+    """One trip; None where the body says at once that there is none after it."""
+    inside = walker.stored_names(body, names)
+    going_on = constant("condition", np.asarray(True))
+    given = [index, going_on, *carried]
+    for formal, edge in zip(body.input, given, strict=False):
+        if edge is not None:
+            inside.edges[formal.name] = edge
+    walker.walk(body.node, inside)
+    return [inside.find(o.name) for o in body.output][1:]
+
+
+def _changes(edge: Edge | None) -> bool:
+    """Whether the value of a carried edge is known at the start, so that trips differ."""
+    return edge is not None and (edge.value is not None or edge.members is not None)
+
+
+def _same_form(before: Edge | None, after: Edge | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return before.shape == after.shape and before.code == after.code
+
+
+def _stacked(walker: Walker, out: Edge | None, parts: list[Edge | None]) -> Edge | None:
+    """What all trips made, one after another: a copy of each."""
+    first = parts[0] if parts else None
+    if out is None or first is None or first.shape is None:
+        return out
+    out.shape, out.code = (len(parts), *first.shape), first.code
+    distinct = {id(e): e for e in parts if e is not None}
+    walker.add(Step("Concat", list(distinct.values()), [out], {"axis": 0}, repeat=walker.repeat))
+    return out
+
+
+def _scan(walker: Walker, step: Step, _: Any, names: Names) -> None:
+    body, scanned = step.attrs["body"], int(step.attrs["num_scan_inputs"])
+    states = step.inputs[: len(step.inputs) - scanned]
+    axes = step.attrs.get("scan_input_axes") or [0] * scanned
+    trips, slices = 1, []
+    for edge, axis in zip(step.inputs[len(states) :], axes, strict=False):
+        if edge is None or edge.shape is None:
+            slices.append(Edge("slice"))
+            continue
+        place = axis % len(edge.shape)
+        trips = edge.shape[place]
+        shape = (*edge.shape[:place], *edge.shape[place + 1 :])
+        slices.append(Edge("slice", shape, edge.code))
+        walker.add(Step(PART, [edge], [slices[-1]], repeat=walker.repeat))
+    inside = walker.stored_names(body, names)
+    for formal, edge in zip(body.input, [*states, *slices], strict=False):
+        if edge is not None:
+            inside.edges[formal.name] = _unvalued(edge) or edge
+    walker.repeat *= max(trips, 1)
+    walker.walk(body.node, inside)
+    walker.repeat //= max(trips, 1)
+    results = [inside.find(o.name) for o in body.output]
+    axes = step.attrs.get("scan_output_axes") or [0] * len(step.outputs)
+    found: list[Edge | None] = list(results[: len(states)])
+    for out, part, axis in zip(
+        step.outputs[len(states) :], results[len(states) :], axes, strict=False
+    ):
+        if out is not None and part is not None and part.shape is not None:
+            place = axis % (len(part.shape) + 1)
+            out.shape, out.code = (*part.shape[:place], trips, *part.shape[place:]), part.code
+        found.append(out)
+    step.outputs = found
+
+
+def _map(walker: Walker, step: Step, _: Any, names: Names) -> None:
+    """SequenceMap: the body once for each member."""
+    body = step.attrs["body"]
+    lists = [e.members for e in step.inputs if e is not None and e.members is not None]
+    if not lists:
+        walker.add(step)
+        return
+    results: list[list[Edge]] = [[] for _ in step.outputs]
+    for i in range(len(lists[0])):
+        inside = walker.stored_names(body, names)
+        for formal, edge in zip(body.input, step.inputs, strict=False):
+            if edge is not None:
+                inside.edges[formal.name] = edge.members[i] if edge.members is not None else edge
+        walker.walk(body.node, inside)
+        for parts, o in zip(results, body.output, strict=False):
+            edge = inside.find(o.name)
+            if edge is not None:
+                parts.append(edge)
+    step.outputs = [
+        None if e is None else listed(e.name, parts)
+        for e, parts in zip(step.outputs, results, strict=False)
+    ]
+
+
+FLOW: Final[dict[str, _Flow]] = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _map}

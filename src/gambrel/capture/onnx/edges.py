@@ -1,0 +1,168 @@
+"""What flows in a graph at given sizes, and the steps that make it: the records of all stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final
+
+from gambrel.workload import Role
+
+#: onnx.TensorProto.DataType → names of gambrel.dtypes; strings have no width.
+DTYPES: Final[dict[int, str]] = {
+    1: "fp32",
+    2: "uint8",
+    3: "int8",
+    4: "int16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "fp16",
+    11: "fp64",
+    12: "int32",
+    13: "int64",
+    14: "complex64",
+    15: "complex128",
+    16: "bf16",
+    17: "fp8",
+    18: "fp8",
+    19: "fp8",
+    20: "fp8",
+    21: "int4",
+    22: "int4",
+    23: "fp4",
+    24: "fp8",
+    25: "int2",
+    26: "int2",
+    27: "fp6",
+    28: "fp6",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A tensor, or a sequence of tensors, at given sizes.
+
+    Attributes:
+        name: In its graph.
+        shape: Sizes; None where unknown.
+        code: onnx.TensorProto.DataType; 0 where unknown.
+        value: Its elements, where they are known and few.
+        role: What it is to the model.
+        place: Identity of the stored data, for tensors that share them.
+        members: Of a sequence; None for a tensor.
+    """
+
+    name: str
+    shape: tuple[int, ...] | None = None
+    code: int = 0
+    value: Any = None
+    role: Role = Role.ACTIVATION
+    place: Any = None
+    members: list[Edge] | None = None
+
+    @property
+    def dtype(self) -> str:
+        """A name of `gambrel.dtypes`; empty where unknown or text."""
+        return DTYPES.get(self.code, "")
+
+    @property
+    def numel(self) -> int:
+        """Elements, of a known shape."""
+        return prod(self.shape or ())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a tensor of known form."""
+        return self.shape is not None and self.code in DTYPES
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the file holds it."""
+        return self.place is not None
+
+    @property
+    def scalar(self) -> float | None:
+        """Its one value, if it has one and that is known."""
+        if self.value is None or self.value.size != 1:
+            return None
+        return float(self.value.reshape(-1)[0])
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One node at given sizes.
+
+    Attributes:
+        op: Its operator; of another domain than ONNX's own ``"domain::Operator"``.
+        inputs: None where an optional one is left out.
+        outputs: None where one is not asked for.
+        attrs: Of the node.
+        name: Of the node.
+        version: Of the operator set.
+        module: Path of the module that it belongs to, where the exporter says so.
+        source: ``file.py:line``, likewise.
+        repeat: How often it runs.
+    """
+
+    op: str
+    inputs: list[Edge | None]
+    outputs: list[Edge | None]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    version: int = 0
+    module: str = ""
+    source: str = ""
+    repeat: int = 1
+
+    def input(self, index: int) -> Edge | None:
+        """An input; None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def x(self, index: int = 0) -> Edge:
+        """An input that must be there.
+
+        Raises:
+            ValueError: It is not.
+        """
+        found = self.input(index)
+        if found is None:
+            raise ValueError(f"{self.op} {self.name!r} lacks its input {index}")
+        return found
+
+    @property
+    def out(self) -> Edge:
+        """The first output that is asked for.
+
+        Raises:
+            ValueError: There is none.
+        """
+        for edge in self.outputs:
+            if edge is not None:
+                return edge
+        raise ValueError(f"{self.op} {self.name!r} has no output")
+
+    def known_inputs(self) -> Iterator[Edge]:
+        """Inputs of known form."""
+        return (e for e in self.inputs if e is not None and e.is_known)
+
+
+@dataclass(slots=True, eq=False)
+class Trace:
+    """All steps of a model at given sizes, in order.
+
+    Attributes:
+        steps: What runs.
+        inputs: Of the model.
+        outputs: Of the model.
+        stored: Tensors in the file, read or not.
+        notes: What had to be assumed.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    inputs: list[Edge] = field(default_factory=list)
+    outputs: list[Edge] = field(default_factory=list)
+    stored: list[Edge] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)

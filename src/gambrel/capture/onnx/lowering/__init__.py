@@ -1,0 +1,34 @@
+"""ONNX operators to neutral kinds: one rule each, in one module per family."""
+
+from gambrel.capture.onnx.lowering import (
+    attention,
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    products,
+    quantization,
+    recurrent,
+    reduction,
+    signals,
+)
+from gambrel.capture.onnx.lowering.registry import Operands, is_lowered, lower, lowers
+
+__all__ = [
+    "Operands",
+    "attention",
+    "convolution",
+    "elementwise",
+    "is_lowered",
+    "lower",
+    "lowers",
+    "movement",
+    "normalization",
+    "pooling",
+    "products",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "signals",
+]

@@ -1,0 +1,1 @@
+"""Decompositions that exporters write, recognised as the operators that they stand for."""

@@ -1,0 +1,123 @@
+"""Protobuf messages copied without the data of large tensors, so that weights are never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from gambrel.errors import FileFormatError
+
+#: Tensors up to this size keep their data: shapes, axes, scales, small tables.
+KEPT_BYTES: Final = 8192
+#: Nodes, initializers and the like at one level; a model of 100,000 nodes takes seconds.
+MAX_FIELDS: Final = 400_000
+_MAX_DEPTH: Final = 60
+
+#: Field numbers of a message that lead to tensors → the message there. onnx.proto3 of onnx 1.23.
+_Spec: TypeAlias = Mapping[int, str]
+_MESSAGES: Final[dict[str, _Spec]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+#: Fields of TensorProto that hold data: float, int32, string, int64, raw, double, uint64.
+_DATA: Final = frozenset({4, 5, 6, 7, 9, 10, 11})
+#: Documentation of model, graph, node and function; training information of the model.
+_DROPPED: Final[dict[str, frozenset[int]]] = {
+    "model": frozenset({6, 20}),
+    "graph": frozenset({10}),
+    "function": frozenset({8}),
+}
+
+Buffer: TypeAlias = Any  # bytes or a memory map: both slice to bytes
+
+
+def without_data(data: Buffer, start: int = 0, end: int | None = None) -> bytes:
+    """A ModelProto without the data of its large tensors.
+
+    Args:
+        data: The file, as bytes or mapped.
+        start: Where the model begins.
+        end: Where it ends.
+
+    Raises:
+        FileFormatError: The bytes are no sequence of protobuf fields, or too many.
+    """
+    stop = len(data) if end is None else end
+    return b"".join(_stripped(data, start, stop, "model", 0))
+
+
+def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> list[bytes]:
+    if depth > _MAX_DEPTH:
+        raise FileFormatError(f"graphs nested more than {_MAX_DEPTH} deep; refused.")
+    inner, dropped = _MESSAGES[message], _DROPPED.get(message, frozenset())
+    parts: list[bytes] = []
+    copied = start
+    for number, wire, head, begin, stop in _fields(data, start, end):
+        small = stop - begin <= KEPT_BYTES
+        if message == "tensor" and number in _DATA:
+            keep = small and stop - start <= 2 * KEPT_BYTES
+        else:
+            keep = number not in dropped
+        nested = inner.get(number) if wire == 2 and not small else None
+        if keep and nested is None:
+            continue
+        parts.append(data[copied:head])
+        copied = stop
+        if keep and nested is not None:
+            body = b"".join(_stripped(data, begin, stop, nested, depth + 1))
+            parts += [_varint(number << 3 | 2), _varint(len(body)), body]
+    parts.append(data[copied:end])
+    return parts
+
+
+def _fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """(number, wire type, first byte, first byte of the value, byte behind it) of each field."""
+    at, count = start, 0
+    while at < end:
+        count += 1
+        if count > MAX_FIELDS:
+            raise FileFormatError(
+                f"more than {MAX_FIELDS:,} nodes or tensors in one graph; refused."
+            )
+        head = at
+        tag, at = _read_varint(data, at, end)
+        wire = tag & 7
+        begin = at
+        if wire == 2:
+            length, begin = _read_varint(data, at, end)
+            at = begin + length
+        elif wire == 0:
+            _, at = _read_varint(data, at, end)
+        elif wire in (1, 5):
+            at += 8 if wire == 1 else 4
+        else:
+            raise FileFormatError(f"damaged at byte {head:,}: no protobuf field starts there.")
+        if at > end:
+            raise FileFormatError(f"truncated at byte {head:,}: a field of {at - begin:,} bytes.")
+        yield tag >> 3, wire, head, begin, at
+
+
+def _read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise FileFormatError(f"damaged or truncated near byte {at:,}.")
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

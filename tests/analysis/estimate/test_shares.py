@@ -1,0 +1,84 @@
+"""Shares of the roofs: the arithmetic by hand, and what may never happen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import gambrel
+from gambrel.analysis.estimate import packaged
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 1000,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return str(path)
+
+
+def decode(config, device, precision, **more):
+    return gambrel.analyze(
+        config, device, phase="decode", precision=precision, sizes={"context": 256}, **more
+    )
+
+
+def shares(name):
+    return next(s for s in packaged().shares if name in s.match)
+
+
+def test_a_16_bit_matrix_takes_its_bytes_at_a_share_of_the_bandwidth(config):
+    apple = shares("apple")
+    one = next(op for op in decode(config, "m2-ultra", "fp16").ops if "down_proj" in op.name)
+    # 1024 x 4096 weights, 4096 numbers in, 1024 out, 2 bytes each; 800 GB/s.
+    moved = 2 * (1024 * 4096 + 4096 + 1024)
+    by_hand = apple.start_s + moved / (apple.memory * 800e9)
+    assert float(one.measures.expected_time_s) / one.count == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_weights_of_four_bits_are_unpacked_first(config):
+    apple = shares("apple")
+    one = next(op for op in decode(config, "m2-ultra", "q4_0").ops if "down_proj" in op.name)
+    # 27.2 TFLOP/s are 13.6e12 lane cycles per second.
+    unpacked = apple.unpack * 1024 * 4096 / 13.6e12
+    streamed = (4.5 / 8 * 1024 * 4096 + 2 * (4096 + 1024)) / (apple.memory * 800e9)
+    assert unpacked > streamed
+    by_hand = apple.start_s + unpacked
+    assert float(one.measures.expected_time_s) / one.count == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_without_a_compute_roof_prompts_have_no_expected_time(config):
+    prompt = gambrel.analyze(config, "m4", phase="prefill", precision="q4_0", sizes={"seq": 512})
+    assert prompt.expected_time_s is None
+    assert decode(config, "m4", "q4_0").expected_time_s is not None
+
+
+@pytest.mark.parametrize("device", ["m2-ultra", "raspberry-pi-5", "rtx-4090"])
+@pytest.mark.parametrize("precision", ["fp16", "q8_0", "q4_k_m"])
+def test_no_expected_time_is_below_the_limits(config, device, precision):
+    found = decode(config, device, precision, runtime="llama-cpp")
+    assert found.expected_time_s >= found.roofline_time_s >= found.sol_time_s
+    assert found.expected_time_s.low >= found.sol_time_s
+
+
+def test_other_runtimes_borrow_nothing(config):
+    assert decode(config, "m2-ultra", "fp16", runtime="pytorch").expected_time_s is None
+
+
+def test_mixtures_that_quantizers_write_lie_between_their_parts(config):
+    times = [decode(config, "m2-ultra", p).roofline_time_s for p in ("q4_k", "q4_k_m", "q6_k")]
+    assert times == sorted(times)
+    assert len(set(times)) == 3
