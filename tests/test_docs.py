@@ -101,12 +101,21 @@ def subcommands(group=None, path=()):
             yield from subcommands(command, (*path, name))
 
 
+def write_onnx(path):
+    """A model over ten features of each frame, of open length."""
+    from tests.capture.onnx.models import array, node, save, value
+
+    inputs, stored = [value("x", ["N", "frames", 10])], [array("w", 10, 4)]
+    save(path, [node("MatMul", "x w", "y")], inputs, [value("y", None)], stored)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The files that the pages name."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     (folder / "my_model.py").write_text(MODEL, encoding="utf-8")
+    write_onnx(folder / "model.onnx")
     (folder / "limits.toml").write_text(LIMITS, encoding="utf-8")
     for name, batch in (("before", 1), ("after", 8), ("batch1", 1), ("batch8", 8)):
         gambrel.analyze("resnet18", "a100", batch_size=batch).save(folder / f"{name}.json")

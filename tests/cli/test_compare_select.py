@@ -7,6 +7,7 @@ import pytest
 import gambrel
 from gambrel.cli import run
 from gambrel.device.catalog import list_devices
+from gambrel.device.modes import with_modes
 
 COMPARE = (
     "compare yolov8n --hardware jetson-orin-nano,jetson-orin-agx,coral-edge-tpu "
@@ -48,8 +49,20 @@ def test_select(capsys):
     for group in ("meets", "unknown", "near"):
         for c in data[group]:
             assert c["row"]["hardware"]
-    groups = [data[g] for g in ("meets", "unknown", "near", "failed")]
-    assert sum(map(len, groups)) == len(list_devices())
+    groups = [data[g] for g in ("meets", "unknown", "near", "over_power", "failed")]
+    # Power is limited, so power modes are tried as well.
+    assert sum(map(len, groups)) == len(with_modes(list_devices()))
+    best = [c["row"]["hardware"] for c in data["meets"]]
+    assert {"jetson-orin-nano-8gb@7W", "jetson-orin-nx-16gb@10W"} <= set(best)
+    assert all(c["verdict"] in {"PASS", "MARGINAL"} for c in data["meets"])
+
+
+def test_select_shows_few_of_what_is_not_known(capsys):
+    short, whole = told(SELECT, capsys), told(f"{SELECT} --verbose", capsys)
+    assert "more; --verbose shows all." in short
+    assert "nothing says that they draw less" in " ".join(short.split())
+    assert len(short.splitlines()) < 35 < len(whole.splitlines())
+    assert "raspberry-pi-5" in json.dumps(json.loads(told(f"{SELECT} --json", capsys))["failed"])
 
 
 def test_prices(capsys):

@@ -55,7 +55,7 @@ def test_names(name):
 
 
 def test_a_mode_that_does_not_exist_is_refused():
-    with pytest.raises(UnknownNameError, match="power mode of jetson-orin-nano-8gb.*7W"):
+    with pytest.raises(UnknownNameError, match=r"power mode of jetson-orin-nano-8gb.*7W"):
         find("jetson-orin-nano-8gb@9W")
     with pytest.raises(UnknownNameError, match="power mode of h100-sxm5-80gb"):
         in_mode(load("h100-sxm5-80gb"), "7W")

@@ -140,7 +140,7 @@ def run(*arguments):
 def test_the_check_passes_and_prints_a_row_for_every_device():
     done = run(SCRIPTS / "check_catalog.py")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n133 devices, 0 violations\n")
+    assert done.stdout.endswith(f"\n{len(catalog.list_devices())} devices, 0 violations\n")
     rows = {line.split()[0] for line in done.stdout.splitlines() if line}
     assert rows >= set(catalog.index().vendors)
 

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from msgspec.structs import replace
 
 import gambrel
 from gambrel.advise.whatif import what_if
@@ -55,18 +54,21 @@ def test_the_front_of_a_comparison():
     xs, ys = zip(*chart.curves[0].points, strict=True)
     assert list(xs) == sorted(xs)
     assert list(ys) == sorted(ys, reverse=True)
-    assert not any(dot.hollow for dot in chart.dots)
+    assert not any(dot.hollow for dot in chart.dots)  # power is fitted to measured runs
+    assert chart.title == "latency against power; no place for hailo-8"
     assert chart.y.title == "latency, s (less is better)"
 
 
-def test_a_figure_that_is_only_a_limit_is_hollow():
-    found = gambrel.compare("yolov8n", ["l4", "t4"], metric=["latency", "power"])
-    first, second = found.rows
-    limit = replace(first.figures["power"], value=None)  # at most its TDP
-    limited = replace(first, figures={**first.figures, "power": limit})
-    chart = front(replace(found, rows=(limited, second)))
-    hollow = {dot.at[0]: dot.hollow for dot in chart.dots}
-    assert hollow == {limit.worst: True, second.figures["power"].value: False}
+def test_what_is_known_only_as_a_limit_is_hollow():
+    found = gambrel.compare("yolov8n", ["l4", "orin-nano-8gb"], metric=["latency", "power"])
+    hollow = {dot.about[0].split()[-1]: dot.hollow for dot in front(found).dots}
+    assert hollow == {"l4": False, "jetson-orin-nano-8gb": True}
+
+
+def test_a_what_if_says_how_many_ops_have_an_arrow():
+    before, after, found = what_if_sides("resnet18", "a100", ["precision=int8"])
+    title = advice_pictures.moved(before, after, found).title
+    assert title.endswith(f"(the 40 of {len(found.ops)} ops that change most)")
 
 
 def test_nothing_to_draw():
@@ -122,7 +124,8 @@ def test_the_static_front_names_what_no_other_beats(tmp_path):
     assert "throughput against price" in text
     assert ">t4<" in text
     assert ">l4<" in text
-    assert "hailo-8" not in text  # nothing is known of its throughput
+    assert ">hailo-8<" not in text  # nothing is known of its throughput
+    assert "no place for hailo-8" in text
 
 
 def test_static_arrows_start_where_ops_were():

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gambrel.analysis.energy_constants import (
-    Shares,
+    PowerShares,
     Sourced,
     measured_shares,
     memory_energy,
@@ -105,7 +105,7 @@ def _busy_times(total: Measures) -> tuple[float, float] | None:
 
 
 def _measured(
-    shares: Shares,
+    shares: PowerShares,
     device: Device,
     tdp_w: float,
     time_s: float,

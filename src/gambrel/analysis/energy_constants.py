@@ -31,7 +31,7 @@ class Sourced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class PowerShares:
     """Shares of the design power, as whole runs were measured.
 
     Attributes:
@@ -57,10 +57,10 @@ class Shares:
     note: str
 
 
-def measured_shares(device: Device) -> Shares | None:
+def measured_shares(device: Device) -> PowerShares | None:
     """The shares for a class of device; None where no whole run of that class was measured."""
     row = _data()["measured"].get(device.category)
-    return None if row is None else Shares(**{**row, "source": _sources(row)[0]})
+    return None if row is None else PowerShares(**{**row, "source": _sources(row)[0]})
 
 
 def static_power(device: Device) -> Sourced | None:

@@ -29,6 +29,8 @@ from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
+#: Engines beside the one that the constants of a device are of.
+BESIDE: Final = frozenset({"dla", "npu"})
 #: Predicts kernel by kernel, or whole runs.
 Forecaster: TypeAlias = Predictor | TiledEstimator | StreamEstimator
 
@@ -74,7 +76,12 @@ class Expected:
 
 
 def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
-    """What predicts a runtime on a device; None where nothing of it was measured."""
+    """What predicts a runtime on a device; None where nothing of it was measured.
+
+    Nothing was of accelerators beside a GPU: they run no kernels, and a host does not launch them.
+    """
+    if roofs.engine in BESIDE:
+        return None
     constants = runtime.constants
     calibration = settings.calibration or packaged()
     whole = tiled_estimator(roofs.device, constants, calibration)
@@ -113,7 +120,7 @@ def expected_times(
     """
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
-    if isinstance(estimator, (TiledEstimator, StreamEstimator)):
+    if isinstance(estimator, TiledEstimator | StreamEstimator):
         return _whole(table, estimator)
     items = _items(table, evaluation, estimator)
     if not estimator.partial and any(one is None for one in items):
@@ -138,7 +145,7 @@ def expected_seconds(
     """The expected time of the run at every point of a sweep, without its range."""
     if estimator is None:
         return None
-    if isinstance(estimator, (TiledEstimator, StreamEstimator)):
+    if isinstance(estimator, TiledEstimator | StreamEstimator):
         times = estimator.times(table)
         return None if times is None else times.total.value
     found = [

@@ -29,6 +29,8 @@ _AXES: Final = ("latency", "power")
 _NAMED: Final = 15
 #: Ops that get an arrow: those whose time changes most.
 _ARROWS: Final = 40
+#: Devices that are named where they have no place on a chart.
+_FEW: Final = 4
 
 
 def comparison(found: Comparison, _options: Options) -> tuple[Chart, ...]:
@@ -52,7 +54,7 @@ def comparison(found: Comparison, _options: Options) -> tuple[Chart, ...]:
     named = front if len(rows) > _NAMED else marked
     line = Curve(name="", points=tuple(_place(r, (x, y)) for r in front), color=_FRONT)
     drawn = Chart(
-        title=f"{y} against {x}",
+        title=f"{y} against {x}{_left_out(found.rows, rows)}",
         about="",
         x=_axis(x),
         y=_axis(y),
@@ -62,6 +64,15 @@ def comparison(found: Comparison, _options: Options) -> tuple[Chart, ...]:
         legend=(Key(text="Pareto front", color=_FRONT), Key(text="others", color=_OTHER)),
     )
     return (drawn,)
+
+
+def _left_out(every: Sequence[Row], shown: Sequence[Row]) -> str:
+    """The devices that have no place on the chart: a figure is unknown, or the model too large."""
+    out = [*dict.fromkeys(row.hardware for row in every if row not in shown)]
+    if not out:
+        return ""
+    more = f" and {len(out) - _FEW} more" if len(out) > _FEW else ""
+    return f"; no place for {', '.join(out[:_FEW])}{more}"
 
 
 def selection(found: Selection, options: Options) -> tuple[Chart, ...]:
@@ -113,8 +124,7 @@ def whatif(record: Changed, _options: Options) -> tuple[Chart, ...]:
 
 def moved(before: Analysis, after: Analysis, found: WhatIf) -> description.Chart:
     """The chart of the second side, with where its dots come from and the roofs of both."""
-    heading = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
-    first, chart = describe(before), describe(after, heading)
+    first, chart = describe(before), describe(after, _heading(found))
     # Of the first device only the roofs that were held against: all of both would hide each other.
     roofs = [roof for roof in first.roofs if roof.used]
     slopes = [roof for roof in first.memory_roofs if roof.used]
@@ -136,6 +146,14 @@ def moved(before: Analysis, after: Analysis, found: WhatIf) -> description.Chart
         x_range=_around(first.x_range, chart.x_range),
         y_range=_around(first.y_range, chart.y_range),
     )
+
+
+def _heading(found: WhatIf) -> str:
+    """What changes, and how many of the ops have an arrow."""
+    text = f"{found.model} on {found.after.hardware}: {' + '.join(found.changes)}"
+    if len(found.ops) <= _ARROWS:
+        return text
+    return f"{text} (the {_ARROWS} of {len(found.ops):,} ops that change most)"
 
 
 def _at(side: Side | None) -> tuple[float, float] | None:

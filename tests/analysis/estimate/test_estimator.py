@@ -75,6 +75,9 @@ def test_never_below_the_bound_and_inside_its_range(view, name, count, framework
 @given(view=ops, name=st.sampled_from(["h100-sxm5-80gb", "b200-hgx-180gb", "mi300x"]))
 def test_repeats_add(view, name):
     once, thrice = on(name, view), on(name, view, count=3)
+    if once is None:  # attention and experts were measured on no GPU of AMD
+        assert (name, thrice) == ("mi300x", None)
+        return
     assert thrice.value == pytest.approx(3 * once.value)
     assert thrice.launches_s == pytest.approx(3 * once.launches_s)
 
@@ -235,7 +238,9 @@ def test_activations_stored_in_int8_are_not_quantised_again(hardware):
 
 
 def test_unknown_framework_is_refused():
-    with pytest.raises(UnknownNameError, match="unknown framework 'vlm'; closest: any, vllm"):
+    with pytest.raises(
+        UnknownNameError, match="unknown framework 'vlm'; closest: any, torch, vllm"
+    ):
         Estimator(roofs_of(catalog.load("l4")), framework="vlm")
 
 
@@ -278,7 +283,9 @@ def test_ops_without_constants_count_with_their_bound():
 
 def test_convolutions_quantised_beforehand_pay_no_pass_over_their_activations():
     times = {
-        precision: gambrel.analyze("resnet50", "a100", precision=precision).by_kind
+        precision: gambrel.analyze(
+            "resnet50", "a100", precision=precision, runtime="tensorrt"
+        ).by_kind
         for precision in ("fp16", "int8")
     }
     expected = {

@@ -259,11 +259,7 @@ def _minimize(
 
 
 def text_of(path: Path) -> str:
-    """The text of a file of measurements.
-
-    Raises:
-        FileFormatError: It cannot be read, or is too large.
-    """
+    """The text of a file of measurements."""
     return read_text(path, MAX_BYTES, "a CSV file of measurements")
 
 

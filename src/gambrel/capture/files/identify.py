@@ -1,11 +1,15 @@
-"""What a model file is, told by its content; the name decides only for plain text."""
+"""What a model file is, told by its content; the name decides only for plain text.
+
+The tests of the formats; `gambrel.capture.formats` is the table that they stand in.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +49,53 @@ _WANTED: Final = (
 )
 
 
+@dataclass(frozen=True)
+class FileProbe:
+    """A file as the tests of the formats see it; what takes time is read once and when asked for.
+
+    Attributes:
+        path: The file.
+        head: Its first bytes.
+    """
+
+    path: Path
+    head: bytes
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Names in a zip archive; none for other files."""
+        if not self.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            return ()
+        with open_zip(self.path) as archive:
+            return tuple(archive.namelist())
+
+    @cached_property
+    def unzipped(self) -> bytes:
+        """The first bytes within a gzip; none for other files."""
+        if not self.head.startswith(b"\x1f\x8b"):
+            return b""
+        try:
+            return zlib.decompressobj(wbits=31).decompress(self.head, 1024)
+        except zlib.error:
+            raise FileFormatError(f"{self.path} is a damaged gzip file.") from None
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What a JSON file holds; nothing for other files."""
+        if self.head.lstrip()[:1] != b"{":
+            return {}
+        size = check_file(self.path)
+        if size > MAX_JSON_BYTES:
+            raise FileFormatError(
+                f"{self.path}: {size} bytes of JSON are more than any model; refused."
+            )
+        try:
+            data: dict[str, Any] = json.loads(read_head(self.path, MAX_JSON_BYTES))
+        except (ValueError, RecursionError) as error:
+            raise FileFormatError(f"{self.path} is damaged or truncated JSON ({error}).") from None
+        return data
+
+
 def identify(path: str | Path) -> FileKind:
     """Says what a file is.
 
@@ -52,102 +103,111 @@ def identify(path: str | Path) -> FileKind:
         FileFormatError: It is missing, empty, a directory, truncated, or nothing that gambrel
             knows; the message says what to give.
     """
+    from gambrel.capture.formats import FORMATS
+
     path = Path(path)
     check_file(path)
-    head = read_head(path, _HEAD_BYTES)
-    for matches, kind in _MAGIC:
-        if matches(head):
-            return kind
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive(path)
-    if head.startswith(b"\x1f\x8b"):
-        return _compressed(path, head)
-    if _is_safetensors(path, head):
-        return FileKind.SAFETENSORS
-    if head.lstrip()[:1] == b"{":
-        return _json(path)
-    if path.suffix.lower() == ".py" and _is_text(head):
-        return FileKind.PYTHON
-    raise FileFormatError(f"{path} is {_looks(head)}; {_WANTED}")
+    probe = FileProbe(path, read_head(path, _HEAD_BYTES))
+    for row in FORMATS:
+        if row.sniff(probe):
+            return row.kind
+    raise FileFormatError(_unknown(probe))
 
 
-def _is_pickle(head: bytes) -> bool:
-    """Protocol 2 to 5, then an instruction that can follow."""
-    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+def is_gguf(probe: FileProbe) -> bool:
+    """The magic word."""
+    return probe.head.startswith(b"GGUF")
 
 
-def _is_onnx(head: bytes) -> bool:
-    """ir_version, a small number, then another field of the model."""
-    return len(head) > 3 and head[0] == 0x08 and head[1] < 0x40 and head[2] in _ONNX_SECOND
+def is_checkpoint(probe: FileProbe) -> bool:
+    """A pickle of protocol 2 to 5, or a zip with one and without code."""
+    head = probe.head
+    if len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5:
+        return True
+    return _has_pickle(probe) and not _has_code(probe)
 
 
-def _is_safetensors(path: Path, head: bytes) -> bool:
+def is_torchscript(probe: FileProbe) -> bool:
+    """A zip with a pickle and code."""
+    return _has_pickle(probe) and _has_code(probe)
+
+
+def is_pt2(probe: FileProbe) -> bool:
+    """A zip with an exported program."""
+    return any(
+        ("/models/" in f"/{n}" and n.endswith(".json"))
+        or n.endswith("serialized_exported_program.json")
+        for n in probe.members
+    )
+
+
+def is_onnx(probe: FileProbe) -> bool:
+    """ir_version, a small number, then another field of the model; or named so."""
+    head = probe.head
+    named = probe.path.suffix.lower() == ".onnx" and not probe.members
+    return named or (
+        len(head) > 3 and head[0] == 0x08 and head[1] < 0x40 and head[2] in _ONNX_SECOND
+    )
+
+
+def is_safetensors(probe: FileProbe) -> bool:
     """A length, then JSON. A damaged length is recognised by the file's name."""
+    head = probe.head
     if len(head) < 9 or head[8:9] != b"{":
-        return path.suffix.lower() == ".safetensors"
+        return probe.path.suffix.lower() == ".safetensors"
     return head[7] == 0 and head[6] == 0
 
 
-_MAGIC: Final[tuple[tuple[Callable[[bytes], bool], FileKind], ...]] = (
-    (lambda head: head.startswith(b"GGUF"), FileKind.GGUF),
-    (_is_pickle, FileKind.CHECKPOINT),
-    (_is_onnx, FileKind.ONNX),
-)
+def is_workload(probe: FileProbe) -> bool:
+    """Gambrel's own file of a workload, packed or not."""
+    return b'"gambrel-workload"' in probe.unzipped or probe.data.get("format") == "gambrel-workload"
 
 
-def _archive(path: Path) -> FileKind:
-    with open_zip(path) as archive:
-        names = archive.namelist()
-    if any("/models/" in f"/{n}" and n.endswith(".json") for n in names) or any(
-        n.endswith("serialized_exported_program.json") for n in names
-    ):
-        return FileKind.PT2
-    if any(n == "data.pkl" or n.endswith("/data.pkl") for n in names):
-        scripted = any(n.endswith("/constants.pkl") or "/code/" in f"/{n}" for n in names)
-        return FileKind.TORCHSCRIPT if scripted else FileKind.CHECKPOINT
-    if any("aotinductor" in n for n in names):
-        raise FileFormatError(
+def is_analysis(probe: FileProbe) -> bool:
+    """Gambrel's own file of a result, packed or not."""
+    data = probe.data
+    named = "units" in data or "ops" in data or "kind" in data
+    return b'"schema_version"' in probe.unzipped or ("schema_version" in data and named)
+
+
+def is_config(probe: FileProbe) -> bool:
+    """The configuration of a model of Hugging Face."""
+    return bool(_CONFIG_FIELDS.intersection(probe.data))
+
+
+def is_python(probe: FileProbe) -> bool:
+    """Text that is named so."""
+    return probe.path.suffix.lower() == ".py" and _is_text(probe.head)
+
+
+def _has_pickle(probe: FileProbe) -> bool:
+    return any(n == "data.pkl" or n.endswith("/data.pkl") for n in probe.members)
+
+
+def _has_code(probe: FileProbe) -> bool:
+    return any(n.endswith("/constants.pkl") or "/code/" in f"/{n}" for n in probe.members)
+
+
+def _unknown(probe: FileProbe) -> str:
+    """Why a file is of no known kind, and what to give."""
+    path = probe.path
+    if any("aotinductor" in n for n in probe.members):
+        return (
             f"{path} is a compiled AOTInductor package, whose code cannot be read as a model; save "
             "the program before compiling, with torch.export.save."
         )
-    raise FileFormatError(f"{path} is a zip archive without a model; {_WANTED}")
-
-
-def _compressed(path: Path, head: bytes) -> FileKind:
-    """The first bytes of a gzip tell whether it is one of gambrel's own files."""
-    try:
-        text = zlib.decompressobj(wbits=31).decompress(head, 1024)
-    except zlib.error:
-        raise FileFormatError(f"{path} is a damaged gzip file.") from None
-    if b'"gambrel-workload"' in text:
-        return FileKind.WORKLOAD
-    if b'"schema_version"' in text:
-        return FileKind.ANALYSIS
-    raise FileFormatError(f"{path} is a gzip file of something else; unpack it first.")
-
-
-def _json(path: Path) -> FileKind:
-    size = check_file(path)
-    if size > MAX_JSON_BYTES:
-        raise FileFormatError(f"{path}: {size} bytes of JSON are more than any model; refused.")
-    try:
-        data = json.loads(read_head(path, MAX_JSON_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged or truncated JSON ({error}).") from None
-    return _json_kind(path, data)
-
-
-def _json_kind(path: Path, data: dict[str, Any]) -> FileKind:
-    if data.get("format") == "gambrel-workload":
-        return FileKind.WORKLOAD
-    if "schema_version" in data and ("units" in data or "ops" in data or "kind" in data):
-        return FileKind.ANALYSIS
-    if _CONFIG_FIELDS.intersection(data):
-        return FileKind.CONFIG
-    keys = ", ".join(told(key) for key in list(data)[:4]) or "none"
-    raise FileFormatError(
-        f"{path} is JSON of an unknown kind (keys: {keys}); a model's config.json has 'model_type'."
-    )
+    if probe.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return f"{path} is a zip archive without a model; {_WANTED}"
+    if probe.unzipped or probe.head.startswith(b"\x1f\x8b"):
+        return f"{path} is a gzip file of something else; unpack it first."
+    if probe.head.lstrip()[:1] == b"{":
+        keys = ", ".join(told(key) for key in list(probe.data)[:4]) or "none"
+        return (
+            f"{path} is JSON of an unknown kind (keys: {keys}); "
+            "a model's config.json has 'model_type'."
+        )
+    looks = "text, not a model" if _is_text(probe.head) else "no model file of a known kind"
+    return f"{path} is {looks}; {_WANTED}"
 
 
 def _is_text(head: bytes) -> bool:
@@ -156,7 +216,3 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\0" not in head
-
-
-def _looks(head: bytes) -> str:
-    return "text, not a model" if _is_text(head) else "no model file of a known kind"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from gambrel.capture.onnx.edges import DTYPES, Edge
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
 _MAX_RANK: Final = 64
@@ -87,10 +87,10 @@ def checked_shape(dims: Any, name: str) -> tuple[int, ...]:
         FileFormatError: Too many of them, too large, or below zero.
     """
     if len(dims) > _MAX_RANK:
-        raise FileFormatError(f"the tensor {name[:200]!r} has {len(dims):,} dimensions; refused.")
+        raise FileFormatError(f"the tensor {told(name)} has {len(dims):,} dimensions; refused.")
     shape = tuple(int(d) for d in dims)
     if any(d < 0 for d in shape) or prod(shape) > _MAX_ELEMENTS:
-        raise FileFormatError(f"the tensor {name[:200]!r} has impossible sizes {shape}.")
+        raise FileFormatError(f"the tensor {told(name)} has impossible sizes {shape}.")
     return shape
 
 

@@ -9,7 +9,7 @@ from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.aten.call import present
 from gambrel.capture.files.export_tensors import Memory, Tensors, Value
 from gambrel.capture.onnx.edges import Edge, Step, Trace
-from gambrel.capture.onnx.lowering import Operands, lower
+from gambrel.capture.onnx.lowering import NodeOperands, lower
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
 from gambrel.workload.parameters import main_dtype
@@ -82,7 +82,7 @@ class Builder:
         if first is not None and first.is_known and self._view(step, self.value(first)):
             return
         outputs = self._args(step.outputs)
-        operands = Operands(step, inputs, outputs, self._temporary)
+        operands = NodeOperands(step, inputs, outputs, self._temporary)
         described = lower(operands)
         if described is None:
             kept = (present(*inputs), present(*outputs))
@@ -123,4 +123,3 @@ class Builder:
                 repeat=step.repeat * times,
             )
         )
-

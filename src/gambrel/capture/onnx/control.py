@@ -13,7 +13,7 @@ from gambrel.capture.onnx.folding import constant
 from gambrel.capture.onnx.sequences import listed
 
 if TYPE_CHECKING:
-    from gambrel.capture.onnx.walk import Names, Walker
+    from gambrel.capture.onnx.walk import NameScope, Walker
 
 #: Loops whose carried values change their form, or are known, run step by step up to this many.
 _MAX_UNROLLED: Final = 128
@@ -24,10 +24,10 @@ PART: Final = "gambrel::Part"
 LARGER_BRANCH: Final = "of an If whose condition depends on data, the larger branch is counted"
 ONE_TRIP: Final = "a Loop whose trip count depends on data is counted once"
 
-_Flow = Callable[["Walker", Step, Any, "Names"], None]
+_Flow = Callable[["Walker", Step, Any, "NameScope"], None]
 
 
-def _if(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _if(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     condition = step.x().scalar
     branches = [step.attrs["then_branch"], step.attrs["else_branch"]]
     if condition is not None:
@@ -47,7 +47,7 @@ def _if(walker: Walker, step: Step, _: Any, names: Names) -> None:
     step.outputs = [_unvalued(e) for e in outputs]
 
 
-def _branch(walker: Walker, graph: Any, names: Names) -> list[Edge | None]:
+def _branch(walker: Walker, graph: Any, names: NameScope) -> list[Edge | None]:
     inside = walker.stored_names(graph, names)
     walker.walk(graph.node, inside)
     return [inside.find(o.name) for o in graph.output]
@@ -70,7 +70,7 @@ def _weight(step: Step) -> int:
     return step.repeat * results * length + 1
 
 
-def _loop(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _loop(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     body, limit, condition = step.attrs["body"], step.input(0), step.input(1)
     carried: list[Edge | None] = list(step.inputs[2:])
     trips = None if limit is None or limit.scalar is None else int(limit.scalar)
@@ -93,7 +93,7 @@ def _repeated(
     carried: list[Edge | None],
     trips: int,
     scans: list[list[Edge | None]],
-    names: Names,
+    names: NameScope,
 ) -> list[Edge | None]:
     """Runs the body: once for all trips where nothing but data changes, else trip by trip."""
     before = walker.steps
@@ -122,7 +122,7 @@ def _repeated(
 
 
 def _trip(
-    walker: Walker, body: Any, index: Edge, carried: list[Edge | None], names: Names
+    walker: Walker, body: Any, index: Edge, carried: list[Edge | None], names: NameScope
 ) -> list[Edge | None] | None:
     """One trip; None where the body says at once that there is none after it."""
     inside = walker.stored_names(body, names)
@@ -157,41 +157,68 @@ def _stacked(walker: Walker, out: Edge | None, parts: list[Edge | None]) -> Edge
     return out
 
 
-def _scan(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _scan(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     body, scanned = step.attrs["body"], int(step.attrs["num_scan_inputs"])
-    states = step.inputs[: len(step.inputs) - scanned]
-    axes = step.attrs.get("scan_input_axes") or [0] * scanned
-    trips, slices = 1, []
-    for edge, axis in zip(step.inputs[len(states) :], axes, strict=False):
-        if edge is None or edge.shape is None:
-            slices.append(Edge("slice"))
-            continue
-        place = axis % len(edge.shape)
-        trips = edge.shape[place]
-        shape = (*edge.shape[:place], *edge.shape[place + 1 :])
-        slices.append(Edge("slice", shape, edge.code))
-        walker.add(Step(PART, [edge], [slices[-1]], repeat=walker.repeat))
+    batched = step.version < 9  # lengths first, then tensors with a batch before the scanned axis
+    given = step.inputs[1:] if batched else step.inputs
+    states, inputs = given[: len(given) - scanned], given[len(given) - scanned :]
+    axes = [1] * scanned if batched else step.attrs.get("scan_input_axes") or [0] * scanned
+    parts = [_part(walker, e, a, batched) for e, a in zip(inputs, axes, strict=False)]
+    trips = next((e.shape[a] for e, a in zip(inputs, axes, strict=False) if e and e.shape), 1)
+    batch = next((e.shape[0] for e in inputs if e and e.shape), 1) if batched else 1
+    formal = [*(_without_batch(e) if batched else e for e in states), *parts]
     inside = walker.stored_names(body, names)
-    for formal, edge in zip(body.input, [*states, *slices], strict=False):
+    for name, edge in zip(body.input, formal, strict=False):
         if edge is not None:
-            inside.edges[formal.name] = _unvalued(edge) or edge
-    walker.repeat *= max(trips, 1)
+            inside.edges[name.name] = _unvalued(edge) or edge
+    times = max(trips * batch, 1)
+    walker.repeat *= times
     walker.walk(body.node, inside)
-    walker.repeat //= max(trips, 1)
+    walker.repeat //= times
     results = [inside.find(o.name) for o in body.output]
+    _collect(step, results, len(states), (trips, batch if batched else None))
+
+
+def _part(walker: Walker, edge: Edge | None, axis: int, batched: bool) -> Edge:
+    """What one trip sees of a scanned tensor: a view."""
+    if edge is None or edge.shape is None:
+        return Edge("part")
+    place = axis % len(edge.shape)
+    shape = (*edge.shape[:place], *edge.shape[place + 1 :])
+    found = Edge("part", shape[1:] if batched else shape, edge.code)
+    walker.add(Step(PART, [edge], [found], repeat=walker.repeat))
+    return found
+
+
+def _without_batch(edge: Edge | None) -> Edge | None:
+    if edge is None or edge.shape is None:
+        return edge
+    return Edge(edge.name, edge.shape[1:], edge.code)
+
+
+def _collect(
+    step: Step, results: list[Edge | None], states: int, sizes: tuple[int, int | None]
+) -> None:
+    """Gives the outputs of a Scan the forms of what its body returns, stacked over trips."""
+    trips, batch = sizes
+    outer = () if batch is None else (batch,)
     axes = step.attrs.get("scan_output_axes") or [0] * len(step.outputs)
-    found: list[Edge | None] = list(results[: len(states)])
-    for out, part, axis in zip(
-        step.outputs[len(states) :], results[len(states) :], axes, strict=False
-    ):
-        if out is not None and part is not None and part.shape is not None:
-            place = axis % (len(part.shape) + 1)
-            out.shape, out.code = (*part.shape[:place], trips, *part.shape[place:]), part.code
-        found.append(out)
+    found: list[Edge | None] = []
+    for i, (out, part) in enumerate(zip(step.outputs, results, strict=False)):
+        if out is None or part is None or part.shape is None:
+            found.append(out)
+        elif i < states:
+            state = Edge(out.name, (*outer, *part.shape), part.code)
+            found.append(part if batch is None else state)
+        else:
+            place = axes[i - states] % (len(part.shape) + 1)
+            shape = (*part.shape[:place], trips, *part.shape[place:])
+            out.shape, out.code = (*outer, *shape), part.code
+            found.append(out)
     step.outputs = found
 
 
-def _map(walker: Walker, step: Step, _: Any, names: Names) -> None:
+def _map(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     """SequenceMap: the body once for each member."""
     body = step.attrs["body"]
     lists = [e.members for e in step.inputs if e is not None and e.members is not None]

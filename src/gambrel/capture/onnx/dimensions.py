@@ -11,7 +11,7 @@ from gambrel.capture.files.dynamic import DynamicSize, label_of
 from gambrel.capture.files.sizes import evaluate_size, symbols_in
 from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.shapes import Form
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 
 #: How people name the sizes of inputs → how gambrel names them.
 _USUAL: Final[dict[str, str]] = {
@@ -104,7 +104,7 @@ def _dimension(dim: Any, name: str) -> _Dimension:
     """A number; a text as the file has it; empty where it says nothing."""
     if dim.HasField("dim_value"):
         if dim.dim_value < -1:
-            raise FileFormatError(f"the input {name[:200]!r} has a dimension of {dim.dim_value}.")
+            raise FileFormatError(f"the input {told(name)} has a dimension of {dim.dim_value}.")
         return "" if dim.dim_value == -1 else int(dim.dim_value)
     text = dim.dim_param.strip()
     return "" if text.startswith(("?", "unk__", "-1")) else str(text[:1000])
@@ -131,7 +131,7 @@ def _written_text(text: str, name: str, position: int) -> str:
         symbols_in(text)
     except FileFormatError:
         return _identifier(text)
-    # Names with dots or slashes are no arithmetic, though they may look like it.
+    # NameScope with dots or slashes are no arithmetic, though they may look like it.
     return text if re.fullmatch(r"[\w\s+*()/,-]+", text) else _identifier(text)
 
 

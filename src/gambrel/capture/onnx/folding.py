@@ -102,11 +102,11 @@ def _grown(step: Step, values: Sequence[Any]) -> float:
         return math.prod(axis_list(values[0]))
     if step.op == "Pad":
         pads = step.attrs.get("pads") or axis_list(values[1])
-        return math.prod(n + sum(map(abs, pads)) for n in values[0].shape)
+        return float(math.prod(n + sum(map(abs, pads)) for n in values[0].shape))
     factors = axis_list(values[1])
     if step.op == "Tile":
-        return values[0].size * math.prod(factors)
-    return values[0].size * math.prod(max(f, 1) for f in factors)
+        return float(values[0].size * math.prod(factors))
+    return float(values[0].size * math.prod(max(f, 1) for f in factors))
 
 
 def _axes(step: Step, values: Sequence[Any], position: int) -> tuple[int, ...] | None:
@@ -278,7 +278,7 @@ _FOLDS: Final[dict[str, _Fold]] = {
     "Max": _variadic(np.maximum),
     "Min": _variadic(np.minimum),
     "Clip": _clip,
-    "Where": lambda _, v: np.where(*v).astype(v[1].dtype),
+    "Where": lambda _, v: np.asarray(np.where(v[0], v[1], v[2])).astype(v[1].dtype),
     "Identity": lambda _, v: v[0],
     "Cast": _cast,
     "CastLike": lambda _, v: v[0].astype(v[1].dtype),

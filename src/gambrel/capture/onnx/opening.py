@@ -9,12 +9,15 @@ from typing import Any, Final
 
 from gambrel.capture.files.archive import check_file
 from gambrel.capture.onnx.wire import without_data
-from gambrel.errors import FileFormatError, MissingExtraError
+from gambrel.errors import FileFormatError, MissingExtraError, told
 
 #: TensorProto.DataLocation
 _EXTERNAL: Final = 1
 #: Most bytes of structure, weights left out: protobuf's own limit.
 _MAX_STRUCTURE: Final = 2**31 - 1
+
+#: No operator set has so large a version; onnx itself is at 28.
+_MAX_VERSION: Final = 100_000
 
 
 def open_model(path: Path) -> Any:
@@ -40,6 +43,11 @@ def open_model(path: Path) -> Any:
         ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FileFormatError("holds no graph; was the export interrupted?")
+    for entry in (*model.opset_import, *(o for f in model.functions for o in f.opset_import)):
+        if not 0 <= entry.version < _MAX_VERSION:
+            raise FileFormatError(
+                f"operator set {entry.version} of {told(entry.domain)} is impossible."
+            )
     _check_external(model, path.resolve().parent)
     return model
 
@@ -67,7 +75,7 @@ def _check_external(model: Any, folder: Path) -> None:
 
 
 def _check_location(location: str, folder: Path, tensor: str) -> None:
-    where = f"the data of {tensor!r} are in {location[:200]!r}"
+    where = f"the data of {told(tensor)} are in {told(location)}"
     windows = PureWindowsPath(location)
     if "\0" in location or windows.is_absolute() or windows.drive or location.startswith("/"):
         raise FileFormatError(f"{where}, an absolute path; data must lie beside the model.")

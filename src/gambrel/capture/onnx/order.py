@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 
 
 def ordered(nodes: Iterable[Any], outside: Callable[[str], Any]) -> list[Any]:
@@ -35,7 +35,7 @@ def _sorted(nodes: list[Any], outside: Callable[[str], Any]) -> list[Any]:
         needed = {maker[n] for n in node.input if n in maker}
         for name in node.input:
             if name and name not in maker and outside(name) is None:
-                raise FileFormatError(f"{_named(node)} reads {name[:200]!r}, which nothing makes.")
+                raise FileFormatError(f"{_named(node)} reads {told(name)}, which nothing makes.")
         waits[i] = len(needed)
         for other in needed:
             readers.setdefault(other, []).append(i)
@@ -54,4 +54,4 @@ def _sorted(nodes: list[Any], outside: Callable[[str], Any]) -> list[Any]:
 
 
 def _named(node: Any) -> str:
-    return f"the node {node.name or node.op_type!r}"[:200]
+    return f"the node {told(node.name or node.op_type)}"

@@ -43,9 +43,9 @@ def _read_narrow(flow: Flow, step: Step) -> None:
                 edge.role = Role.BUFFER
     made = flow.maker.get(source)
     quantized = source.is_stored or (made is not None)
-    if not quantized or flow.is_returned(out) or not flow.readers.get(out):
+    if not quantized or flow.is_returned(out) or not flow.readers(out):
         return
-    for reader in list(flow.readers[out]):
+    for reader in flow.readers(out):
         for index, edge in enumerate(reader.inputs):
             if edge is out:
                 flow.redirect(reader, index, source)
@@ -58,7 +58,7 @@ def _moves_keep(flow: Flow, step: Step) -> None:
     first = step.input(0)
     if step.op in _MOVES and first is not None and step.out.code != first.code:
         step.out.code = first.code
-        for reader in flow.readers.get(step.out, []):
+        for reader in flow.readers(step.out):
             _moves_keep(flow, reader)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.opening import open_model
 from gambrel.capture.onnx.passes import refine
 from gambrel.capture.onnx.walk import Walker
-from gambrel.errors import FileFormatError, WorkloadError
+from gambrel.errors import FileFormatError, WorkloadError, told
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.parameters import mention_unread
 from gambrel.workload.prune import drop_unused_outputs
@@ -53,9 +53,14 @@ def read_onnx(path: str | Path, sizes: Mapping[str, int | None] | None = None) -
         MemoryError,
     ) as error:
         raise FileFormatError(
-            f"{path}: the ONNX model contradicts itself ({type(error).__name__}: {error}); "
+            f"{path}: the ONNX model contradicts itself ({_first_line(error)}); "
             "export it again, or check it with onnx.checker.check_model."
         ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0][:200]
+    return f"{type(error).__name__}: {told(text)}" if text else type(error).__name__
 
 
 def trace_model(model: Any, inputs: OpenInputs, values: Mapping[str, int]) -> Trace:
@@ -87,7 +92,7 @@ def _workload(
 def _open(
     sizes: tuple[DynamicSize, ...],
     hints: Mapping[str, int],
-    at: Any,
+    at: Callable[[Mapping[str, int]], Workload],
     chosen: Mapping[str, int | None],
 ) -> Workload:
     """The workload over its open sizes; at their values where they follow no polynomial."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import prod
 from typing import Any, Final, TypeAlias
 
 from gambrel.capture.onnx.edges import Edge, Step
@@ -16,6 +15,14 @@ _Rule: TypeAlias = Callable[[Step], "list[Form] | None"]
 _RULES: Final[dict[str, _Rule]] = {}
 #: Values that inference may need; larger ones never are.
 _MAX_VALUES: Final = 1024
+
+#: Ops whose results have the form of their operands: no need to ask.
+_UNARY: Final = (
+    "Relu Sigmoid Tanh Erf Exp Log Sqrt Neg Abs Reciprocal LeakyRelu Elu Softplus Floor Ceil"
+    " HardSigmoid HardSwish Gelu Clip Softmax LogSoftmax Sin Cos"
+)
+_BINARY: Final = "Add Sub Mul Div Max Min Equal Greater Less GreaterOrEqual LessOrEqual And Or"
+_TESTS: Final = frozenset({"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"})
 
 EVERY_ELEMENT: Final = "every element passes a test that selects by value"
 EVERY_BOX: Final = "non-maximum suppression keeps as many boxes as it may"
@@ -121,6 +128,32 @@ def same(step: Step) -> list[Form]:
     return [(step.x().shape, step.x().code)]
 
 
+@shape_rule(*_UNARY.split())
+def _unary(step: Step) -> list[Form] | None:
+    x = step.x()
+    return None if x.shape is None else [(x.shape, x.code)]
+
+
+@shape_rule(*_BINARY.split())
+def _binary(step: Step) -> list[Form] | None:
+    """Of equal or obvious shapes; onnx broadcasts the others."""
+    a, b = step.x(0), step.x(1)
+    if a.shape is None or b.shape is None or a.code != b.code or len(step.inputs) > 2:
+        return None
+    code = 9 if step.op in _TESTS else a.code
+    if a.shape == b.shape or b.shape == ():
+        return [(a.shape, code)]
+    return [(b.shape, code)] if a.shape == () else None
+
+
+@shape_rule("Transpose")
+def _transposed_form(step: Step) -> list[Form] | None:
+    x, perm = step.x(), step.attrs.get("perm")
+    if x.shape is None or perm is None or sorted(perm) != list(range(len(x.shape))):
+        return None
+    return [(tuple(x.shape[p] for p in perm), x.code)]
+
+
 @shape_rule("NonZero")
 def _nonzero(step: Step) -> list[Form] | None:
     x = step.x()
@@ -205,6 +238,7 @@ def _narrow(step: Step) -> list[Form] | None:
     "com.microsoft::QLinearSigmoid",
     "com.microsoft::QLinearLeakyRelu",
     "com.microsoft::QLinearSoftmax",
+    "GroupNormalization",
     "SimplifiedLayerNormalization",
     "com.microsoft::SimplifiedLayerNormalization",
 )
@@ -359,6 +393,15 @@ def _converted(step: Step) -> list[Form]:
     return [(step.x().shape, step.x(1).code)]
 
 
-def flattened(shape: tuple[int, ...], axis: int) -> tuple[int, int]:
-    """Rows and columns where everything before an axis is a row."""
-    return prod(shape[:axis]), prod(shape[axis:])
+@shape_rule("STFT")
+def _short_time(step: Step) -> list[Form] | None:
+    """Frames of the signal, half of each spectrum unless asked otherwise."""
+    x, hop, window, given = step.x(), step.x(1).scalar, step.input(2), step.input(3)
+    length = None if given is None else given.scalar
+    if length is None and window is not None and window.shape:
+        length = window.shape[0]
+    if x.shape is None or not hop or length is None:
+        return None
+    frames = (x.shape[1] - int(length)) // int(hop) + 1
+    bins = int(length) // 2 + 1 if step.attrs.get("onesided", 1) else int(length)
+    return [((x.shape[0], frames, bins, 2), x.code)]

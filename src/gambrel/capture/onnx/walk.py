@@ -15,7 +15,7 @@ from gambrel.capture.onnx.functions import body_of, instantiated
 from gambrel.capture.onnx.lowering import is_lowered
 from gambrel.capture.onnx.order import ordered
 from gambrel.capture.onnx.shapes import ASSUMED, Form, form_of, infer
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
 #: Nodes visited, those of functions and unrolled loops included.
@@ -25,15 +25,15 @@ _MAX_DEPTH: Final = 40
 
 
 @dataclass(slots=True, eq=False)
-class Names:
+class NameScope:
     """What the names of a graph mean; the graph around it is asked for the others."""
 
     edges: dict[str, Edge] = field(default_factory=dict)
-    outer: Names | None = None
+    outer: NameScope | None = None
 
     def find(self, name: str) -> Edge | None:
         """The edge of a name, here or further out."""
-        scope: Names | None = self
+        scope: NameScope | None = self
         while scope is not None:
             edge = scope.edges.get(name)
             if edge is not None:
@@ -93,13 +93,13 @@ class Walker:
             trace.inputs.append(edge)
         self.walk(graph.node, names)
         for result in graph.output:
-            edge = names.find(result.name)
-            if edge is None:
-                raise FileFormatError(f"the output {result.name[:200]!r} is made by no node.")
-            trace.outputs.append(edge)
+            returned = names.find(result.name)
+            if returned is None:
+                raise FileFormatError(f"the output {told(result.name)} is made by no node.")
+            trace.outputs.append(returned)
         return trace
 
-    def stored_names(self, graph: Any, outer: Names | None) -> Names:
+    def stored_names(self, graph: Any, outer: NameScope | None) -> NameScope:
         """A scope with the tensors that a graph holds."""
         held = self._held.get(id(graph))
         if held is None:
@@ -111,9 +111,9 @@ class Walker:
                 edges[edge.name] = edge
             self.trace.stored.extend(edges.values())
             held = self._held[id(graph)] = (graph, edges)  # kept alive: so is its id
-        return Names(dict(held[1]), outer)
+        return NameScope(dict(held[1]), outer)
 
-    def walk(self, nodes: Iterable[Any], names: Names) -> None:
+    def walk(self, nodes: Iterable[Any], names: NameScope) -> None:
         """Walks the nodes of a graph or function."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
@@ -127,7 +127,7 @@ class Walker:
             self._visit(node, names)
         self._depth -= 1
 
-    def _visit(self, node: Any, names: Names) -> None:
+    def _visit(self, node: Any, names: NameScope) -> None:
         domain = _domain(node.domain)
         inputs = [names.find(name) if name else None for name in node.input]
         function = self._functions.get((domain, node.op_type, node.overload))
@@ -183,7 +183,7 @@ class Walker:
 
     def version(self, domain: str) -> int:
         """Of the operator set of a domain."""
-        return self._versions.get(domain, 1)
+        return int(self._versions.get(domain, 1))
 
     def schema(self, domain: str, op: str) -> Any:
         """What onnx knows of an operator; None where it does not know it."""
@@ -213,12 +213,12 @@ class Walker:
         node: Any,
         body: Any,
         inputs: list[Edge | None],
-        names: Names | None,
+        names: NameScope | None,
         step: Step | None = None,
     ) -> None:
         """Walks a function in place of the node that calls it."""
         pairs = zip(body.input, inputs, strict=False)
-        inside = Names({name: edge for name, edge in pairs if edge is not None})
+        inside = NameScope({name: edge for name, edge in pairs if edge is not None})
         before = self.module
         self.module = before or (described(node)[0] if step is None else step.module)
         outer_versions = dict(self._versions)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel import roofline
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.ops.base import Size, distinct_bytes, minimum, product, where
 from gambrel.roofline import maximum

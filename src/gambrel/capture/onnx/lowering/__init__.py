@@ -13,10 +13,10 @@ from gambrel.capture.onnx.lowering import (
     reduction,
     signals,
 )
-from gambrel.capture.onnx.lowering.registry import Operands, is_lowered, lower, lowers
+from gambrel.capture.onnx.lowering.registry import NodeOperands, is_lowered, lower, lowers
 
 __all__ = [
-    "Operands",
+    "NodeOperands",
     "attention",
     "convolution",
     "elementwise",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gambrel.capture.aten import Described, TensorArg
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 #: Two products with a softmax between them, as patterns find it: query, key, value, mask.
@@ -11,7 +11,7 @@ SCALED = "gambrel::ScaledAttention"
 
 
 @lowers(SCALED)
-def scaled(op: Operands) -> Lowered:
+def scaled(op: NodeOperands) -> Lowered:
     """query, key, value (batch, heads, tokens, width), mask; rank 3 has no heads of their own."""
     found = op.aten(
         "aten.scaled_dot_product_attention",
@@ -28,7 +28,7 @@ def scaled(op: Operands) -> Lowered:
 
 
 @lowers("Attention", "ai.onnx.preview::FlexAttention")
-def standard(op: Operands) -> Lowered:
+def standard(op: NodeOperands) -> Lowered:
     """Q, K, V, mask, past_key, past_value, lengths; four dimensions, or three with heads inside."""
     q, k, v = (op.x(i) for i in range(3))
     heads, shared = op.attr("q_num_heads"), op.attr("kv_num_heads")
@@ -56,7 +56,7 @@ def standard(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::Attention")
-def packed(op: Operands) -> Lowered:
+def packed(op: NodeOperands) -> Lowered:
     """x, weight, bias, mask, past, bias of scores: one projection, then attention."""
     x, weight, bias = op.x(0), op.x(1), op.optional(2)
     heads = int(op.attr("num_heads"))
@@ -82,7 +82,7 @@ def packed(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::MultiHeadAttention")
-def multi_head(op: Operands) -> Lowered:
+def multi_head(op: NodeOperands) -> Lowered:
     """query, key, value, bias, key padding, bias of scores, past key, past value."""
     q, k, v = op.x(0), op.optional(1), op.optional(2)
     heads = int(op.attr("num_heads"))
@@ -120,7 +120,7 @@ def multi_head(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::GroupQueryAttention")
-def grouped_query(op: Operands) -> Lowered:
+def grouped_query(op: NodeOperands) -> Lowered:
     """Query (or all three packed), key, value, past key and value, lengths, cos, sin."""
     q, k, v = op.x(0), op.optional(1), op.optional(2)
     heads, shared = int(op.attr("num_heads")), int(op.attr("kv_num_heads"))
@@ -145,7 +145,7 @@ def grouped_query(op: Operands) -> Lowered:
 
 
 @lowers("LinearAttention")
-def linear(op: Operands) -> Lowered:
+def linear(op: NodeOperands) -> Lowered:
     """query, key, value, state, decay, beta: a state of width of key by width of value a head."""
     q, k, v = (op.x(i) for i in range(3))
     heads, shared = int(op.attr("q_num_heads")), int(op.attr("kv_num_heads"))
@@ -161,7 +161,7 @@ def linear(op: Operands) -> Lowered:
 
 
 def _appended(
-    op: Operands,
+    op: NodeOperands,
     new: tuple[TensorArg, TensorArg],
     past: tuple[TensorArg | None, TensorArg | None],
     places: slice,

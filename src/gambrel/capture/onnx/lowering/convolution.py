@@ -6,12 +6,12 @@ from math import prod
 
 from gambrel.capture.aten import TensorArg
 from gambrel.capture.onnx.lowering.products import activated, quantized_attrs
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 
 @lowers("Conv", "ConvTranspose")
-def convolution(op: Operands) -> Lowered:
+def convolution(op: NodeOperands) -> Lowered:
     """x, weight, bias."""
     x, weight, bias = op.x(0), op.x(1), op.optional(2)
     transposed = op.step.op == "ConvTranspose"
@@ -21,7 +21,7 @@ def convolution(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::FusedConv")
-def fused(op: Operands) -> Lowered:
+def fused(op: NodeOperands) -> Lowered:
     """x, weight, bias, z: a convolution, z added, an activation."""
     x, weight, bias, other = op.x(0), op.x(1), op.optional(2), op.optional(3)
     attrs: Attributes = {"transposed": False, "bias": bias is not None}
@@ -31,7 +31,7 @@ def fused(op: Operands) -> Lowered:
 
 
 @lowers("ConvInteger")
-def integers(op: Operands) -> Lowered:
+def integers(op: NodeOperands) -> Lowered:
     """x, weight, zero points."""
     x, weight = op.x(0), op.x(1)
     attrs: Attributes = {"transposed": False, "bias": False, "compute_dtype": "int8"}
@@ -39,7 +39,7 @@ def integers(op: Operands) -> Lowered:
 
 
 @lowers("QLinearConv", "com.microsoft::QLinearConv")
-def quantized(op: Operands) -> Lowered:
+def quantized(op: NodeOperands) -> Lowered:
     """x, scale, zero, weight, scale, zero, scale, zero, bias."""
     x, weight, bias = op.x(0), op.x(3), op.optional(8)
     attrs: Attributes = {"transposed": False, "bias": bias is not None, "compute_dtype": "int8"}
@@ -49,7 +49,7 @@ def quantized(op: Operands) -> Lowered:
 
 
 @lowers("DeformConv")
-def deformable(op: Operands) -> Lowered:
+def deformable(op: NodeOperands) -> Lowered:
     """x, weight, offset, bias, mask: samples, then multiplies."""
     x, weight, bias = op.x(0), op.x(1), op.optional(3)
     attrs: Attributes = {"transposed": False, "bias": bias is not None, "deformable": True}
@@ -60,7 +60,7 @@ def deformable(op: Operands) -> Lowered:
 
 
 @lowers("CausalConvWithState")
-def stateful(op: Operands) -> Lowered:
+def stateful(op: NodeOperands) -> Lowered:
     """X (batch, channels, tokens), weight (channels, 1, taps), bias, state: one group a channel."""
     x, weight, bias, state = op.x(0), op.x(1), op.optional(2), op.optional(3)
     channels = x.shape[1]
@@ -93,12 +93,12 @@ def stateful(op: Operands) -> Lowered:
 
 
 @lowers("Col2Im")
-def unfolded(op: Operands) -> Lowered:
+def unfolded(op: NodeOperands) -> Lowered:
     """Every element of overlapping windows added at its place."""
     return op.described("scatter", {"elements": op.x().numel}, {"accumulate": True})
 
 
-def _sizes(op: Operands, x: TensorArg, weight: TensorArg, transposed: bool) -> Sizes:
+def _sizes(op: NodeOperands, x: TensorArg, weight: TensorArg, transposed: bool) -> Sizes:
     """Weights are (out, in/groups, ...), transposed (in, out/groups, ...)."""
     spatial = (x if transposed else op.out).shape[2:]
     if len(weight.shape) != len(x.shape) or not prod(weight.shape[2:]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten import Described
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 
 #: ONNX operator → function of `gambrel.ops.elementwise`.
 FUNCTIONS: Final[dict[str, str]] = {
@@ -82,18 +82,18 @@ FUNCTIONS: Final[dict[str, str]] = {
 _VARIADIC: Final = {"Sum": "add", "Max": "maximum", "Min": "minimum", "Mean": "add"}
 
 
-def elementwise(op: Operands, function: str) -> Described:
+def elementwise(op: NodeOperands, function: str) -> Described:
     """One application a result."""
     return op.described("elementwise", {"elements": op.out.numel}, {"function": function})
 
 
-def plain(op: Operands) -> Lowered:
+def plain(op: NodeOperands) -> Lowered:
     """As the table says."""
     return elementwise(op, FUNCTIONS[op.step.op])
 
 
 @lowers("Pow")
-def power(op: Operands) -> Lowered:
+def power(op: NodeOperands) -> Lowered:
     """Small whole powers are products, half a root."""
     exponent = op.step.x(1).scalar
     powers = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
@@ -101,13 +101,13 @@ def power(op: Operands) -> Lowered:
 
 
 @lowers("Gelu")
-def gelu(op: Operands) -> Lowered:
+def gelu(op: NodeOperands) -> Lowered:
     """Exact, or by tanh."""
     return elementwise(op, "gelu_tanh" if op.attr("approximate") == "tanh" else "gelu")
 
 
 @lowers("com.microsoft::FastGelu", "com.microsoft::BiasGelu")
-def biased_gelu(op: Operands) -> Lowered:
+def biased_gelu(op: NodeOperands) -> Lowered:
     """x, bias: added first where there is one."""
     function = "gelu_tanh" if op.step.op.endswith("FastGelu") else "gelu"
     if op.optional(1) is None:
@@ -120,7 +120,7 @@ def biased_gelu(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::BiasSplitGelu")
-def gated(op: Operands) -> Lowered:
+def gated(op: NodeOperands) -> Lowered:
     """X + bias in halves: one times the gelu of the other."""
     between = op.temporary(op.x().shape, op.x().dtype)
     whole, half = {"elements": between.numel}, {"elements": op.out.numel}
@@ -129,39 +129,39 @@ def gated(op: Operands) -> Lowered:
 
 
 @lowers("Swish")
-def swish(op: Operands) -> Lowered:
+def swish(op: NodeOperands) -> Lowered:
     """X · sigmoid(alpha · x)."""
     return elementwise(op, "silu" if op.attr("alpha", 1.0) == 1.0 else "quick_gelu")
 
 
 @lowers("SwiGLU")
-def swiglu(op: Operands) -> Lowered:
+def swiglu(op: NodeOperands) -> Lowered:
     """silu(a) · b, a result of each pair."""
     return elementwise(op, "swiglu")
 
 
 @lowers("com.microsoft::BiasAdd")
-def bias_add(op: Operands) -> Lowered:
+def bias_add(op: NodeOperands) -> Lowered:
     """X + bias + skip."""
     sizes = {"elements": op.out.numel * max(len(op.read) - 1, 1)}
     return op.described("elementwise", sizes, {"function": "add"})
 
 
 @lowers("Cast", "CastLike", "BitCast")
-def cast(op: Operands) -> Lowered:
+def cast(op: NodeOperands) -> Lowered:
     """A copy in another number format."""
     return op.described("copy", attrs={"function": "cast"}, inputs=(op.x(),))
 
 
-def variadic(op: Operands) -> Lowered:
-    """Operands folded one after another; a mean divides."""
+def variadic(op: NodeOperands) -> Lowered:
+    """NodeOperands folded one after another; a mean divides."""
     count = len(op.read) - 1 + (op.step.op == "Mean")
     sizes = {"elements": op.out.numel * max(count, 1)}
     return op.described("elementwise", sizes, {"function": _VARIADIC[op.step.op]})
 
 
 @lowers("Dropout")
-def dropout(op: Operands) -> Lowered:
+def dropout(op: NodeOperands) -> Lowered:
     """Of training: a random mask and a scaled product."""
     return elementwise(op, "native_dropout")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Role, Sizes
 
 #: Where the memory order allows it, another look at the same memory; `views` decides.
@@ -31,21 +31,21 @@ _RANDOM: Final[dict[str, str]] = {
 }
 
 
-def view(op: Operands) -> Lowered:
+def view(op: NodeOperands) -> Lowered:
     """A view; where that is not possible, a copy of the first input."""
     if op.step.op in ("Shape", "Size"):
         return op.described("view")
     return op.described("copy", attrs={"function": "contiguous"}, inputs=(op.x(),))
 
 
-def copy(op: Operands) -> Lowered:
+def copy(op: NodeOperands) -> Lowered:
     """Every tensor read once, every result written once."""
     inputs = op.read if op.step.op == "Concat" else (op.x(),)
     return op.described("copy", attrs={"function": _FUNCTION_OF[op.step.op]}, inputs=inputs)
 
 
 @lowers("Gather")
-def gather(op: Operands) -> Lowered:
+def gather(op: NodeOperands) -> Lowered:
     """data, indices: rows of a table of weights are an embedding."""
     table, indices, out = op.x(0), op.x(1), op.out
     is_table = op.step.x().role is Role.WEIGHT and len(table.shape) == 2
@@ -60,13 +60,13 @@ def gather(op: Operands) -> Lowered:
 
 
 @lowers("GatherElements", "GatherND", "Compress", "ai.onnx.ml::ArrayFeatureExtractor")
-def picked(op: Operands) -> Lowered:
+def picked(op: NodeOperands) -> Lowered:
     """data, indices: as many elements as results."""
     return op.described("gather", {"elements": op.out.numel}, inputs=(op.x(0), op.x(1)))
 
 
 @lowers("com.microsoft::GatherBlockQuantized")
-def narrow_rows(op: Operands) -> Lowered:
+def narrow_rows(op: NodeOperands) -> Lowered:
     """Table of few bits, indices, scales, zero points: rows looked up and expanded."""
     table, indices, out = op.x(0), op.x(1), op.out
     rows: Sizes = {"rows": indices.numel, "width": out.shape[-1], "table_rows": table.shape[0]}
@@ -82,7 +82,7 @@ def narrow_rows(op: Operands) -> Lowered:
 
 
 @lowers("ScatterND", "ScatterElements", "Scatter")
-def scatter(op: Operands) -> Lowered:
+def scatter(op: NodeOperands) -> Lowered:
     """data, indices, updates: the data copied, updates written or added at their places."""
     data, indices, updates = (op.x(i) for i in range(3))
     attrs = {"accumulate": op.attr("reduction", "none") != "none", "in_place": False}
@@ -91,7 +91,7 @@ def scatter(op: Operands) -> Lowered:
 
 
 @lowers("TensorScatter")
-def cache_update(op: Operands) -> Lowered:
+def cache_update(op: NodeOperands) -> Lowered:
     """cache, update, places: the update written into the cache, the rest left alone."""
     update = op.x(1)
     attrs = {"accumulate": False, "in_place": True}
@@ -101,13 +101,13 @@ def cache_update(op: Operands) -> Lowered:
 
 
 @lowers("MaxUnpool")
-def unpool(op: Operands) -> Lowered:
+def unpool(op: NodeOperands) -> Lowered:
     """x, places: every element written at its place in zeros."""
     return op.described("scatter", {"elements": op.x().numel}, {"accumulate": False})
 
 
 @lowers("OneHot")
-def one_hot(op: Operands) -> Lowered:
+def one_hot(op: NodeOperands) -> Lowered:
     """indices: zeros, and a one a row."""
     return op.described(
         "scatter", {"elements": op.x().numel}, {"accumulate": False}, inputs=(op.x(),)
@@ -124,18 +124,18 @@ def one_hot(op: Operands) -> Lowered:
     "BlackmanWindow",
     "MelWeightMatrix",
 )
-def fill(op: Operands) -> Lowered:
+def fill(op: NodeOperands) -> Lowered:
     """Results written from nothing."""
     return op.described("fill", {"elements": op.out.numel}, inputs=())
 
 
 @lowers("NonZero")
-def nonzero(op: Operands) -> Lowered:
+def nonzero(op: NodeOperands) -> Lowered:
     """One comparison an element; the places found are written."""
     return op.described("elementwise", {"elements": op.x().numel}, {"function": "compare"})
 
 
-def random(op: Operands) -> Lowered:
+def random(op: NodeOperands) -> Lowered:
     """One draw a result; probabilities are read, templates are not."""
     function = _RANDOM[op.step.op]
     reads = op.read if function in ("bernoulli", "multinomial") else ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from gambrel.capture.aten import Described, TensorArg
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 
 @lowers("BatchNormalization")
-def batch_norm(op: Operands) -> Lowered:
+def batch_norm(op: NodeOperands) -> Lowered:
     """x, scale, bias, mean, var: stored statistics unless it trains."""
     training = bool(op.attr("training_mode", 0)) or op.attr("is_test") == 0
     inputs = (op.x(), *(op.optional(i) for i in range(1, 5)))
@@ -21,7 +21,7 @@ def batch_norm(op: Operands) -> Lowered:
 
 
 @lowers("LayerNormalization", "RMSNormalization")
-def last_dimensions(op: Operands) -> Lowered:
+def last_dimensions(op: NodeOperands) -> Lowered:
     """x, scale, bias: over the dimensions from an axis on."""
     x = op.x()
     axis = int(op.attr("axis", -1)) % len(x.shape)
@@ -32,7 +32,7 @@ def last_dimensions(op: Operands) -> Lowered:
 
 
 @lowers("SimplifiedLayerNormalization", "com.microsoft::SimplifiedLayerNormalization")
-def simplified(op: Operands) -> Lowered:
+def simplified(op: NodeOperands) -> Lowered:
     """RMS norm under the name that onnxruntime gave it."""
     x = op.x()
     axis = int(op.attr("axis", -1)) % len(x.shape)
@@ -41,7 +41,7 @@ def simplified(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization")
-def with_residual(op: Operands) -> Lowered:
+def with_residual(op: NodeOperands) -> Lowered:
     """x, skip, gamma, (beta,) bias: the sum of the first two is normalized, and handed out."""
     x = op.x()
     function = "rms_norm" if "Simplified" in op.step.op else "layer_norm"
@@ -52,7 +52,7 @@ def with_residual(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::EmbedLayerNormalization")
-def embedded(op: Operands) -> Lowered:
+def embedded(op: NodeOperands) -> Lowered:
     """ids, segments, words, positions, segment table, gamma, beta: three look-ups, two sums."""
     out = op.results[0]
     rows, width = prod(out.shape[:-1]), out.shape[-1]
@@ -85,7 +85,7 @@ def embedded(op: Operands) -> Lowered:
 
 
 @lowers("GroupNormalization", "com.microsoft::GroupNorm")
-def group_norm(op: Operands) -> Lowered:
+def group_norm(op: NodeOperands) -> Lowered:
     """x, scale, bias."""
     x = op.x()
     groups = int(op.attr("num_groups", op.attr("groups", 1)))
@@ -100,7 +100,7 @@ def group_norm(op: Operands) -> Lowered:
 
 
 @lowers("InstanceNormalization")
-def instance_norm(op: Operands) -> Lowered:
+def instance_norm(op: NodeOperands) -> Lowered:
     """x, scale, bias: a statistic for each channel of each sample."""
     x = op.x()
     sizes: Sizes = {"elements": x.numel, "groups": x.shape[0] * x.shape[1]}
@@ -108,7 +108,7 @@ def instance_norm(op: Operands) -> Lowered:
 
 
 @lowers("LpNormalization", "ai.onnx.ml::Normalizer")
-def lp_norm(op: Operands) -> Lowered:
+def lp_norm(op: NodeOperands) -> Lowered:
     """Every line divided by its length: squares, sums, a root, a product a value."""
     x = op.x()
     axis = int(op.attr("axis", -1)) % len(x.shape)
@@ -117,7 +117,7 @@ def lp_norm(op: Operands) -> Lowered:
 
 
 @lowers("LRN")
-def local_response(op: Operands) -> Lowered:
+def local_response(op: NodeOperands) -> Lowered:
     """X / (k + a·mean of squares of neighbouring channels)^b, as torch runs it op by op."""
     x = op.x()
     n: Sizes = {"elements": x.numel}
@@ -140,7 +140,7 @@ def local_response(op: Operands) -> Lowered:
 
 
 @lowers("Softmax", "LogSoftmax")
-def softmax(op: Operands) -> Lowered:
+def softmax(op: NodeOperands) -> Lowered:
     """Along an axis; before opset 13 over all dimensions from it on."""
     x = op.x()
     function = "log_softmax" if op.step.op.startswith("Log") else "softmax"
@@ -154,7 +154,7 @@ def softmax(op: Operands) -> Lowered:
 
 
 @lowers("Hardmax")
-def hardmax(op: Operands) -> Lowered:
+def hardmax(op: NodeOperands) -> Lowered:
     """The largest of each line found, a one written there."""
     x = op.x()
     axis = int(op.attr("axis", -1)) % len(x.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 _POOLS: Final[dict[str, str]] = {
@@ -16,7 +16,7 @@ _POOLS: Final[dict[str, str]] = {
 }
 
 
-def pooling(op: Operands) -> Lowered:
+def pooling(op: NodeOperands) -> Lowered:
     """x: one window a result; a window as large as the image and its only one is a reduction."""
     x, out = op.x(), op.out
     function = _POOLS[op.step.op]
@@ -30,7 +30,7 @@ def pooling(op: Operands) -> Lowered:
 
 
 @lowers("Resize", "Upsample")
-def resize(op: Operands) -> Lowered:
+def resize(op: NodeOperands) -> Lowered:
     """x: every result mixes its neighbours along the axes that change."""
     x, out = op.x(), op.out
     changed = [a != b for a, b in zip(x.shape, out.shape, strict=True)]
@@ -44,7 +44,7 @@ def resize(op: Operands) -> Lowered:
 
 
 @lowers("GridSample")
-def grid_sample(op: Operands) -> Lowered:
+def grid_sample(op: NodeOperands) -> Lowered:
     """x, grid: interpolation at given places."""
     x, grid = op.x(0), op.x(1)
     mode = {"nearest": "nearest", "cubic": "bicubic", "bicubic": "bicubic"}.get(
@@ -57,7 +57,7 @@ def grid_sample(op: Operands) -> Lowered:
 
 
 @lowers("RoiAlign")
-def roi_align(op: Operands) -> Lowered:
+def roi_align(op: NodeOperands) -> Lowered:
     """x, regions, images: the mean (or maximum) of samples; an adaptive number is not known."""
     ratio = int(op.attr("sampling_ratio", 0))
     if ratio <= 0:

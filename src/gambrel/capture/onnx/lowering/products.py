@@ -6,7 +6,7 @@ from math import prod
 
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.aten.matmul import product_sizes
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 #: A product with a bias, as patterns find it: x, weight, bias.
@@ -14,14 +14,14 @@ LINEAR = "gambrel::Linear"
 
 
 @lowers("MatMul", LINEAR)
-def matmul(op: Operands) -> Lowered:
+def matmul(op: NodeOperands) -> Lowered:
     """Matrices, or batches that broadcast; a bias third."""
     a, b, bias = op.x(0), op.x(1), op.optional(2)
     return op.described("matmul", product_sizes(a, b), _attrs(op, bias), inputs=(a, b, bias))
 
 
 @lowers("Gemm", "com.microsoft::FusedGemm")
-def gemm(op: Operands) -> Lowered:
+def gemm(op: NodeOperands) -> Lowered:
     """alpha·A·B + beta·C, A and B possibly transposed."""
     a, b, c = op.x(0), op.x(1), op.optional(2)
     m, k = reversed(a.shape) if op.attr("transA") else a.shape
@@ -32,14 +32,14 @@ def gemm(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul")
-def fused(op: Operands) -> Lowered:
+def fused(op: NodeOperands) -> Lowered:
     """alpha·A·B with the last two dimensions possibly swapped."""
     a, b = _turned(op.x(0), op.attr("transA")), _turned(op.x(1), op.attr("transB"))
     return op.described("matmul", product_sizes(a, b), _attrs(op, None))
 
 
 @lowers("com.microsoft::MatMulNBits", "com.microsoft::MatMulBnb4")
-def narrow(op: Operands) -> Lowered:
+def narrow(op: NodeOperands) -> Lowered:
     """Weights of few bits, expanded to the activations' format on the fly."""
     x, weight = op.x(0), op.x(1)
     sizes: Sizes = {"b": 1, "m": x.numel // x.shape[-1], "n": op.attr("N"), "k": op.attr("K")}
@@ -50,7 +50,7 @@ def narrow(op: Operands) -> Lowered:
 
 
 @lowers("MatMulInteger", "com.microsoft::DynamicQuantizeMatMul")
-def integers(op: Operands) -> Lowered:
+def integers(op: NodeOperands) -> Lowered:
     """Products of 8-bit integers, summed in 32 bits."""
     a, b = op.x(0), op.x(1)
     found = op.described("matmul", product_sizes(a, b), {"bias": False, "compute_dtype": "int8"})
@@ -69,14 +69,14 @@ def integers(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::MatMulIntegerToFloat")
-def scaled_integers(op: Operands) -> Lowered:
+def scaled_integers(op: NodeOperands) -> Lowered:
     """The same, scaled to real numbers."""
     attrs: Attributes = {"bias": op.optional(6) is not None, "compute_dtype": "int8"}
     return op.described("matmul", product_sizes(op.x(0), op.x(1)), attrs)
 
 
 @lowers("QLinearMatMul")
-def quantized(op: Operands) -> Lowered:
+def quantized(op: NodeOperands) -> Lowered:
     """a, scale, zero, b, scale, zero, scale, zero."""
     a, b = op.x(0), op.x(3)
     attrs: Attributes = {"bias": False, "compute_dtype": "int8"}
@@ -85,7 +85,7 @@ def quantized(op: Operands) -> Lowered:
 
 
 @lowers("com.microsoft::QGemm")
-def quantized_gemm(op: Operands) -> Lowered:
+def quantized_gemm(op: NodeOperands) -> Lowered:
     """A, scale, zero, B, scale, zero, C, scale, zero."""
     a, b, c = op.x(0), op.x(3), op.optional(6)
     m, k = reversed(a.shape) if op.attr("transA") else a.shape
@@ -95,7 +95,7 @@ def quantized_gemm(op: Operands) -> Lowered:
 
 
 @lowers("Einsum")
-def einsum(op: Operands) -> Lowered:
+def einsum(op: NodeOperands) -> Lowered:
     """A contraction of two operands; of one, a sum or a view."""
     equation = str(op.attr("equation")).replace(" ", "")
     if len(op.step.inputs) == 2:
@@ -110,7 +110,7 @@ def einsum(op: Operands) -> Lowered:
     )
 
 
-def _contracted(op: Operands, equation: str) -> Described:
+def _contracted(op: NodeOperands, equation: str) -> Described:
     """Dots stand for leading dimensions that broadcast: each becomes a letter of its own."""
     left, arrow, result = equation.partition("->")
     a, b = left.split(",")
@@ -140,14 +140,14 @@ def _turned(x: TensorArg, swapped: object) -> TensorArg:
     return TensorArg(x.id, (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
-def _attrs(op: Operands, bias: TensorArg | None) -> Attributes:
+def _attrs(op: NodeOperands, bias: TensorArg | None) -> Attributes:
     """Of a product: a bias; the format that quantization chose for it."""
     found: Attributes = {"bias": bias is not None}
     found.update(op.attr("quantized") or {})
     return found
 
 
-def _activated(op: Operands, product: Described) -> Lowered:
+def _activated(op: NodeOperands, product: Described) -> Lowered:
     """The function that a fused product ends with runs in the same kernel and counts as an op."""
     name = op.attr("activation")
     functions = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyRelu": "leaky_relu"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
 _GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 @lowers("LSTM", "GRU", "RNN")
-def layer(op: Operands) -> Lowered:
+def layer(op: NodeOperands) -> Lowered:
     """X (steps, batch, width), weights, recurrent weights, bias, lengths, states, peepholes."""
     x, weight, bias = op.x(0), op.x(1), op.optional(3)
     steps, batch = x.shape[:2] if not op.attr("layout", 0) else (x.shape[1], x.shape[0])
@@ -28,7 +28,7 @@ def layer(op: Operands) -> Lowered:
     return op.described("recurrent", sizes, attrs)
 
 
-def _cell(op: Operands) -> str:
+def _cell(op: NodeOperands) -> str:
     """Other activations than the usual ones are not modelled."""
     kind = op.step.op.lower()
     given = [str(a).lower() for a in op.attr("activations") or ()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.aten import Described
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Sizes
 
 #: ONNX operator → function of the neutral reduction.
@@ -28,7 +28,7 @@ FUNCTIONS: Final[dict[str, str]] = {
 }
 
 
-def reduction(op: Operands) -> Lowered:
+def reduction(op: NodeOperands) -> Lowered:
     """As many elements as the input has, as many results as the output has."""
     x, out = op.x(), op.out
     if x.numel == out.numel and op.step.op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"):
@@ -38,7 +38,7 @@ def reduction(op: Operands) -> Lowered:
 
 
 @lowers("ReduceLogSum")
-def logarithm_of_sum(op: Operands) -> Lowered:
+def logarithm_of_sum(op: NodeOperands) -> Lowered:
     """A sum, its logarithm."""
     x, out = op.x(), op.out
     between = op.temporary(out.shape, out.dtype)
@@ -52,7 +52,7 @@ def logarithm_of_sum(op: Operands) -> Lowered:
 
 
 @lowers("CumSum", "CumProd")
-def cumulative(op: Operands) -> Lowered:
+def cumulative(op: NodeOperands) -> Lowered:
     """A running result along every line."""
     x = op.x()
     axis = op.step.x(1).scalar
@@ -65,7 +65,7 @@ def cumulative(op: Operands) -> Lowered:
 
 
 @lowers("TopK")
-def topk(op: Operands) -> Lowered:
+def topk(op: NodeOperands) -> Lowered:
     """x, k: the k largest of every line."""
     x = op.x()
     axis = int(op.attr("axis", -1))
@@ -78,13 +78,13 @@ def topk(op: Operands) -> Lowered:
 
 
 @lowers("Unique")
-def unique(op: Operands) -> Lowered:
+def unique(op: NodeOperands) -> Lowered:
     """All elements sorted, neighbours compared."""
     return op.described("sort", {"elements": op.x().numel, "rows": 1}, {"function": "unique"})
 
 
 @lowers("NonMaxSuppression")
-def suppression(op: Operands) -> Lowered:
+def suppression(op: NodeOperands) -> Lowered:
     """Boxes (batch, n, 4), scores (batch, classes, n): each class of each image by itself."""
     boxes, scores = op.x(0), op.x(1)
     op.times = scores.shape[0] * scores.shape[1]
@@ -93,7 +93,7 @@ def suppression(op: Operands) -> Lowered:
 
 
 @lowers("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
-def loss(op: Operands) -> Lowered:
+def loss(op: NodeOperands) -> Lowered:
     """scores, labels, weights."""
     x, labels = op.x(0), op.x(1)
     function = "cross_entropy" if op.step.op.startswith("Softmax") else "nll"
@@ -101,7 +101,7 @@ def loss(op: Operands) -> Lowered:
     return op.described("loss", sizes, {"function": function})
 
 
-def reduced(op: Operands, function: str) -> Described:
+def reduced(op: NodeOperands, function: str) -> Described:
     """A reduction of the first input by another function."""
     sizes: Sizes = {"elements": op.x().numel, "outputs": op.out.numel}
     return op.described("reduction", sizes, {"function": function}, inputs=(op.x(),))

@@ -13,7 +13,7 @@ from gambrel.workload import Dim
 
 
 @dataclass(slots=True)
-class Operands:
+class NodeOperands:
     """A step with its tensors, as rules see it.
 
     Attributes:
@@ -107,7 +107,7 @@ class Operands:
 
 #: One op, or several that the step stands for.
 Lowered: TypeAlias = Described | list[Described]
-_Rule: TypeAlias = Callable[[Operands], Lowered]
+_Rule: TypeAlias = Callable[[NodeOperands], Lowered]
 _RULES: Final[dict[str, _Rule]] = {}
 
 
@@ -133,7 +133,7 @@ def is_lowered(op: str) -> bool:
     return op in _RULES
 
 
-def lower(operands: Operands) -> list[Described] | None:
+def lower(operands: NodeOperands) -> list[Described] | None:
     """What a step is in neutral kinds; None where no rule understands it: it is unmodelled."""
     rule = _RULES.get(operands.step.op)
     if rule is None:

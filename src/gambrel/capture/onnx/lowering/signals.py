@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gambrel.capture.onnx.lowering.registry import Lowered, Operands, lowers
+from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Sizes
 
 
 @lowers("DFT")
-def transform(op: Operands) -> Lowered:
+def transform(op: NodeOperands) -> Lowered:
     """X (..., points, 1 or 2): real or complex numbers, transformed along an axis."""
     x, out = op.x(), op.out
     place = op.step.input(2)
@@ -26,7 +26,7 @@ def transform(op: Operands) -> Lowered:
 
 
 @lowers("STFT")
-def short_time(op: Operands) -> Lowered:
+def short_time(op: NodeOperands) -> Lowered:
     """signal, step, window, length: a window applied to every frame, then transformed."""
     x, out = op.x(), op.out
     batch, frames = out.shape[:2]
@@ -51,7 +51,7 @@ def short_time(op: Operands) -> Lowered:
 
 
 @lowers("Det")
-def determinant(op: Operands) -> Lowered:
+def determinant(op: NodeOperands) -> Lowered:
     """X (..., n, n)."""
     x = op.x()
     sizes: Sizes = {"n": x.shape[-1], "batch": x.numel // max(x.shape[-1] ** 2, 1)}

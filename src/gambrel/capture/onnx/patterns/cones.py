@@ -95,7 +95,7 @@ def _cone(flow: Flow, end: Step) -> Cone | None:
 
 def _stays(flow: Flow, edge: Edge, end: Step) -> bool:
     """Whether an edge is part of the formula: read once. What is read twice is its argument."""
-    once = len(flow.readers.get(edge, [])) == 1 and not flow.is_returned(edge)
+    once = len(flow.readers(edge)) == 1 and not flow.is_returned(edge)
     return once and edge.shape == end.out.shape
 
 

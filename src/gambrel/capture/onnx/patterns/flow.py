@@ -18,7 +18,7 @@ class Flow:
         """Links the steps of a trace."""
         self.trace = trace
         self.maker: dict[Edge, Step] = {}
-        self.readers: dict[Edge, list[Step]] = {}
+        self._readers: dict[Edge, dict[Step, None]] = {}
         self._returned = set(trace.outputs)
         self._dropped: set[Step] = set()
         self._placed: dict[Step, Step] = {}
@@ -33,11 +33,15 @@ class Flow:
                 self.maker[edge] = step
         for edge in step.inputs:
             if edge is not None:
-                self.readers.setdefault(edge, []).append(step)
+                self._readers.setdefault(edge, {})[step] = None
 
     def steps(self, *ops: str) -> list[Step]:
         """Steps of certain operators that are still there, in order."""
         return [s for s in self.trace.steps if s.op in ops and s not in self._dropped]
+
+    def readers(self, edge: Edge) -> list[Step]:
+        """The steps that read an edge."""
+        return list(self._readers.get(edge, ()))
 
     def made_by(self, edge: Edge | None, *ops: str) -> Step | None:
         """The step that makes an edge, if it is of one of these operators."""
@@ -46,7 +50,7 @@ class Flow:
 
     def only_reader(self, edge: Edge, *ops: str) -> Step | None:
         """The one step that reads an edge, if it is of one of these operators."""
-        readers = self.readers.get(edge, [])
+        readers = self.readers(edge)
         if len(readers) != 1 or edge in self._returned or readers[0].op not in ops:
             return None
         return readers[0]
@@ -54,7 +58,7 @@ class Flow:
     def is_internal(self, edge: Edge, steps: Iterable[Step]) -> bool:
         """Whether only these steps read an edge."""
         inside = set(steps)
-        return edge not in self._returned and all(r in inside for r in self.readers.get(edge, []))
+        return edge not in self._returned and all(r in inside for r in self._readers.get(edge, ()))
 
     def is_returned(self, edge: Edge) -> bool:
         """Whether the model returns it."""
@@ -88,8 +92,8 @@ class Flow:
         old = step.inputs[index]
         step.inputs[index] = edge
         if old is not None and old not in step.inputs:
-            self.readers[old] = [s for s in self.readers.get(old, []) if s is not step]
-        self.readers.setdefault(edge, []).append(step)
+            self._readers[old].pop(step, None)
+        self._readers.setdefault(edge, {})[step] = None
 
     def finish(self) -> None:
         """Writes what is left into the trace."""
@@ -116,8 +120,8 @@ class Flow:
             if edge is not None and self.maker.get(edge) is step:
                 del self.maker[edge]
         for edge in step.inputs:
-            if edge is not None and edge in self.readers:
-                self.readers[edge] = [s for s in self.readers[edge] if s is not step]
+            if edge is not None and edge in self._readers:
+                self._readers[edge].pop(step, None)
 
 
 def successor(step: Step, op: str, inputs: list[Edge | None], out: Edge) -> Step:

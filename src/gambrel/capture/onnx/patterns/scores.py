@@ -53,12 +53,13 @@ def _along_last(softmax: Step, rank: int) -> bool:
 
 def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None:
     """The product with the values, behind steps that keep rows without any key at zero."""
-    edge, passed = softmax.out, []
+    edge = softmax.out
+    passed: list[Step] = []
     for _ in range(3):
         product = flow.only_reader(edge, "MatMul")
         if product is not None:
             return (product, passed) if product.input(0) is edge else None
-        readers = flow.readers.get(edge, [])
+        readers = flow.readers(edge)
         where = next((r for r in readers if r.op == "Where"), None)
         if where is not None and all(r is where or r.op == "IsNaN" for r in readers):
             passed += [r for r in readers if r not in passed]
@@ -74,7 +75,8 @@ def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None
 
 def _first_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step], Edge | None] | None:
     """The product that makes the scores, the steps between, the mask that they add."""
-    edge, passed = softmax.x(), []
+    edge = softmax.x()
+    passed: list[Step] = []
     mask: Edge | None = None
     for _ in range(_MAX_BEFORE):
         step = flow.maker.get(edge)

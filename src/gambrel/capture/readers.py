@@ -1,0 +1,114 @@
+"""One reader for each format of files: from a path and a request to a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gambrel.capture.request import Request, Resolved, refuse_inputs
+from gambrel.errors import CaptureError, FileFormatError, InputError
+from gambrel.workload import Workload
+
+
+def from_pt2(path: Path, _: Request) -> Resolved:
+    """An exported program of torch."""
+    from gambrel.capture.files.pt2 import read_pt2
+
+    return Resolved(workload=read_pt2(path))
+
+
+def from_onnx(path: Path, request: Request) -> Resolved:
+    """An ONNX model."""
+    from gambrel.capture.onnx.reader import read_onnx
+
+    if request.train:
+        raise CaptureError(
+            f"{path.name} describes an inference step; for a training step give a file.py:function."
+        )
+    return Resolved(workload=read_onnx(path, request.sizes))
+
+
+def from_config(path: Path, request: Request) -> Resolved:
+    """The configuration of a model of Hugging Face."""
+    import json
+
+    if request.train:
+        raise CaptureError(
+            f"{path.name} describes an inference step; for a training step of a language model run "
+            "'gambrel train-plan', or give a file.py:function."
+        )
+    return of_config(json.loads(path.read_text(encoding="utf-8")), request)
+
+
+def from_gguf(path: Path, request: Request) -> Resolved:
+    """A GGUF file: header only."""
+    from gambrel.capture.gguf import workload_from_gguf
+
+    found = workload_from_gguf(
+        path, phase=request.phase, sizes=request.sizes, precision=request.precision
+    )
+    return Resolved(workload=found)
+
+
+def from_checkpoint(path: Path, request: Request) -> Resolved:
+    """A checkpoint, read as data; run only where the user says so."""
+    from gambrel.capture.files.checkpoint import match_checkpoint
+
+    ran = False
+
+    def run(file: Path) -> Workload:
+        from gambrel.capture.files.trusted import capture_trusted
+
+        nonlocal ran
+        ran = True
+        return capture_trusted(
+            file, request.input_shapes, request.inputs, request.kwargs, train=request.train
+        )
+
+    matched = match_checkpoint(path, run if request.trust else None)
+    if not ran:
+        refuse_inputs(f"{path.name} is {matched.workload.name}, a built-in model", request)
+    return Resolved(workload=matched.workload, notes=matched.notes)
+
+
+def from_workload(path: Path, _: Request) -> Resolved:
+    """Gambrel's own workload."""
+    from gambrel.workload.serialize import load_workload
+
+    return Resolved(workload=load_workload(path))
+
+
+def from_analysis(path: Path, _: Request) -> Resolved:
+    """The workload of a saved result."""
+    from gambrel.report import load_analysis
+
+    workload = load_analysis(path).workload
+    if workload is None:
+        raise FileFormatError(f"{path}: this analysis carries no workload; analyze the model.")
+    return Resolved(workload=workload)
+
+
+def from_python(path: Path, _: Request) -> Resolved:
+    """Python code needs the name of what makes the model."""
+    raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
+
+
+def of_config(config: Any, request: Request, name: str = "") -> Resolved:
+    """The model of a configuration: in closed form where its type is known, else captured."""
+    from gambrel.capture.closed_form import is_closed_form, workload_of_config
+
+    sizes = {k: v for k, v in request.sizes.items() if v is not None}
+    if is_closed_form(config):
+        found = workload_of_config(
+            config,
+            phase=request.phase,
+            sizes=sizes,
+            precision=request.precision,
+            keep_open=request.keep_open,
+            name=name,
+            served=request.served,
+        )
+        return Resolved(workload=found)
+    from gambrel.capture.torch.huggingface import workload_from_config
+
+    return Resolved(workload=workload_from_config(config, phase=request.phase, name=name, **sizes))

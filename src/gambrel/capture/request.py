@@ -1,0 +1,61 @@
+"""What is asked of a model, and what is answered: the records of every way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gambrel.capture.inputs import ExampleInput
+from gambrel.errors import InputError
+from gambrel.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How to turn a model into a workload.
+
+    Attributes:
+        inputs: Example inputs of a module, live, from code or from a trusted file: one tensor, a
+            tuple of positional arguments, or a dict of keyword arguments.
+        kwargs: Its keyword arguments.
+        input_shapes: Descriptions of example inputs (shape, format, name) in their place.
+        phase: ``"prefill"`` or ``"decode"`` for language models.
+        train: Include backward and optimizer.
+        trust: The user's explicit word that a file may run code.
+        sizes: Sizes already chosen; a configuration file is built or captured at these.
+        precision: Number formats, part by part; applied to a language model's configuration.
+        keep_open: Leave sizes open even where windows of attention make memory depend on them in
+            another way than a polynomial.
+        served: A configuration runs as serving frameworks store it: q, k, v and gate, up as one
+            product each.
+    """
+
+    inputs: Any = None
+    kwargs: Mapping[str, Any] | None = None
+    input_shapes: Sequence[ExampleInput | Sequence[int] | str] = ()
+    phase: str | None = None
+    train: bool = False
+    trust: bool = False
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
+    precision: str | None = None
+    keep_open: bool = False
+    served: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A workload, and what the user should know of how it was found."""
+
+    workload: Workload
+    notes: tuple[str, ...] = ()
+
+
+def refuse_inputs(what: str, request: Request) -> None:
+    """Example inputs where nothing is run with them: their sizes would be ignored."""
+    if request.inputs is None and not request.kwargs and not request.input_shapes:
+        return
+    raise InputError(
+        f"{what}, which takes no example inputs; leave them out and choose its sizes "
+        "(--batch, --seq, --image, --size NAME=N; in Python batch_size=, seq=, image=, sizes=)."
+    )
