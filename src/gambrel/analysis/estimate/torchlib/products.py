@@ -29,7 +29,7 @@ _ENOUGH: Final = 0.9
 
 def sustained(c: Constants, machine: Machine, peak: float) -> float:
     """FLOP/s that the cooling sustains, at most the peak."""
-    joule = c["energy_j"]
+    joule = float(c["energy_j"])
     if not machine.tdp_w or not joule:
         return peak
     return float(min(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule)))
