@@ -212,8 +212,8 @@ def _transformers(name: str) -> tuple[Any, tuple[Any, ...]]:
     for key, value in cut.items():
         if hasattr(config, key):
             setattr(config, key, value)
-    if hasattr(config, "image_size"):
-        side = config.image_size if isinstance(config.image_size, int) else 224
+    if hasattr(config, "num_channels"):
+        side = getattr(config, "image_size", 224)
         return _plain(AutoModel.from_config(config)), (torch.randn(1, 3, side, side),)
     config.bos_token_id = config.eos_token_id = 1
     model = AutoModel.from_config(config)
