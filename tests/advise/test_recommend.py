@@ -146,7 +146,7 @@ def test_enough_is_enough(monkeypatch):
 
 
 def test_matrix_work_on_the_vector_engine_is_named():
-    found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings(precision="fp32"))
+    found = analyze(zoo.load("bert-base"), DEVICES["a100-sxm4-80gb"], Settings(precision="fp32"))
     assert {b.cause for b in below(found)} == {"wrong engine"}
 
 

@@ -156,7 +156,8 @@ def expected_seconds(
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
-        alone = (t or 0.0) if one is None else one.seconds
+        floor = 0.0 if t is None else t
+        alone = floor if one is None else one.seconds
         if one is not None and not estimator.in_sequence(item.view):
             alone = alone + one.launch * (item.launches - 1)
         seconds.append(alone)
