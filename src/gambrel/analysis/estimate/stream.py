@@ -8,7 +8,7 @@ B: a frame's multiply-adds by kind of layer, norms and outputs, each over its ra
 time. A: a network that is larger than the chip is cut into parts, and for each batch every part
 takes the place of the one before: weights over a bandwidth, a time per layer and per norm. c: how
 likely it is that the network is cut, 1 / (1 + exp((1 - load) / 0.12)), where the load is its
-weights and a frame's activations over what the chip holds, and one for each norm.
+weights and a frame's activations over what the chip holds, and a half for each norm or softmax.
 
 b/t is the rate that vendors quote, with other frames in flight. The latency of a single frame is
 longer than t at b = 1 and is not known.
@@ -77,13 +77,18 @@ class StreamEstimator:
             items=tuple(part_of(s + w * share, c) for s, w in zip(own, work.weights, strict=True)),
             total=ranged(frames + change + start, c, self._reason, start),
             limited_by=max(shares, key=lambda name: shares[name]),
-            limiters=(Limiter.COMPUTE,) * len(own),
+            limiters=tuple(
+                Limiter.MEMORY if w * share > s else Limiter.COMPUTE
+                for s, w in zip(own, work.weights, strict=True)
+            ),
         )
 
 
 def cut_share(c: StreamConstants, work: StreamWork) -> float:
     """How likely it is that the network is cut into parts."""
-    load = work.all_weights / c.held_weights + work.activations / c.held_activations + work.norms
+    load = (
+        work.all_weights / c.held_weights + work.activations / c.held_activations + work.norms / 2
+    )
     return 1 / (1 + math.exp(min(50.0, (1 - load) / _STEP)))
 
 
