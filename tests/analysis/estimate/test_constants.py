@@ -12,7 +12,7 @@ from gambrel.device import catalog
 
 PATH = Path(gambrel.__file__).parent / "analysis/calibration/constants.json"
 SETS = packaged().sets
-KERNEL_DEVICES = {"h100-sxm5-80gb", "a100-sxm4-80gb", "l40s"}
+KERNEL_DEVICES = {"h100-sxm5-80gb", "a100-sxm4-80gb", "l40s", "b200-hgx-180gb"}
 TORCH_DEVICES = {
     "h100-sxm5-80gb",
     "h100-pcie-80gb",
