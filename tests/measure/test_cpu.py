@@ -16,6 +16,7 @@ from gambrel.errors import DeviceError
 from gambrel.measure import cpu, ir, native
 from gambrel.measure.arena import arena
 from gambrel.measure.convert import to_device, to_toml
+from gambrel.measure.loops import Variant
 from gambrel.measure.machine import Cache, Machine, this_machine
 from gambrel.measure.native import compiler
 from gambrel.measure.probes import CHUNK, Probe, suite
@@ -106,8 +107,41 @@ def test_main_memory_is_walked_on_from_probe_to_probe(monkeypatch):
 
     monkeypatch.setattr(cpu.native, "run_in_turn", watched)
     cpu.survey(cpu.Effort(steps=2, warmup=1, rounds=2))
-    assert [count for _, count in seen] == [3] * len(seen)
-    assert [first for first, _ in seen] == [3 * i for i in range(len(seen))]
+    # Variants of loops take two slices each while they are compared, probes three.
+    assert {count for _, count in seen} == {2, 3}
+    used = 0
+    for first, count in seen:
+        assert first == used
+        used += count
+
+
+def test_every_loop_over_memory_says_how_it_was_written(survey):
+    for m in survey.measurements:
+        assert bool(m.variant) == (m.unit == "B/s")
+        assert not m.tried or m.variant in m.tried
+        assert not m.tried or next(iter(m.tried.values())) == 1.0
+        if m.resource == "DRAM" and len({r.threads for r in survey.measurements}) == 1:
+            assert len(m.tried) > 1
+
+
+def test_without_time_for_a_search_loops_stay_as_they_are(monkeypatch):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(cpu, "_SEARCH_S", -1.0)
+    found = cpu.survey(cpu.Effort(steps=1, warmup=0, rounds=1))
+    assert not any(m.tried for m in found.measurements)
+    read = next(m for m in found.measurements if (m.resource, m.mix) == ("DRAM", "read"))
+    assert read.variant == "16 vectors a turn, prefetch 512 B ahead"
+
+
+def test_main_memory_is_searched_first_and_with_one_thread_first():
+    probes = [
+        dataclasses.replace(vector_probe(), resource=level, threads=threads, variant=Variant())
+        for threads in (1, 2)
+        for level in ("L1", "DRAM")
+    ]
+    order = cpu._outermost_first([vector_probe(), *probes])
+    # Positions: vector 0, L1 1, DRAM 2 with one thread; L1 3, DRAM 4 with two.
+    assert order == [2, 4, 1, 3]
 
 
 def test_a_survey_survives_json(survey):
