@@ -57,7 +57,7 @@ def test_a_loop_with_too_many_pointers_is_not_tried():
 
 def test_all_threads_try_what_was_best_with_one():
     one, two, four = (Variant(parts=n) for n in (1, 2, 4))
-    before = tuning.Choice(variant=four, tried={one: 1.0, two: 1.2, four: 1.4})
+    before = tuning.Tuned(variant=four, tried={one: 1.0, two: 1.2, four: 1.4})
     race, ran = machine(lambda v: {1: 1.0, 2: 1.3, 4: 0.9}[v.parts])
     found = tuning.again(one, before, race)
     assert found.variant == two
@@ -67,7 +67,7 @@ def test_all_threads_try_what_was_best_with_one():
 
 def test_without_another_variant_nothing_runs():
     race, ran = machine(lambda v: 1.0)
-    found = tuning.again(Variant(), tuning.Choice(variant=Variant(), tried={Variant(): 1.0}), race)
+    found = tuning.again(Variant(), tuning.Tuned(variant=Variant(), tried={Variant(): 1.0}), race)
     assert found.variant == Variant()
     assert not ran
 

@@ -37,7 +37,7 @@ Race = Callable[[Sequence[Variant]], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Tuned:
     """What a search came to.
 
     Attributes:
@@ -68,7 +68,7 @@ def values(probe: Probe, *, rough: bool = False) -> dict[str, tuple[int, ...]]:
     return {k: v for k, v in (_ROUGH if rough else _VALUES).items() if k not in left_out}
 
 
-def search(mix: str, first: Variant, tries: Mapping[str, Sequence[int]], race: Race) -> Choice:
+def search(mix: str, first: Variant, tries: Mapping[str, Sequence[int]], race: Race) -> Tuned:
     """Takes the best value of each property in turn, the others as they are by then.
 
     Args:
@@ -84,10 +84,10 @@ def search(mix: str, first: Variant, tries: Mapping[str, Sequence[int]], race: R
         ran = _raced(best, others, race)
         tried |= {variant: tried[best] * ratio for variant, ratio in ran.items()}
         best = _fastest(best, ran)
-    return Choice(variant=best, tried=tried)
+    return Tuned(variant=best, tried=tried)
 
 
-def again(first: Variant, before: Choice, race: Race) -> Choice:
+def again(first: Variant, before: Tuned, race: Race) -> Tuned:
     """Takes the best of those that a search with one thread put first.
 
     Args:
@@ -98,7 +98,7 @@ def again(first: Variant, before: Choice, race: Race) -> Choice:
     ranked = sorted(before.tried, key=before.tried.__getitem__, reverse=True)
     others = dict.fromkeys(v for v in (before.variant, *ranked) if v != first)
     ran = _raced(first, list(others)[:_FINALISTS], race)
-    return Choice(variant=_fastest(first, ran), tried={first: 1.0, **ran})
+    return Tuned(variant=_fastest(first, ran), tried={first: 1.0, **ran})
 
 
 def _raced(best: Variant, others: Sequence[Variant], race: Race) -> dict[Variant, float]:
