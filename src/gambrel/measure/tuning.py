@@ -42,7 +42,8 @@ class Tuned:
 
     Attributes:
         variant: The fastest.
-        tried: Rate of each variant over that of the first one, in the order tried.
+        tried: Rate of each variant over that of the first one, in the order tried; that of the
+            fastest from a comparison of these two alone.
     """
 
     variant: Variant
@@ -84,7 +85,7 @@ def search(mix: str, first: Variant, tries: Mapping[str, Sequence[int]], race: R
         ran = _raced(best, others, race)
         tried |= {variant: tried[best] * ratio for variant, ratio in ran.items()}
         best = _fastest(best, ran)
-    return Tuned(variant=best, tried=tried)
+    return _confirmed(first, best, tried, race)
 
 
 def again(first: Variant, before: Tuned, race: Race) -> Tuned:
@@ -98,7 +99,18 @@ def again(first: Variant, before: Tuned, race: Race) -> Tuned:
     ranked = sorted(before.tried, key=before.tried.__getitem__, reverse=True)
     others = dict.fromkeys(v for v in (before.variant, *ranked) if v != first)
     ran = _raced(first, list(others)[:_FINALISTS], race)
-    return Tuned(variant=_fastest(first, ran), tried={first: 1.0, **ran})
+    return _confirmed(first, _fastest(first, ran), {first: 1.0, **ran}, race)
+
+
+def _confirmed(first: Variant, best: Variant, tried: Mapping[Variant, float], race: Race) -> Tuned:
+    """The first variant again, unless the best of the search beats it once more.
+
+    The highest of several readings is high by chance as well; one more of its own is not.
+    """
+    if best == first:
+        return Tuned(variant=first, tried=tried)
+    ratio = race((first, best))[1]
+    return Tuned(variant=best if ratio > _BETTER else first, tried={**tried, best: ratio})
 
 
 def _raced(best: Variant, others: Sequence[Variant], race: Race) -> dict[Variant, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -68,13 +69,10 @@ def explained(level: MemoryLevel | None, byte_per_s: float | None) -> bool:
     return roof is not None and byte_per_s is not None and byte_per_s <= roof
 
 
-def summary(points: Iterable[_Moved], device: Device) -> str:
-    """How many ops moved their data faster than DRAM can, and what served them; empty for none."""
-    every = list(points)
-    fast = [p for p in every if beyond_memory(p.achieved_byte_per_s, device)]
-    if not fast:
-        return ""
-    names = [p.served_by or "no single level" for p in fast]
-    counts = sorted(((names.count(n), n) for n in set(names)), reverse=True)
-    told = ", ".join(f"{number:,} from {name}" for number, name in counts)
-    return f"{len(fast):,} of {len(every):,} ops moved data faster than DRAM can: {told}"
+def counts(points: Iterable[_Moved], device: Device) -> dict[str, int]:
+    """How many ops moved data faster than main memory can, by what served them, most first.
+
+    Those that no cache holds are under an empty name.
+    """
+    fast = [p.served_by for p in points if beyond_memory(p.achieved_byte_per_s, device)]
+    return dict(Counter(fast).most_common())

@@ -238,10 +238,12 @@ def facts(profile: Profile) -> list[tuple[str, str]]:
 
 def _served(profile: Profile) -> list[tuple[str, str]]:
     """Which caches served the ops that moved data faster than DRAM can."""
-    from gambrel.measure.profile import served
-
-    told = served.summary(profile.ops, profile.hardware)
-    return [("Caches", told)] if told else []
+    counts = profile.served
+    if not counts:
+        return []
+    told = ", ".join(f"{n:,} from {name or 'no single level'}" for name, n in counts.items())
+    fast, all_ops = sum(counts.values()), len(profile.ops)
+    return [("Caches", f"{fast:,} of {all_ops:,} ops moved data faster than DRAM can: {told}")]
 
 
 def _counters(t: Totals) -> list[tuple[str, str]]:
