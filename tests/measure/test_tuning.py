@@ -98,7 +98,8 @@ def test_the_shortest_slice_of_all_laps_counts():
 
 def test_what_is_tried_depends_on_the_level_and_the_time():
     assert set(tuning.values(probe("L1", "copy"))) == {"unroll"}
-    assert set(tuning.values(probe("L2", "copy"))) == {"parts", "ahead", "unroll"}
+    assert set(tuning.values(probe("L2", "copy"))) == {"ahead", "unroll"}
+    assert set(tuning.values(probe("L3", "copy"))) == {"parts", "ahead", "unroll"}
     assert set(tuning.values(probe("DRAM", "write nt", 9))) == {"parts", "unroll"}
     assert tuning.values(probe("L2", "copy"), rough=True) == {}
     assert tuning.values(probe("DRAM", "copy", 9), rough=True) == {
