@@ -53,9 +53,9 @@ class Tuned:
 def values(probe: Probe, *, rough: bool = False) -> dict[str, tuple[int, ...]]:
     """What to try for a probe, by property.
 
-    In an L1 nothing has to be fetched, and a store past the caches fetches nothing. Inner caches are
-    walked in one piece: a triad in two parts in the L2 of a Xeon (Ice Lake) ran as fast as in one
-    in some placements and at 0.77 of it in others, probably because parts lie whole pages apart.
+    In an L1 nothing has to be fetched, and a store past the caches fetches nothing. Inner caches
+    are walked in one piece: a triad in two parts in the L2 of a Xeon (Ice Lake) ran as fast as in
+    one in some placements and at 0.77 of it in others, probably because parts lie pages apart.
 
     Args:
         probe: Of memory.
