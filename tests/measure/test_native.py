@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gambrel.errors import DeviceError
-from gambrel.measure import cpu, ir, native
+from gambrel.measure import cpu, ir, loops, native
 from gambrel.measure.arena import arena
 from gambrel.measure.probes import Probe
 
@@ -41,7 +41,7 @@ def test_copy_copies_the_second_array_to_the_first(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 4096)
         expected = data[1024:2048].copy()
-        run(tools, ir.memory("copy", tools.width, register=tools.register), memory.address, 4096)
+        run(tools, loops.memory("copy", tools.width, register=tools.register), memory.address, 4096)
         np.testing.assert_array_equal(data[:1024], expected)
         np.testing.assert_array_equal(data[1024:2048], expected)
 
@@ -50,26 +50,68 @@ def test_triad_adds_a_multiple_of_the_third_array_to_the_second(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 4096)
         expected = data[1024:2048] + np.float32(2.0**-20) * data[2048:3072]
-        run(tools, ir.memory("triad", tools.width), memory.address, 4096)
+        run(tools, loops.memory("triad", tools.width), memory.address, 4096)
         np.testing.assert_allclose(data[:1024], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("mix", ["read", "copy", "triad", "update"])
-def test_asking_ahead_changes_no_result(tools, mix):
-    def result(**options):
-        with arena(1 << 21, seed=3) as memory:
-            kernel = ir.memory(mix, tools.width, register=tools.register, **options)
-            run(tools, kernel, memory.address, 4096)
-            return view(memory.address, 4096).copy()
+@pytest.mark.parametrize("mix", loops.STREAMS)
+@pytest.mark.parametrize("nontemporal", [False, True])
+def test_every_variant_does_the_same_to_memory(tools, mix, nontemporal):
+    """However long its turns, whatever it asks for ahead, in however many parts it walks."""
+    if nontemporal and (mix in {"read", "update"} or not tools.is_x86):
+        pytest.skip("no such loop")
 
-    np.testing.assert_array_equal(result(), result(ahead=512))
+    def result(variant):
+        with arena(1 << 21, seed=3) as memory:
+            kernel = loops.memory(
+                mix, tools.width, variant, nontemporal=nontemporal, register=tools.register
+            )
+            run(tools, kernel, memory.address, 3 * loops.TURN_BYTES, passes=3)
+            return view(memory.address, 1 << 15).copy()
+
+    variants = [
+        loops.Variant(unroll=unroll, ahead=ahead, parts=parts)
+        for unroll, ahead, parts in [(8, 0, 1), (32, 512, 2), (16, 2048, 4), (8, 0, 8)]
+    ]
+    expected = result(loops.Variant())
+    for variant in variants:
+        if loops.possible(mix, variant):
+            np.testing.assert_array_equal(result(variant), expected)
+
+
+@pytest.mark.parametrize(
+    ("mix", "parts", "fits"),
+    [("read", 8, True), ("copy", 4, True), ("copy", 8, False), ("triad", 4, True)],
+)
+def test_a_loop_holds_at_most_twelve_pointers(mix, parts, fits):
+    assert loops.possible(mix, loops.Variant(parts=parts)) == fits
+
+
+@pytest.mark.parametrize(("mix", "parts"), [("read", 8), ("copy", 4), ("triad", 4), ("update", 8)])
+def test_no_variant_keeps_its_pointers_in_memory(tools, mix, parts):
+    if not tools.is_x86:
+        pytest.skip("other instructions")
+    from llvmlite import binding
+
+    kernel = loops.memory(mix, tools.width, loops.Variant(parts=parts), register=tools.register)
+    text = ir.kernel_module(kernel, tools.triple)
+    code = tools._machine().emit_assembly(binding.parse_assembly(text))
+    loop = code[code.index("\tvmov", code.index("#NO_APP")) :].partition("\n\tj")[0]
+    assert "rsp" not in loop
+
+
+def test_a_variant_says_what_it_is():
+    assert str(loops.Variant()) == "16 vectors a turn"
+    assert str(loops.Variant(unroll=8, ahead=512, parts=2)) == (
+        "8 vectors a turn, prefetch 512 B ahead, 2 parts side by side"
+    )
 
 
 def test_update_changes_every_sign_once_a_pass(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 2048)
         before = data.copy()
-        run(tools, ir.memory("update", tools.width), memory.address, 4096, passes=3)
+        run(tools, loops.memory("update", tools.width), memory.address, 4096, passes=3)
         np.testing.assert_array_equal(data[:1024], -before[:1024])
         np.testing.assert_array_equal(data[1024:], before[1024:])
 
@@ -81,7 +123,7 @@ def test_write_fills_the_array_and_nothing_beyond(tools, nontemporal):
     with arena(1 << 21) as memory:
         data = view(memory.address, 2048)
         before = data.copy()
-        kernel = ir.memory("write", tools.width, nontemporal=nontemporal)
+        kernel = loops.memory("write", tools.width, nontemporal=nontemporal)
         run(tools, kernel, memory.address, 4096)
         lanes = tools.width // 4
         np.testing.assert_array_equal(data[:1024], np.tile(before[:lanes], 1024 // lanes))
@@ -92,7 +134,7 @@ def test_read_changes_nothing(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 4096)
         before = data.copy()
-        run(tools, ir.memory("read", tools.width, register=tools.register), memory.address, 8192)
+        run(tools, loops.memory("read", tools.width, register=tools.register), memory.address, 8192)
         np.testing.assert_array_equal(data, before)
 
 
@@ -108,7 +150,7 @@ def test_read_touches_every_page(tools):
         pytest.skip("pages may be of any size")
     block.madvise(mmap.MADV_NOHUGEPAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(block))
-    kernel = ir.memory("read", tools.width, register=tools.register)
+    kernel = loops.memory("read", tools.width, register=tools.register)
     tools.address(kernel)  # compiling touches pages of its own
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     run(tools, kernel, address, pages * mmap.PAGESIZE)
@@ -122,12 +164,12 @@ def test_read_loads_every_vector_once_and_keeps_none_in_memory(tools, width):
 
     if not tools.is_x86 or width > tools.width:
         pytest.skip("other instructions")
-    text = ir.kernel_module(ir.memory("read", width, register="x"), tools.triple)
+    text = ir.kernel_module(loops.memory("read", width, register="x"), tools.triple)
     code = tools._machine().emit_assembly(binding.parse_assembly(text))
     loop = code[code.index("\tvmov", code.index("#NO_APP")) :].partition("\n\tj")[0]
     loads = [line for line in loop.splitlines() if line.startswith("\tvmov")]
     offsets = {line.split()[1].partition("(")[0] or "0" for line in loads}
-    assert len(loads) == len(offsets) == ir.UNROLL
+    assert len(loads) == len(offsets) == loops.Variant().unroll
     assert "rsp" not in loop
 
 
@@ -135,7 +177,7 @@ def test_slices_walk_over_the_chunks(tools):
     with arena(1 << 21) as memory:
         data = view(memory.address, 4096)
         before = data.copy()
-        kernel = ir.memory("update", tools.width)
+        kernel = loops.memory("update", tools.width)
         # Five slices over four chunks: the first is done twice and so is as it was.
         run(tools, kernel, memory.address, 4096, count=5, chunk=4096, chunks=4)
         np.testing.assert_array_equal(data[:1024], before[:1024])
@@ -173,7 +215,7 @@ def test_two_threads_start_each_slice_together(tools):
         pytest.skip("one processor")
     with arena(1 << 21) as memory:
         places = (memory.address, memory.address + (1 << 20))
-        job = native.Job(kernel=ir.memory("update", tools.width), places=places, size=4096)
+        job = native.Job(kernel=loops.memory("update", tools.width), places=places, size=4096)
         times = native.run_slices(tools, job, cpus, 7)
     assert times.shape == (7,)
     assert (times > 0).all()
@@ -187,7 +229,7 @@ def test_the_callers_affinity_stays(tools):
         pytest.skip("Linux only")
     before = os.sched_getaffinity(0)
     with arena(1 << 21) as memory:
-        run(tools, ir.memory("update", tools.width), memory.address, 4096)
+        run(tools, loops.memory("update", tools.width), memory.address, 4096)
     assert os.sched_getaffinity(0) == before
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +17,9 @@ import numpy as np
 from gambrel._version import __version__
 from gambrel.dtypes import width_bytes
 from gambrel.errors import DeviceError
-from gambrel.measure import ir, machine, native, probes
+from gambrel.measure import ir, machine, native, probes, tuning
 from gambrel.measure.arena import Arena, arena, huge_bytes
+from gambrel.measure.loops import Variant
 from gambrel.measure.records import Measurement, Survey
 from gambrel.measure.stats import Figure, figure, over_rounds
 
@@ -34,6 +37,14 @@ _SETTLING: Final = 30
 _CLOCK_PASSES, _CLOCK_SLICES = 60, 6
 #: A survey that is shorter may see one state of a clock only, seconds.
 _MOMENT_S: Final = 15.0
+#: Laps in which variants of a loop run one after another, and slices of each in a lap.
+_LAPS, _LAP_SLICES = 4, 2
+#: A slice of a cache's loop meanwhile, as a share of the usual length.
+_SHORT: Final = 0.4
+#: Seconds after which the search ends: the loops that are left stay as they are.
+_SEARCH_S: Final = 8.0
+#: With fewer slices a round than this, a rough measurement, the search is short as well.
+_ROUGH: Final = 10
 #: Where its number lies in a thread's operands, behind those of arithmetic.
 _CHAIN_AT: Final = 1 << 19
 
@@ -92,6 +103,7 @@ def survey(
     try:
         with arena(plan.dram_bytes) as large, arena(len(here.cpus) << 20) as words:
             runner = _Runner(tools, here, effort, plan, large, words)
+            runner.tune(progress)
             runner.run(progress, between)
             huge = huge_bytes()
             share = None if huge is None else min(1.0, huge / plan.dram_bytes)
@@ -99,7 +111,10 @@ def survey(
         raise DeviceError(f"cannot get {plan.dram_bytes} bytes of memory: {error}.") from None
     elapsed = (datetime.now(UTC) - begun).total_seconds()
     after = machine.stolen_s()
-    measured = [_combine(p, t) for p, t in zip(plan.probes, runner.takes, strict=True)]
+    measured = [
+        _combine(p, t, c)
+        for p, t, c in zip(runner.probes, runner.takes, runner.choices, strict=True)
+    ]
     return Survey(
         device="cpu",
         id=here.id,
@@ -136,15 +151,65 @@ class _Runner:
     ) -> None:
         self.tools, self.here, self.effort, self.plan = tools, here, effort, plan
         self.large, self.words = large, words
+        self.probes = list(plan.probes)
+        self.choices: list[tuning.Tuned | None] = [None for _ in plan.probes]
         self.takes: list[list[_Take]] = [[] for _ in plan.probes]
         self._passes: dict[int, int] = {}
         self._walked = 0  # pieces of main memory: the next probe goes on where the last one ended
         for place in _apart(words, len(here.cpus)):
             ctypes.c_int64.from_address(place + _CHAIN_AT).value = 3
 
+    def tune(self, progress: Progress | None = None) -> None:
+        """Rewrites the loops over memory in the variants that are fastest here.
+
+        Main memory comes first: if the time is not enough, the loops of the inner caches stay.
+        """
+        last = time.monotonic() + _SEARCH_S
+        turns = _outermost_first(self.probes)
+        with self._near(seed=0) as (small, region):
+            for done, index in enumerate(turns):
+                if time.monotonic() > last:
+                    return
+                if progress is not None:
+                    progress(done, len(turns), f"{self.probes[index].resource} variants of loops")
+                places = _places(self.probes[index], self.large, small, self.words, region)
+                choice = self._chosen(index, partial(self._race, index, places))
+                self.choices[index] = choice
+                self.probes[index] = probes.written(self.tools, self.probes[index], choice.variant)
+
+    def _chosen(self, index: int, race: tuning.Race) -> tuning.Tuned:
+        """What a search comes to; with all threads it tries what was best with one."""
+        probe = self.probes[index]
+        assert probe.variant is not None
+        alone = (
+            c
+            for p, c in zip(self.probes, self.choices, strict=True)
+            if c and (p.resource, p.mix) == (probe.resource, probe.mix)
+        )
+        if (before := next(alone, None)) is not None:
+            return tuning.again(probe.variant, before, race)
+        tries = tuning.values(probe, rough=self.effort.steps < _ROUGH)
+        return tuning.search(probe.mix.partition(" ")[0], probe.variant, tries, race)
+
+    def _race(
+        self, index: int, places: tuple[int, ...], variants: Sequence[Variant]
+    ) -> Sequence[float]:
+        """The rates of variants of one probe over that of the first."""
+        probe = self.probes[index]
+        cpus = self.here.cpus[: probe.threads]
+        passes = max(1, round(self._passes_of(index, places, cpus) * _SHORT))
+        turns, written = [], [probes.written(self.tools, probe, v) for v in variants]
+        for _ in range(_LAPS):
+            for each in written:
+                turns.append((_job(each, places, passes, self._walked), _LAP_SLICES))
+                self._walked += _LAP_SLICES if probe.chunks > 1 else 0
+        times = native.run_in_turn(self.tools, turns, cpus)
+        count = len(variants)
+        return tuning.ratios([times[at : at + count] for at in range(0, len(times), count)])
+
     def run(self, progress: Progress | None, between: Callable[[], None] | None) -> None:
         """All rounds, or as many as the time allows."""
-        each = len(self.plan.probes) * (self.effort.steps + self.effort.warmup) * _SLICE_S
+        each = len(self.probes) * (self.effort.steps + self.effort.warmup) * _SLICE_S
         last = time.monotonic() + _PATIENCE * each * self.effort.rounds
         for turn in range(self.effort.rounds):
             if turn >= _LEAST_ROUNDS and time.monotonic() > last:
@@ -155,17 +220,22 @@ class _Runner:
 
     def _round(self, turn: int, progress: Progress | None) -> None:
         """Every probe once, with fresh memory for the caches."""
-        threads, plan = len(self.here.cpus), self.plan
-        near = [p.working_set for p in plan.probes if p.chunks == 1]
-        region = -(-max(near, default=0) // (2 << 20)) * (2 << 20) + (2 << 20)
-        with arena(region * threads, seed=turn + 1) as small:
-            for index, probe in enumerate(plan.probes):
+        with self._near(seed=turn + 1) as (small, region):
+            for index, probe in enumerate(self.probes):
                 if progress is not None:
-                    done, total = turn * len(plan.probes) + index, len(plan.probes)
+                    done, total = turn * len(self.probes) + index, len(self.probes)
                     name = f"{probe.resource} {probe.dtype} {probe.mix}"
                     progress(done, self.effort.rounds * total, name)
                 places = _places(probe, self.large, small, self.words, region)
                 self.takes[index].append(self._take(index, probe, places))
+
+    @contextmanager
+    def _near(self, seed: int) -> Iterator[tuple[Arena, int]]:
+        """Memory for the loops over caches, and how much of it each thread has."""
+        sets = [p.working_set for p in self.probes if p.chunks == 1]
+        region = -(-max(sets, default=0) // (2 << 20)) * (2 << 20) + (2 << 20)
+        with arena(region * len(self.here.cpus), seed=seed) as small:
+            yield small, region
 
     def _take(self, index: int, probe: probes.Probe, places: tuple[int, ...]) -> _Take:
         """Runs one probe, then looks at the clock on the same cores while it is still that one."""
@@ -173,9 +243,7 @@ class _Runner:
             for place in places:
                 _operands(probe, place)
         cpus = self.here.cpus[: probe.threads]
-        if index not in self._passes:
-            self._passes[index] = self._half_a_millisecond(probe, places, cpus)
-        passes = self._passes[index]
+        passes = self._passes_of(index, places, cpus)
         job = _job(probe, places, passes, self._walked)
         warm, steps = self.effort.warmup, self.effort.steps
         if probe.working_set and probe.chunks == 1 and warm:
@@ -189,6 +257,12 @@ class _Runner:
         return _Take(
             figure(times[warm:], probe.work(passes)), _clock_hz(clock[0]) if clock else None
         )
+
+    def _passes_of(self, index: int, places: tuple[int, ...], cpus: Sequence[int]) -> int:
+        if index not in self._passes:
+            probe = self.probes[index]
+            self._passes[index] = self._half_a_millisecond(probe, places, cpus)
+        return self._passes[index]
 
     def _half_a_millisecond(
         self, probe: probes.Probe, places: tuple[int, ...], cpus: Sequence[int]
@@ -204,6 +278,13 @@ class _Runner:
                 return max(1, round(passes * _SLICE_S / shortest))
             passes *= max(2, min(64, int(_SLICE_S / shortest / 2)))
         return passes
+
+
+def _outermost_first(found: Sequence[probes.Probe]) -> list[int]:
+    """Positions of the probes of memory, of each level those with one thread first."""
+    memory = [i for i, p in enumerate(found) if p.variant is not None]
+    levels = list(dict.fromkeys(found[i].resource for i in memory))
+    return sorted(memory, key=lambda i: (-levels.index(found[i].resource), found[i].threads))
 
 
 def _clock(tools: native.Compiler, probe: probes.Probe, places: tuple[int, ...]) -> native.Job:
@@ -254,13 +335,16 @@ def _split(large: Arena, threads: int) -> tuple[int, ...]:
     return tuple(large.address + i * each for i in range(threads))
 
 
-#: The most vector instructions that an x86 core starts in a cycle: two of multiply-add and two of
-#: addition (AMD, Software Optimization Guide for the Zen 5 Microarchitecture, 2024); loads and
-#: stores together are no more.
+#: A bound on the vector instructions that an x86 core starts in a cycle, on registers of 64 bytes:
+#: an assumption with room to spare, from no manual. The widest core measured so far, a Zen 5 (AMD
+#: EPYC, 2026), did 95.8 FLOP of fp32 in two multiply-adds and two additions where this allows 128,
+#: 256 operations on int8 of 512, and moved 155 bytes of 256. A core beyond it would lose its clock,
+#: and no rate.
 _PIPES: Final = 4
 _VECTOR_BYTES: Final = 64
-#: Operations on bytes of a tile unit in a cycle: 16 x 16 results of 64 products each in 16 cycles
-#: (Intel, 64 and IA-32 Architectures Optimization Reference Manual, AMX, 2024).
+#: Operations on bytes of a tile unit in a cycle: 16 x 16 results of 64 products each in 16 cycles,
+#: the 2,048 on int8 and 1,024 on bf16 that Intel announced for Sapphire Rapids (Architecture Day
+#: 2021). The 7.765e12 a second measured on a core of that kind are so many at 3.79 GHz.
 _TILE_FLOPS: Final = 2 * 16 * 16 * 64 // 16
 #: What a reading of the clock may be off without contradicting anything.
 _TOLERANCE: Final = 1.25
@@ -276,7 +360,9 @@ def _most_per_cycle(probe: probes.Probe) -> float:
     return 2 * _PIPES * _VECTOR_BYTES / width
 
 
-def _combine(probe: probes.Probe, takes: Sequence[_Take]) -> Measurement:
+def _combine(
+    probe: probes.Probe, takes: Sequence[_Take], choice: tuning.Tuned | None = None
+) -> Measurement:
     found = over_rounds([t.figure for t in takes])
     read = [(t.figure.value / t.clock_hz / probe.threads, t.clock_hz) for t in takes if t.clock_hz]
     # A chain that was interrupted reads a clock at which the units would do what none can.
@@ -296,6 +382,8 @@ def _combine(probe: probes.Probe, takes: Sequence[_Take]) -> Measurement:
         working_set_bytes=probe.working_set or None,
         clock_hz=clock,
         per_cycle=per_cycle,
+        variant=str(probe.variant or ""),
+        tried={str(v): round(r, 3) for v, r in choice.tried.items()} if choice else {},
         note=probe.note,
     )
 

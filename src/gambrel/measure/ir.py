@@ -1,11 +1,10 @@
-"""LLVM IR of the loops that are timed, as text: pure functions, no compiler needed.
+"""LLVM IR of the arithmetic loops that are timed, as text: pure functions, no compiler needed.
 
 The loops are written unrolled and already vectorized, so that no optimization pass has to find the
-parallelism (and none can remove the work): the code generator only assigns registers. An empty
-inline assembly with a memory clobber keeps passes over the same data from being merged.
+parallelism (and none can remove the work): the code generator only assigns registers.
 
 Every kernel has the type ``void (ptr data, i64 size, i64 passes)``. ``data`` holds the operands,
-``size`` is the number of bytes of one stream, and a kernel does ``passes`` times the same work.
+and a kernel does ``passes`` times the same work; `gambrel.measure.loops` has those over memory.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Bytes of one stream that one turn of a memory loop handles, in vectors.
-UNROLL: Final = 16
 #: Turns inside one pass of an arithmetic loop: a pass is long against the call.
 TURNS: Final = 64
 #: Length of the dependent chain that shows the clock, in instructions a pass.
@@ -24,7 +21,6 @@ CHAIN: Final = 1024
 #: AMD core since Zen (Agner Fog, "Instruction tables", 2022, IMUL r64,r64).
 IMUL_CYCLES: Final = 3
 
-_BARRIER: Final = 'call void asm sideeffect "", "~{memory}"()'
 _LETTERS: Final = {"fp64": "double", "fp32": "float", "fp16": "half"}
 _BYTES: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
 _MANGLED: Final = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
@@ -213,11 +209,12 @@ done:
   ret void
 }}
 """
-    declared = _fused(width) if width and not tile else ""
+    declared = fused(width) if width and not tile else ""
     return Kernel(name=name, text=declared + text, instructions=CHAIN)
 
 
-def _fused(width: int) -> str:
+def fused(width: int) -> str:
+    """The declaration of a fused multiply-add of fp32 vectors."""
     floats = f"<{width // 4} x float>"
     return f"declare {floats} @llvm.fma.v{width // 4}f32({floats}, {floats}, {floats})\n"
 
@@ -255,72 +252,6 @@ def _tiles_beside(mnemonic: str) -> _Beside:
     return _Beside(before=_TILES, steps=steps, after=[_RELEASE])
 
 
-def memory(
-    mix: str, width: int, *, nontemporal: bool = False, register: str = "v", ahead: int = 0
-) -> Kernel:
-    """A loop over one to three arrays of equal length that lie one after another.
-
-    Args:
-        mix: ``read``, ``write``, ``copy`` (a = b), ``triad`` (a = b + s·c) or ``update``
-            (a = -a).
-        width: Bytes of a vector register.
-        nontemporal: Store past the caches (x86).
-        register: Constraint of a vector register in inline assembly.
-        ahead: Ask for data so many bytes before they are loaded; 0 leaves that to the hardware.
-    """
-    vector = f"<{width // 4} x i32>"
-    streams, moved = STREAMS[mix]
-    name = f"{mix}{'_nt' if nontemporal else ''}{'_ahead' if ahead else ''}"
-    suffix = ", !nontemporal !0" if nontemporal else ""
-    lines = [line for u in range(UNROLL) for line in _BODIES[mix](u, width, vector, suffix)]
-    if mix == "read":
-        # Only that the value is in a register: arithmetic on it would be what is timed.
-        uses = (f'call void asm sideeffect "", "{register}"({vector} %r{u})' for u in range(UNROLL))
-        lines = [line for u in range(UNROLL) for line in (*lines[2 * u : 2 * u + 2], next(uses))]
-    body = "\n  ".join(_asking(lines, ahead) if ahead else lines)
-    arrays = "abc"[:streams]
-    phis = "\n  ".join(f"%{x}i = phi ptr [ %{x}0, %pass ], [ %{x}n, %loop ]" for x in arrays)
-    # One pointer an array, hidden from the optimizer: with one index for all, stores and fused
-    # loads take longer forms, and a triad in an L1 runs a quarter slower.
-    hidden = "\n  ".join(f'%{x} = call ptr asm "", "=r,0"(ptr %{x}i)' for x in arrays)
-    ahead_by = "\n  ".join(
-        f"%{x}n = getelementptr i8, ptr %{x}, i64 {UNROLL * width}" for x in arrays
-    )
-    fence = 'call void asm sideeffect "sfence", "~{memory}"()' if nontemporal else ""
-    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
-entry:
-  %first = load {vector}, ptr %data, align 64
-  %end = getelementptr i8, ptr %data, i64 %size
-  {_CONSTANTS.get(mix, _no_constant)(width)}
-  br label %pass
-pass:
-  %p = phi i64 [ 0, %entry ], [ %pnext, %loop_end ]
-  {_BARRIER}
-  %a0 = getelementptr i8, ptr %data, i64 0
-  %b0 = getelementptr i8, ptr %data, i64 %size
-  %c0 = getelementptr i8, ptr %b0, i64 %size
-  br label %loop
-loop:
-  {phis}
-  {hidden}
-  {body}
-  {ahead_by}
-  %more = icmp ult ptr %an, %end
-  br i1 %more, label %loop, label %loop_end
-loop_end:
-  %pnext = add i64 %p, 1
-  %again = icmp ult i64 %pnext, %passes
-  br i1 %again, label %pass, label %done
-done:
-  {fence}
-  ret void
-}}
-"""
-    text = _fused(width) + text if mix == "triad" else text
-    text = _PREFETCH + text if ahead else text
-    return Kernel(name=name, text=text, streams=streams, moved=moved)
-
-
 def kernel_module(kernel: Kernel, triple: str) -> str:
     """One kernel as a module of its own, so that one that does not compile spoils no other."""
     wide = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
@@ -332,108 +263,6 @@ def kernel_module(kernel: Kernel, triple: str) -> str:
             "!0 = !{i32 1}",
         ]
     )
-
-
-#: Arrays, and bytes that the program reads and writes per byte of one array. What the caches move
-#: besides (a line is read before it is written) is not counted.
-STREAMS: Final[dict[str, tuple[int, int]]] = {
-    "read": (1, 1),
-    "write": (1, 1),
-    "copy": (2, 2),
-    "triad": (3, 3),
-    "update": (1, 2),
-}
-
-
-def _load(name: str, base: str, u: int, width: int, vector: str) -> list[str]:
-    return [
-        f"%{name}p{u} = getelementptr i8, ptr %{base}, i64 {u * width}",
-        f"%{name}{u} = load {vector}, ptr %{name}p{u}, align {width}",
-    ]
-
-
-_PREFETCH: Final = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
-
-
-def _asking(lines: list[str], ahead: int) -> Iterator[str]:
-    """The lines, with a request for what lies ahead after the address of every load."""
-    for line in lines:
-        yield line
-        address, _, rest = line.partition(" = getelementptr")
-        if rest and address.startswith(("%rp", "%qp")):
-            yield f"{address}a = getelementptr i8, ptr {address}, i64 {ahead}"
-            yield f"call void @llvm.prefetch.p0(ptr {address}a, i32 0, i32 3, i32 1)"
-
-
-def _store(value: str, u: int, width: int, vector: str, suffix: str) -> list[str]:
-    return [
-        f"%o{u} = getelementptr i8, ptr %a, i64 {u * width}",
-        f"store {vector} {value}, ptr %o{u}, align {width}{suffix}",
-    ]
-
-
-def _read(u: int, width: int, vector: str, suffix: str) -> list[str]:
-    del suffix
-    return _load("r", "a", u, width, vector)
-
-
-def _write(u: int, width: int, vector: str, suffix: str) -> list[str]:
-    return _store("%first", u, width, vector, suffix)
-
-
-def _copy(u: int, width: int, vector: str, suffix: str) -> list[str]:
-    return [*_load("r", "b", u, width, vector), *_store(f"%r{u}", u, width, vector, suffix)]
-
-
-def _triad(u: int, width: int, vector: str, suffix: str) -> list[str]:
-    del vector
-    floats = f"<{width // 4} x float>"
-    call = f"call {floats} @llvm.fma.v{width // 4}f32"
-    return [
-        *_load("r", "b", u, width, floats),
-        *_load("q", "c", u, width, floats),
-        f"%m{u} = {call}({floats} %q{u}, {floats} %scale, {floats} %r{u})",
-        *_store(f"%m{u}", u, width, floats, suffix),
-    ]
-
-
-def _update(u: int, width: int, vector: str, suffix: str) -> list[str]:
-    return [
-        *_load("r", "a", u, width, vector),
-        f"%m{u} = xor {vector} %r{u}, %signs",
-        *_store(f"%m{u}", u, width, vector, suffix),
-    ]
-
-
-_BODIES: Final[dict[str, Callable[[int, int, str, str], list[str]]]] = {
-    "read": _read,
-    "write": _write,
-    "copy": _copy,
-    "triad": _triad,
-    "update": _update,
-}
-
-
-def _triad_scale(width: int) -> str:
-    """The factor, 2 to the power of -20: repeated sums neither grow nor vanish."""
-    lanes = width // 4
-    splat = ", ".join(["float 0x3EB0000000000000"] * lanes)
-    return f"%scale = select i1 true, <{lanes} x float> <{splat}>, <{lanes} x float> <{splat}>"
-
-
-def _signs(width: int) -> str:
-    """The sign bits: changing the sign leaves ordinary numbers ordinary."""
-    lanes = width // 4
-    splat = ", ".join(["i32 -2147483648"] * lanes)
-    return f"%signs = select i1 true, <{lanes} x i32> <{splat}>, <{lanes} x i32> <{splat}>"
-
-
-def _no_constant(width: int) -> str:
-    del width
-    return ""
-
-
-_CONSTANTS: Final[dict[str, Callable[[int], str]]] = {"triad": _triad_scale, "update": _signs}
 
 
 def _arithmetic(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from gambrel.measure import ir
+from gambrel.measure import ir, loops
 from gambrel.measure.machine import Machine
 from gambrel.measure.native import Compiler
 
@@ -21,8 +21,9 @@ _MISS: Final = 8
 _LEAST_MISS: Final = 2
 #: A slice of main memory: half a millisecond or so, and no piece is used twice within one pass.
 CHUNK: Final = 12 << 20
-#: Bytes that loops over main memory ask for in advance: on processors whose own prefetchers do not
-#: keep enough requests in flight, reading was up to a fifth faster so, and nowhere slower.
+#: Bytes that loops over main memory ask for in advance unless a search finds better: where a
+#: processor's own prefetchers do not keep enough requests in flight, reading was up to a fifth
+#: faster so (Xeon, Sapphire Rapids), and updating a quarter slower elsewhere (EPYC, Zen 5).
 AHEAD: Final = 512
 #: Main memory that is walked over: several times all caches, within these limits.
 _LEAST_DRAM: Final = 256 << 20
@@ -44,6 +45,7 @@ class Probe:
         dtype: Number format; empty for memory.
         working_set: Bytes of each thread; 0 for arithmetic.
         chunks: Pieces of `CHUNK` bytes that are used in turn; 1 for everything but main memory.
+        variant: How the loop over memory is written; None for arithmetic.
         note: Caveats.
     """
 
@@ -54,6 +56,7 @@ class Probe:
     dtype: str = ""
     working_set: int = 0
     chunks: int = 1
+    variant: loops.Variant | None = None
     note: str = ""
 
     @property
@@ -62,7 +65,7 @@ class Probe:
         if not self.kernel.streams:
             return 0
         whole = CHUNK if self.chunks > 1 else self.working_set
-        turn = ir.UNROLL * 64
+        turn = loops.TURN_BYTES
         return max(turn, whole // self.kernel.streams // turn * turn)
 
     def work(self, passes: int) -> float:
@@ -154,48 +157,47 @@ def _caches(tools: Compiler, machine: Machine, threads: int, unknown: list[str])
                 "the level before it"
             )
         else:
-            for mix in ir.STREAMS:
+            for mix in loops.STREAMS:
                 yield _memory(tools, cache.name, mix, threads, size)
         inner = cache.size_bytes
 
 
 def _main_memory(tools: Compiler, threads: int, total: int) -> Iterator[Probe]:
     chunks = max(2, total // threads // CHUNK)
-    for mix in ir.STREAMS:
+    for mix in loops.STREAMS:
         yield _memory(tools, "DRAM", mix, threads, chunks * CHUNK, chunks=chunks)
     if tools.is_x86:
-        for mix in ("write", "copy", "triad"):
-            yield _memory(
-                tools, "DRAM", mix, threads, chunks * CHUNK, chunks=chunks, nontemporal=True
-            )
+        for mix in ("write nt", "copy nt", "triad nt"):
+            yield _memory(tools, "DRAM", mix, threads, chunks * CHUNK, chunks=chunks)
 
 
 def _memory(
-    tools: Compiler,
-    level: str,
-    mix: str,
-    threads: int,
-    size: int,
-    *,
-    chunks: int = 1,
-    nontemporal: bool = False,
+    tools: Compiler, level: str, mix: str, threads: int, size: int, *, chunks: int = 1
 ) -> Probe:
-    kernel = ir.memory(
-        mix,
-        tools.width,
-        nontemporal=nontemporal,
-        register=tools.register,
-        ahead=AHEAD if chunks > 1 else 0,
-    )
-    stores = mix != "read" and not nontemporal
+    variant = loops.Variant(ahead=AHEAD if chunks > 1 and not mix.startswith("write") else 0)
+    allocates = chunks > 1 and mix in {"write", "copy", "triad"}
     return Probe(
         resource=level,
-        mix=f"{mix} nt" if nontemporal else mix,
-        kernel=kernel,
+        mix=mix,
+        kernel=_loop(tools, mix, variant),
         threads=threads,
         working_set=size,
         chunks=chunks,
-        note=_ALLOCATE if stores and chunks > 1 and mix != "update" else "",
+        variant=variant,
+        note=_ALLOCATE if allocates else "",
+    )
+
+
+def written(tools: Compiler, probe: Probe, variant: loops.Variant) -> Probe:
+    """The same probe of memory with its loop in another variant."""
+    return replace(probe, kernel=_loop(tools, probe.mix, variant), variant=variant)
+
+
+def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.Kernel:
+    """The loop of a mix as probes name it."""
+    plain, _, nontemporal = mix.partition(" ")
+    return loops.memory(
+        plain, tools.width, variant, nontemporal=bool(nontemporal), register=tools.register
     )
 
 

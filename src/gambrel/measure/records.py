@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.errors import DeviceError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: The quantile of the slices that stands for what the hardware gives. Slices that another process
 #: or the hypervisor interrupted are slow and fall below it.
@@ -39,6 +39,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             unknown.
         per_cycle: Rate / clock / threads, the median over the rounds; None where the clock is
             unknown.
+        variant: How the loop over memory was written; empty for everything else.
+        tried: Rate of each variant that was tried over that of the first, before the rounds; empty
+            where none was.
         note: Caveats.
     """
 
@@ -55,6 +58,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     working_set_bytes: int | None = None
     clock_hz: float | None = None
     per_cycle: float | None = None
+    variant: str = ""
+    tried: dict[str, float] = {}
     note: str = ""
 
 

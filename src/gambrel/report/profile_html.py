@@ -37,7 +37,7 @@ def render(record: Profiled, options: Options) -> str:
     over = {
         "measured": True,
         "verdict": "measured",
-        "cards": [*map(card, facts(profile.ops, profile.totals)), *_computed(analysis)],
+        "cards": [*map(card, facts(profile)), *_computed(analysis)],
         "chart": chart,
         "more": {
             "tables": [as_data(modules_table(profile.modules, _MOST), "Modules")],

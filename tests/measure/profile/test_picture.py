@@ -4,6 +4,7 @@ import json
 import os
 import re
 
+import msgspec
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -92,6 +93,18 @@ def test_reasons_are_under_the_table(done):
     # Everything is far below roofs of 1e18.
     assert "Far from the roof\n• small problem" in said
     assert "No roofline" in said
+
+
+def test_the_caches_that_served_ops_are_named_for_the_whole(done):
+    fast = [
+        msgspec.structs.replace(p, achieved_byte_per_s=1e30, served_by="LLC" if i else "")
+        for i, p in enumerate(done.record.ops)
+    ]
+    record = msgspec.structs.replace(done.record, ops=tuple(fast))
+    said = " ".join(str(render(Profiled(profile=record))).split())
+    n = len(fast)
+    assert f"{n} of {n} ops moved data faster than DRAM can: {n - 1} from LLC, 1 from no" in said
+    assert "faster than DRAM can" not in str(render(Profiled(profile=done.record)))
 
 
 def test_cards_split_figure_and_details():

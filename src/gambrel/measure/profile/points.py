@@ -11,10 +11,9 @@ import msgspec
 
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
-from gambrel.measure.profile import on_gpu
+from gambrel.measure.profile import on_gpu, served
 from gambrel.measure.profile.join import Joined
 from gambrel.measure.profile.run import Runs
-from gambrel.units import format_capacity, format_si
 
 #: Above this a utilization is not noise of the clock but needs an explanation.
 _ABOVE: Final = 1.0
@@ -54,6 +53,8 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
         phase: ``forward``, ``backward`` or ``optimizer``.
         count: Ops that the row stands for: more than one in a fused kernel.
         work_class: ``"matrix"`` or ``"vector"``: what ``flops`` are; empty without work.
+        served_by: Cache that served an op that moved its data faster than main memory can: the
+            smallest that holds them; empty for other ops, and where none does.
     """
 
     name: str
@@ -74,6 +75,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "forward"
     count: int = 1
     work_class: str = ""
+    served_by: str = ""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +223,8 @@ def _point(
     time_s = mean(times) if times else None
     ran = time_s is not None and time_s > 0
     utilization = m.roofline_time_s / time_s if ran and time_s and m.roofline_time_s else None
+    byte_per_s = m.traffic_bytes / time_s if ran and time_s else None
+    level = served.holding(m.traffic_bytes, device)
     return RooflinePoint(
         name=op.name,
         type=op.kind,
@@ -231,15 +235,16 @@ def _point(
         time_s=time_s,
         spread=spread_of(every) if ran else None,
         achieved_flop_per_s=m.flops / time_s if ran and time_s else None,
-        achieved_byte_per_s=m.traffic_bytes / time_s if ran and time_s else None,
+        achieved_byte_per_s=byte_per_s,
         bound=m.bound.value if m.bound else "unknown",
         roofline_time_s=m.roofline_time_s,
         expected_time_s=m.expected_time_s.value if m.expected_time_s else None,
         utilization=utilization,
-        reason=_reason(op, time_s, utilization, device, tf32),
+        reason=_reason(op, time_s, byte_per_s, utilization, device, tf32),
         phase=op.phase,
         count=op.count,
         work_class="matrix" if m.matrix_flops else "vector" if m.vector_flops else "",
+        served_by=level.name if level and served.beyond_memory(byte_per_s, device) else "",
     )
 
 
@@ -253,6 +258,7 @@ def main_flops(points: Iterable[RooflinePoint]) -> int:
 def _reason(
     op: OpResult,
     time_s: float | None,
+    byte_per_s: float | None,
     utilization: float | None,
     device: Device,
     tf32: Set[str],
@@ -262,25 +268,22 @@ def _reason(
     if utilization is None:
         return ""
     if utilization > _ABOVE:
-        return _above(op, device, tf32)
+        return _above(op, byte_per_s, device, tf32)
     if utilization < _FAR_BELOW:
         return _below(op, time_s, device)
     return ""
 
 
-def _above(op: OpResult, device: Device, tf32: Set[str]) -> str:
+def _above(op: OpResult, byte_per_s: float | None, device: Device, tf32: Set[str]) -> str:
+    m = op.measures
     causes = on_gpu.above(op, device, tf32)
-    caches = [m for m in device.memory if m.name != "DRAM" and m.capacity_bytes]
-    holding = [m for m in caches if op.measures.traffic_bytes <= (m.capacity_bytes or 0)]
-    if op.measures.bound is not None and op.measures.bound.value == "memory" and holding:
-        nearest = min(holding, key=lambda m: m.capacity_bytes or 0)
-        causes.append(
-            f"its {format_si(op.measures.traffic_bytes, 'B', 3)} fit in {nearest.name} "
-            f"({format_capacity(nearest.capacity_bytes, 3)}), so they need not come from DRAM"
-        )
-    if op.measures.bound is not None and op.measures.bound.value == "compute":
+    memory = m.bound is not None and m.bound.value == "memory"
+    if memory and (told := served.cause(m.traffic_bytes, byte_per_s, device)):
+        causes.append(told)
+    if m.bound is not None and m.bound.value == "compute":
         causes.append("an algorithm with less arithmetic (Winograd, FFT) may have run")
-    causes.append("the measured peak may be too low (busy machine, lower clock)")
+    if not (memory and served.explained(served.holding(m.traffic_bytes, device), byte_per_s)):
+        causes.append("the measured peak may be too low (busy machine, lower clock)")
     return "above the roof: " + "; or ".join(causes)
 
 

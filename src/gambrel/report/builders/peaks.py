@@ -106,6 +106,7 @@ def document(record: Peaks, _options: Options) -> Document:
         sections=sections(
             section(_compared(record)),
             section(figures_table(survey)),
+            section(loops_table(survey), folded="how each loop over memory was written"),
             section(Notes(items=tuple(circumstances(survey)))),
             section(Notes(heading="Not measured", items=survey.unknown)),
             section(Notes(heading="Notes", items=tuple(remarks(survey)))),
@@ -152,6 +153,24 @@ def figures_table(survey: Survey) -> DataTable:
         col("clock", "clock_hz", lambda v: format_si(v, "Hz", 3) if v else "", 5),
         col("per cycle", "per_cycle", lambda v: format_number(v, 3) if v else "", 6),
         col("data", "working_set_bytes", lambda v: capacity(v) if v else "", 7),
+        all=True,
+    )
+
+
+def loops_table(survey: Survey) -> DataTable | None:
+    """How each loop over memory was written, and out of how many ways."""
+    loops = [m for m in survey.measurements if m.variant]
+    if not loops:
+        return None
+    return table_of(
+        sorted(loops, key=_order),
+        col("loop", lambda m: f"{m.resource} {m.mix}"),
+        col("threads", "threads"),
+        col("written with", "variant"),
+        col("variants tried", lambda m: str(len(m.tried)) if m.tried else "none"),
+        heading="Loops over memory",
+        note="the variant that was fastest in a short search before the rounds, which compares "
+        "variants in turn; the figures are measured afterwards.",
         all=True,
     )
 

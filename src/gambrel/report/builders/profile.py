@@ -28,6 +28,7 @@ from gambrel.units import format_number, format_percent, format_si
 if TYPE_CHECKING:
     from gambrel.measure.profile.modules import ModulePoint
     from gambrel.measure.profile.points import RooflinePoint, Totals
+    from gambrel.measure.profile.record import Profile
 
 #: Ops whose distance from the roof is explained under the table.
 _EXPLAINED: Final = 5
@@ -44,7 +45,7 @@ def document(record: Profiled, options: Options) -> Document:
         sections=sections(
             section(table),
             section(compared(profile.ops) if record.compared else None),
-            section(FactList(items=tuple(facts(profile.ops, profile.totals)))),
+            section(FactList(items=tuple(facts(profile)))),
             section(Notes(heading="Far from the roof", items=tuple(reasons(slowest)))),
             section(Notes(heading="Notes", items=record.notes)),
         ),
@@ -191,8 +192,9 @@ def rows(record: Profiled) -> DataTable:
     return table_of(points, *(col(name, name, str) for name in names))
 
 
-def facts(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:
+def facts(profile: Profile) -> list[tuple[str, str]]:
     """What is known of the whole run: label and sentence."""
+    points, t = profile.ops, profile.totals
     gap = "the framework between ops, waiting"
     found = [
         (
@@ -222,6 +224,7 @@ def facts(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:
             f"{format_si(t.peak_bytes, 'B')} measured, "
             f"{format_si(t.predicted_bytes, 'B')} predicted",
         ),
+        *_served(profile),
         *_counters(t),
         *(("Doubt", doubt) for doubt in doubts(t)),
     ]
@@ -231,6 +234,16 @@ def facts(points: Sequence[RooflinePoint], t: Totals) -> list[tuple[str, str]]:
     if t.device_busy_s is None:
         absent.add("Device")
     return [(label, said) for label, said in found if label not in absent]
+
+
+def _served(profile: Profile) -> list[tuple[str, str]]:
+    """Which caches served the ops that moved data faster than DRAM can."""
+    counts = profile.served
+    if not counts:
+        return []
+    told = ", ".join(f"{n:,} from {name or 'no single level'}" for name, n in counts.items())
+    fast, all_ops = sum(counts.values()), len(profile.ops)
+    return [("Caches", f"{fast:,} of {all_ops:,} ops moved data faster than DRAM can: {told}")]
 
 
 def _counters(t: Totals) -> list[tuple[str, str]]:
