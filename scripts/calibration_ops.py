@@ -21,7 +21,7 @@ from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.torchlib import rules
 from gambrel.device import catalog
 from gambrel.device.roofs import resolve
-from gambrel.ops import Cost, OpView, TensorView, cost
+from gambrel.ops import OpView, TensorView, cost
 from gambrel.ops.base import Engine
 
 #: As the files write it → as the catalog does.
@@ -103,7 +103,11 @@ def machine(device: str) -> Machine:
     d = catalog.load(device)
     dram, units, clock = d.level("DRAM"), d.fact("num_units"), d.fact("boost_clock")
     vector = resolve(d, "vector", "fp32")
-    assert dram is not None and dram.byte_per_s and units and clock and vector
+    assert dram is not None
+    assert dram.byte_per_s
+    assert units
+    assert clock
+    assert vector
     return Machine(
         units=units.value,
         clock_hz=clock.value,
@@ -133,7 +137,8 @@ def _row(file: str, r: dict[str, str]) -> Row:
     view = _view(file, r)
     found = cost(view)
     rule = rules.rule_of(view, wide_products=True)
-    assert found is not None and rule is not None
+    assert found is not None
+    assert rule is not None
     device = GPUS[r["Device"]]
     known, peak = machine(device), matrix_peak(device)
     work = {e: sum(n for (e2, _), n in found.work.items() if e2 is e) for e in Engine}

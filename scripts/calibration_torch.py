@@ -10,8 +10,7 @@ import csv
 import importlib.util
 import math
 import warnings
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -142,7 +141,8 @@ def captured(path: Path) -> Any:
     import gambrel
 
     spec = importlib.util.spec_from_file_location("problem", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with torch.device("meta"), warnings.catch_warnings(action="ignore"):
         spec.loader.exec_module(module)

@@ -1,8 +1,8 @@
 """Sets of constants for PyTorch's kernels on GPUs, with ranges and errors of what was left out.
 
-KernelBench (two H100): constants of all forms together; problems in folds by name. Single ops (seven
-GPUs): each form by itself; shapes in folds. Where a GPU has no rows of a form it has no set of it,
-and `Kin.nearest` names whose it takes.
+KernelBench (two H100): constants of all forms together; problems in folds by name. Single ops
+(seven GPUs): each form by itself; shapes in folds. Where a GPU has no rows of a form it has no set
+of it, and `Kin.nearest` names whose it takes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import calibration_ops as ops
 import calibration_torch as bench
 from gambrel.analysis.estimate.constants import packaged
 
-#: Joule per FLOP of fp32 products at full clock, by process node: what the power of each card allows
-#: over what its long products reach. 27 pJ: 16 nm; 15 pJ: 12 nm; 12 pJ: 7 nm. AMD's are not limited
-#: by it.
+#: Joule per FLOP of fp32 products at full clock, by process node: what the power of each card
+#: allows over what its long products reach. 27 pJ: 16 nm; 15 pJ: 12 nm; 12 pJ: 7 nm. AMD's are not
+#: limited by it.
 ENERGY_J = {
     "v100-pcie-32gb": 15e-12,
     "t4": 15e-12,
@@ -232,7 +232,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         "memory": float(f"{share * known.most:.4g}"),
         "vector": 0.5,
     }
-    derived = [
+    return [
         _derived("torch", "torch_reduction", ["any"], carried("torch_reduction")),
         _derived("torch", "torch_copy", ["any"], carried("torch_copy")),
         _derived("torch", "torch_pooling", ["any"], carried("torch_pooling")),
@@ -240,7 +240,6 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         _derived("any", "matmul", ["bf16", "fp16"], general),
         _derived("any", "stream", ["any"], stream),
     ]
-    return derived
 
 
 def _derived(framework: str, form: str, formats: list[str], c: dict[str, float]) -> dict[str, Any]:

@@ -22,12 +22,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from fit_streams import fit_streams
+from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
-from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
-from gambrel.analysis.estimate.tiled_fit import Runs, Scale, fit, left_out
+from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, left_out
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
-from npu_rows import Row, rows
+from npu_rows import Row, rows, streamed
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
@@ -56,11 +58,14 @@ def main() -> None:
     fitted = fit_all(rows(options.folder))
     for c in fitted:
         print(line(c))
+    streams = fit_streams(streamed(options.folder))
+    for stream in streams:
+        print(stream_line(stream))
     classes = classes_of(fitted)
     for one in classes:
         print(one)
     if options.write:
-        write((*fitted, *borrowed(fitted)), classes)
+        write((*fitted, *borrowed(fitted)), classes, streams)
 
 
 def fit_all(found: Sequence[Row]) -> tuple[TiledConstants, ...]:
@@ -73,7 +78,7 @@ def fit_all(found: Sequence[Row]) -> tuple[TiledConstants, ...]:
         measured = [m for row in own if (m := row.measured) is not None]
         if len({m.model for m in measured}) < FEW:
             continue
-        runs = Runs(measured)
+        runs = MeasuredRuns(measured)
         start = start_for(name, device, {m.run.formats[0] for m in measured})
         scales = scales_for(start)
         constants = fit(start, runs, scales)
@@ -116,7 +121,7 @@ def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
 
 
 def _finished(
-    c: TiledConstants, runs: Runs, ratios: Sequence[float], pooled: Sequence[float]
+    c: TiledConstants, runs: MeasuredRuns, ratios: Sequence[float], pooled: Sequence[float]
 ) -> TiledConstants:
     low, high = (float(q) for q in np.quantile(pooled, [TAIL, 1 - TAIL]))
     low, high = (
@@ -259,11 +264,16 @@ def line(c: TiledConstants) -> str:
     )
 
 
-def write(sets: Sequence[TiledConstants], classes: Sequence[TiledClass]) -> None:
+def write(
+    sets: Sequence[TiledConstants],
+    classes: Sequence[TiledClass],
+    streams: Sequence[StreamConstants],
+) -> None:
     """Replaces what the file holds of NPUs."""
     content = json.loads(TARGET.read_text())
     content["tiled"] = msgspec.to_builtins(tuple(sets))
     content["tiled_classes"] = msgspec.to_builtins(tuple(classes))
+    content["streams"] = msgspec.to_builtins(tuple(streams))
     TARGET.write_text(json.dumps(content, indent=1) + "\n")
     print(f"wrote {TARGET}", file=sys.stderr)
 

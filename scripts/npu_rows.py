@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from gambrel.analysis.costs import plan_of
+from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
 from gambrel.analysis.estimate.tiled_work import TiledTable
 from gambrel.analysis.workbench import Workbench
@@ -142,6 +143,59 @@ _AXERA_CHIPS = {
 }
 
 
+#: Hailo's model → zoo's. Its variants with batch norms in a transformer are other networks.
+HAILO = {
+    "davit_tiny": "davit-tiny",
+    "deit_base": "deit-b",
+    "deit_small": "deit-s",
+    "deit_tiny": "deit-t",
+    "dncnn3": "dncnn",
+    "efficientnet_l": "efficientnet-el",
+    "efficientnet_m": "efficientnet-em",
+    "efficientnet_lite0": "efficientnet-lite0",
+    "efficientnet_lite1": "efficientnet-lite1",
+    "efficientnet_lite2": "efficientnet-lite2",
+    "efficientnet_lite3": "efficientnet-lite3",
+    "efficientnet_lite4": "efficientnet-lite4",
+    "inception_v1": "googlenet",
+    "face_attr_resnet_v1_18": "resnet18",
+    "person_attr_resnet_v1_18": "resnet18",
+    "nextvit_base": "nextvit-base",
+    "nextvit_small": "nextvit-small",
+    "poolformer_s12": "poolformer-s12",
+    "regnetx_1.6gf": "regnet-x-1.6gf",
+    "repvgg_a1": "repvgg-a1",
+    "repvgg_a2": "repvgg-a2",
+    "resmlp12_relu": "resmlp-12",
+    "resnext50_32x4d": "resnext50",
+    "swin_small": "swin-s",
+    "swin_tiny": "swin-t",
+    "vit_base": "vit-b-16",
+    "vit_small": "deit-s",
+    "vit_tiny": "deit-t",
+    "yolov10b": "yolov10b",
+    "yolov10s": "yolov10s",
+    "yolov11l": "yolo11l",
+    "yolov11n": "yolo11n",
+    "yolov11s": "yolo11s",
+    "yolov12n": "yolo12n",
+    "yolov5m_6.1": "yolov5m",
+    "yolov5s": "yolov5s",
+    "yolov8l": "yolov8l",
+    "yolov8s_bbox_decoding_only": "yolov8s",
+    "yolov8s_pose": "yolov8s-pose",
+    "yolov8x": "yolov8x",
+    "yolov9c": "yolov9c",
+    "yolox_l_leaky": "yolox-l",
+    "yolox_s_leaky": "yolox-s",
+    "yolox_tiny": "yolox-tiny",
+    "zero_dce": "zero-dce",
+}
+_HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
+#: Rates below this are printed with one digit.
+_SLOWEST_PER_S = 3.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A measured run.
@@ -177,6 +231,22 @@ def rows(folder: Path) -> tuple[Row, ...]:
     return (*_aihub(truth), *_rknn(truth), *_axera(truth))
 
 
+def streamed(folder: Path) -> tuple[Row, ...]:
+    """Rows of streamed frames: seconds of a batch, at the vendor's rate."""
+    return tuple(_hailo(folder / "truth"))
+
+
+def stream_work_of(row: Row) -> StreamWork:
+    """What a batch of a row asks of a chip that streams frames."""
+    return _stream(row.model, row.batch)
+
+
+@cache
+def _stream(model: str, batch: int) -> StreamWork:
+    plan = plan_of(runtime("hailort"), load_device("hailo-8"), off_chip_only=False, on_chip_bytes=0)
+    return bench(model, (("batch", batch),)).table("int8", plan).stream
+
+
 def work_of(name: str, device: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
     """What a compiler makes of a model; devices of one runtime share it."""
     del device
@@ -191,12 +261,13 @@ def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | N
     # Formats and grouping are those of the chip's own compiler, whoever hands it the graph.
     tiled = runtime("qnn" if name in ("litert", "onnxruntime") else name)
     plan = plan_of(tiled, device, off_chip_only=False, on_chip_bytes=0)
-    found = _bench(model, sizes).table(precision, plan).tiled
+    found = bench(model, sizes).table(precision, plan).tiled
     return found if len(found.formats) == 1 else None
 
 
 @cache
-def _bench(model: str, sizes: Sizes) -> Workbench:
+def bench(model: str, sizes: Sizes) -> Workbench:
+    """A model of the zoo at sizes."""
     workload = load(model)
     return Workbench(workload, workload.resolve_symbols(dict(sizes)), Conventions())
 
@@ -253,3 +324,21 @@ def _axera(truth: Path) -> Iterator[Row]:
                 precision="int8",
                 seconds=float(r["latency_ms"]) / 1e3,
             )
+
+
+def _hailo(truth: Path) -> Iterator[Row]:
+    for r in _read(truth / "edge_hailo.csv"):
+        chip = _HAILO_CHIPS.get(r["device"])
+        model = HAILO.get(r["model"].strip("⭐ "))
+        if chip is None or model is None or not r["fps"] or float(r["fps"]) < _SLOWEST_PER_S:
+            continue
+        batch = int(r["batch"])
+        yield Row(
+            runtime="hailort",
+            device=chip,
+            model=model,
+            sizes=(("batch", batch),),
+            precision="int8",
+            seconds=batch / float(r["fps"]),
+            batch=batch,
+        )

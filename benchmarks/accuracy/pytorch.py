@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from benchmarks.accuracy import Run, Score
+
 from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
@@ -107,9 +107,7 @@ def _with(constants: sets.Constants) -> Calibration:
 
 
 def _run(p: bench.Problem, machine: Machine) -> Run:
-    asked = Settings(
-        precision="fp32", calibration=machine.settings.calibration, runtime=p.runtime
-    )
+    asked = Settings(precision="fp32", calibration=machine.settings.calibration, runtime=p.runtime)
     return _answer(p.name, bench.workbench(p.name), machine, asked, p.measured)
 
 
@@ -150,6 +148,8 @@ def single_ops(truth: Path) -> Iterator[Score]:
             other = _shipped(form, file, NEXT_OF_KIN[device])
             if other is not None:
                 known, c = ops.machine(device), dict(other.constants)
+                if "energy_j" in c:  # that of its own process
+                    c["energy_j"] = sets.ENERGY_J.get(device, 0.0)
                 yield Score(
                     what=f"fp32 {file} {device}, constants of {other.device}",
                     runs=[_op_run(r, known, c, other, wider=(0.7, 1.5)) for r in own],

@@ -205,12 +205,15 @@ def _transformers(name: str) -> tuple[Any, tuple[Any, ...]]:
     from transformers import AutoConfig, AutoModel
 
     cut = {"num_hidden_layers": 2, "use_cache": False, "vocab_size": 1000, "pad_token_id": 0}
+    if f"hf/{name}" in _NEWER:
+        cut |= {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16, "ffn_dim": 128}
+        cut |= {"num_attention_heads": 4, "num_key_value_heads": 2, "word_embed_proj_dim": 64}
     config = AutoConfig.for_model(name)
     for key, value in cut.items():
         if hasattr(config, key):
             setattr(config, key, value)
-    if hasattr(config, "image_size"):
-        side = config.image_size if isinstance(config.image_size, int) else 224
+    if hasattr(config, "num_channels"):
+        side = getattr(config, "image_size", 224)
         return _plain(AutoModel.from_config(config)), (torch.randn(1, 3, side, side),)
     config.bos_token_id = config.eos_token_id = 1
     model = AutoModel.from_config(config)

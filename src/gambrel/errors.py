@@ -139,6 +139,23 @@ class CaptureError(GambrelError):
     """A model could not be turned into a workload."""
 
 
+def require(package: str, extra: str, purpose: str) -> None:
+    """Refuses what an optional dependency is missing for, before anything is imported of it.
+
+    Args:
+        package: Name that is imported.
+        extra: Of gambrel, which brings it.
+        purpose: What needs it.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(package, extra, purpose)
+
+
 class MissingExtraError(GambrelError):
     """An optional dependency is not installed."""
 

@@ -123,7 +123,7 @@ def test_what_violates_never_stands_above_what_meets(model, latency, power, sort
     strains = [c.strain for c in found.unknown]
     assert strains == sorted(strains)
     assert all(0 <= s <= 1 for s in strains)
-    everyone = [c.row.hardware for g in (found.meets, found.unknown, found.near) for c in g]
+    everyone = [c.row.hardware for g in (found.meets, found.unknown, found.over_power, found.near) for c in g]
     assert sorted([*everyone, *found.failed]) == sorted(d.id for d in DEVICES)
 
 

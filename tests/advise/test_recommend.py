@@ -91,7 +91,9 @@ def test_a_larger_batch_reads_weights_for_more_items():
 
 
 def test_precision_only_where_the_device_has_a_roof_for_it():
-    found = analyze(perceptron(), device(), Settings(precision="fp32"))
+    # A runtime with one formula for both formats: the device is a toy, its figures are not.
+    asked = Settings(precision="fp32", runtime="onnxruntime")
+    found = analyze(perceptron(), device(), asked)
     changes = {r.change for r in recommend(found)}
     assert "precision=fp16" in changes
     assert not any("int8" in change for change in changes if change.startswith("precision"))
@@ -146,7 +148,7 @@ def test_enough_is_enough(monkeypatch):
 
 
 def test_matrix_work_on_the_vector_engine_is_named():
-    found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings(precision="fp32"))
+    found = analyze(zoo.load("bert-base"), DEVICES["a100-sxm4-80gb"], Settings(precision="fp32"))
     assert {b.cause for b in below(found)} == {"wrong engine"}
 
 

@@ -73,6 +73,8 @@ def test_what_the_speed_of_light_rules_out_is_not_evaluated(monkeypatch):
         raise AssertionError("evaluated")
 
     monkeypatch.setattr(Fleet, "_point", refuse)
-    over = Grid(subjects=[subject("mobilenet-v2")], devices=DEVICES)
+    # LiteRT runs fp32 on the Snapdragon, for which no roof is known: nothing rules it out.
+    bounded = [d for d in DEVICES if d.id != "snapdragon-8-gen-3"]
+    over = Grid(subjects=[subject("mobilenet-v2")], devices=bounded)
     found = select(over, parse_limits({"latency": "1ns"}))
-    assert set(found.failed) == {d.id for d in DEVICES}
+    assert set(found.failed) == {d.id for d in bounded}

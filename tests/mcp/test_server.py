@@ -84,9 +84,10 @@ def test_every_tool_answers_as_the_api_does(place):
     assert all(r["runtime"] for r in compared["rows"])
     assert set(compared["rows"][0]["figures"]) == set(compared["metrics"])
 
-    groups = ("meets", "unknown", "near")
+    groups = ("meets", "unknown", "over_power", "near")
     counted = sum(len(selected[g]) for g in groups) + len(selected["failed"])
-    assert counted + selected["left_out"] == len(list_devices())
+    modes = sum(len(device.modes) for device in list_devices())
+    assert counted + selected["left_out"] == len(list_devices()) + modes
 
     assert shown["id"] == "h100-sxm5-80gb"
     assert {c["dtype"] for c in shown["ceilings"]} >= {"fp16", "fp8"}

@@ -87,10 +87,15 @@ def _variants(case: Scenario) -> Iterable[str]:
     return [nearest.name] if nearest else []
 
 
+#: Heads that a detector may have instead of boxes: another question, not another size.
+_TASKS: Final = ("seg", "pose", "obb", "cls")
+
+
 def _line(model: WorkloadSummary) -> tuple[str, str, str]:
-    """Family, stem of the name and phase: equal for sizes of one architecture."""
-    stem = re.match(r"[a-z]+(?:v\d+(?=[a-z]))?", model.name)
-    return model.family, stem.group() if stem else model.name, _phase(model.name) or ""
+    """Family, stem of the name, and phase or task: equal for sizes of one architecture."""
+    stem = re.match(r"[a-z]+(?:v?\d+(?=[a-z]))?", model.name)
+    task = next((t for t in _TASKS if model.name.endswith(f"-{t}")), "")
+    return model.family, stem.group() if stem else model.name, _phase(model.name) or task
 
 
 def _phase(name: str) -> str | None:

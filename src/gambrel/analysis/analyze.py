@@ -19,7 +19,7 @@ from gambrel.analysis.expected import Expected, limiter_of
 from gambrel.analysis.footprint import parameter_count, workspace_notes
 from gambrel.analysis.host import sentence
 from gambrel.analysis.levels import cached_roofline, describe_caches, with_levels
-from gambrel.analysis.measures import Bound, Measures, State
+from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import describe
 from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
@@ -212,8 +212,14 @@ def _measures(case: _Case, place: Place) -> Measures:
         sol_bound=own[1],
         sol_traffic_bytes=round(place.sol_bytes),
         expected_time_s=estimate,
-        limited_by=limiter_of(estimate, limit),
+        limited_by=_limiter(case, place.item, estimate),
     )
+
+
+def _limiter(case: _Case, item: int, estimate: Estimate | None) -> Limiter | None:
+    if case.expected.limiters and estimate is not None:
+        return case.expected.limiters[item]
+    return limiter_of(estimate, case.held.limits[item])
 
 
 def _row(place: Place, unique: bool, measures: Measures, launches: int, state: State) -> OpResult:

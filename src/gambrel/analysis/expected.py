@@ -18,6 +18,7 @@ from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
+from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.measures import Bound, Estimate, Limiter
@@ -31,7 +32,7 @@ from gambrel.runtimes import Host, Kernels, Runtime
 #: Engines beside the one that the constants of a device are of.
 BESIDE: Final = frozenset({"dla", "npu"})
 #: Predicts kernel by kernel, or whole runs.
-Forecaster: TypeAlias = Predictor | TiledEstimator
+Forecaster: TypeAlias = Predictor | TiledEstimator | StreamEstimator
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
@@ -51,11 +52,13 @@ class Expected:
         items: Of one execution of each item; None where nothing is known of it.
         total: Of the run; None where nothing is known of any.
         limited_by: What takes the largest share of the run; None without an expected time.
+        limiters: The same of each item, where the prediction says it; else its roofline decides.
     """
 
     items: tuple[Estimate | None, ...]
     total: Estimate | None
     limited_by: Limiter | None
+    limiters: tuple[Limiter, ...] = ()
 
     def no_faster_than(self, sol_time_s: float | None) -> Expected:
         """The same with the run and its range cut at the speed of light, which is said."""
@@ -81,9 +84,10 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecast
         return None
     constants = runtime.constants
     calibration = settings.calibration or packaged()
-    whole = tiled_estimator(roofs.device, constants, calibration) if constants else None
-    if whole is not None:
-        return whole
+    whole = tiled_estimator(roofs.device, constants, calibration)
+    stream = stream_estimator(roofs.device, constants, calibration)
+    if whole is not None or stream is not None:
+        return whole or stream
     shares = shares_of(runtime, roofs, calibration)
     if shares is not None:
         return SharesEstimator(roofs, shares)
@@ -116,8 +120,8 @@ def expected_times(
     """
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
-    if isinstance(estimator, TiledEstimator):
-        return _tiled(table, estimator)
+    if isinstance(estimator, TiledEstimator | StreamEstimator):
+        return _whole(table, estimator)
     items = _items(table, evaluation, estimator)
     if not estimator.partial and any(one is None for one in items):
         return Expected(items=items, total=None, limited_by=None)
@@ -141,7 +145,7 @@ def expected_seconds(
     """The expected time of the run at every point of a sweep, without its range."""
     if estimator is None:
         return None
-    if isinstance(estimator, TiledEstimator):
+    if isinstance(estimator, TiledEstimator | StreamEstimator):
         times = estimator.times(table)
         return None if times is None else times.total.value
     found = [
@@ -152,7 +156,8 @@ def expected_seconds(
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
-        alone = (t or 0.0) if one is None else one.seconds
+        floor = 0.0 if t is None else t
+        alone = floor if one is None else one.seconds
         if one is not None and not estimator.in_sequence(item.view):
             alone = alone + one.launch * (item.launches - 1)
         seconds.append(alone)
@@ -167,11 +172,16 @@ def expected_seconds(
     return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
 
 
-def _tiled(table: CostTable, estimator: TiledEstimator) -> Expected:
+def _whole(table: CostTable, estimator: TiledEstimator | StreamEstimator) -> Expected:
     times = estimator.times(table)
     if times is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
-    return Expected(items=times.items, total=times.total, limited_by=times.limited_by)
+    return Expected(
+        items=times.items,
+        total=times.total,
+        limited_by=times.limited_by,
+        limiters=times.limiters,
+    )
 
 
 def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from gambrel.chat.session import Reply, in_full, rendered
+from gambrel.errors import require
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def prompt_session(**given: Any) -> PromptSession[str]:
     Args:
         **given: For prompt_toolkit, e.g. another input and output.
     """
+    require("prompt_toolkit", "chat", "the line editor of gambrel chat (gambrel ask needs none)")
     from prompt_toolkit import PromptSession
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 

@@ -27,7 +27,9 @@ _WHAT = "What is measured"
         default="fp32,bf16",
         section=_WHAT,
     ),
-    option("--device", help="The device; by default the one that the file names.", section=_WHAT),
+    option(
+        "--device", "-d", help="The device; by default the one that the file names.", section=_WHAT
+    ),
     option(
         "--name",
         help="Name to store under; replaces one of that name.",
@@ -38,16 +40,19 @@ _WHAT = "What is measured"
     examples="""
   gambrel calibrate measurements.csv --device h100
   gambrel calibrate measurements.csv --device my-board.toml --name lab
+  gambrel calibrate models.csv --device snapdragon-8-elite
   gambrel calibrate --measure
   gambrel analyze resnet50 --hardware this --precision fp32
 
-The file has the columns device, op (matmul or copy), dtype, m, n, k, bytes, and us, ms or s.
+A file of kernels has the columns device, op (matmul or copy), dtype, m, n, k, bytes, and us, ms or
+s. A file of whole models on an NPU has model, ms (or us, s), and optionally batch and precision;
+four small models are enough: resnet50, mnasnet-0.5, convnext-tiny, real-esrgan-general.
 """,
 )
 def calibrate(
     file: str | None, measure: bool, precision: str, device: str | None, name: str, **shown: Any
 ) -> None:
-    """Fit expected times to measured kernels of a device, and use them from now on."""
+    """Fit expected times to measured kernels or models of a device, and use them from now on."""
     from gambrel.report.answers import Calibrated
 
     asked = Shown.of(**shown).check(Calibrated)
@@ -60,9 +65,12 @@ def calibrate(
 
 
 def _fitted(file: Path, device: str | None, name: str) -> Calibrated:
+    from gambrel.analysis.estimate.user_models import holds_models
     from gambrel.api.analyze import calibrate as calibrate_device
     from gambrel.report.answers import Calibrated, CalibratedClass
 
+    if holds_models(file):
+        return _models(file, device, name)
     sets, path = calibrate_device(file, device, name)
     classes = tuple(
         CalibratedClass(
@@ -75,6 +83,27 @@ def _fitted(file: Path, device: str | None, name: str) -> Calibrated:
         for s in sets
     )
     return Calibrated(stored=str(path), classes=classes)
+
+
+def _models(file: Path, device: str | None, name: str) -> Calibrated:
+    from gambrel.api.calibration import calibrate_models
+    from gambrel.report.answers import Calibrated, CalibratedClass
+
+    if device is None:
+        raise InputError("a file of measured models needs the chip: --device NAME.")
+    found, path, warnings = calibrate_models(file, device, name)
+    held = found.held_out
+    one = CalibratedClass(
+        name=f"{found.device}, {found.models} models",
+        points=found.rows,
+        low_ratio=found.low,
+        high_ratio=found.high,
+        confidence=found.confidence,
+    )
+    note = "One model says nothing of its error on others; four small ones would."
+    if held is not None:
+        note = f"Each model predicted from the others: {held.mape:.0%} mean error."
+    return Calibrated(stored=str(path), classes=(one,), warnings=warnings, notes=(note,))
 
 
 def _measured(device: str | None, name: str, precision: str, *, quiet: bool) -> Calibrated:

@@ -35,6 +35,7 @@ MATRIX_FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
     "int8": ("int8", *_WIDE),
     "uint8": ("uint8", "int8", *_WIDE),
     "int4": ("int4", "int8", *_WIDE),
+    "int2": ("int2", "int4", "int8", *_WIDE),
     # No matrix engine takes wide integers; the vector units' fp32 lanes bound them.
     "int16": ("int16", "fp32"),
     "int32": ("int32", "fp32"),
@@ -65,7 +66,7 @@ COUNTS_AS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys((*GGUF_BITS, *GGUF_MIXES), ("int8", "fp8", "fp16", "bf16")),
 }
 
-INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "bool"})
+INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "int4", "int2", "bool"})
 
 #: For element-wise work in a format. Where no 16-bit vector rate is published, 16-bit values are
 #: computed in fp32 lanes. Narrower floats are always widened. The integer rate of vector units is

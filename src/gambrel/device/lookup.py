@@ -48,8 +48,8 @@ def find(name: str, *, user_folder: Path | None = None) -> Match:
     """
     base, mark, mode = name.rpartition(MARK)
     if mark and base and not mode.lower().endswith("hz"):  # drivers write "CPU @ 2.00GHz"
-        match = find(base, user_folder=user_folder)
-        return Match(device=in_mode(match.device, mode), note=match.note)
+        whole = find(base, user_folder=user_folder)
+        return Match(device=in_mode(whole.device, mode), note=whole.note)
     if name.endswith(".toml"):
         device = load_file(name)
         return Match(device=device, note=f"{device.id} is read from {name}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -17,7 +17,7 @@ class Stopped(BaseException):
     """Raised inside a call that nobody waits for any more; no handler of errors takes it."""
 
 
-class _Call:
+class _Call(Generic[T]):
     """One piece of work and the thread that runs it, known only while it does."""
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -25,7 +25,7 @@ class _Call:
         self._lock = threading.Lock()
         self._thread: int | None = None
 
-    def run(self) -> object:
+    def run(self) -> T:
         with self._lock:
             self._thread = threading.get_ident()
         try:
@@ -52,7 +52,7 @@ async def answered(work: Callable[[], T]) -> T:
     """
     call = _Call(work)
     try:
-        return await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)  # type: ignore[return-value]
+        return await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
     except anyio.get_cancelled_exc_class():
         call.stop()
         raise

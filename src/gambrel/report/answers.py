@@ -106,11 +106,13 @@ class Calibrated:
         stored: Path.
         classes: Key, points and range of measured / expected of each class.
         warnings: What casts doubt on them.
+        notes: What else was found, e.g. the error on models that were left out.
     """
 
     stored: str
     classes: tuple[CalibratedClass, ...]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from gambrel.analysis.result import Analysis
-from gambrel.errors import MissingExtraError
+from gambrel.errors import require
 from gambrel.report.builders.figures_of import COLUMNS, row
 
 
@@ -19,9 +19,8 @@ def to_dataframe(analysis: Analysis) -> Any:
     Raises:
         MissingExtraError: pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("pandas", "dataframe", "a data frame") from error
+    require("pandas", "notebook", "a data frame")
+    import pandas as pd
+
     rows = [[v.value if isinstance(v, Enum) else v for v in row(op)] for op in analysis.ops]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
+from gambrel.errors import require
 from gambrel.report.chart import decades
 from gambrel.report.picture import COLORS, Arrow, Axis, Chart, Curve, Dot, Note, color, formatted
 from gambrel.report.roofline_picture import of_analysis
@@ -36,6 +37,7 @@ def plot(analysis: Analysis, heading: str | None = None, *, levels: bool = False
 
 def figure(chart: Chart) -> go.Figure:
     """Draws a picture over logarithmic axes."""
+    require("plotly", "notebook", "an interactive chart")
     import plotly.graph_objects as go
 
     groups: dict[str, list[Dot]] = {}

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.errors import require
 from gambrel.report.picture import (
     COLORS,
     Axis,
@@ -69,7 +70,12 @@ _METADATA: Final[dict[str, dict[str, Any]]] = {
 
 
 def save(pictures: Sequence[Picture], suffix: str) -> bytes:
-    """Pictures below each other as the bytes of a ``png`` or ``pdf``, the same on every run."""
+    """Pictures below each other as the bytes of a ``png`` or ``pdf``, the same on every run.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    require("matplotlib", "plot", f"a .{suffix} picture")
     import matplotlib as mpl
 
     out = io.BytesIO()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.timeline import Timeline, memory_timeline
+from gambrel.errors import require
 from gambrel.report.answers import Memory
 from gambrel.report.options import Options
 from gambrel.report.picture import COLORS, Axis, Chart, Curve, Note
@@ -63,6 +64,7 @@ def _resampled(values: Sequence[int], columns: int) -> list[int]:
 
 def plot(analysis: Analysis, checkpoint: bool | str = False) -> go.Figure:
     """The timeline as a plotly figure: stacked live bytes by part, one step an op."""
+    require("plotly", "notebook", "an interactive chart")
     import plotly.graph_objects as go
 
     found = memory_timeline(analysis, checkpoint)

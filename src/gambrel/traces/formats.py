@@ -102,8 +102,8 @@ def read(paths: str | Path | Sequence[str | Path], *, chip: str = "") -> Samples
         FileFormatError: A file is missing, damaged, or of no known format.
         InputError: No file is named.
     """
-    several = isinstance(paths, (list, tuple))
-    listed = [path_of(path, "file") for path in (paths if several else (paths,))]
+    several = paths if isinstance(paths, (list, tuple)) else (paths,)
+    listed = [path_of(path, "file") for path in several]
     if not listed:
         raise InputError("name at least one file to read.")
     if not isinstance(chip, str):

@@ -75,6 +75,9 @@ def test_never_below_the_bound_and_inside_its_range(view, name, count, framework
 @given(view=ops, name=st.sampled_from(["h100-sxm5-80gb", "b200-hgx-180gb", "mi300x"]))
 def test_repeats_add(view, name):
     once, thrice = on(name, view), on(name, view, count=3)
+    if once is None:  # attention and experts were measured on no GPU of AMD
+        assert (name, thrice) == ("mi300x", None)
+        return
     assert thrice.value == pytest.approx(3 * once.value)
     assert thrice.launches_s == pytest.approx(3 * once.launches_s)
 
@@ -108,7 +111,8 @@ def test_confidence_says_how_far_constants_were_carried():
     view = views.matmul(4096, 4096, 4096)
     assert on("h100-sxm5-80gb", view).confidence == "high"
     assert "measured on this device" in on("h100-sxm5-80gb", view).reason
-    for name in ("h200-sxm-141gb", "b200-hgx-180gb", "a100-pcie-40gb", "rtx-4090"):
+    assert on("b200-hgx-180gb", view).confidence == "high"
+    for name in ("h200-sxm-141gb", "gb200-186gb", "a100-pcie-40gb", "rtx-4090"):
         assert on(name, view).confidence == "medium", name
     for name in ("mi300x", "v100-sxm2-32gb"):
         assert on(name, view).confidence == "low", name
@@ -169,7 +173,7 @@ def test_ranges_widen_with_distance():
         found = on(name, view)
         return found.high / found.value
 
-    assert width("h100-sxm5-80gb") < width("h200-sxm-141gb") < width("b200-hgx-180gb")
+    assert width("h100-sxm5-80gb") < width("h200-sxm-141gb") < width("mi300x")
     assert width("b200-hgx-180gb") < width("mi300x")
 
 
@@ -235,7 +239,9 @@ def test_activations_stored_in_int8_are_not_quantised_again(hardware):
 
 
 def test_unknown_framework_is_refused():
-    with pytest.raises(UnknownNameError, match="unknown framework 'vlm'; closest: any, vllm"):
+    with pytest.raises(
+        UnknownNameError, match="unknown framework 'vlm'; closest: any, torch, vllm"
+    ):
         Estimator(roofs_of(catalog.load("l4")), framework="vlm")
 
 
@@ -278,7 +284,9 @@ def test_ops_without_constants_count_with_their_bound():
 
 def test_convolutions_quantised_beforehand_pay_no_pass_over_their_activations():
     times = {
-        precision: gambrel.analyze("resnet50", "a100", precision=precision).by_kind
+        precision: gambrel.analyze(
+            "resnet50", "a100", precision=precision, runtime="tensorrt"
+        ).by_kind
         for precision in ("fp16", "int8")
     }
     expected = {

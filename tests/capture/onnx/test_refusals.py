@@ -201,3 +201,10 @@ def test_scalars_of_the_exporter_are_no_parameters(tmp_path):
         [half],
     )
     assert gambrel.analyze(read_onnx(path), "h100").model.parameters == 0
+
+
+def test_tables_that_the_exporter_folded_are_no_parameters(tmp_path):
+    nodes = [node("Mul", "x cos", "a"), node("MatMul", "a val_3", "y")]
+    stored = [array("cos", 5, 8), array("val_3", 8, 4)]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [5, 8])], [value("y", None)], stored)
+    assert gambrel.analyze(read_onnx(path), "h100").model.parameters == 8 * 4

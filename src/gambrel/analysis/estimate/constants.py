@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
-from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
 
 #: Edges of the bins of predicted time in which ranges are given, s.
 EDGES_S: Final = (2e-5, 2e-4, 2e-3)
@@ -135,6 +135,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         shares: Shares of the roofs, of classes of which only whole runs were measured.
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
+        streams: Constants of chips that stream frames.
     """
 
     source: dict[str, str]
@@ -144,6 +145,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[Shares, ...] = ()
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
+    streams: tuple[StreamConstants, ...] = ()
 
 
 @lru_cache(maxsize=1)

@@ -259,7 +259,9 @@ class Estimator:
         work = maximum(work + (launch if "launch" in c else 0.0), launch)
         seconds = maximum(work, roofline_time_s)
         # Steps that wait for each other keep nothing busy: all of their time is latency.
-        return Predicted(seconds=seconds, launch=work if "step_s" in c else minimum(launch, seconds))
+        return Predicted(
+            seconds=seconds, launch=work if "step_s" in c else minimum(launch, seconds)
+        )
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from gambrel.analysis.estimate.constants import Calibration, Set, packaged
 from gambrel.analysis.estimate.probed import Probed
+from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.errors import FileFormatError, InputError
 from gambrel.fileio import replace_file
 
-#: Beside the constants: what was measured of whole machines.
+_Kind = TypeVar("_Kind")
+
+#: Beside the constants: what was measured of whole machines, and of whole models on NPUs.
 _MACHINES = "machines"
+_CHIPS = "chips"
 
 
 def folder() -> Path:
@@ -41,17 +46,20 @@ def load(where: Path | None = None) -> Calibration | None:
     place = folder() if where is None else where
     if not place.is_dir():
         return None
-    probed = _load_probed(place / _MACHINES)
+    probed = _load_all(place / _MACHINES, Probed)
+    chips = _load_all(place / _CHIPS, TiledConstants)
     own: list[Set] = []
     for path in sorted(place.glob("*.json")):
         try:
             own += msgspec.json.decode(path.read_bytes(), type=tuple[Set, ...])
         except (OSError, msgspec.MsgspecError) as error:
             raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
-    if not own and not probed:
+    if not own and not probed and not chips:
         return None
     base = packaged()
-    return msgspec.structs.replace(base, sets=(*own, *base.sets), probed=probed)
+    return msgspec.structs.replace(
+        base, sets=(*own, *base.sets), probed=probed, tiled=(*chips, *base.tiled)
+    )
 
 
 def save_probed(name: str, probed: tuple[Probed, ...], where: Path | None = None) -> Path:
@@ -63,11 +71,20 @@ def save_probed(name: str, probed: tuple[Probed, ...], where: Path | None = None
     return _write(name, (folder() if where is None else where) / _MACHINES, probed)
 
 
-def _load_probed(place: Path) -> tuple[Probed, ...]:
-    found: list[Probed] = []
+def save_chip(name: str, chip: TiledConstants, where: Path | None = None) -> Path:
+    """Stores constants of whole models on a chip under a name, replacing what had it.
+
+    Raises:
+        InputError: The name is no plain word, or the folder cannot be written to.
+    """
+    return _write(name, (folder() if where is None else where) / _CHIPS, (chip,))
+
+
+def _load_all(place: Path, kind: type[_Kind]) -> tuple[_Kind, ...]:
+    found: list[_Kind] = []
     for path in sorted(place.glob("*.json")) if place.is_dir() else ():
         try:
-            found += msgspec.json.decode(path.read_bytes(), type=tuple[Probed, ...])
+            found += msgspec.json.decode(path.read_bytes(), type=tuple[kind, ...])  # type: ignore[valid-type]
         except (OSError, msgspec.MsgspecError) as error:
             raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
     return tuple(found)

@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.constants import Calibration
-from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_constants import (
+    StreamConstants,
+    TiledClass,
+    TiledConstants,
+)
 from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device
@@ -33,18 +37,20 @@ _PART: Final = "a share of the whole run, which is what was measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TiledTimes:
+class WholeTimes:
     """Times of the items of a cost table and of the run.
 
     Attributes:
         items: One execution of each item; None for those that a compiler takes out.
         total: The run.
         limited_by: What takes the largest share of it.
+        limiters: The same of each item.
     """
 
     items: tuple[Estimate | None, ...]
     total: Estimate
     limited_by: Limiter
+    limiters: tuple[Limiter, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ class _Group:
     """A group's time in one execution, and its members' parts of it."""
 
     seconds: float
-    computes: bool
+    limiter: Limiter
     parts: tuple[float, ...]
 
 
@@ -82,7 +88,7 @@ class TiledEstimator:
         self._constants = constants
         self._reason = reason
 
-    def times(self, table: CostTable) -> TiledTimes | None:
+    def times(self, table: CostTable) -> WholeTimes | None:
         """The times of a table; None where a number format of it was not measured."""
         work, c = table.tiled, self._constants
         if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
@@ -92,10 +98,11 @@ class TiledEstimator:
         loads = float(roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s))
         start = start_of(c, work.formats[0])
         both = float(together(run, loads))
-        return TiledTimes(
+        return WholeTimes(
             items=self._items(work, groups, both - run),
-            total=self._ranged(start + both, host_s=start),
+            total=ranged(start + both, c, self._reason, start),
             limited_by=_limiter(groups, work.counts, both - run, start),
+            limiters=_limiters(work, groups),
         )
 
     def _items(
@@ -107,7 +114,7 @@ class TiledEstimator:
         for group, indices in zip(groups, work.groups, strict=True):
             for i, part in zip(indices, group.parts, strict=True):
                 seconds[i] += part
-        return tuple(map(self._part, seconds))
+        return tuple(part_of(s, self._constants) for s in seconds)
 
     def _group(self, works: list[TiledWork]) -> _Group:
         rate = self._constants.activation_byte_per_s
@@ -115,35 +122,40 @@ class TiledEstimator:
         moving = [float(roofline.seconds(w.moved_bytes, rate)) for w in works]
         computes = sum(busy) >= sum(moving)
         parts = busy if computes else moving
-        return _Group(seconds=sum(parts), computes=computes, parts=tuple(parts))
+        limiter = Limiter.COMPUTE if computes else Limiter.MEMORY
+        return _Group(seconds=sum(parts), limiter=limiter, parts=tuple(parts))
 
     def _computing(self, work: TiledWork) -> float:
         c = self._constants
         macs = roofline.seconds(work.macs, c.macs_per_s[work.dtype]) if work.macs else 0.0
         return float(macs + roofline.seconds(work.vector, c.vector_per_s))
 
-    def _ranged(self, seconds: float, host_s: float) -> Estimate:
-        c = self._constants
-        return Estimate(
-            value=seconds,
-            low=seconds * c.low,
-            high=seconds * c.high,
-            confidence=c.confidence,
-            reason=self._reason,
-            host_s=host_s,
-        )
 
-    def _part(self, seconds: float) -> Estimate | None:
-        if not seconds:
-            return None
-        c = self._constants
-        return Estimate(
-            value=seconds,
-            low=seconds * c.low,
-            high=seconds * c.high,
-            confidence="low",
-            reason=_PART,
-        )
+def ranged(
+    seconds: float, c: TiledConstants | StreamConstants, reason: str, host_s: float
+) -> Estimate:
+    """The estimate of a run."""
+    return Estimate(
+        value=seconds,
+        low=seconds * min(1.0, c.low),
+        high=seconds * max(1.0, c.high),
+        confidence=c.confidence,
+        reason=reason,
+        host_s=host_s,
+    )
+
+
+def part_of(seconds: float, c: TiledConstants | StreamConstants) -> Estimate | None:
+    """The estimate of an op within a run; None where a compiler takes it out."""
+    if not seconds:
+        return None
+    return Estimate(
+        value=seconds,
+        low=seconds * c.low,
+        high=seconds * c.high,
+        confidence="low",
+        reason=_PART,
+    )
 
 
 def tiled_estimator(
@@ -200,9 +212,16 @@ def _own_reason(c: TiledConstants) -> str:
     return f"{c.rows} runs of {c.models} models measured on this chip{error}{note}"
 
 
+def _limiters(work: TiledTable, groups: list[_Group]) -> tuple[Limiter, ...]:
+    found = [Limiter.MEMORY] * len(work.works)
+    for group, indices in zip(groups, work.groups, strict=True):
+        for i in indices:
+            found[i] = group.limiter
+    return tuple(found)
+
+
 def _limiter(groups: list[_Group], counts: tuple[int, ...], waits: float, start: float) -> Limiter:
     shares = {Limiter.COMPUTE: 0.0, Limiter.MEMORY: waits, Limiter.HOST: start}
     for group, n in zip(groups, counts, strict=True):
-        key = Limiter.COMPUTE if group.computes else Limiter.MEMORY
-        shares[key] += group.seconds * n
+        shares[group.limiter] += group.seconds * n
     return max(shares, key=lambda name: shares[name])

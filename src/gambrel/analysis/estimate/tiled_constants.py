@@ -71,3 +71,51 @@ class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     error: float | None = None
+
+
+class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
+    """Constants of a chip that maps a network onto itself and streams frames through it.
+
+    See `gambrel.analysis.estimate.stream`.
+
+    Attributes:
+        runtime: Name under which the runtime's TOML lists them.
+        device: Id of the chip.
+        window_per_s: Multiply-adds of windows of several taps per second.
+        point_per_s: Of single taps, linear layers and attention.
+        depthwise_per_s: Of one channel per group.
+        norm_per_s: Elements of norms and softmaxes.
+        output_per_s: Elements that layers write.
+        frame_s: Fixed time of a frame.
+        held_weights: Weights that the chip holds at once.
+        held_activations: Elements of a frame that it holds at once.
+        switch_per_s: Weights loaded when the next part of a network takes its place.
+        norm_s: Time of a norm or softmax in such a change.
+        layer_s: Time of a layer in such a change.
+        rows: Measured rates behind them.
+        models: Different models among these.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``high``, ``medium`` or ``low``.
+        held_out: Errors on models that were not fitted.
+    """
+
+    runtime: str
+    device: str
+    window_per_s: float
+    point_per_s: float
+    depthwise_per_s: float
+    norm_per_s: float
+    output_per_s: float
+    frame_s: float
+    held_weights: float
+    held_activations: float
+    switch_per_s: float
+    norm_s: float
+    layer_s: float
+    rows: int
+    models: int
+    low: float
+    high: float
+    confidence: str = "low"
+    held_out: HeldOut | None = None

@@ -7,7 +7,7 @@ ones count less (soft L1), and a weak pull to the start keeps what the rows do n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -34,7 +34,7 @@ class MeasuredRun:
     """A measured run of a whole model.
 
     Attributes:
-        model: Runs of one model are left out together.
+        model: MeasuredRuns of one model are left out together.
         run: Its work, in one number format.
         seconds: Measured.
     """
@@ -44,7 +44,35 @@ class MeasuredRun:
     seconds: float
 
 
-class Runs:
+#: From so many models on, each constant has a scale of its own.
+MANY: Final = 12
+#: Weight of a factor of e from the start where rows are few. The loss grows with a large residual,
+#: not with its square, and so little holds: with 0.4 a chip that is twice as fast stays 40 % off,
+#: with 0.1 it is 23 to 27 % (four models, or one, of Snapdragon 8 Elite Gen 5).
+FEW_PULL: Final = 0.1
+
+
+def scales_of(start: TiledConstants, models: int) -> tuple[Scale, ...]:
+    """What so many different models can tell apart."""
+    formats = tuple(start.macs_per_s)
+    if models >= MANY:
+        alone = tuple((f,) for f in formats)
+        return (("start",), ("vector",), ("activation",), ("ahead",), *alone)
+    if models < 2:
+        return (("start", "vector", "activation", "ahead", *formats),)
+    if models < 4:
+        return (("start", "vector", *formats), ("activation", "ahead"))
+    first = ("fp16",) if len(formats) > 1 and "fp16" in formats else ()
+    others = ("vector", *(f for f in formats if f not in first))
+    return tuple(filter(None, (("start",), first, others, ("activation", "ahead"))))
+
+
+def pull_of(models: int) -> float:
+    """How much the start counts beside so many models."""
+    return 0.05 if models >= MANY else FEW_PULL
+
+
+class MeasuredRuns:
     """Measured runs as arrays.
 
     Args:
@@ -77,13 +105,13 @@ class Runs:
         whole: Floats = starts + together(groups, seconds(self._ahead, c.ahead_byte_per_s))
         return whole
 
-    def without(self, model: str) -> Runs:
+    def without(self, model: str) -> MeasuredRuns:
         """Those of other models."""
-        return Runs([m for m in self.measured if m.model != model])
+        return MeasuredRuns([m for m in self.measured if m.model != model])
 
-    def only(self, model: str) -> Runs:
+    def only(self, model: str) -> MeasuredRuns:
         """Those of one model."""
-        return Runs([m for m in self.measured if m.model == model])
+        return MeasuredRuns([m for m in self.measured if m.model == model])
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -92,7 +120,7 @@ class Runs:
 
 
 def fit(
-    start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float = 0.05
+    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: float = 0.05
 ) -> TiledConstants:
     """The constants that describe runs best.
 
@@ -102,26 +130,47 @@ def fit(
         scales: What is scaled; a constant that is in none stays.
         pull: Weight of a factor of e from the start, relative to such a residual.
     """
-    x = np.zeros(len(scales))
-    best = _loss(x, start, runs, scales, pull)
+
+    def residuals(x: Floats) -> Floats:
+        found: Floats = np.log(runs.predicted(scaled(start, scales, x)) / runs.seconds)
+        return found
+
+    return scaled(start, scales, minimized(residuals, len(scales), pull))
+
+
+def minimized(
+    residuals: Callable[[Floats], Floats], count: int, pull: float | Floats = 0.05
+) -> Floats:
+    """The point near zero at which residuals are least, large ones counting less.
+
+    Args:
+        residuals: Of a point.
+        count: Of its coordinates.
+        pull: Weight of a distance of 1 from zero, of all coordinates or of each.
+    """
+
+    def loss(x: Floats) -> float:
+        r = residuals(x)
+        soft = 2 * _LARGE**2 * (np.sqrt(1 + (r / _LARGE) ** 2) - 1)
+        return float(soft.sum() + ((pull * x) ** 2).sum())
+
+    x: Floats = np.zeros(count)
+    best = loss(x)
     for _ in range(_ROUNDS):
-        step = _step(x, start, runs, scales, pull)
-        for shrink in (1.0, 0.5, 0.2, 0.05):
-            tried = x + shrink * step
-            loss = _loss(tried, start, runs, scales, pull)
-            if loss < best:
-                break
-        else:
+        step = _step(x, residuals, np.broadcast_to(pull, (count,)))
+        tries = [(loss(x + s * step), s) for s in (1.0, 0.5, 0.2, 0.05)]
+        least, shrink = min(tries)
+        if least >= best:
             break
-        done = best - loss < 1e-7 * best
-        x, best = tried, loss
+        done = best - least < 1e-7 * best
+        x, best = x + shrink * step, least
         if done:
             break
-    return scaled(start, scales, x)
+    return x
 
 
 def left_out(
-    start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float = 0.05
+    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: float = 0.05
 ) -> tuple[float, ...]:
     """Measured over predicted of every run, by constants from the other models."""
     ratios: dict[int, float] = {}
@@ -151,31 +200,16 @@ def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledCo
     )
 
 
-def _residuals(x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale]) -> Floats:
-    found: Floats = np.log(runs.predicted(scaled(start, scales, x)) / runs.seconds)
-    return found
-
-
-def _loss(
-    x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float
-) -> float:
-    r = _residuals(x, start, runs, scales)
-    soft = 2 * _LARGE**2 * (np.sqrt(1 + (r / _LARGE) ** 2) - 1)
-    return float(soft.sum() + ((pull * x) ** 2).sum())
-
-
-def _step(
-    x: Floats, start: TiledConstants, runs: Runs, scales: Sequence[Scale], pull: float
-) -> Floats:
+def _step(x: Floats, residuals: Callable[[Floats], Floats], pull: Floats) -> Floats:
     """Gauss-Newton on residuals that are weighted by how large they are now."""
-    r = _residuals(x, start, runs, scales)
+    r = residuals(x)
     weight = (1 + (r / _LARGE) ** 2) ** -0.25
     columns = []
     for i in range(len(x)):
         moved = x.copy()
         moved[i] += 1e-4
-        columns.append((_residuals(moved, start, runs, scales) - r) / 1e-4)
-    jacobian = np.vstack([np.array(columns).T * weight[:, None], pull * np.eye(len(x))])
+        columns.append((residuals(moved) - r) / 1e-4)
+    jacobian = np.vstack([np.array(columns).T * weight[:, None], np.diag(pull)])
     right = np.concatenate([r * weight, pull * x])
     found: Floats = np.linalg.lstsq(jacobian, -right, rcond=None)[0]
     return np.clip(found, -1.0, 1.0)

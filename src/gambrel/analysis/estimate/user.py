@@ -47,7 +47,7 @@ ABOVE: Final = 300.0
 #: A file of measurements is small; more than this is another file.
 MAX_BYTES: Final = 16 << 20
 
-_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SIZES: Final = {"matmul": ("m", "n", "k"), "copy": ("bytes",)}
 _COLUMNS: Final = ("device", "op", "dtype", "m", "n", "k", "bytes")
 _FITTED: Final = {
@@ -82,7 +82,7 @@ def device_name(path: Path) -> str:
     Raises:
         FileFormatError: The file cannot be used, or has no rows.
     """
-    reader = csv.DictReader(io.StringIO(_text(path)), restval="")
+    reader = csv.DictReader(io.StringIO(text_of(path)), restval="")
     _header(path, reader.fieldnames or ())
     first = next(iter(reader), None)
     if first is None:
@@ -100,7 +100,7 @@ def read(path: Path, device: Device) -> tuple[Point, ...]:
     Raises:
         FileFormatError: The file cannot be used; the message names the row and the reason.
     """
-    text = _text(path)
+    text = text_of(path)
     reader = csv.DictReader(io.StringIO(text), restkey="(more)", restval="")
     unit = _header(path, reader.fieldnames or ())
     points = []
@@ -258,7 +258,8 @@ def _minimize(
     return constants
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The text of a file of measurements."""
     return read_text(path, MAX_BYTES, "a CSV file of measurements")
 
 
@@ -269,13 +270,13 @@ def _header(path: Path, names: Sequence[str]) -> float:
             f"{path}, row 1: missing column(s) {', '.join(missing)}; needed are "
             f"{', '.join(_COLUMNS)} and one of us, ms, s."
         )
-    units = [name for name in names if name in _UNITS]
+    units = [name for name in names if name in UNITS]
     if len(units) != 1:
         raise FileFormatError(
             f"{path}, row 1: one column of times is needed, named us, ms or s; "
             f"found {', '.join(units) or 'none'}."
         )
-    return _UNITS[units[0]]
+    return UNITS[units[0]]
 
 
 def _same_device(where: str, name: str, device: Device) -> None:
@@ -300,7 +301,7 @@ def _point(where: str, line: int, row: Mapping[str, str], unit: float) -> Point:
         dtype = parse_dtype(row["dtype"])
     except GambrelError as error:
         raise FileFormatError(f"{where}: {error}") from None
-    column = next(name for name in _UNITS if name in row)
+    column = next(name for name in UNITS if name in row)
     return Point(
         row=line,
         op=op,

@@ -21,6 +21,12 @@ _GENERATED: Final = re.compile(
     r"::|/|^(val|const|constant|scalar|clone|lift|add|sub|mul|div|pow|eps|_)|^[a-zA-Z]?\d+$|_\d+$",
     re.IGNORECASE,
 )
+#: Results that torch's newer exporter folded, named after the op: masks and tables. Weights among
+#: them, transposed, are told by the product that reads them.
+_FOLDED: Final = re.compile(
+    r"^(val|cos|sin|mul|add|sub|div|pow|exp|neg|cat|stack|clone|expand|unsqueeze|view|slice|where"
+    r"|masked_fill|full|zeros|ones|arange|reshape|permute|transpose|index|_to_copy)(_\d+)?$"
+)
 
 
 def attributes(node: Any) -> dict[str, Any]:
@@ -76,7 +82,7 @@ def stored(tensor: Any, *, constant: bool = False) -> Edge:
     role = Role.CONSTANT
     if not constant and code in _FLOATS:
         scalar = prod(shape) == 1 and _GENERATED.search(tensor.name)
-        role = Role.CONSTANT if scalar else Role.WEIGHT
+        role = Role.CONSTANT if scalar or _FOLDED.search(tensor.name) else Role.WEIGHT
     return Edge(tensor.name, shape, code, value, role, _place(tensor))
 
 

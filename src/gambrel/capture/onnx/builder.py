@@ -10,6 +10,7 @@ from gambrel.capture.aten.call import present
 from gambrel.capture.files.export_tensors import Memory, Tensors, Value
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.capture.onnx.lowering import NodeOperands, lower
+from gambrel.capture.onnx.lowering.attention import SCALED
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
 from gambrel.workload.parameters import main_dtype
@@ -81,6 +82,8 @@ class Builder:
         first = step.inputs[0] if step.inputs else None
         if first is not None and first.is_known and self._view(step, self.value(first)):
             return
+        if step.op == SCALED:
+            self._lay_tokens_first(step.out)
         outputs = self._args(step.outputs)
         operands = NodeOperands(step, inputs, outputs, self._temporary)
         described = lower(operands)
@@ -90,6 +93,15 @@ class Builder:
         for part in described:
             if part.kind not in _FREE:
                 self._append(step, part, operands.times)
+
+    def _lay_tokens_first(self, edge: Edge) -> None:
+        """Fused attention writes the heads of a token side by side: to merge them is a view."""
+        shape = edge.shape or ()
+        if len(shape) == 4 and edge not in self._values:
+            _, heads, tokens, width = shape
+            strides = (tokens * heads * width, width, heads * width, 1)
+            value = self.value(edge)
+            value.arg = TensorArg(value.arg.id, shape, edge.dtype, strides)
 
     def _view(self, step: Step, source: Value) -> bool:
         """Gives a step's outputs the memory of its input, if it is a view."""

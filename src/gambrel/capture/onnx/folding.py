@@ -278,7 +278,7 @@ _FOLDS: Final[dict[str, _Fold]] = {
     "Max": _variadic(np.maximum),
     "Min": _variadic(np.minimum),
     "Clip": _clip,
-    "Where": lambda _, v: np.where(v[0], v[1], v[2]).astype(v[1].dtype),
+    "Where": lambda _, v: np.asarray(np.where(v[0], v[1], v[2])).astype(v[1].dtype),
     "Identity": lambda _, v: v[0],
     "Cast": _cast,
     "CastLike": lambda _, v: v[0].astype(v[1].dtype),

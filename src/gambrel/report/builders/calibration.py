@@ -30,7 +30,7 @@ def document(found: Calibrated, _options: Options) -> Document:
     )
     return Document(
         title=f"{len(rows)} classes fitted to {points:,} measurements",
-        answer=(f"Stored in {found.stored}; used from now on.",),
+        answer=(f"Stored in {found.stored}; used from now on.", *found.notes),
         sections=sections(
             section(table),
             section(Notes(heading="Warnings", items=found.warnings, style="warning")),

@@ -100,7 +100,9 @@ def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
     width = view.size("out_channels") / (view.size("out_channels") + c["few_half"])
     few = roofline.seconds(dense_flops(task), c["few_lanes"] * machine.vector_flop_per_s) / width
     few = maximum(few, memory)
-    found = where(inputs <= _FEW, few, on_engine)
+    # 16-bit kernels pad the channels instead.
+    few_lanes = (inputs <= _FEW) & (task.view.operand_dtype(2) == "fp32")
+    found = where(few_lanes, few, on_engine)
     return where(groups > 1, grouped, found)
 
 
@@ -149,7 +151,9 @@ def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
     unit = roofline.ratio(machine.vector_flop_per_s, machine.units)
     fill = c["fill"]
 
-    def tiled(products: int, rows: int, columns: int, positions: Size, depth: Size, share: float) -> Size:
+    def tiled(
+        products: int, rows: int, columns: int, positions: Size, depth: Size, share: float
+    ) -> Size:
         tiles = ceil(positions / rows) * ceil(n / groups / columns) * products * groups
         waves = maximum(tiles / machine.units, 1.0)
         return waves * roofline.seconds(2 * rows * columns * (depth + fill), unit * share)

@@ -29,10 +29,10 @@ _ENOUGH: Final = 0.9
 
 def sustained(c: Constants, machine: Machine, peak: float) -> float:
     """FLOP/s that the cooling sustains, at most the peak."""
-    joule = c["energy_j"]
+    joule = float(c["energy_j"])
     if not machine.tdp_w or not joule:
         return peak
-    return min(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule))
+    return float(min(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule)))
 
 
 def matmul(c: Constants, machine: Machine, task: Task) -> Size:
@@ -45,7 +45,9 @@ def matmul(c: Constants, machine: Machine, task: Task) -> Size:
     form = _laddered if c["ladder"] else _padded
     seconds = form(c, machine, task, rate, b, m, n, k)
     vector = streamed(machine, task.traffic_bytes, c["vector"])
-    return where(minimum(m, n) == 1, maximum(vector, roofline.seconds(task.matrix_flops, rate)), seconds)
+    return where(
+        minimum(m, n) == 1, maximum(vector, roofline.seconds(task.matrix_flops, rate)), seconds
+    )
 
 
 def _laddered(
@@ -80,7 +82,9 @@ def _padded(
         filled = blocks * pieces / machine.units
         waves = (1 - c["wave"]) * filled + c["wave"] * ceil(filled)
         waves = maximum(waves, 1.0) if c["splits"] else waves
-        tile = roofline.seconds(2 * rows * columns * (k / pieces + c["k_fill"]), unit * c["compute"])
+        tile = roofline.seconds(
+            2 * rows * columns * (k / pieces + c["k_fill"]), unit * c["compute"]
+        )
         seconds = waves * tile
         if pieces > 1:  # partial sums are written and read
             seconds = seconds + streamed(machine, 8 * pieces * b * m * n, c["memory"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gambrel import roofline
-from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.ops.base import Size, distinct_bytes, product
 from gambrel.roofline import maximum
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel import roofline
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.ops.base import Size, distinct_bytes, minimum, product, where
 from gambrel.roofline import maximum
@@ -68,7 +68,9 @@ def softmax(c: Constants, machine: Machine, task: Task) -> Size:
     row_bytes = x / maximum(view.size("rows", 1), 1)
     if task.compiled:
         return _compiled(c, machine, task, x, row_bytes)
-    inner = bool(view.inputs) and bool(view.inputs[0].shape) and _is(length, view.inputs[0].shape[-1])
+    inner = (
+        bool(view.inputs) and bool(view.inputs[0].shape) and _is(length, view.inputs[0].shape[-1])
+    )
     if not inner:
         return streamed(machine, task.traffic_bytes + 2 * x, c["outer"])
     # Rows of more than 1,024 values leave the kernel that keeps a row in the registers of a warp.

@@ -1,8 +1,8 @@
 """Kernels that move data: element-wise chains, reductions, scans, copies.
 
-A pass over data takes its bytes over a share of the data-sheet bandwidth; which share depends on how
-the kernel walks through memory, not on the sizes. Several ops of eager PyTorch are more passes than
-their inputs and outputs say, because they are made of several kernels.
+A pass over data takes its bytes over a share of the data-sheet bandwidth; which share depends on
+how the kernel walks through memory, not on the sizes. Several ops of eager PyTorch are more passes
+than their inputs and outputs say, because they are made of several kernels.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel import roofline
-from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.ops import OpView
 from gambrel.ops.base import Size, distinct_bytes, product
 from gambrel.roofline import maximum

@@ -6,10 +6,10 @@ time: the two H100 cards differ in them as their lanes do (1.31), not as their b
 
 from __future__ import annotations
 
-from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.torchlib.streams import computed, streamed
-from gambrel.analysis.fusion.classes import Shape, shape_of
+from gambrel.ops import OpView
 from gambrel.ops.base import Size, product
 from gambrel.roofline import maximum
 
@@ -21,9 +21,16 @@ def pooling(c: Constants, machine: Machine, task: Task) -> Size:
     taps = product(taps) if isinstance(taps, tuple) else taps
     outputs = view.size("outputs", product(view.outputs[0].shape) if view.outputs else 1)
     tap, start = (c["tap"], c["start"])
-    if task.compiled and shape_of(view) is Shape.POINTWISE and len(view.outputs[0].shape) < 5:
+    if task.compiled and _is_written(view):
         tap, start = c["compiled_tap"], c["compiled_start"]
     return windowed(machine, task, outputs * (start + tap * taps), c["memory"])
+
+
+def _is_written(view: OpView) -> bool:
+    """Whether a compiler writes the loop itself: two-dimensional windows of few taps."""
+    from gambrel.analysis.fusion.classes import Shape, shape_of  # loaded where kernels fuse
+
+    return shape_of(view) is Shape.POINTWISE and len(view.outputs[0].shape) < 5
 
 
 def windowed(machine: Machine, task: Task, lane_cycles: Size, share: float) -> Size:

@@ -1,0 +1,150 @@
+"""Whole models on NPUs: each model predicted without its rows, each chip from few or none.
+
+Rows of Qualcomm (AI Hub), Rockchip, AXERA and Hailo; see scripts/npu_rows.py for what is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from benchmarks.accuracy import Run, Score
+
+import fit_npu
+import fit_streams
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.tiled import from_datasheet
+from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
+from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, left_out, pull_of, scales_of
+from gambrel.analysis.estimate.user_models import start_of_chip
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, answered
+from gambrel.device.catalog import load as load_device
+from npu_rows import Row, bench, rows, streamed
+
+#: One, and four small models that a user can measure in minutes.
+ANCHORS = {
+    "one model measured": ("resnet50",),
+    "four models measured": (
+        "resnet50",
+        "real-esrgan-general",
+        "mnasnet-0.5",
+        "convnext-tiny",
+    ),
+}
+TARGETS = {"qnn": "15 %", "rknn": "15 %", "axera": "15 %"}
+
+
+def score(folder: Path) -> Iterable[Score]:
+    """Every chip by its own rows, then chips that are taken as new."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows(folder):
+        groups[row.runtime, row.device].append(row)
+    fitted = {
+        (c.runtime, c.device): c for c in fit_npu.fit_all([r for g in groups.values() for r in g])
+    }
+    for key, constants in fitted.items():
+        yield _own(constants, groups[key])
+    yield from _streams(folder)
+    for what in ("datasheet", *ANCHORS):
+        yield from _new(what, fitted, groups)
+
+
+def _own(c: TiledConstants, found: Sequence[Row]) -> Score:
+    used = [r for r in found if r.measured is not None]
+    runs = MeasuredRuns([r.measured for r in used])
+    ratios = left_out(c, runs, fit_npu.scales_for(c))
+    return Score(
+        what=f"{c.runtime} {c.device}",
+        runs=[_run(r, r.seconds / ratio, c) for r, ratio in zip(used, ratios, strict=True)],
+        held_out="leave one model out",
+        target=TARGETS.get(c.runtime, ""),
+    )
+
+
+def _streams(folder: Path) -> Iterable[Score]:
+    found = streamed(folder)
+    for c in fit_streams.fit_streams(found):
+        own = [r for r in found if r.device == c.device]
+        ratios = fit_streams.left_out(c, own)
+        for batch in (1, 8):
+            yield Score(
+                what=f"hailort {c.device}, batch {batch}",
+                runs=[
+                    _run(r, r.seconds / ratio, c)
+                    for r, ratio in zip(own, ratios, strict=True)
+                    if r.batch == batch
+                ],
+                held_out="leave one model out",
+                target="25 %" if batch == 8 else "",
+            )
+
+
+def _new(
+    what: str,
+    fitted: dict[tuple[str, str], TiledConstants],
+    groups: dict[tuple[str, str], list[Row]],
+) -> Iterable[Score]:
+    """Qualcomm's chips, each by constants of the others."""
+    for (runtime, device), known in fitted.items():
+        if runtime != "qnn" or "fp16" not in known.macs_per_s:
+            continue
+        others = tuple(c for key, c in fitted.items() if key[0] == runtime and key[1] != device)
+        start = _start(what, device, others)
+        used = [r for r in groups[runtime, device] if r.measured is not None]
+        anchors = ANCHORS.get(what, ())
+        if start is None:
+            continue
+        if anchors:
+            near = [r.measured for r in used if r.model in anchors]
+            count = len(anchors)
+            start = fit(start, MeasuredRuns(near), scales_of(start, count), pull_of(count))
+        rest = [r for r in used if r.model not in anchors]
+        expected = MeasuredRuns([r.measured for r in rest]).predicted(start)
+        yield Score(
+            what=f"{runtime} {device}, {what}",
+            runs=[_run(r, float(t), start) for r, t in zip(rest, expected, strict=True)],
+            held_out="leave one chip out",
+            target={"datasheet": "40 %", "one model measured": "25 %"}.get(what, "18 %"),
+        )
+
+
+def _start(what: str, device: str, others: tuple[TiledConstants, ...]) -> TiledConstants | None:
+    classes = fit_npu.classes_of(others)
+    if what == "datasheet":
+        found = [from_datasheet(load_device(device), c) for c in classes]
+        return next((c for c in found if c is not None), None)
+    base = Calibration(source={}, kin=(), sets=(), tiled=others, tiled_classes=classes)
+    start = start_of_chip(load_device(device), ("qnn",), base)
+    return start and msgspec.structs.replace(start, low=0.6, high=2.2)
+
+
+def _run(row: Row, expected: float, c: TiledConstants | StreamConstants) -> Run:
+    sol, roofline = _limits(row)
+    return Run(
+        name=f"{row.model} {row.precision} batch {row.batch}",
+        measured=row.seconds,
+        expected=expected,
+        low=expected * c.low,
+        high=expected * c.high,
+        roofline=roofline,
+        sol=sol,
+    )
+
+
+@cache
+def _limits(row: Row) -> tuple[float | None, float | None]:
+    """Speed of light and roofline time of a row."""
+    name = "onnxruntime-qnn" if row.runtime == "onnxruntime" else row.runtime
+    settings = Settings(precision=row.precision, runtime=name)
+    found = answered(
+        bench(row.model, row.sizes), Machine(load_device(row.device), settings), settings
+    )
+    return found.sol_time_s, found.held.time_s

@@ -1,0 +1,125 @@
+"""Expected times of chips that map a network onto themselves and stream frames through it.
+
+A run of b frames takes
+
+    t = b·B + c·A
+
+B: a frame's multiply-adds by kind of layer, norms and outputs, each over its rate, plus a fixed
+time. A: a network that is larger than the chip is cut into parts, and for each batch every part
+takes the place of the one before: weights over a bandwidth, a time per layer and per norm. c: how
+likely it is that the network is cut, 1 / (1 + exp((1 - load) / 0.12)), where the load is its
+weights and a frame's activations over what the chip holds, and a half for each norm or softmax.
+
+b/t is the rate that vendors quote, with other frames in flight. The latency of a single frame is
+longer than t at b = 1 and is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from gambrel import roofline
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.stream_work import (
+    DEPTHWISE,
+    NORM,
+    OUTPUT,
+    POINT,
+    WINDOW,
+    StreamWork,
+)
+from gambrel.analysis.estimate.tiled import WholeTimes, part_of, ranged
+from gambrel.analysis.estimate.tiled_constants import StreamConstants
+from gambrel.analysis.measures import Limiter
+from gambrel.device.model import Device
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable
+
+#: Width of the step between networks that fit and those that are cut.
+_STEP: Final = 0.12
+FORMAT: Final = "int8"
+
+
+class StreamEstimator:
+    """Predicts runs of streamed frames.
+
+    Args:
+        constants: Of the chip.
+    """
+
+    #: Ops are not predicted one by one.
+    batched: Final = False
+
+    def __init__(self, constants: StreamConstants) -> None:
+        self._constants = constants
+        held = constants.held_out
+        error = f", {held.mape:.0%} mean error on others" if held else ""
+        self._reason = (
+            f"{constants.rows} rates of {constants.models} models on this chip{error}; frames are "
+            "streamed: this is the time per batch, a single frame takes longer to pass through"
+        )
+
+    def times(self, table: CostTable) -> WholeTimes | None:
+        """The times of a table; None in another number format than int8."""
+        work, c = table.stream, self._constants
+        if work.dtype != FORMAT:
+            return None
+        rates = _rates(c)
+        own = [sum(roofline.seconds(n, rates[k]) for k, n in w.items()) for w in work.items]
+        frames = sum(s * n for s, n in zip(own, work.counts, strict=True))
+        change = cut_share(c, work) * change_s(c, work)
+        start = c.frame_s * work.frames
+        share = change / work.all_weights if work.all_weights else 0.0
+        shares = {Limiter.COMPUTE: frames, Limiter.MEMORY: change, Limiter.HOST: start}
+        return WholeTimes(
+            items=tuple(part_of(s + w * share, c) for s, w in zip(own, work.weights, strict=True)),
+            total=ranged(frames + change + start, c, self._reason, start),
+            limited_by=max(shares, key=lambda name: shares[name]),
+            limiters=tuple(
+                Limiter.MEMORY if w * share > s else Limiter.COMPUTE
+                for s, w in zip(own, work.weights, strict=True)
+            ),
+        )
+
+
+def cut_share(c: StreamConstants, work: StreamWork) -> float:
+    """How likely it is that the network is cut into parts."""
+    load = (
+        work.all_weights / c.held_weights + work.activations / c.held_activations + work.norms / 2
+    )
+    return 1 / (1 + math.exp(min(50.0, (1 - load) / _STEP)))
+
+
+def change_s(c: StreamConstants, work: StreamWork) -> float:
+    """What loading all parts takes, s."""
+    loading = roofline.seconds(work.all_weights, c.switch_per_s)
+    return float(loading + work.norms * c.norm_s + work.layers * c.layer_s)
+
+
+def frame_s(c: StreamConstants, work: StreamWork) -> float:
+    """What the frames of a run take, s."""
+    rates = _rates(c)
+    busy = sum(roofline.seconds(n, rates[kind]) for kind, n in work.totals.items())
+    return float(busy + c.frame_s * work.frames)
+
+
+def stream_estimator(
+    device: Device, names: tuple[str, ...], calibration: Calibration
+) -> StreamEstimator | None:
+    """What predicts streamed frames on a device; None where nothing was measured of it."""
+    for c in calibration.streams:
+        if c.runtime in names and c.device == device.id:
+            return StreamEstimator(c)
+    return None
+
+
+def _rates(c: StreamConstants) -> dict[str, float]:
+    return {
+        WINDOW: c.window_per_s,
+        POINT: c.point_per_s,
+        DEPTHWISE: c.depthwise_per_s,
+        NORM: c.norm_per_s,
+        OUTPUT: c.output_per_s,
+    }

@@ -1,0 +1,113 @@
+"""What a chip that streams frames has to do: work by kind of layer, weights, layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gambrel.analysis.estimate.tiled_work import is_depthwise
+from gambrel.ops import OpView
+from gambrel.ops.base import Engine, product
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable, Item
+
+#: Kinds of work.
+WINDOW, POINT, DEPTHWISE, NORM, OUTPUT = "window", "point", "depthwise", "norm", "output"
+_LAYERS: Final = frozenset({"convolution", "matmul"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWork:
+    """The work of all frames of a run.
+
+    Attributes:
+        items: Of each item of the table, one execution: kind of work → multiply-adds or elements.
+        counts: Executions of each item.
+        weights: Of each item.
+        totals: Kind of work → sum over the run.
+        all_weights: Sum over the network.
+        layers: Convolutions, linear layers and products of an attention in the network.
+        norms: Norms and softmaxes that need a whole row.
+        frames: Frames in the run.
+        activations: Elements that the ops of one frame write.
+        dtype: Number format; empty where there are several, or none.
+    """
+
+    items: tuple[dict[str, float], ...]
+    counts: tuple[int, ...]
+    weights: tuple[float, ...]
+    totals: dict[str, float]
+    all_weights: float
+    layers: int
+    norms: int
+    frames: float
+    activations: float
+    dtype: str
+
+
+def stream_work(table: CostTable) -> StreamWork:
+    """What a table asks of a chip that streams frames."""
+    views = [item.view for item in table.items]
+    formats = {d for item in table.items for engine, d in item.cost.work if engine is Engine.MATRIX}
+    frames = next((float(v.size("batch")) for v in views if v.kind == "convolution"), 1.0)
+    written = sum(
+        float(sum(t.elements for t in item.view.outputs)) * item.count for item in table.items
+    )
+    items = tuple(_work(item) for item in table.items)
+    counts = tuple(item.count for item in table.items)
+    weights = tuple(_weights(view) for view in views)
+    totals: dict[str, float] = {}
+    for work, count in zip(items, counts, strict=True):
+        for kind, n in work.items():
+            totals[kind] = totals.get(kind, 0.0) + n * count
+    return StreamWork(
+        items=items,
+        counts=counts,
+        weights=weights,
+        totals=totals,
+        all_weights=sum(w * n for w, n in zip(weights, counts, strict=True)),
+        layers=sum(_layers(item.view) * item.count for item in table.items),
+        norms=sum(_is_norm(item.view) * item.count for item in table.items),
+        frames=frames,
+        activations=written / frames,
+        dtype=formats.pop() if len(formats) == 1 else "",
+    )
+
+
+def _work(item: Item) -> dict[str, float]:
+    view = item.view
+    macs = sum(n for (engine, _), n in item.cost.work.items() if engine is Engine.MATRIX) / 2
+    found = {_kind(view): float(macs)} if macs else {}
+    if view.kind == "attention":
+        pairs = view.size("batch") * view.size("heads") * view.size("q_len") * view.size("kv_len")
+        found[NORM] = float(pairs)
+    elif _is_norm(view):
+        found[NORM] = float(view.size("elements"))
+    elif view.kind in _LAYERS:
+        found[OUTPUT] = float(sum(t.elements for t in view.outputs))
+    return found
+
+
+def _kind(view: OpView) -> str:
+    if view.kind != "convolution":
+        return POINT
+    if is_depthwise(view):
+        return DEPTHWISE
+    return WINDOW if product(view.size("kernel")) > 1 else POINT
+
+
+def _layers(view: OpView) -> int:
+    return 3 if view.kind == "attention" else int(view.kind in _LAYERS)
+
+
+def _is_norm(view: OpView) -> bool:
+    if view.kind == "normalization":
+        return bool(view.attrs.get("statistics", True))
+    return view.kind in ("softmax", "attention")
+
+
+def _weights(view: OpView) -> float:
+    if view.kind not in _LAYERS:
+        return 0.0
+    return float(sum(t.elements for t in view.inputs if t.role == "weight"))

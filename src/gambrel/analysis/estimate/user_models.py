@@ -1,0 +1,239 @@
+"""A user's measured runs of whole models: reading them, and constants of the chip from them.
+
+A file is a CSV with a header and one run a row: ``model`` (a name of the zoo or a path), ``ms``,
+``us`` or ``s`` (time of one run), and optionally ``batch`` (1) and ``precision``. Rows that cannot
+be right are left out, counted and named; the others are fitted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.tiled import from_datasheet
+from gambrel.analysis.estimate.tiled_constants import TiledConstants
+from gambrel.analysis.estimate.tiled_fit import (
+    MANY,
+    MeasuredRun,
+    MeasuredRuns,
+    fit,
+    left_out,
+    pull_of,
+    scales_of,
+)
+from gambrel.analysis.estimate.user import UNITS, text_of
+from gambrel.device.model import Device
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import FileFormatError, GambrelError, InputError
+
+#: An inference is no shorter than this, and no longer.
+_SHORTEST_S, _LONGEST_S = 1e-6, 3600.0
+#: Measured times that differ from the expected by more than this are of another run.
+_ABSURD = 30.0
+#: Rows beyond this are another file.
+_MOST = 100_000
+#: Range of models around a chip's constants, where few were measured: 90 % of those of AI Hub.
+_RANGE = (0.72, 1.75)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """A measured run as the file states it.
+
+    Attributes:
+        line: Of the file, the header being line 1.
+        model: Name or path.
+        batch: Items at once.
+        precision: Canonical number format; None where the file does not say.
+        seconds: Measured.
+    """
+
+    line: int
+    model: str
+    batch: int
+    precision: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRows:
+    """A file of measured runs.
+
+    Attributes:
+        rows: That can be used.
+        refused: Line and reason of the others.
+    """
+
+    rows: tuple[ModelRow, ...]
+    refused: tuple[tuple[int, str], ...]
+
+
+def holds_models(path: Path) -> bool:
+    """Whether a file has whole models in its rows, and not kernels.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+    """
+    names = csv.DictReader(io.StringIO(text_of(path))).fieldnames or ()
+    return "model" in names and "op" not in names
+
+
+def read_models(path: Path) -> ModelRows:
+    """Reads a file of measured runs.
+
+    Raises:
+        FileFormatError: It has no column of times, or several, or no rows.
+    """
+    reader = csv.DictReader(io.StringIO(text_of(path)), restkey="(more)", restval="")
+    units = [name for name in reader.fieldnames or () if name in UNITS]
+    if len(units) != 1:
+        raise FileFormatError(
+            f"{path}, row 1: one column of times is needed, named us, ms or s; "
+            f"found {', '.join(units) or 'none'}."
+        )
+    rows: list[ModelRow] = []
+    refused: list[tuple[int, str]] = []
+    seen: set[tuple[str, int, str | None]] = set()
+    for raw in reader:
+        if len(rows) >= _MOST:
+            raise FileFormatError(f"{path}: over {_MOST:,} rows; this is no file of a few models.")
+        try:
+            row = _row(raw, reader.line_num, units[0])
+        except InputError as error:
+            refused.append((reader.line_num, str(error)))
+            continue
+        if (row.model, row.batch, row.precision) in seen:
+            refused.append((row.line, f"{row.model} at batch {row.batch} stands there twice"))
+            continue
+        seen.add((row.model, row.batch, row.precision))
+        rows.append(row)
+    return ModelRows(rows=tuple(rows), refused=tuple(refused))
+
+
+def start_of_chip(
+    device: Device, names: Sequence[str], calibration: Calibration
+) -> TiledConstants | None:
+    """What a fit begins with: the chip's own constants, its datasheet's, the middle of its class.
+
+    Args:
+        device: The chip.
+        names: Under which constants of its runtime are stored.
+        calibration: That comes with gambrel.
+    """
+    own = [c for c in calibration.tiled if c.runtime in names and c.device == device.id]
+    if own:
+        return own[0]
+    for known in calibration.tiled_classes:
+        derived = from_datasheet(device, known) if known.runtime in names else None
+        if derived is not None:
+            return derived
+    kin = [c for c in calibration.tiled if c.runtime in names and c.rows]
+    # A chip of no known class starts from the shape of Qualcomm's; every rate is fitted.
+    kin = kin or [c for c in calibration.tiled if c.runtime == "qnn" and c.rows]
+    return _middle(device.id, names[0], kin) if kin and names else None
+
+
+def fit_chip(start: TiledConstants, measured: Sequence[MeasuredRun]) -> TiledConstants:
+    """A chip's constants with their errors on models that were left out.
+
+    Args:
+        start: Constants to scale.
+        measured: Runs in formats that ``start`` knows.
+
+    Raises:
+        InputError: No run is left that can be right.
+    """
+    if not measured:
+        raise InputError("no row is left to calibrate with.")
+    runs = MeasuredRuns(measured)
+    count = len(runs.models)
+    scales, pull = scales_of(start, count), pull_of(count)
+    found = fit(start, runs, scales, pull)
+    ratios = left_out(start, runs, scales, pull) if count > 1 else ()
+    low, high = _range(ratios, count)
+    return msgspec.structs.replace(
+        found,
+        rows=len(measured),
+        models=count,
+        low=low,
+        high=high,
+        confidence="medium" if count >= MANY else "low",
+        note="measurements of your own",
+        held_out=_held_out(ratios, low, high) if ratios else None,
+    )
+
+
+def _range(ratios: Sequence[float], models: int) -> tuple[float, float]:
+    """As wide as models scatter on other chips, or as these do, whichever is wider."""
+    slack = 1 + 1 / math.sqrt(models) / 2
+    low, high = _RANGE[0] / slack, _RANGE[1] * slack
+    return round(min(low, *ratios, 1.0), 3), round(max(high, *ratios, 1.0), 3)
+
+
+def _held_out(ratios: Sequence[float], low: float, high: float) -> HeldOut:
+    errors = [abs(1 / r - 1) for r in ratios]
+    return HeldOut(
+        points=len(ratios),
+        mape=round(statistics.fmean(errors), 4),
+        median=round(statistics.median(errors), 4),
+        inside=round(sum(low <= r <= high for r in ratios) / len(ratios), 4),
+        width=round(high / low, 3),
+        by_framework={},
+    )
+
+
+def _middle(device: str, name: str, kin: Sequence[TiledConstants]) -> TiledConstants:
+    def middle(values: Sequence[float]) -> float:
+        return statistics.geometric_mean(values) if all(values) else statistics.fmean(values)
+
+    def by_format(field: str) -> dict[str, float]:
+        tables: list[Mapping[str, float]] = [getattr(c, field) for c in kin]
+        formats = dict.fromkeys(f for t in tables for f in t)
+        return {f: middle([t[f] for t in tables if f in t]) for f in formats}
+
+    return msgspec.structs.replace(
+        kin[0],
+        runtime=name,
+        device=device,
+        start_s=by_format("start_s"),
+        macs_per_s=by_format("macs_per_s"),
+        vector_per_s=middle([c.vector_per_s for c in kin]),
+        activation_byte_per_s=middle([c.activation_byte_per_s for c in kin]),
+        ahead_byte_per_s=middle([c.ahead_byte_per_s for c in kin]),
+    )
+
+
+def absurd(measured: MeasuredRun, start: TiledConstants) -> bool:
+    """Whether a time cannot be that of the model on a chip like that."""
+    ratio = measured.seconds / float(MeasuredRuns([measured]).predicted(start)[0])
+    return not 1 / _ABSURD <= ratio <= _ABSURD
+
+
+def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
+    model = (raw.get("model") or "").strip()
+    if not model:
+        raise InputError("no model")
+    try:
+        seconds = float(raw[unit]) * UNITS[unit]
+        batch = int(raw.get("batch") or 1)
+    except ValueError:
+        raise InputError(f"{unit} or batch is no number") from None
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise InputError(f"{seconds:g} s is no time of an inference")
+    if batch < 1:
+        raise InputError(f"batch is {batch}")
+    named = (raw.get("precision") or "").strip()
+    try:
+        precision = parse_dtype(named) if named else None
+    except GambrelError as error:
+        raise InputError(str(error)) from None
+    return ModelRow(line=line, model=model, batch=batch, precision=precision, seconds=seconds)

@@ -1,0 +1,104 @@
+"""Streamed frames: the form by hand, and where it does not apply."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.stream import StreamEstimator, cut_share
+from gambrel.analysis.estimate.stream_work import StreamWork
+from gambrel.analysis.estimate.tiled_constants import StreamConstants
+from gambrel.analysis.measures import Limiter
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.capture.zoo import load
+from gambrel.device.catalog import load as load_device
+
+CHIP = StreamConstants(
+    runtime="hailort",
+    device="chip",
+    window_per_s=4e12,
+    point_per_s=2e12,
+    depthwise_per_s=1e11,
+    norm_per_s=1e9,
+    output_per_s=1e10,
+    frame_s=1e-4,
+    held_weights=10e6,
+    held_activations=1e9,
+    switch_per_s=5e9,
+    norm_s=1e-4,
+    layer_s=1e-5,
+    rows=10,
+    models=5,
+    low=0.7,
+    high=2.0,
+)
+
+
+def work(weights, frames=1.0, dtype="int8"):
+    items = ({"window": 4e9 * frames, "output": 1e6 * frames}, {"point": 1e9 * frames})
+    return StreamWork(
+        items=items,
+        counts=(1, 2),
+        weights=(weights, 0.0),
+        totals={"window": 4e9 * frames, "output": 1e6 * frames, "point": 2e9 * frames},
+        all_weights=weights,
+        layers=3,
+        norms=0,
+        frames=frames,
+        activations=0.0,
+        dtype=dtype,
+    )
+
+
+def times(asked):
+    return StreamEstimator(CHIP).times(SimpleNamespace(stream=asked))
+
+
+def test_a_network_that_fits_by_hand():
+    """1 ms of windows, 1 ms of points, 0.1 ms of outputs, 0.1 ms per frame; nothing is loaded."""
+    found = times(work(weights=1.0))
+    assert found.total.value == pytest.approx(2.2e-3, rel=1e-3)
+    assert found.limited_by is Limiter.COMPUTE
+    assert "a single frame takes longer" in found.total.reason
+
+
+def test_a_network_that_is_cut_by_hand():
+    """50 MB at 5 GB/s and three layers: 10.03 ms for each batch, whatever its size."""
+    one, eight = times(work(50e6)), times(work(50e6, frames=8.0))
+    assert cut_share(CHIP, work(50e6)) == pytest.approx(1.0)
+    assert one.total.value == pytest.approx(2.2e-3 + 10.03e-3)
+    assert eight.total.value == pytest.approx(8 * 2.2e-3 + 10.03e-3)
+    assert one.limited_by is Limiter.MEMORY
+    assert eight.limited_by is Limiter.COMPUTE
+
+
+def test_the_step_is_in_the_middle_where_the_load_is_what_the_chip_holds():
+    assert cut_share(CHIP, work(10e6)) == pytest.approx(0.5)
+
+
+def test_other_formats_have_no_time():
+    assert times(work(1.0, dtype="int4")) is None
+
+
+def answer(model, batch):
+    workload = load(model)
+    settings = Settings(precision="int8")
+    values = workload.resolve_symbols({"batch": batch})
+    bench = Workbench(workload, values, settings.conventions)
+    return answered(bench, Machine(load_device("hailo-8"), settings), settings)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_published_rates_are_inside_the_range(batch):
+    """ResNet-50 v1 streams at 1,372 frames per second (Hailo Model Zoo)."""
+    total = answer("resnet50", batch).expected.total
+    assert total.low / batch <= 1 / 1372 <= total.high / batch
+
+
+@pytest.mark.parametrize("c", packaged().streams, ids=lambda c: c.device)
+def test_stored_constants_are_sound(c):
+    assert load_device(c.device)
+    assert 0 < c.low < 1 < c.high
+    assert c.confidence == "low"
+    assert c.rows >= 30

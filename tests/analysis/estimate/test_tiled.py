@@ -1,0 +1,276 @@
+"""Whole runs on NPUs: the form by hand, laws, and fits that find what data were made from."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from gambrel.analysis.costs import Item
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.tiled import TiledEstimator, from_datasheet, tiled_estimator
+from gambrel.analysis.estimate.tiled_constants import TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_fit import (
+    MeasuredRun,
+    MeasuredRuns,
+    fit,
+    left_out,
+    scaled,
+    scales_of,
+)
+from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork, tiled_work
+from gambrel.analysis.measures import Limiter
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.capture.zoo import load
+from gambrel.device.catalog import load as load_device
+from gambrel.ops import OpView, TensorView, cost
+
+CHIP = TiledConstants(
+    runtime="qnn",
+    device="chip",
+    start_s={"fp16": 1e-3, "int8": 5e-4},
+    macs_per_s={"fp16": 1e12, "int8": 4e12},
+    vector_per_s=1e9,
+    activation_byte_per_s=1e9,
+    ahead_byte_per_s=10e9,
+    rows=50,
+    models=20,
+    low=0.8,
+    high=1.5,
+)
+
+
+def work(macs=0.0, vector=0.0, moved=0.0, ahead=0.0, dtype="fp16"):
+    return TiledWork(macs=macs, dtype=dtype, vector=vector, moved_bytes=moved, ahead_bytes=ahead)
+
+
+def table(works, groups, counts):
+    return TiledTable(
+        works=works,
+        groups=groups,
+        counts=counts,
+        formats=tuple(dict.fromkeys(w.dtype for w in works if w.macs)),
+        ahead_bytes=sum(
+            works[i].ahead_bytes * n for g, n in zip(groups, counts, strict=True) for i in g
+        ),
+    )
+
+
+def run(works, groups, counts, chip=CHIP):
+    found = table(tuple(works), groups, counts)
+    return TiledEstimator(chip, "measured").times(SimpleNamespace(tiled=found))
+
+
+def test_a_run_by_hand():
+    """Groups of max(2 + 1, 1) and max(1, 4) ms, the second twice: 11 ms. Ahead: 60 MB, 6 ms."""
+    works = [
+        work(macs=2e9, moved=1e6, ahead=20e6),
+        work(vector=1e6),
+        work(macs=1e9, moved=4e6, ahead=20e6),
+    ]
+    found = run(works, ((0, 1), (2,)), (1, 2))
+    assert found.total.value == pytest.approx(1e-3 + (11e-3**2 + 6e-3**2) ** 0.5)
+    assert found.total.host_s == 1e-3
+    assert found.limited_by is Limiter.MEMORY
+    assert found.limiters == (Limiter.COMPUTE, Limiter.COMPUTE, Limiter.MEMORY)
+
+
+def test_the_parts_make_the_run():
+    works = [work(macs=2e9, moved=1e6, ahead=30e6), work(vector=1e6), work(macs=1e9, ahead=9e6)]
+    found = run(works, ((0, 1), (2,)), (1, 3))
+    parts = found.items[0].value + found.items[1].value + 3 * found.items[2].value
+    assert parts + 1e-3 == pytest.approx(found.total.value)
+
+
+def test_a_format_that_was_not_measured_has_no_time():
+    assert run([work(macs=1e9, dtype="int16")], ((0,),), (1,)) is None
+
+
+def tensor(*shape, role="activation", storage=0, dtype="fp16"):
+    elements = 1
+    for n in shape:
+        elements *= n
+    return TensorView(shape=shape, dtype=dtype, elements=elements, storage=storage, role=role)
+
+
+def convolution(cin, cout, kernel, groups=1, side=10):
+    view = OpView(
+        kind="convolution",
+        inputs=(
+            tensor(1, cin, side, side),
+            tensor(cout, cin // groups, kernel, kernel, role="weight", storage=1),
+        ),
+        outputs=(tensor(1, cout, side, side, storage=2),),
+        sizes={
+            "batch": 1,
+            "in_channels": cin,
+            "out_channels": cout,
+            "groups": groups,
+            "kernel": (kernel, kernel),
+            "spatial": (side, side),
+        },
+    )
+    weights = cout * cin // groups * kernel * kernel * 2
+    return tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=weights))
+
+
+@pytest.mark.parametrize(
+    ("cin", "cout", "kernel", "groups", "macs"),
+    [
+        (64, 64, 1, 1, 100 * 64 * 64),
+        (3, 40, 1, 1, 100 * 32 * 64),  # both sides padded to 32
+        (32, 32, 3, 1, 0.7 * 100 * 9 * 32 * 32),  # neighbours share what a window loads
+        (128, 128, 3, 32, 100 * 9 * 32 * 32 * 32 / 8),  # 8 groups of 4 channels side by side
+        (64, 64, 3, 64, 0),  # depthwise runs on the vector unit
+    ],
+)
+def test_multiply_adds_are_padded(cin, cout, kernel, groups, macs):
+    found = convolution(cin, cout, kernel, groups)
+    assert found.macs == pytest.approx(macs)
+    assert found.moved_bytes == 2 * 100 * (cin + cout)
+
+
+def test_depthwise_is_a_tenth_of_an_element_per_multiply_add():
+    assert convolution(64, 64, 3, 64).vector == pytest.approx(0.1 * 100 * 9 * 64)
+
+
+def test_w8a16_loads_one_byte_per_weight():
+    view = OpView(
+        kind="matmul",
+        inputs=(
+            tensor(1, 64, dtype="int16"),
+            tensor(64, 64, role="weight", storage=1, dtype="int16"),
+        ),
+        outputs=(tensor(1, 64, storage=2, dtype="int16"),),
+        sizes={"m": 1, "n": 64, "k": 64},
+        attrs={"compute_dtype": "int16"},
+    )
+    found = tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=8192))
+    assert found.ahead_bytes == 4096
+
+
+def answer(model, device, precision, batch=1, runtime=None):
+    workload = load(model)
+    settings = Settings(precision=precision, runtime=runtime)
+    values = workload.resolve_symbols({"batch": batch})
+    bench = Workbench(workload, values, settings.conventions)
+    return answered(bench, Machine(load_device(device), settings), settings)
+
+
+MODELS = ("mobilenet-v2", "resnet50", "vit-b-16", "yolov8n", "densenet121", "whisper-tiny-encoder")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("device", ["snapdragon-8-gen-3", "iq-9075", "snapdragon-8-elite-gen-5"])
+def test_int8_is_no_slower_than_fp16_and_no_run_beats_light(model, device):
+    wide, narrow = answer(model, device, "fp16"), answer(model, device, "int8")
+    assert narrow.expected.total.value <= wide.expected.total.value
+    for found in (wide, narrow):
+        assert found.expected.total.low >= (found.sol_time_s or 0.0)
+        assert found.expected.total.low < found.expected.total.value < found.expected.total.high
+
+
+@pytest.mark.parametrize("device", ["snapdragon-8-gen-3", "rk3588-npu", "ax650n", "hailo-8"])
+def test_a_larger_batch_takes_longer(device):
+    """But less than that many runs, unless what passed on chip no longer fits (Hexagon)."""
+    times = [answer("resnet50", device, "int8", n).expected.total.value for n in (1, 2, 4, 8)]
+    assert times == sorted(times)
+    if device != "snapdragon-8-gen-3":
+        assert all(b <= 2 * a for a, b in pairwise(times))
+
+
+def test_runs_of_one_chip_under_several_runtimes():
+    found = {
+        r: answer("resnet50", "snapdragon-8-gen-3", "fp16", runtime=r)
+        for r in ("qnn", "litert", "onnxruntime-qnn")
+    }
+    assert len({a.expected.total.value for a in found.values()}) == 3
+
+
+CLASS = TiledClass(
+    runtime="qnn",
+    int8_share=0.5,
+    formats={"fp16": 0.25},
+    ahead_share=0.8,
+    activation_share=0.4,
+    vector_share=0.002,
+    start_s={"int8": 1e-3},
+    chips=3,
+    low=0.4,
+    high=2.5,
+)
+
+
+def test_constants_from_a_datasheet_by_hand():
+    """X Elite: 45 TOPS are 22.5e12 multiply-adds; 135 GB/s."""
+    found = from_datasheet(load_device("snapdragon-x-elite"), CLASS)
+    assert found.macs_per_s == {"int8": 0.5 * 22.5e12, "fp16": 0.25 * 0.5 * 22.5e12}
+    assert found.vector_per_s == pytest.approx(0.002 * 0.5 * 22.5e12)
+    assert found.ahead_byte_per_s == pytest.approx(0.8 * 135e9)
+    assert found.confidence == "low"
+
+
+def test_a_chip_without_published_roofs_has_none():
+    assert from_datasheet(load_device("qcs8550"), CLASS) is None
+
+
+def test_no_other_class_of_device_borrows():
+    h100 = load_device("h100-sxm5-80gb")
+    assert tiled_estimator(h100, ("any",), packaged()) is None
+
+
+def made(chip, models=8):
+    """Runs that take exactly what a chip's constants say."""
+    runs = []
+    for i in range(1, models + 1):
+        for dtype in ("fp16", "int8"):
+            works = tuple(
+                work(macs=m * i * 1e9, vector=v * 1e6, moved=a * 1e6, ahead=w * 1e6, dtype=dtype)
+                for m, v, a, w in ((1, 0.1, 0.1, 5 * i), (0.1, 3, 1, 1), (0.2, 0.1, 4 * i, 9))
+            )
+            one = table(works, ((0,), (1,), (2,)), (1, i, 2))
+            time = TiledEstimator(chip, "").times(SimpleNamespace(tiled=one)).total.value
+            runs.append(MeasuredRun(model=f"m{i}", run=one, seconds=time))
+    return MeasuredRuns(runs)
+
+
+def test_arrays_and_numbers_agree():
+    runs = made(CHIP)
+    assert runs.predicted(CHIP) == pytest.approx(runs.seconds)
+
+
+def test_a_fit_finds_the_constants_that_made_the_data():
+    scales = scales_of(CHIP, 20)
+    other = scaled(CHIP, scales, [0.5, -0.4, 0.3, 0.6, -0.5, 0.7])
+    found = fit(other, made(CHIP, 14), scales, pull=0.0)
+    assert found.macs_per_s["int8"] == pytest.approx(4e12, rel=0.05)
+    assert found.ahead_byte_per_s == pytest.approx(10e9, rel=0.05)
+    assert found.start_s["fp16"] == pytest.approx(1e-3, rel=0.05)
+
+
+def test_left_out_models_are_predicted_by_the_others():
+    ratios = left_out(CHIP, made(CHIP), scales_of(CHIP, 20))
+    assert ratios == pytest.approx([1.0] * 16, rel=0.02)
+
+
+@pytest.mark.parametrize("models", [1, 3, 4, 12])
+def test_every_constant_has_one_scale(models):
+    names = [n for scale in scales_of(CHIP, models) for n in scale]
+    assert sorted(names) == sorted(["start", "vector", "activation", "ahead", "fp16", "int8"])
+
+
+@pytest.mark.parametrize("c", packaged().tiled, ids=lambda c: f"{c.runtime}-{c.device}")
+def test_stored_constants_are_sound(c):
+    assert load_device(c.device)
+    assert 0 < c.low < 1 < c.high
+    assert set(c.start_s) == set(c.macs_per_s)
+    if {"fp16", "int8"} <= set(c.macs_per_s):
+        assert c.macs_per_s["int8"] > c.macs_per_s["fp16"]
+    if c.held_out is None:
+        assert c.confidence == "low"
+        assert c.note
+    else:
+        assert c.rows >= 6
+        assert c.held_out.mape < 0.3
+    assert msgspec.json.decode(msgspec.json.encode(c), type=TiledConstants) == c

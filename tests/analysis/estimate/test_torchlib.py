@@ -1,0 +1,407 @@
+"""Kernels of PyTorch: hand arithmetic of every form, and laws that all of them keep."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gambrel.analysis.estimate import Estimator
+from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.torchlib import (
+    convolutions,
+    products,
+    recurrence,
+    rows,
+    streams,
+    windows,
+)
+from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.scopes import bound_op
+from gambrel.device import catalog
+from gambrel.ops import OpView, cost
+from tests.analysis.estimate import views
+
+#: 100 units; 1 TB/s; 20 TFLOP/s, that is 10e12 lane cycles per second; 100 W.
+TOY = Machine(units=100, clock_hz=1e9, byte_per_s=1e12, vector_flop_per_s=20e12, tdp_w=100)
+DEVICES = ("h100-sxm5-80gb", "a100-sxm4-80gb", "t4", "l4", "v100-sxm2-32gb", "mi210", "mi300x")
+
+
+def task(view, matrix_peak=20e12, compiled=False):
+    return Task(
+        view=view,
+        cost=cost(view),
+        matrix_peak=matrix_peak,
+        vector_peak=20e12,
+        compiled=compiled,
+    )
+
+
+def fp32(*shape, storage=0, role="activation"):
+    return views.tensor(*shape, dtype="fp32", storage=storage, role=role)
+
+
+def unary(function, *shape):
+    return OpView(
+        kind="elementwise",
+        inputs=(fp32(*shape, storage=1),),
+        outputs=(fp32(*shape, storage=2),),
+        sizes={"elements": math.prod(shape)},
+        attrs={"function": function},
+    )
+
+
+def convolved(
+    batch, channels, outputs, side, kernel, *, out_side=None, groups=1, bias=False, dims=2, t=False
+):
+    after = out_side or side
+    k = (kernel,) * dims
+    return OpView(
+        kind="convolution",
+        inputs=(
+            fp32(batch, channels, *(side,) * dims, storage=1),
+            fp32(outputs, channels // groups, *k, storage=2, role="weight"),
+        ),
+        outputs=(fp32(batch, outputs, *(after,) * dims, storage=3),),
+        sizes={
+            "batch": batch,
+            "in_channels": channels,
+            "out_channels": outputs,
+            "groups": groups,
+            "kernel": k,
+            "spatial": (side if t else after,) * dims,
+        },
+        attrs={"bias": bias, "transposed": t},
+    )
+
+
+STREAM = {"same": 0.8, "broadcast": 0.5, "compiled": 0.4, "pow_cycles": 0.0}
+
+
+class TestStreams:
+    def test_element_wise_reads_and_writes_once(self):
+        # 10^6 values of 4 bytes in and out: 8 MB at 0.8 TB/s are 10 µs.
+        assert streams.elementwise(STREAM, TOY, task(unary("relu", 1000, 1000))) == pytest.approx(
+            10e-6
+        )
+
+    def test_an_operand_that_is_broadcast_takes_the_other_share(self):
+        view = OpView(
+            kind="elementwise",
+            inputs=(fp32(1000, 1000, storage=1), fp32(1000, storage=2)),
+            outputs=(fp32(1000, 1000, storage=3),),
+            sizes={"elements": 10**6},
+            attrs={"function": "add"},
+        )
+        # 8.004 MB at 0.5 TB/s.
+        assert streams.elementwise(STREAM, TOY, task(view)) == pytest.approx(16.008e-6)
+
+    def test_a_power_may_compute_for_longer_than_it_reads(self):
+        c = STREAM | {"pow_cycles": 190.0}
+        # 190 cycles for each of 10^6 values on 10^13 lane cycles per second: 19 µs.
+        assert streams.elementwise(c, TOY, task(unary("pow", 1000, 1000))) == pytest.approx(19e-6)
+        assert streams.elementwise(c, TOY, task(unary("relu", 1000, 1000))) == pytest.approx(10e-6)
+
+    @pytest.mark.parametrize(
+        ("function", "expected"),
+        [
+            ("sum", 4.004e-6 / 0.8),  # 4 MB in, 4 kB out
+            ("argmin", 4.008e-6 / 0.5),  # indices of 8 bytes
+            ("logsumexp", 24e-6 / 0.8),  # six passes of 4 MB
+        ],
+    )
+    def test_reductions(self, function, expected):
+        indexed = function == "argmin"
+        view = OpView(
+            kind="reduction",
+            inputs=(fp32(1000, 1000, storage=1),),
+            outputs=(views.tensor(1000, dtype="int64" if indexed else "fp32", storage=2),),
+            sizes={"elements": 10**6, "outputs": 1000},
+            attrs={"function": function},
+        )
+        c = {"plain": 0.8, "indexed": 0.5, "compiled": 0.9}
+        assert streams.reduction(c, TOY, task(view)) == pytest.approx(expected, rel=1e-6)
+
+
+NORM = {
+    "apply": 0.8,
+    "statistics": 0.5,
+    "block_byte_per_s": 10e9,
+    "layer_extra": 0.0,
+    "round_trip_s": 0.5e-6,
+    "row_s": 0.0,
+    "compiled": 0.9,
+}
+
+
+class TestRows:
+    def norm(self, function, groups, *shape, **attrs):
+        return OpView(
+            kind="normalization",
+            inputs=(fp32(*shape, storage=1),),
+            outputs=(fp32(*shape, storage=2),),
+            sizes={"elements": math.prod(shape), "groups": groups},
+            attrs={"function": function, "statistics": True, **attrs},
+        )
+
+    def test_few_long_rows_wait_for_memory(self):
+        view = self.norm("layer_norm", 16, 16, 4_194_304)
+        # 2 walks of 4,194,304 / 512 = 8,192 round trips of 0.5 µs.
+        assert rows.normalization(NORM, TOY, task(view)) == pytest.approx(8.192e-3)
+
+    def test_a_batch_norm_finds_its_statistics_first(self):
+        view = self.norm("batch_norm", 1000, 1, 1000, 1000)
+        # 4 MB at 0.5 TB/s, then 8 MB at 0.8 TB/s; a channel's 4 kB take a block 0.4 µs.
+        assert rows.normalization(NORM, TOY, task(view)) == pytest.approx(8e-6 + 10e-6)
+        few = self.norm("batch_norm", 2, 1, 2, 500_000)
+        # A block reads its 2 MB channel at 10 GB/s.
+        assert rows.normalization(NORM, TOY, task(few)) == pytest.approx(200e-6 + 10e-6)
+
+    def test_stored_statistics_only_apply(self):
+        view = self.norm("batch_norm", 1000, 1, 1000, 1000, statistics=False)
+        assert rows.normalization(NORM, TOY, task(view)) == pytest.approx(10e-6, rel=0.01)
+
+    @pytest.mark.parametrize(
+        ("shape", "expected"),
+        [
+            ((1000, 1000), 8e6 / 0.8e12),
+            ((500, 2000), (8e6 + 0.5 * 4e6) / 0.8e12),  # beyond a warp's registers
+            ((10, 100_000), (8e6 + 2 * 4e6) / 0.8e12),  # 400 kB do not stay on chip
+        ],
+    )
+    def test_softmax_reads_long_rows_again(self, shape, expected):
+        c = {"inner": 0.8, "outer": 0.5, "extra": 0.5, "kept_row_bytes": 200e3, "compiled": 0.9}
+        view = OpView(
+            kind="softmax",
+            inputs=(fp32(*shape, storage=1),),
+            outputs=(fp32(*shape, storage=2),),
+            sizes={"elements": math.prod(shape), "rows": shape[0]},
+        )
+        assert rows.softmax(c, TOY, task(view)) == pytest.approx(expected)
+
+
+def test_pooling_counts_taps():
+    c = {"tap": 40.0, "start": 40.0, "memory": 0.8, "compiled_tap": 14.0, "compiled_start": 10.0}
+    view = OpView(
+        kind="pooling",
+        inputs=(fp32(1, 1, 2000, 2000, storage=1),),
+        outputs=(fp32(1, 1, 1000, 1000, storage=2),),
+        sizes={"outputs": 10**6, "window": 4},
+        attrs={"function": "max"},
+    )
+    # 10^6 outputs of 40 + 4 · 40 lane cycles; compiled of 10 + 4 · 14, less than its 20 MB take.
+    assert windows.pooling(c, TOY, task(view)) == pytest.approx(200e6 / 10e12, rel=0.3)
+    assert windows.pooling(c, TOY, task(view, compiled=True)) == pytest.approx(20e6 / 0.8e12)
+
+
+CONV = {
+    "base_s": 0.0,
+    "engine": 0.5,
+    "engine_3d": 0.1,
+    "transposed": 0.5,
+    "grouped": 0.05,
+    "grouped_lanes": 0.25,
+    "few_lanes": 0.5,
+    "few_half": 64.0,
+    "memory": 1.0,
+    "pointwise": 0.5,
+    "relay": 0.8,
+    "bias": 0.8,
+    "tap": 30.0,
+    "start": 40.0,
+    "direct": 1.0,
+    "winograd_2": 0.5,
+    "winograd_4": 1e-9,
+    "weights": 0.0,
+    "fill": 0.0,
+    "start_s": 0.0,
+}
+
+
+class TestConvolutions:
+    PEAK = 200e12
+
+    def seconds(self, view, peak=PEAK, compiled=False, **constants):
+        return convolutions.convolution(CONV | constants, TOY, task(view, peak, compiled))
+
+    def test_layout_passes_around_the_matrix_engine(self):
+        view = convolved(8, 64, 64, 100, 3)
+        # 2 · 8 · 64 · 64 · 9 · 10^4 FLOP at half of 200 TFLOP/s; 20.48 MB each of input and output
+        # pass twice more at 0.8 TB/s.
+        engine, passes = 5.89824e9 / 100e12, 2 * 40.96e6 / 0.8e12
+        assert self.seconds(view) == pytest.approx(engine + passes)
+
+    def test_compilers_keep_channels_last(self):
+        view = convolved(8, 64, 64, 100, 3)
+        assert self.seconds(view, compiled=True) == pytest.approx(5.89824e9 / 100e12)
+
+    def test_a_bias_is_a_pass_of_its_own_in_eager_mode(self):
+        plain, biased = (convolved(8, 64, 64, 100, 3, bias=b) for b in (False, True))
+        more = self.seconds(biased) - self.seconds(plain)
+        assert more == pytest.approx(2 * 20.48e6 / 0.8e12)
+
+    def test_one_by_one_needs_no_other_layout(self):
+        view = convolved(8, 64, 64, 100, 1)
+        assert self.seconds(view) == pytest.approx(40.96e6 / 0.5e12)
+
+    def test_few_input_channels_run_on_vector_units(self):
+        view = convolved(8, 3, 64, 100, 3)
+        # 276.48 MFLOP at half of 20 TFLOP/s, and half of that as 64 channels are as many as lost.
+        assert self.seconds(view) == pytest.approx(276.48e6 / 5e12)
+
+    def test_depthwise_counts_lane_cycles(self):
+        view = convolved(8, 64, 64, 100, 3, groups=64)
+        # 5.12 M outputs of 40 + 9 · 30 cycles.
+        assert self.seconds(view) == pytest.approx(5.12e6 * 310 / 10e12)
+
+    def test_transposed_grouped_ones_do_not_skip_the_stride(self):
+        view = convolved(1, 8, 8, 50, 2, out_side=100, groups=2, t=True)
+        # 80,000 outputs look at 4 taps of 4 channels: 2.56 MFLOP at a quarter of 20 TFLOP/s.
+        assert convolutions.dense_flops(task(view)) == 2 * 80_000 * 4 * 4
+        assert self.seconds(view) == pytest.approx(2.56e6 / 5e12)
+
+    def test_winograd_where_there_is_no_tf32(self):
+        view = convolved(16, 512, 512, 32, 3)
+        # Direct: 128 · 16 tiles of 2 · 128 · 32 · 4,608 FLOP on 0.2 TFLOP/s per unit.
+        direct = 128 * 16 * 2 * 128 * 32 * 4608 / 20e12
+        # F(2x2, 3x3): 16 products of 4,096 positions: 128 · 16 tiles of 2 · 32 · 32 · 512, at half.
+        winograd = 16 * 128 * 16 * 2 * 32 * 32 * 512 / 10e12
+        memory = task(view).traffic_bytes / 1e12
+        assert winograd < direct
+        both = self.seconds(view, peak=20e12)
+        assert both == pytest.approx((winograd**3 + memory**3) ** (1 / 3))
+
+
+PRODUCT = {
+    "ladder": 0.0,
+    "rows": 64.0,
+    "columns": 32.0,
+    "splits": 0.0,
+    "wave": 0.0,
+    "k_fill": 0.0,
+    "compute": 1.0,
+    "memory": 0.9,
+    "vector": 0.5,
+    "energy_j": 0.0,
+}
+
+
+class TestProducts:
+    def test_partly_filled_tiles_compute_in_full(self):
+        view = views.matmul(65, 6400, 10_000, dtype="fp32")
+        # Two rows of tiles for 65 rows: as 128 · 6,400 · 10,000.
+        compute = 2 * 128 * 6400 * 10_000 / 20e12
+        memory = task(view).traffic_bytes / 0.9e12
+        found = products.matmul(PRODUCT, TOY, task(view))
+        assert found == pytest.approx((compute**3 + memory**3) ** (1 / 3))
+
+    def test_energy_limits_the_rate(self):
+        # 78 W over 15 pJ.
+        assert products.sustained(PRODUCT | {"energy_j": 15e-12}, TOY, 20e12) == pytest.approx(
+            5.2e12
+        )
+        assert products.sustained(PRODUCT | {"energy_j": 1e-12}, TOY, 20e12) == 20e12
+
+    def test_a_matrix_times_a_vector_is_a_stream(self):
+        view = views.matmul(1000, 1, 10_000, dtype="fp32")
+        expected = task(view).traffic_bytes / 0.5e12
+        assert products.matmul(PRODUCT, TOY, task(view)) == pytest.approx(expected)
+
+    def test_waves_of_the_largest_tile_that_fills_the_device(self):
+        ladder = PRODUCT | {"ladder": 1.0, "k_split": 1e9, "cap": 1.0, "memory": 1e3}
+        view = views.matmul(2560, 1408, 1000, dtype="fp32")
+        # 10 · 11 tiles of 256 · 128 are two waves on 100 units, each tile at 0.2 TFLOP/s.
+        wave = 2 * 256 * 128 * 1000 / 0.2e12
+        assert products.matmul(ladder, TOY, task(view)) == pytest.approx(2 * wave)
+
+
+def test_a_recurrence_waits_for_every_step():
+    view = OpView(
+        kind="recurrent",
+        inputs=(fp32(10, 512, 128, storage=1), fp32(1000, storage=2, role="weight")),
+        outputs=(fp32(10, 512, 256, storage=3),),
+        sizes={
+            "batch": 10,
+            "seq": 512,
+            "input_size": 128,
+            "hidden": 256,
+            "layers": 6,
+            "directions": 2,
+        },
+        attrs={"cell": "lstm"},
+    )
+    c = {"step_s": 10e-6, "weights": 1.0, "compute": 1.0}
+    # 512 steps of 6 layers, both directions one after the other.
+    assert recurrence.recurrent(c, TOY, task(view)) == pytest.approx(512 * 6 * 2 * 10e-6)
+
+
+few = st.integers(min_value=1, max_value=48)
+shapes = st.one_of(
+    st.builds(lambda b, c, s: convolved(b, c, c, s, 3, bias=True), few, few, few),
+    st.builds(lambda b, c, s: convolved(b, 4 * c, 8, s + 2, 3, dims=3), few, few, few),
+    st.builds(lambda b, c, s: convolved(b, c, c, s, 3, groups=c), few, few, few),
+    st.builds(lambda m, n, k: views.matmul(m, n, 64 * k, dtype="fp32"), few, few, few),
+    st.builds(lambda m, n: unary("relu", m, n), few, few),
+)
+
+
+def torch_estimate(view, name, compiled=False):
+    device = catalog.load(name)
+    roofs = roofs_of(device)
+    priced = cost(view)
+    bound = bound_op(priced, roofs, 1).roofline_time_s
+    found = Estimator(roofs, framework="torch", compiled=compiled).estimate(view, priced, bound)
+    return bound, found
+
+
+@given(view=shapes, name=st.sampled_from(DEVICES), compiled=st.booleans())
+def test_never_below_the_roofline_and_inside_its_range(view, name, compiled):
+    bound, found = torch_estimate(view, name, compiled)
+    assert bound <= found.low * (1 + 1e-9)
+    assert found.low <= found.value <= found.high
+
+
+@given(
+    name=st.sampled_from(DEVICES),
+    b=few,
+    c=st.integers(min_value=1, max_value=300),
+    s=few,
+    more=st.integers(min_value=1, max_value=50),
+)
+def test_longer_with_every_image(name, b, c, s, more):
+    one, other = (torch_estimate(convolved(n, c, 64, s, 3), name)[1] for n in (b, b + more))
+    assert one.value <= other.value * (1 + 1e-9)
+
+
+@given(
+    name=st.sampled_from(DEVICES),
+    m=st.integers(min_value=1, max_value=5000),
+    more=st.integers(min_value=1, max_value=5000),
+)
+def test_longer_with_every_element(name, m, more):
+    assume(more)
+    for make in (lambda n: unary("relu", n, 1000), lambda n: unary("pow", n, 1000)):
+        one, other = torch_estimate(make(m), name)[1], torch_estimate(make(m + more), name)[1]
+        assert one.value <= other.value
+
+
+def test_arrays_equal_scalars():
+    estimator = Estimator(roofs_of(catalog.load("a100-sxm4-80gb")), framework="torch")
+    batches = [1, 7, 64, 1000]
+
+    def make(b):
+        return (
+            convolved(b, 64, 64, 28, 3, bias=True),
+            convolved(b, 3, 64, 28, 3),
+            convolved(b, 32, 32, 28, 3, groups=32),
+            views.matmul(b, 4096, 4096, dtype="fp32"),
+        )
+
+    for i, view in enumerate(make(np.array(batches, dtype=float))):
+        many = estimator.seconds(view, cost(view), np.zeros(len(batches))).seconds
+        for j, batch in enumerate(batches):
+            single = make(batch)[i]
+            one = estimator.seconds(single, cost(single), 0.0).seconds
+            assert many[j] == pytest.approx(one, rel=1e-9), i
