@@ -260,7 +260,7 @@ def _efficiency(facts: Facts) -> Figure:
 
 
 def _memory(facts: Facts) -> Figure:
-    why = "tensors alive at once; allocator rounding and library workspace not included"
+    why = "tensors alive at once, kernel workspace where known; allocator rounding not included"
     return _exact("memory", float(facts.memory_bytes), why)
 
 

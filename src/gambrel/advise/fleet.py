@@ -12,6 +12,7 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
 from gambrel.analysis.measures import Bound
+from gambrel.analysis.needs import fits_within
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
@@ -47,9 +48,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fits(self) -> bool | None:
         """Whether the model fits into the device; None when unknown."""
-        if self.capacity_bytes is None:
-            return None
-        return self.facts.memory_bytes <= self.capacity_bytes
+        return fits_within(self.facts.memory_bytes, self.capacity_bytes)
 
 
 def point_of(analysis: Analysis) -> Point:
@@ -149,7 +148,7 @@ class Fleet:
                 expected=None,
                 roofline_s=None,
                 sol_s=self._sol[key],
-                memory_bytes=self.bench.memory_bytes(chosen.precision),
+                memory_bytes=self.bench.footprint(chosen, machine).total_bytes,
                 power_cap_w=device.tdp_w,
                 typical_power_w=device.typical_power_w,
                 idle_power_w=device.idle_power_w,
@@ -182,7 +181,7 @@ class Fleet:
             expected=found.expected.total,
             roofline_s=found.held.time_s,
             sol_s=found.sol_time_s,
-            memory_bytes=self.bench.memory_bytes(found.chosen.precision),
+            memory_bytes=self.bench.footprint(found.chosen, machine).total_bytes,
             power_cap_w=device.tdp_w,
             typical_power_w=device.typical_power_w,
             idle_power_w=device.idle_power_w,

@@ -16,7 +16,7 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluate import Evaluator, shapes_text
 from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import Expected, limiter_of
-from gambrel.analysis.footprint import footprint, parameter_count
+from gambrel.analysis.footprint import parameter_count, workspace_notes
 from gambrel.analysis.host import sentence
 from gambrel.analysis.levels import cached_roofline, describe_caches, with_levels
 from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
@@ -94,7 +94,7 @@ def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
         values=values,
         evaluator=evaluator,
         roofs=machine.roofs,
-        memory=footprint(workload, evaluator, machine.roofs.capacity_bytes),
+        memory=bench.footprint(found.chosen, machine),
         table=found.table,
         held=found.held,
         expected=found.expected,
@@ -143,6 +143,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         assumptions=(
             *_assumptions(case.workload, case.chosen.precision, roofs, settings),
             *_kernel_note(case),
+            *workspace_notes(case.memory),
         ),
         cache_notes=describe_caches(total, cached_s, settings.warm, rows),
         warnings=_warnings(table, case.memory, case.device),

@@ -3,33 +3,66 @@
 from __future__ import annotations
 
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.liveness import lifetimes, live_bytes, peak_index
+from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes, peak_index
 from gambrel.analysis.needs import Footprint
+from gambrel.analysis.workspace import workspaces
+from gambrel.runtimes import Workspace
 from gambrel.workload import Op, Tensor, Workload
 from gambrel.workload.parameters import count_parameters
 
 
-def footprint(workload: Workload, evaluator: Evaluator, capacity_bytes: int | None) -> Footprint:
+def footprint(
+    workload: Workload,
+    evaluator: Evaluator,
+    capacity_bytes: int | None,
+    rules: Workspace | None = None,
+) -> Footprint:
     """Peak memory by liveness: the parts add up to what is alive at the worst op.
 
     Parts that are not needed at the same time do not add: activations are largest before
     gradients are complete. `gambrel.analysis.liveness.lifetimes` says what is alive when.
-    Allocator rounding and library workspace are not included.
+    Allocator rounding is not included; what kernels take while they run is, where the runtime has
+    rules for it on the device.
 
     Args:
         workload: The model.
         evaluator: Bound to the sizes and precision in question.
         capacity_bytes: Of the device; None when unknown.
+        rules: `gambrel.runtimes.Runtime.workspace_on` of the device.
     """
-    live = live_bytes(lifetimes(workload, evaluator), len(workload.ops))
+    found, unknown = all_lifetimes(workload, evaluator, rules)
+    live = live_bytes(found, len(workload.ops))
     worst = peak_index(live)
+    scratch = live.pop("workspace")[worst]
     parts = {f"{part}_bytes": row[worst] for part, row in live.items()}
     return Footprint(
         **parts,
+        workspace_bytes=None if rules is None else scratch,
+        workspace_unknown=unknown,
         peak_op=op_name(workload.ops[worst]) if workload.ops else "",
-        capacity_bytes=capacity_bytes,
-        fits=None if capacity_bytes is None else sum(parts.values()) <= capacity_bytes,
-    )
+        fits=None,
+    ).within(capacity_bytes)
+
+
+def all_lifetimes(
+    workload: Workload, evaluator: Evaluator, rules: Workspace | None
+) -> tuple[list[Lifetime], tuple[str, ...]]:
+    """Lifetimes of storages and, where there are rules, of workspace; kinds of ops without one."""
+    stored = lifetimes(workload, evaluator)
+    if rules is None:
+        return stored, ()
+    scratch, unknown = workspaces(workload, evaluator, rules)
+    return stored + scratch, unknown
+
+
+def workspace_notes(found: Footprint) -> tuple[str, ...]:
+    """Sentences on kernels whose workspace the memory leaves out; none where it is all in."""
+    if found.workspace_bytes is None:
+        return ("memory does not include library workspace, which is unknown here.",)
+    if not found.workspace_unknown:
+        return ()
+    kinds = ", ".join(kind.replace("_", " ") for kind in found.workspace_unknown)
+    return (f"memory does not include the library workspace of some ops: {kinds}.",)
 
 
 def parameter_count(workload: Workload, evaluator: Evaluator) -> int:

@@ -11,7 +11,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.workload import Op, Phase, Role, Workload
 
 #: Parts of the memory, in the order of the fields of `Footprint`.
-PARTS: Final = ("weights", "activations", "kv_cache", "gradients", "optimizer")
+PARTS: Final = ("weights", "activations", "kv_cache", "gradients", "optimizer", "workspace")
 
 #: Role → part. Everything else is an activation.
 _PART_OF: Final[dict[Role, str]] = {
@@ -42,7 +42,8 @@ class Lifetime:
     """How long one storage is in memory.
 
     Attributes:
-        storage: Its id in the workload; -1 for an output that the workload leaves out.
+        storage: Its id in the workload; -1 for an output that the workload leaves out, and for the
+            workspace of a kernel.
         part: One of `PARTS`.
         nbytes: Its size; views and versions of it share this memory.
         first: Index of the op that brings it; -1 when it is there before the first.

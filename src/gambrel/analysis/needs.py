@@ -16,6 +16,9 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
         kv_cache_bytes: Key/value cache and recurrent state.
         gradients_bytes: Gradients alive then, when training.
         optimizer_bytes: Optimizer state, when training.
+        workspace_bytes: What the kernel of that op takes while it runs; None where the runtime on
+            the device has no known rule.
+        workspace_unknown: Kinds of ops that no rule covers, where others have one.
         peak_op: Name of that op.
         capacity_bytes: Of the device; None when unknown.
         fits: Whether it fits; None when unknown.
@@ -26,20 +29,33 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_bytes: int = 0
     gradients_bytes: int = 0
     optimizer_bytes: int = 0
+    workspace_bytes: int | None = None
+    workspace_unknown: tuple[str, ...] = ()
     peak_op: str = ""
     capacity_bytes: int | None = None
     fits: bool | None = None
 
     @property
     def total_bytes(self) -> int:
-        """Sum of all parts."""
+        """Sum of all parts that are known."""
         return (
             self.weights_bytes
             + self.activations_bytes
             + self.kv_cache_bytes
             + self.gradients_bytes
             + self.optimizer_bytes
+            + (self.workspace_bytes or 0)
         )
+
+    def within(self, capacity_bytes: int | None) -> Footprint:
+        """The same need held against a memory."""
+        fits = fits_within(self.total_bytes, capacity_bytes)
+        return msgspec.structs.replace(self, capacity_bytes=capacity_bytes, fits=fits)
+
+
+def fits_within(need_bytes: int, capacity_bytes: int | None) -> bool | None:
+    """Whether a run fits into a memory; None when its capacity is unknown."""
+    return None if capacity_bytes is None else need_bytes <= capacity_bytes
 
 
 class EnergyEstimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,12 +9,13 @@ from typing import Final
 from gambrel.analysis.checkpointing import Checkpointed, checkpointed
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.fields import TEXT
-from gambrel.analysis.footprint import op_name
-from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes
+from gambrel.analysis.footprint import all_lifetimes, op_name, workspace_notes
+from gambrel.analysis.liveness import Lifetime, live_bytes
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.ops import Conventions, is_free
+from gambrel.runtimes import runtimes
 from gambrel.units import format_capacity
 from gambrel.workload import Op, Workload
 
@@ -22,9 +23,13 @@ from gambrel.workload import Op, Workload
 ASSUMPTIONS: Final = (
     "a tensor is freed after its last use, or when the module it was an argument of returns; "
     "local variables of the model's code may hold it longer.",
-    "workspace of library kernels and rounding by the allocator are not included: neither is "
-    "published.",
+    "rounding by the allocator is not included: it is not published.",
 )
+#: What has memory without being a tensor of the workload, by part.
+_UNSTORED: Final = {
+    "activations": "indices that the op writes unasked",
+    "workspace": "workspace of the kernel",
+}
 _TRAINING: Final = (
     "gradients of the step before are gone at its start (zero_grad); they stay from backward to "
     "the end of the step, also through the optimizer.",
@@ -43,6 +48,7 @@ class MemoryPoint:
         kv_cache_bytes: Caches and states.
         gradients_bytes: Gradients of parameters.
         optimizer_bytes: Optimizer states.
+        workspace_bytes: What the kernel takes while it runs; 0 where that is not known.
     """
 
     op: str
@@ -52,6 +58,7 @@ class MemoryPoint:
     kv_cache_bytes: int
     gradients_bytes: int
     optimizer_bytes: int
+    workspace_bytes: int
 
     @property
     def total_bytes(self) -> int:
@@ -62,6 +69,7 @@ class MemoryPoint:
             + self.kv_cache_bytes
             + self.gradients_bytes
             + self.optimizer_bytes
+            + self.workspace_bytes
         )
 
 
@@ -73,7 +81,8 @@ class LiveTensor:
         name: Parameter or argument name; for an intermediate the op that made it.
         shape: Of the largest tensor seen in it.
         dtype: Its number format.
-        part: ``weights``, ``activations``, ``kv_cache``, ``gradients`` or ``optimizer``.
+        part: ``weights``, ``activations``, ``kv_cache``, ``gradients``, ``optimizer`` or
+            ``workspace``.
         nbytes: Its size.
         made_by: Op that brings it; empty when it is there before the run.
         last_used_by: Last op that touches it; empty when it outlives the run.
@@ -143,12 +152,11 @@ def memory_timeline(analysis: Analysis, checkpoint: bool | str = False) -> Timel
         raise InputError("this analysis was saved without its workload: analyze the model again.")
     before = analysis.workload
     evaluator = _evaluator(before, analysis)
-    capacity = analysis.footprint.capacity_bytes
     if checkpoint is False:
-        return _timeline(before, evaluator, capacity)
+        return _timeline(before, evaluator, analysis)
     blocks = None if checkpoint is True else TEXT.read(checkpoint, TEXT, "checkpoint")
     changed = checkpointed(before, blocks)
-    return _timeline(changed.workload, _evaluator(changed.workload, analysis), capacity, changed)
+    return _timeline(changed.workload, _evaluator(changed.workload, analysis), analysis, changed)
 
 
 def _evaluator(workload: Workload, analysis: Analysis) -> Evaluator:
@@ -160,11 +168,13 @@ def _evaluator(workload: Workload, analysis: Analysis) -> Evaluator:
 def _timeline(
     workload: Workload,
     evaluator: Evaluator,
-    capacity_bytes: int | None,
+    analysis: Analysis,
     changed: Checkpointed | None = None,
 ) -> Timeline:
     ops = workload.ops
-    found = lifetimes(workload, evaluator)
+    runtime = runtimes().get(analysis.runtime)
+    rules = runtime.workspace_on(analysis.hardware) if runtime else None
+    found, _ = all_lifetimes(workload, evaluator, rules)
     live = live_bytes(found, len(ops))
     shown = [i for i, op in enumerate(ops) if not is_free(op.kind)]
     points = tuple(
@@ -180,11 +190,15 @@ def _timeline(
         points=points,
         peak_index=peak,
         at_peak=_alive(found, shown[peak], workload, evaluator) if points else (),
-        capacity_bytes=capacity_bytes,
+        capacity_bytes=analysis.footprint.capacity_bytes,
         checkpointed=changed is not None,
         blocks=changed.blocks if changed else 0,
         recomputed_flops=_work(changed, evaluator) if changed else 0,
-        assumptions=ASSUMPTIONS + (_TRAINING if workload.training else ()),
+        assumptions=(
+            *ASSUMPTIONS,
+            *workspace_notes(analysis.footprint),
+            *(_TRAINING if workload.training else ()),
+        ),
     )
 
 
@@ -200,11 +214,12 @@ def _described(life: Lifetime, workload: Workload, evaluator: Evaluator) -> Live
     view = evaluator.tensor(life.tensor)
     ops = workload.ops
     made_by = _name_at(ops, life.first)
+    hidden, scratch = life.storage < 0, life.part == "workspace"
     name = workload.tensors[life.tensor].name or (f"output of {made_by}" if made_by else "")
     return LiveTensor(
-        name="indices that the op writes unasked" if life.storage < 0 else name or "(unnamed)",
-        shape=tuple(int(n) for n in view.shape),
-        dtype="int64" if life.storage < 0 else view.dtype,
+        name=_UNSTORED.get(life.part, "") if hidden else name or "(unnamed)",
+        shape=() if scratch else tuple(int(n) for n in view.shape),
+        dtype="int64" if hidden and not scratch else view.dtype,
         part=life.part,
         nbytes=life.nbytes,
         made_by=made_by,

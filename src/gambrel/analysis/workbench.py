@@ -16,6 +16,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table
 from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times
 from gambrel.analysis.footprint import footprint
+from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
@@ -23,7 +24,7 @@ from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
-from gambrel.runtimes import Runtime
+from gambrel.runtimes import Runtime, Workspace
 from gambrel.workload import Workload
 
 
@@ -53,7 +54,7 @@ class Workbench:
         self._evaluators: dict[str, Evaluator] = {}
         self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, Plan], CostTable] = {}
-        self._memory: dict[str, int] = {}
+        self._memory: dict[tuple[str, Workspace | None], Footprint] = {}
 
     def evaluator(self, precision: str) -> Evaluator:
         """The workload with sizes and formats filled in."""
@@ -83,12 +84,14 @@ class Workbench:
         """Whether the workload is a phase of an autoregressive language model."""
         return is_language_model(self.workload)
 
-    def memory_bytes(self, precision: str) -> int:
-        """Bytes that a run needs at once."""
-        if precision not in self._memory:
-            found = footprint(self.workload, self.evaluator(precision), None)
-            self._memory[precision] = found.total_bytes
-        return self._memory[precision]
+    def footprint(self, chosen: Resolved, machine: Machine) -> Footprint:
+        """What a run needs at once on a machine: the one figure that "fits" rests on."""
+        precision, rules = chosen.precision, chosen.runtime.runtime.workspace_on(machine.device)
+        key = precision, rules
+        if key not in self._memory:
+            made = footprint(self.workload, self.evaluator(precision), None, rules)
+            self._memory[key] = made
+        return self._memory[key].within(machine.roofs.capacity_bytes)
 
 
 class Machine:

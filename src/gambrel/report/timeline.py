@@ -26,6 +26,7 @@ PARTS: Final = {
     "gradients": ("gradients", "c4"),
     "kv_cache": ("KV cache", "c2"),
     "activations": ("activations", "c1"),
+    "workspace": ("kernel workspace", "c5"),
 }
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 8

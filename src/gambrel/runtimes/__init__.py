@@ -17,6 +17,7 @@ from gambrel.runtimes.model import (
     Residency,
     Runtime,
     Service,
+    Workspace,
     matches,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "Residency",
     "Runtime",
     "Service",
+    "Workspace",
     "candidates",
     "check_runs",
     "choose",

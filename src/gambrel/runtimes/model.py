@@ -88,6 +88,24 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: Source
 
 
+class Workspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the memory that kernels take while they run follows known rules.
+
+    The rules themselves are in `gambrel.analysis.workspace`.
+
+    Attributes:
+        category: Class of device.
+        vendors: Makers of the devices on which the rules were measured, or of the same kind.
+        formats: Number formats in which they hold.
+        source: Of the measurements.
+    """
+
+    category: str
+    vendors: tuple[str, ...]
+    formats: tuple[str, ...]
+    source: Source
+
+
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a runtime is what people use.
 
@@ -146,6 +164,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
         host_ops: What its compiler leaves to the host; None: nothing, as far as is documented.
+        workspace: Memory of running kernels, where it follows rules; None where it is not known.
         service: Of a serving engine; None where nothing was measured.
         default_for: Where it is what people use.
         evidence: What expected times were compared with.
@@ -168,6 +187,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
     host_ops: HostOps | None = None
+    workspace: Workspace | None = None
     service: Service | None = None
     default_for: tuple[Default, ...] = ()
     evidence: tuple[Evidence, ...] = ()
@@ -178,6 +198,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.graph:
             return None
         return next((h for h in self.host if matches(h.runs_on, device)), None)
+
+    def workspace_on(self, device: Device) -> Workspace | None:
+        """Where the memory of running kernels follows rules on a device; None elsewhere."""
+        rules = self.workspace
+        known = rules and device.category == rules.category and device.vendor in rules.vendors
+        return rules if known else None
 
 
 def matches(patterns: tuple[str, ...], device: Device) -> bool:

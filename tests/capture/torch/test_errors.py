@@ -41,6 +41,43 @@ def test_number_read_from_data_names_module_and_way_out():
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("function", "way_out"),
+    [
+        (lambda x: torch.arange(x.max()), "decides a size, which is therefore unknown"),
+        (lambda x: x[x.argmax().item()], "is an index, so data decide what is read"),
+        (lambda x: x * float(x.sum()), "take that part of the model out of the forward pass"),
+    ],
+)
+def test_a_number_read_from_data_names_its_line_and_what_fits_its_use(function, way_out):
+    with pytest.raises(CaptureError) as caught:
+        capture(Wrap(function), torch.empty(3, device="meta"))
+    line = function.__code__.co_firstlineno
+    assert "at or after aten._local_scalar_dense: the model reads" in str(caught.value)
+    assert f"(test_errors.py:{line}: (lambda x: " in str(caught.value)
+    assert way_out in str(caught.value)
+
+
+def test_a_value_that_the_meta_device_lacks_asks_for_the_cpu():
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.tensor(2))
+
+        def forward(self, x):
+            return nn.functional.pad(x, (self.total, 0))
+
+    x = torch.zeros(1, 1, 4)
+    assert capture(Padded(), x).ops  # on the CPU the buffer has its value
+    with torch.device("meta"):
+        model = Padded()
+    with pytest.raises(
+        CaptureError, match="value of its tensor 'total', which has none on the meta"
+    ) as e:
+        capture(model, x)
+    assert "build the model on the CPU" in str(e.value)
+
+
 def test_conditions_on_data_take_the_usual_way_and_say_so():
     def usual(x):
         if not bool((x > 0).all()) or bool(x.isnan().any()):

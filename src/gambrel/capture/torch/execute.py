@@ -13,10 +13,13 @@ from gambrel.capture.torch.ledger import FROM_CHANCE
 from gambrel.capture.torch.scripted import WHOLE, layers_shape
 from gambrel.capture.torch.signature import Operands, Overload, replace_tensors
 from gambrel.capture.torch.twins import Twins
+from gambrel.capture.torch.unknowns import without_value
 from gambrel.workload import Role
 
 _META: Final = torch.device("meta")
 
+#: ``tensor.item()``, ``int(tensor)``.
+_NUMBER: Final = "aten._local_scalar_dense"
 #: As the in-place views of torch (`unsqueeze_`, `resize_`), but not tagged as one.
 _RESIZED: Final = "aten._resize_output_"
 
@@ -123,6 +126,9 @@ class MetaExecutor:
             values = self.twins.on_values(overload.func, args, kwargs)
             return True, _mapped(values, self.twins.from_value)
         assume, sentence = found
+        absent = [s for t in operands.tensors if (s := self.twins.ledger.storage(t)).absent]
+        if absent and overload.name == _NUMBER:
+            raise without_value(absent[0].name)
         all_of = bool(operands.tensors) and self.twins.ledger.storage(operands.tensors[0]).all_of
         result = assume(policy.Question(args, kwargs, policy.share_of(module[1]), all_of))
         self.assumptions.add(sentence, module[0])

@@ -37,10 +37,11 @@ class Storage:
         name: Parameter, buffer or argument name.
         value: A real copy of its bytes, where the values are known.
         sources: Of which of ``FROM_WEIGHTS``, ``FROM_INPUTS``, ``FROM_CHANCE`` the value is made.
+        absent: Whether it is the model's own and was handed over on the meta device.
         all_of: Whether it holds the answer to "do all elements pass?".
     """
 
-    __slots__ = ("all_of", "id", "name", "ref", "role", "sources", "value", "version")
+    __slots__ = ("absent", "all_of", "id", "name", "ref", "role", "sources", "value", "version")
 
     def __init__(self, ref: StorageWeakRef) -> None:
         self.id = -1
@@ -49,6 +50,7 @@ class Storage:
         self.name = ""
         self.value: Any = None
         self.sources = 0
+        self.absent = False
         self.all_of = False
         # A weak reference lets the memory go but keeps its address from being given out again.
         self.ref = ref

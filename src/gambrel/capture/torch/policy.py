@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from gambrel.capture.torch.unknowns import unknown_number
 from gambrel.errors import CaptureError
 
 
@@ -47,12 +48,6 @@ _SHARES: Final[dict[str, Callable[[Any], float]]] = {
 
 CONDITION_SENTENCE: Final = (
     "where the control flow tests data, 'all' of the elements pass and 'any' does not occur"
-)
-
-UNKNOWN_NUMBER: Final = (
-    "the model reads a number out of a tensor that depends on its input's data or on its "
-    "weights; pass real example inputs if it depends on integer inputs only, else take that "
-    "part of the model out of the forward pass"
 )
 
 
@@ -119,7 +114,7 @@ def _unique(asked: Question) -> Any:
 @_policy(CONDITION_SENTENCE, "aten._local_scalar_dense", "aten.equal", "aten.is_nonzero")
 def _condition(asked: Question) -> Any:
     if len(asked.args) == 1 and asked.args[0].dtype is not torch.bool:
-        raise CaptureError(UNKNOWN_NUMBER)
+        raise unknown_number()
     return asked.all_of
 
 
@@ -127,7 +122,7 @@ def _condition(asked: Question) -> Any:
 def _repeat_interleave(asked: Question) -> Any:
     size = asked.kwargs.get("output_size")
     if size is None:
-        raise CaptureError(UNKNOWN_NUMBER)
+        raise unknown_number()
     return _indices(size)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, control, delta, policy, scans
+from gambrel.capture.torch import attention, control, delta, scans
 from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
@@ -18,7 +18,7 @@ from gambrel.capture.torch.ledger import FROM_CHANCE, FROM_INPUTS, FROM_WEIGHTS
 from gambrel.capture.torch.norms import fused_norms
 from gambrel.capture.torch.patching import put
 from gambrel.capture.torch.semantic import muted
-from gambrel.errors import CaptureError
+from gambrel.capture.torch.unknowns import unknown_number
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
@@ -108,7 +108,7 @@ def _reads(session: Session) -> dict[str, Callable[..., Any]]:
             with muted(session):
                 value = twins.value(self.detach())
             if value is None:
-                raise CaptureError(policy.UNKNOWN_NUMBER)
+                raise unknown_number()
             sources = twins.sources([self])
             if sources & FROM_CHANCE:
                 session.assumptions.add(CHANCE_SENTENCE, session.scopes.path)
@@ -149,7 +149,7 @@ def _on_host(original: Any, session: Session) -> Callable[..., Any]:
         if isinstance(data, (list, tuple)):
             data = _numbers(data, session)
             if data is None:
-                raise CaptureError(policy.UNKNOWN_NUMBER)
+                raise unknown_number()
         if isinstance(data, torch.Tensor) or str(kwargs.get("device")) != "meta":
             return original(data, *args, **kwargs)
         return original(data, *args, **{**kwargs, "device": "cpu"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from bisect import bisect_right
@@ -81,6 +82,17 @@ class Scopes:
 
 
 _SHORT: Final[dict[str, str]] = {}
+
+
+def source_text() -> tuple[str, str]:
+    """``file.py:line`` of `source_line` and what is written there; empty where it is not known."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HIDDEN):
+        frame = frame.f_back
+    if frame is None:
+        return "", ""
+    filename, number = frame.f_code.co_filename, frame.f_lineno
+    return f"{Path(filename).name}:{number}", linecache.getline(filename, number).strip()
 
 
 def source_line() -> str:

@@ -69,6 +69,7 @@ class Twins:
             )
             self._memory[memory._cdata] = base
             self.ledger.label(base, role, name)
+            self.ledger.storage(base).absent = real.is_meta and role in (Role.WEIGHT, Role.BUFFER)
             if known and not real.is_meta and memory.nbytes() <= KNOWN_ELEMENTS * real.itemsize:
                 storage = self.ledger.storage(base)
                 storage.value = memory.cpu()

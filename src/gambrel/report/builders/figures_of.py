@@ -171,6 +171,7 @@ def _memory(analysis: Analysis) -> str:
         "KV cache": need.kv_cache_bytes,
         "gradients": need.gradients_bytes,
         "optimizer": need.optimizer_bytes,
+        "kernel workspace": need.workspace_bytes,
     }
     listed = ", ".join(f"{name} {format_capacity(size)}" for name, size in parts.items() if size)
     inside = f" ({listed})" if listed else ""
