@@ -51,7 +51,8 @@ def test_every_file_is_complete(found):
 
 @pytest.mark.parametrize("found", RUNTIMES, ids=named)
 def test_every_figure_names_its_source(found):
-    figures = [*found.host, *found.evidence, *([found.residency] if found.residency else [])]
+    apart = [part for part in (found.residency, found.workspace) if part]
+    figures = [*found.host, *found.evidence, *apart]
     for figure in figures:
         assert figure.source.title
         assert figure.source.url or figure.source.confidence == "derived"

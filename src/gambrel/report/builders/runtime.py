@@ -53,6 +53,11 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         size = residency.group_bytes
         room = "the device's on-chip memory" if size is None else format_capacity(size)
         yield "On chip", f"{room} keeps intermediates of a group ({residency.source.title})"
+    rules = found.workspace
+    if rules is not None:
+        where = f"{rules.category} devices of {' and '.join(rules.vendors)}"
+        what = f"known for kernels in {', '.join(rules.formats)} on {where}"
+        yield "Workspace", f"{what} ({rules.source.title})"
     if found.host_ops is not None:
         rest = ", and everything after the first" if found.host_ops.rest else ""
         taken = cut(", ".join(found.host_ops.supported), 200)
