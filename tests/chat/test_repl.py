@@ -108,7 +108,7 @@ def test_completion_of_the_word_before_the_cursor():
         found = completer().get_completions(Document(text), CompleteEvent())
         return [(c.text, c.start_position) for c in found]
 
-    assert offered("how fast is wide-r") == [("wide-resnet50", -6)]
+    assert offered("how fast is wide-resnet5") == [("wide-resnet50", -12)]
     assert ("a100-sxm4-80gb", -6) in offered("resnet50 on A100-s")
     assert offered("/q") == [("/quit", -2)]
     assert offered("zzz") == []

@@ -25,7 +25,7 @@ from gambrel.device.catalog import list_devices
         ("check resnet18 --hardware h100", 2),
         ("check resnet18 --hardware h100 --latency 10", 2),
         ("check --latency 10ms", 2),
-        ("check yolov8n --hardware hailo-8 --latency 10ms", 3),
+        ("check yolov8n --hardware coral-edge-tpu --latency 33ms", 3),
     ],
 )
 def test_exit_codes(command, code, capsys):

@@ -68,12 +68,10 @@ def test_files(gambrel: Gambrel, report: str) -> None:
     words = [word for name in names for word in ("-o", name)]
     assert gambrel("import", report, *ROOFS, *words).code == 0
     page = Path("a.html").read_text()
-    # The data and the page's own script; names are escaped in both.
-    assert page.count("<script") == 2
+    # The page's own script alone; names are escaped.
+    assert page.count("<script") == 1
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "\\u003cscript\\u003ealert(1)" in page
-    assert page.count("<tr data-index=") == 3
-    assert Path("a.svg").read_text().startswith("<?xml")
+    assert Path("a.svg").read_text().startswith("<svg")
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert Path("a.pdf").read_bytes().startswith(b"%PDF")
     assert len(json.loads(Path("a.json").read_text())["kernels"]) == 3
@@ -234,14 +232,12 @@ def test_instructions(gambrel: Gambrel) -> None:
     assert data["kernels"][0]["flops"] == 0
 
 
-def test_page_holds_what_the_script_draws(gambrel: Gambrel, report: str) -> None:
+def test_page_shows_what_the_table_says(gambrel: Gambrel, report: str) -> None:
     gambrel("import", report, *ROOFS, "-o", "a.html")
     page = Path("a.html").read_text()
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    assert [k["state"] for k in data["kernels"]].count("missing") == 1
-    saxpy = next(k for k in data["kernels"] if "saxpy" in k["short"])
-    assert saxpy["levels"][0]["intensity"] == pytest.approx(1 / 6)
-    assert data["memory"][0]["value"] == 1e12
+    assert "missing" in page
+    assert re.search(r"<title>[^<]*saxpy", page)  # its dot says what it is
+    assert "120% of the DRAM roof" in page
 
 
 @pytest.mark.parametrize("command", ["import", "collect"])

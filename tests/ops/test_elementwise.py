@@ -32,6 +32,7 @@ BY_HAND = {
     "nan_to_num": (3 + 3, 0),  # is it NaN, +inf, -inf; a selection each
     "native_dropout": (2 + 1, 1),  # mask and scale; the draw compared with p
     "fake_quantize": (5 + 2, 0),  # quantize, dequantize
+    "rotary": (2 + 1, 0),  # x cos + y sin
 }
 CELLS = {"lstm_cell", "gru_cell"}
 

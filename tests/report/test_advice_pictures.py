@@ -47,15 +47,17 @@ def test_roofs_of_both_devices():
 
 
 def test_the_front_of_a_comparison():
-    found = gambrel.compare("yolov8n", ["l4", "t4", "h100", "hailo-8"], metric=["latency", "power"])
+    found = gambrel.compare(
+        "yolov8n", ["l4", "t4", "h100", "coral-edge-tpu"], metric=["latency", "power"]
+    )
     chart = front(found)
-    # hailo-8 has no known latency and is left out
+    # coral-edge-tpu has no known latency and is left out
     assert {note.text for note in chart.notes} == {"l4", "t4", "h100-sxm5-80gb"}
     xs, ys = zip(*chart.curves[0].points, strict=True)
     assert list(xs) == sorted(xs)
     assert list(ys) == sorted(ys, reverse=True)
     assert not any(dot.hollow for dot in chart.dots)  # power is fitted to measured runs
-    assert chart.title == "latency against power; no place for hailo-8"
+    assert chart.title == "latency against power; no place for coral-edge-tpu"
     assert chart.y.title == "latency, s (less is better)"
 
 
@@ -75,7 +77,7 @@ def test_nothing_to_draw():
     one = gambrel.compare("yolov8n", ["l4"], metric="latency")
     with pytest.raises(InputError, match="a chart needs two metrics"):
         front(one)
-    unknown = gambrel.compare("yolov8n", ["hailo-8"], metric=["latency", "power"])
+    unknown = gambrel.compare("yolov8n", ["coral-edge-tpu"], metric=["latency", "power"])
     with pytest.raises(InputError, match="no row has both power and latency"):
         front(unknown)
 
@@ -104,7 +106,7 @@ def test_pages_are_written_whole_or_not_at_all(tmp_path, capsys):
     "command",
     [
         "compare yolov8n --hardware l4,t4,h100 --metric latency,power",
-        "select yolov8n --hardware l4,t4,h100,hailo-8 --latency 33ms --power 100W",
+        "select yolov8n --hardware l4,t4,h100,coral-edge-tpu --latency 33ms --power 100W",
         "what-if resnet18 --hardware a100 --change precision=int8",
     ],
 )
@@ -117,15 +119,15 @@ def test_every_format_of_every_chart(command, suffix, start, tmp_path, capsys):
 
 def test_the_static_front_names_what_no_other_beats(tmp_path):
     path = tmp_path / "front.svg"
-    command = "compare yolov8n --hardware l4,t4,h100,hailo-8 --metric throughput,price"
-    prices = "--price l4=2500 --price t4=900 --price h100=25000 --price hailo-8=70"
+    command = "compare yolov8n --hardware l4,t4,h100,coral-edge-tpu --metric throughput,price"
+    prices = "--price l4=2500 --price t4=900 --price h100=25000 --price coral-edge-tpu=70"
     assert run([*command.split(), *prices.split(), "-o", str(path)]) == 0
     text = path.read_text()
     assert "throughput against price" in text
     assert ">t4<" in text
     assert ">l4<" in text
-    assert ">hailo-8<" not in text  # nothing is known of its throughput
-    assert "no place for hailo-8" in text
+    assert ">coral-edge-tpu<" not in text  # nothing is known of its throughput
+    assert "no place for coral-edge-tpu" in text
 
 
 def test_static_arrows_start_where_ops_were():

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gambrel import roofline
 from gambrel.device.model import Ceiling, Device, Fact, Kind, MemoryLevel, PowerMode, Source
 from gambrel.errors import UnknownNameError
 from gambrel.units import format_si
@@ -85,7 +86,7 @@ def _ceilings(ceilings: tuple[Ceiling, ...], core: float, dla: float) -> tuple[C
 
     def scale(c: Ceiling) -> float:
         if c.engine == "module" and c.dtype in own:
-            share = min(1.0, own[c.dtype].flop_per_s * (1 / c.flop_per_s))
+            share = min(1.0, roofline.ratio(own[c.dtype].flop_per_s, c.flop_per_s))
             return share * core + (1 - share) * dla
         return core if c.engine in _CORE or c.engine == "module" else dla
 

@@ -177,7 +177,7 @@ def test_other_refusals(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match=r"height=100: this model takes multiples of 16"):
         run(path, image=100)
     (path / "vae" / "config.json").unlink()
-    with pytest.raises(FileFormatError, match=r"vae/config.json cannot be read: No such file"):
+    with pytest.raises(FileFormatError, match=r"cannot read .*vae/config.json: No such file"):
         run(path)
     (path / "model_index.json").write_text("{")
     with pytest.raises(FileFormatError, match=r"model_index.json is no JSON"):

@@ -256,7 +256,8 @@ class Estimator:
         c, task = chosen.constants, self.task_of(view, cost)
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
-        work = maximum(work + (launch if "launch" in c else 0.0), launch)
+        if "launch" in c:
+            work = maximum(work + launch, launch)
         seconds = maximum(work, roofline_time_s)
         # Steps that wait for each other keep nothing busy: all of their time is latency.
         return Predicted(
