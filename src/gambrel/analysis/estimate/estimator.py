@@ -257,12 +257,13 @@ class Estimator:
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
         work = rule.seconds(c, machine, task)
         if "launch" in c:
-            work = maximum(work + launch, launch)
+            work = work + launch
+        elif rule.form.startswith("torch_"):
+            work = maximum(work, launch)  # the shortest kernel
         seconds = maximum(work, roofline_time_s)
         # Steps that wait for each other keep nothing busy: all of their time is latency.
-        return Predicted(
-            seconds=seconds, launch=work if "step_s" in c else minimum(launch, seconds)
-        )
+        waits = rule.form == "torch_recurrent"
+        return Predicted(seconds=seconds, launch=work if waits else minimum(launch, seconds))
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""
