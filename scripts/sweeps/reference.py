@@ -42,7 +42,7 @@ class Row:
         if self.error:
             return f"refused: {self.error}"
         if self.parameters[0] != self.parameters[1]:
-            return f"parameters differ: {self.known}" if self.known else "PARAMETERS DIFFER"
+            return "PARAMETERS DIFFER"
         if self.flops[1] is None:
             return "no reference"
         if self.flops[0] != self.flops[1]:

@@ -122,6 +122,17 @@ def figure(facts: Facts, metric: str) -> Figure:
 
 
 def _latency(facts: Facts) -> Figure:
+    """From the input of a run to its result: no less than the time between two results."""
+    time = _run_time(facts)
+    if facts.expected is None or not facts.expected.streamed:
+        return time
+    why = (
+        "frames are streamed: a rate is known, and how long one frame takes to pass through is not"
+    )
+    return _made("latency", low=time.low, best=time.best, confidence=time.confidence, reason=why)
+
+
+def _run_time(facts: Facts) -> Figure:
     best, expected = facts.sol_s, facts.expected
     if expected is None:
         why = "nothing was measured of this runtime on this device or its kin"
@@ -143,7 +154,7 @@ def _latency(facts: Facts) -> Figure:
 
 
 def _throughput(facts: Facts) -> Figure:
-    return _per("throughput", facts.items, _latency(facts))
+    return _per("throughput", facts.items, _run_time(facts))
 
 
 def _per(metric: str, number: float, cost: Figure) -> Figure:
@@ -208,7 +219,7 @@ def _power(facts: Facts) -> Figure:
 
 def _energy(facts: Facts) -> Figure:
     """Per item; at most the design power for the slow end of the time."""
-    time, cap, spent = _latency(facts), facts.power_cap_w, _spent(facts)
+    time, cap, spent = _run_time(facts), facts.power_cap_w, _spent(facts)
     most = None if cap is None or time.high is None else cap * time.high / facts.items
     if spent is None:
         return _made("energy", worst=most, reason=_why_unspent(facts))

@@ -51,6 +51,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why that confidence.
         launches_s: Part of the value that is kernel-launch overhead on the device, s.
         host_s: Part of the value in which the device waits for the host, s.
+        streamed: Several runs are in flight: the value is the time between two results, and one
+            run takes longer from its input to its result.
     """
 
     value: float
@@ -60,6 +62,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     launches_s: float = 0.0
     host_s: float = 0.0
+    streamed: bool = False
 
     def __float__(self) -> float:
         return self.value
@@ -104,6 +107,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
             high=self.high * count,
             launches_s=self.launches_s * count,
             host_s=self.host_s * count,
+            streamed=self.streamed,
         )
 
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from gambrel import roofline
 from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.estimate.stream_work import (
@@ -75,7 +77,9 @@ class StreamEstimator:
         shares = {Limiter.COMPUTE: frames, Limiter.MEMORY: change, Limiter.HOST: start}
         return WholeTimes(
             items=tuple(part_of(s + w * share, c) for s, w in zip(own, work.weights, strict=True)),
-            total=ranged(frames + change + start, c, self._reason, start),
+            total=msgspec.structs.replace(
+                ranged(frames + change + start, c, self._reason, start), streamed=True
+            ),
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=tuple(
                 Limiter.MEMORY if w * share > s else Limiter.COMPUTE
