@@ -1,0 +1,106 @@
+"""What can be asked of gambrel: each thing once, for every face.
+
+Options of the command line, keywords of the Python functions, arguments of the MCP tools and words
+of the chat are made from the fields of `Question`. A new field needs no declaration anywhere else:
+it goes into the module of its group in this folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gambrel.analysis.fields import Field
+from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
+from gambrel.analysis.question.device import DeviceFields
+from gambrel.analysis.question.how import HowFields
+from gambrel.analysis.question.lists import ListFields
+from gambrel.analysis.question.model import ModelFields
+from gambrel.analysis.question.plan import PlanFields
+from gambrel.analysis.question.printing import PrintFields
+from gambrel.analysis.question.targets import TargetFields
+from gambrel.errors import InputError, UnknownNameError
+
+__all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(
+    PrintFields, ListFields, PlanFields, TargetFields, HowFields, DeviceFields, ModelFields
+):
+    """One question with its values, read and checked; what a verb does not take is at its default.
+
+    Attributes:
+        verb: One of `VERBS`.
+
+    The other attributes are fields: `FIELDS` has their types, units and meanings.
+    """
+
+    verb: str
+
+    def several(self, name: str) -> tuple[Any, ...]:
+        """The values of a field, ``(None,)`` where none was given."""
+        value = getattr(self, name)
+        return (value,) if not isinstance(value, tuple) else value or (None,)
+
+    def size_values(self) -> dict[str, Any]:
+        """The sizes that were given, by symbol, the batch apart.
+
+        Raises:
+            InputError: One that is given twice.
+        """
+        own = {name: getattr(self, name) for name in ("seq", "context", "image")}
+        given = {name: value for name, value in own.items() if value is not None}
+        others = self.sizes or {}
+        for name, value in ({"batch": self.batch_size} | own).items():
+            if name in others and value is not None:
+                own_text = ",".join(map(str, value if isinstance(value, tuple) else (value,)))
+                raise InputError(
+                    f"{name} is given twice: {others[name]} among the sizes, {own_text} on its "
+                    "own; give it once."
+                )
+        return given | others
+
+
+#: Name → field, in the order in which faces show them.
+FIELDS: Final[dict[str, Field]] = {
+    one.name: dataclasses.replace(one.metadata["field"], name=one.name)
+    for one in dataclasses.fields(Question)
+    if "field" in one.metadata
+}
+
+
+def fields_of(verb: str, face: str) -> Iterator[Field]:
+    """What a face (``cli``, ``python``, ``mcp``) offers for a verb."""
+    return (field for field in FIELDS.values() if field.on(face, verb))
+
+
+def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
+    """A question from what a user gave; None is what was not given.
+
+    Args:
+        verb: One of `VERBS`.
+        given: Field → text or value.
+        face: How the fields are called in messages.
+
+    Raises:
+        UnknownNameError: A field that the verb does not have.
+        InputError: A value that cannot be used, or a required one that is missing.
+    """
+    known = {field.name: field for field in fields_of(verb, face)}
+    for name in given:
+        if name not in known:
+            closest = difflib.get_close_matches(name, known, 3, 0.6)
+            raise UnknownNameError("argument", name, closest or known)
+    read = {
+        name: known[name].read(value, verb, known[name].label(face))
+        for name, value in given.items()
+        if value is not None
+    }
+    for name, field in known.items():
+        if verb in field.required and read.get(name) in (None, ()):
+            raise InputError(f"{verb} needs {field.label(face)}. {field.help}")
+    return Question(verb=verb, **read)

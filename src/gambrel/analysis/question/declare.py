@@ -1,0 +1,38 @@
+"""How a field of the question is declared, and the verbs that share fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from gambrel.analysis.fields import Field, Kind
+
+MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
+TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
+#: Questions about one model on one device, and about many.
+ONE: Final = "analyze recommend check what-if"
+MANY: Final = "compare select sweep"
+RUNS: Final = f"{ONE} {MANY}"
+PLANS: Final = "serve-plan train-plan"
+SERVE: Final = "serve-plan"
+TRAIN: Final = "train-plan"
+LIMITED: Final = "check select"
+ALL: Final = f"{RUNS} {PLANS} kv-cache import"
+#: Questions about what is known.
+LOOK: Final = "devices device models runtimes runtime explain"
+#: Every question.
+VERBS: Final = tuple(f"{ALL} {LOOK}".split())
+OBJECT: Final = {"cli": "an object in memory", "mcp": "an object in memory"}
+CODE: Final = {"mcp": "code runs only where the server was started with --trust"}
+
+
+def field(
+    kind: Kind, group: str, verbs: str, help: str, *flags: str, default: Any = None, **more: Any
+) -> Any:
+    """A field of the question, as the verbs that have it show it."""
+    sets = {k: frozenset(more.pop(k, "").split()) for k in ("several", "required")}
+    rest = {"absent": {}, "default": default, **more, **sets}
+    field = Field(
+        kind=kind, group=group, verbs=frozenset(verbs.split()), help=help, flags=flags, **rest
+    )
+    return dataclasses.field(default=default, metadata={"field": field})

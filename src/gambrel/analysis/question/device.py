@@ -1,0 +1,34 @@
+"""A device of one's own."""
+# ruff: noqa: RUF009 the defaults are declarations
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gambrel.analysis import fields as f
+from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFields:
+    """A device of one's own."""
+
+    hardware: Any = field(
+        *(f.HARDWARE, DEVICE, f"{ALL} device runtimes explain"),
+        "A device (gambrel hardware list), a TOML file, or 'this' machine; where several are taken "
+        "a list as a100,h100, or all.",
+        *("--hardware", "-d"),
+        several=f"{MANY} {SERVE}",
+        required="device",
+        words=("device", "gpu", "chip", "accelerator", "on"),
+    )
+    peak: float | None = field(
+        *(f.RATE, DEVICE, f"{RUNS} {PLANS} import"),
+        "Compute roof of a device of your own, in place of --hardware, e.g. 989T.",
+        "--peak",
+    )
+    bandwidth: float | None = field(
+        *(f.BANDWIDTH, DEVICE, f"{RUNS} {PLANS} import"),
+        *("Its memory roof, e.g. 3.35T.", "--bandwidth"),
+    )

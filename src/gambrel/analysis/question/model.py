@@ -1,0 +1,100 @@
+"""What is asked about: the model and its sizes."""
+# ruff: noqa: RUF009 the defaults are declarations
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gambrel.analysis import fields as f
+from gambrel.analysis.question.declare import (
+    ALL,
+    CODE,
+    MANY,
+    MODEL,
+    OBJECT,
+    PLANS,
+    RUNS,
+    TRAIN,
+    field,
+)
+from gambrel.workload.inputs import ExampleInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFields:
+    """What is asked about: the model and its sizes."""
+
+    model: Any = field(
+        *(f.MODEL, MODEL, ALL),
+        "A name (gambrel models list), a file (.pt2, .pt, .safetensors, .gguf, config.json), "
+        "file.py:function or package.module:Class.",
+        *("--model", "-m"),
+        several="compare",
+        required=f"analyze recommend what-if {MANY} {PLANS} kv-cache",
+        words=("network", "architecture"),
+    )
+    inputs: Any = field(
+        *(f.ANY, MODEL, RUNS),
+        "Example inputs of a module: one tensor, a tuple or a dict. Shapes matter, values not.",
+        absent=OBJECT,
+    )
+    kwargs: Any = field(*(f.ANY, MODEL, RUNS), "Keyword arguments of a live module.", absent=OBJECT)
+    input_shapes: tuple[ExampleInput, ...] = field(
+        *(f.SHAPE, MODEL, RUNS),
+        "Example input of a model given as code, e.g. 1x3x224x224 or input_ids:1x128:int64; "
+        "repeatable.",
+        *("--input",),
+        several=RUNS,
+        default=(),
+        split=False,
+        absent=CODE,
+    )
+    batch_size: Any = field(
+        *(f.whole("items"), MODEL, f"{RUNS} kv-cache import"),
+        "Items at once; where several are taken a list as 1,8,64 or a range as 1:256.",
+        *("--batch", "-b"),
+        several="analyze compare sweep",
+        words=("batch", "batches", "bs", "sequences"),
+    )
+    seq: Any = field(
+        *(f.tokens(), MODEL, f"{RUNS} train-plan import"),
+        *("Tokens of a sequence; 8k is 8,192.", "--seq"),
+        several="sweep",
+        required=TRAIN,
+        words=("sequence length", "prompt"),
+    )
+    context: Any = field(
+        *(f.tokens(), MODEL, f"{RUNS} kv-cache import"),
+        "In decode, tokens that the new one attends to, itself included; 8k is 8,192.",
+        *("--context",),
+        several="sweep",
+        words=("context length", "cached tokens"),
+    )
+    image: Any = field(
+        *(f.whole("pixels"), MODEL, f"{RUNS} import", "Side of the image.", "--image"),
+        several="sweep",
+        words=("resolution", "image size"),
+    )
+    sizes: dict[str, Any] = field(
+        *(f.named_numbers("NAME=N", "as named"), MODEL, f"{RUNS} import"),
+        *("Any other size of the model, NAME=NUMBER; repeatable.", "--size"),
+        default=None,
+    )
+    phase: str | None = field(
+        *(f.choice("prefill", "decode"), MODEL, f"{RUNS} import"),
+        *("Of a language model: prefill reads the prompt, decode writes one token.", "--phase"),
+    )
+    train: bool = field(
+        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *("Include backward and optimizer (models as code).", "--train"),
+        default=False,
+        words=("training", "backward"),
+        absent=CODE,
+    )
+    trust: bool = field(
+        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *("Allow the file to run code. Only for files you trust.", "--trust"),
+        default=False,
+        absent=CODE,
+    )

@@ -1,0 +1,141 @@
+"""Deployments of language models: traffic, layouts, the cache, steps."""
+# ruff: noqa: RUF009 the defaults are declarations
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gambrel.analysis import fields as f
+from gambrel.analysis.question.declare import OBJECT, PLAN, PLANS, SERVE, TRAIN, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFields:
+    """Deployments of language models: traffic, layouts, the cache, steps."""
+
+    input: int = field(
+        *(f.tokens(), PLAN, SERVE, "Tokens of a prompt; 8k is 8,192.", "--input"),
+        required=SERVE,
+    )
+    output: int = field(
+        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"), required=SERVE
+    )
+    cached: int = field(
+        *(f.tokens(0), PLAN, SERVE, "Tokens of a prompt that a prefix cache holds.", "--cached"),
+        default=0,
+    )
+    max_devices: int = field(
+        *(f.whole("devices"), PLAN, SERVE, "Most devices, all replicas together."),
+        *("--max-devices",),
+        default=8,
+    )
+    concurrency: int | None = field(
+        *(f.whole("requests"), PLAN, SERVE),
+        *("Requests in flight; by default as many as the targets allow.", "--concurrency"),
+        words=("users",),
+    )
+    rate: float | None = field(
+        *(f.PER_S, PLAN, SERVE),
+        *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
+    )
+    sharding: Any = field(
+        *(f.ANY, PLAN, SERVE),
+        "Layouts of one replica to compare; by default all that the model allows.",
+        absent=OBJECT,
+    )
+    tensor: int | None = field(
+        *(f.whole("devices"), PLAN, PLANS, "Devices that share each layer.", "--tensor"),
+        words=("tp",),
+    )
+    pipeline: int | None = field(
+        *(f.whole("stages"), PLAN, PLANS, "Stages of layers.", "--pipeline"), words=("pp",)
+    )
+    expert: int | None = field(
+        *(f.whole("groups"), PLAN, PLANS, "Groups that divide the experts.", "--expert"),
+        words=("ep",),
+    )
+    context_parallel: int | None = field(
+        *(f.whole("devices"), PLAN, PLANS, "Devices that share a sequence."),
+        *("--context-parallel",),
+        words=("cp",),
+    )
+    attention_data: int | None = field(
+        *(f.whole("groups"), PLAN, SERVE, "Groups with attention of their own sequences."),
+        "--attention-data",
+    )
+    data: int | None = field(
+        *(f.whole("replicas"), PLAN, TRAIN, "Replicas that average their gradients.", "--data"),
+        words=("dp",),
+    )
+    topology: Any = field(
+        *(f.ANY, PLAN, PLANS),
+        "A node: a TOML file, or dgx-h100, hgx, nvl72 ...; by default the device's usual one.",
+        "--topology",
+    )
+    utilization: float = field(
+        *(f.SHARE, PLAN, f"{SERVE} kv-cache"),
+        *("Share of a device's memory that the engine may use.", "--utilization"),
+        default=0.9,
+    )
+    page: int = field(
+        *(f.whole("tokens"), PLAN, f"{SERVE} kv-cache", "Tokens of a page of the cache."),
+        *("--page",),
+        default=16,
+    )
+    windowed: str = field(
+        *(f.choice("full", "window"), PLAN, "kv-cache"),
+        "Pages of windowed layers: full reserves the whole context, window what it touches.",
+        *("--windowed",),
+        default="full",
+    )
+    step_tokens: int = field(
+        *(f.whole("tokens"), PLAN, SERVE, "Most prompt tokens of one step.", "--step-tokens"),
+        default=8192,
+    )
+    overlap: float = field(
+        *(f.SHARE, PLAN, PLANS),
+        *("Share of communication hidden behind computation; an assumption.", "--overlap"),
+        default=0.0,
+    )
+    host: float | None = field(
+        *(f.TIME, PLAN, SERVE),
+        "Host time in each step that the device waits for, e.g. 500us; by default what was "
+        "measured of the runtime.",
+        "--host",
+    )
+    speculate: int = field(
+        *(f.whole("tokens", 0), PLAN, SERVE, "Tokens drafted in a step.", "--speculate"),
+        default=0,
+    )
+    acceptance: float | None = field(
+        *(f.SHARE, PLAN, SERVE),
+        *("Probability that a drafted token is kept; needed with --speculate.", "--acceptance"),
+    )
+    draft: Any = field(
+        *(f.MODEL, PLAN, SERVE),
+        *("Model that drafts; by default its own multi-token-prediction layer.", "--draft"),
+    )
+    routing_skew: float = field(
+        *(f.number("1"), PLAN, SERVE),
+        *("Zipf exponent of tokens over experts; 0 is uniform.", "--routing-skew"),
+        default=0.0,
+    )
+    sequences: int = field(
+        *(f.whole("sequences"), PLAN, TRAIN, "Of one microbatch on one replica.", "--sequences"),
+        default=1,
+    )
+    microbatches: int = field(
+        *(f.whole("passes"), PLAN, TRAIN, "Passes before an update.", "--microbatches"),
+        default=1,
+    )
+    zero: int = field(
+        *(f.whole("stage", 0), PLAN, TRAIN),
+        *("Divided among replicas: 1 optimizer states, 2 gradients, 3 parameters.", "--zero"),
+        default=0,
+    )
+    recompute: str = field(
+        *(f.choice("none", "full"), PLAN, TRAIN),
+        *("What is computed again instead of kept.", "--recompute"),
+        default="none",
+    )

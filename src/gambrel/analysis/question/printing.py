@@ -1,0 +1,24 @@
+"""How much of an answer is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gambrel.analysis import fields as f
+from gambrel.analysis.question.declare import PLANS, PRINT, RUNS, SERVE, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintFields:
+    """How much of an answer is shown."""
+
+    layouts: int = field(
+        *(f.whole("layouts"), PRINT, SERVE, "Layouts looked at in full.", "--layouts"),
+        default=5,
+    )
+    top: int = field(
+        *(f.whole("rows", 0), PRINT, f"{RUNS} {PLANS} import", "Rows of each list; 0 shows all."),
+        *("--top",),
+        default=10,
+        absent={"python": "records are returned whole"},
+    )
