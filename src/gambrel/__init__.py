@@ -49,7 +49,7 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
-    "sweep": "gambrel.api.analyze",
+    "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -104,8 +104,9 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

@@ -15,7 +15,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("api.advise:compare", "advise.compare:Comparison"),
     "select": ("api.advise:select", "advise.select:Selection"),
     "what-if": ("api.advise:what_if", "advise.whatif:WhatIf"),
-    "sweep": ("api.analyze:sweep", "analysis.sweep:Sweep"),
+    "sweep": ("api.sweep:sweep", "analysis.sweep.record:Sweep"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),
     "kv-cache": ("api.plans:kv_cache", "llm.cache_plan:CachePlan"),

@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "advise:compare",
     "select": "advise:select",
     "what-if": "advise:what_if",
-    "sweep": "advise:sweep",
+    "sweep": "sweep:sweep",
     "serve-plan": "plans:serve_plan",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",

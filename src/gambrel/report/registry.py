@@ -150,7 +150,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="whatif",
         pictures="advice_pictures:whatif",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",

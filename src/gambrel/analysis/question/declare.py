@@ -9,6 +9,7 @@ from gambrel.analysis.fields import Field, Kind
 
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
 TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
+SWEPT = "The sweep"
 #: Questions about one model on one device, and about many.
 ONE: Final = "analyze recommend check what-if"
 MANY: Final = "compare select sweep"
