@@ -8,7 +8,7 @@ from pathlib import Path
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.tflite.opening import open_model
-from gambrel.capture.tflite.walk import Walker
+from gambrel.capture.tflite.walk import SubgraphWalker
 from gambrel.workload import Symbol, Workload
 
 
@@ -28,7 +28,7 @@ def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None)
         model, _data = open_model(path)
         writer = Writer("tflite")
         trips = (sizes or {}).get("trip")
-        walker = Walker(model, writer, trips)
+        walker = SubgraphWalker(model, writer, trips)
         walker.run()
         symbols: tuple[Symbol, ...] = ()
         if walker.open_trips:

@@ -15,7 +15,7 @@ from gambrel.capture.graph.lowering import (
     RECURRENT,
     REDUCE,
 )
-from gambrel.capture.graph.node import Node
+from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.tflite.tables import (
@@ -29,7 +29,7 @@ from gambrel.capture.tflite.tables import (
 )
 from gambrel.workload import Role
 
-Rule = Callable[[Writer, Node], None]
+Rule = Callable[[Writer, FileOperator], None]
 _RULES: Final[dict[str, Rule]] = {}
 
 HYBRID: Final = (
@@ -38,7 +38,7 @@ HYBRID: Final = (
 )
 
 
-def translate(w: Writer, node: Node) -> None:
+def translate(w: Writer, node: FileOperator) -> None:
     """Writes the steps of an operator; one without a rule is written as it is: unmodelled."""
     rule = _RULES.get(node.op)
     if rule is not None:
@@ -65,7 +65,7 @@ def _rule(*ops: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _ended(w: Writer, node: Node, write: Callable[[Edge], None]) -> None:
+def _ended(w: Writer, node: FileOperator, write: Callable[[Edge], None]) -> None:
     """Writes an operator, then the activation that is fused to it."""
     activation = ACTIVATIONS.get(node.attrs.get("FusedActivationFunction", 0))
     if activation is None:
@@ -78,7 +78,7 @@ def _ended(w: Writer, node: Node, write: Callable[[Edge], None]) -> None:
     w.label = label
 
 
-def _same(w: Writer, node: Node, out: Edge) -> None:
+def _same(w: Writer, node: FileOperator, out: Edge) -> None:
     op = SAME[node.op]
     source = node.x() if node.inputs else None
     if op == "Reshape" and source is not None and w.of(source).is_stored:
@@ -98,7 +98,7 @@ def _view(w: Writer, op: str, source: Edge, out: Edge) -> None:
 
 
 @_rule("CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D")
-def _convolution(w: Writer, node: Node) -> None:
+def _convolution(w: Writer, node: FileOperator) -> None:
     """x, weight (out, ..., in/groups), depthwise (1, ..., out), of volumes (..., in, out); bias."""
     x, weight, out = node.shape(0), node.shape(1), node.out.shape or ()
     kernel, taken = weight[1:-1], weight[-1]
@@ -118,7 +118,7 @@ def _convolution(w: Writer, node: Node) -> None:
 
 
 @_rule("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
-def _transposed(w: Writer, node: Node) -> None:
+def _transposed(w: Writer, node: FileOperator) -> None:
     """Shape of the result, weight (out, ..., in), x, bias; of volumes (..., out, in)."""
     weight, x, out = node.shape(1), node.shape(2), node.out.shape or ()
     sizes = {
@@ -133,13 +133,18 @@ def _transposed(w: Writer, node: Node) -> None:
 
 
 @_rule("FULLY_CONNECTED")
-def _dense(w: Writer, node: Node) -> None:
+def _dense(w: Writer, node: FileOperator) -> None:
     """x, weight (out, in), bias."""
     _ended(w, node, lambda to: _product(w, DENSE, (0, 1, 2), node, to, {}))
 
 
 def _product(
-    w: Writer, op: str, places: tuple[int, int, int], node: Node, out: Edge, sizes: dict[str, Any]
+    w: Writer,
+    op: str,
+    places: tuple[int, int, int],
+    node: FileOperator,
+    out: Edge,
+    sizes: dict[str, Any],
 ) -> None:
     x, weight = w.of(node.x(places[0])), w.of(node.x(places[1]))
     attrs = dict(sizes)
@@ -163,7 +168,7 @@ def _quantized(w: Writer, x: Edge) -> Edge:
 
 
 @_rule("BATCH_MATMUL")
-def _matmul(w: Writer, node: Node) -> None:
+def _matmul(w: Writer, node: FileOperator) -> None:
     """Batches of matrices, the last two dimensions of either possibly swapped."""
     sides = []
     for index, flag in enumerate(("AdjX", "AdjY")):
@@ -183,7 +188,7 @@ def _swapped(w: Writer, edge: Edge) -> Edge:
 
 
 @_rule("DEQUANTIZE", "DENSIFY")
-def _dequantize(w: Writer, node: Node) -> None:
+def _dequantize(w: Writer, node: FileOperator) -> None:
     """Of a stored tensor it says how it is stored; of any other it is work."""
     source = w.of(node.x())
     if source.is_stored:
@@ -196,38 +201,38 @@ def _dequantize(w: Writer, node: Node) -> None:
 
 
 @_rule("SQUARED_DIFFERENCE")
-def _squared_difference(w: Writer, node: Node) -> None:
+def _squared_difference(w: Writer, node: FileOperator) -> None:
     between = w.between(node.out)
     w.function("sub", [*node.inputs], between)
     w.function("square", [between], node.out)
 
 
 @_rule("GELU")
-def _gelu(w: Writer, node: Node) -> None:
+def _gelu(w: Writer, node: FileOperator) -> None:
     w.function("gelu_tanh" if node.attrs.get("Approximate") else "gelu", [node.x()], node.out)
 
 
 @_rule("SOFTMAX", "LOG_SOFTMAX")
-def _softmax(w: Writer, node: Node) -> None:
+def _softmax(w: Writer, node: FileOperator) -> None:
     op = "Softmax" if node.op == "SOFTMAX" else "LogSoftmax"
     w.add(op, [node.x()], [node.out], axis=-1)
 
 
 @_rule("L2_NORMALIZATION")
-def _l2(w: Writer, node: Node) -> None:
+def _l2(w: Writer, node: FileOperator) -> None:
     _ended(w, node, lambda out: _add(w, "LpNormalization", node, out, axis=-1))
 
 
 @_rule("LOCAL_RESPONSE_NORMALIZATION")
-def _local_response(w: Writer, node: Node) -> None:
+def _local_response(w: Writer, node: FileOperator) -> None:
     w.add("LRN", [node.x()], [node.out], size=2 * int(node.attrs.get("Radius", 0)) + 1)
 
 
-def _add(w: Writer, op: str, node: Node, out: Edge, **attrs: Any) -> None:
+def _add(w: Writer, op: str, node: FileOperator, out: Edge, **attrs: Any) -> None:
     w.add(op, [node.x()], [out], **attrs)
 
 
-def _reduce(w: Writer, node: Node) -> None:
+def _reduce(w: Writer, node: FileOperator) -> None:
     x = node.x()
     if x.numel == node.out.numel and node.op not in ("ARG_MAX", "ARG_MIN"):
         w.add("Reshape", [x], [node.out])
@@ -235,28 +240,28 @@ def _reduce(w: Writer, node: Node) -> None:
         w.add(REDUCE, [x], [node.out], function=REDUCTIONS[node.op])
 
 
-def _pool(w: Writer, node: Node, out: Edge) -> None:
+def _pool(w: Writer, node: FileOperator, out: Edge) -> None:
     window = int(node.attrs["FilterHeight"]) * int(node.attrs["FilterWidth"])
     w.add(POOL, [node.x()], [out], function=POOLS[node.op], window=window)
 
 
 @_rule("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
-def _resize(w: Writer, node: Node) -> None:
+def _resize(w: Writer, node: FileOperator) -> None:
     mode = "bilinear" if node.op == "RESIZE_BILINEAR" else "nearest"
     w.add(INTERPOLATE, [node.x()], [node.out], mode=mode)
 
 
 @_rule("CONCATENATION", "PACK")
-def _concatenation(w: Writer, node: Node) -> None:
+def _concatenation(w: Writer, node: FileOperator) -> None:
     _ended(w, node, lambda out: _cat(w, node, out))
 
 
-def _cat(w: Writer, node: Node, out: Edge) -> None:
+def _cat(w: Writer, node: FileOperator, out: Edge) -> None:
     w.add(COPY, node.inputs, [out], function="cat")
 
 
 @_rule("TRANSPOSE")
-def _transpose(w: Writer, node: Node) -> None:
+def _transpose(w: Writer, node: FileOperator) -> None:
     perm = _integers(w, node.maybe(1))
     if perm is None or sorted(perm) != list(range(len(node.shape()))):
         w.add(COPY, [node.x()], [node.out], function="layout")
@@ -265,7 +270,7 @@ def _transpose(w: Writer, node: Node) -> None:
 
 
 @_rule("SLICE")
-def _slice(w: Writer, node: Node) -> None:
+def _slice(w: Writer, node: FileOperator) -> None:
     starts = _integers(w, node.maybe(1))
     if starts is None:
         w.add(COPY, [node.x()], [node.out], function="contiguous")
@@ -274,7 +279,7 @@ def _slice(w: Writer, node: Node) -> None:
 
 
 @_rule("STRIDED_SLICE")
-def _strided_slice(w: Writer, node: Node) -> None:
+def _strided_slice(w: Writer, node: FileOperator) -> None:
     """x, begin, end, strides; bits of masks say what else happens to an axis."""
     starts, strides = _integers(w, node.maybe(1)), _integers(w, node.maybe(3))
     masks = {k: int(node.attrs.get(f"{k}Mask", 0)) for k in ("Begin", "Shrink", "NewAxis")}
@@ -296,7 +301,7 @@ def _strided_slice(w: Writer, node: Node) -> None:
 
 
 @_rule("SPLIT", "SPLIT_V", "UNPACK")
-def _split(w: Writer, node: Node) -> None:
+def _split(w: Writer, node: FileOperator) -> None:
     """SPLIT has its axis first, SPLIT_V third, UNPACK among its options."""
     if node.op == "UNPACK":
         w.add("Split", [node.x()], node.outputs, axis=int(node.attrs["Axis"]), squeeze=True)
@@ -308,18 +313,18 @@ def _split(w: Writer, node: Node) -> None:
 
 
 @_rule("GATHER")
-def _gather(w: Writer, node: Node) -> None:
+def _gather(w: Writer, node: FileOperator) -> None:
     op = "GatherElements" if node.attrs.get("BatchDims") else "Gather"
     w.add(op, [node.x(0), node.x(1)], [node.out], axis=int(node.attrs.get("Axis", 0)))
 
 
 @_rule("EMBEDDING_LOOKUP")
-def _lookup(w: Writer, node: Node) -> None:
+def _lookup(w: Writer, node: FileOperator) -> None:
     w.add("Gather", [node.x(1), node.x(0)], [node.out], axis=0)
 
 
 @_rule("SCATTER_ND")
-def _scatter(w: Writer, node: Node) -> None:
+def _scatter(w: Writer, node: FileOperator) -> None:
     """indices, updates, shape: zeros, then updates at their places."""
     zeros = w.between(node.out)
     w.add("Constant", [], [zeros])
@@ -327,33 +332,33 @@ def _scatter(w: Writer, node: Node) -> None:
 
 
 @_rule("DYNAMIC_UPDATE_SLICE")
-def _update(w: Writer, node: Node) -> None:
+def _update(w: Writer, node: FileOperator) -> None:
     """operand, update, starts: the operand is written in place."""
     w.add("TensorScatter", [node.x(0), node.x(1), node.maybe(2)], [node.out])
 
 
 @_rule("ONE_HOT")
-def _one_hot(w: Writer, node: Node) -> None:
+def _one_hot(w: Writer, node: FileOperator) -> None:
     w.add("OneHot", [node.x()], [node.out])
 
 
 @_rule("TOPK_V2")
-def _topk(w: Writer, node: Node) -> None:
+def _topk(w: Writer, node: FileOperator) -> None:
     w.add("TopK", [node.x()], node.outputs, axis=-1)
 
 
 @_rule("CUMSUM")
-def _cumsum(w: Writer, node: Node) -> None:
+def _cumsum(w: Writer, node: FileOperator) -> None:
     w.add("CumSum", [node.x(), node.maybe(1)], [node.out])
 
 
 @_rule("READ_VARIABLE")
-def _read(_: Writer, node: Node) -> None:
+def _read(_: Writer, node: FileOperator) -> None:
     node.out.role = Role.STATE
 
 
 @_rule("ASSIGN_VARIABLE")
-def _assign(w: Writer, node: Node) -> None:
+def _assign(w: Writer, node: FileOperator) -> None:
     value = node.x(1)
     state = w.between(value)
     state.role = Role.STATE
@@ -361,7 +366,7 @@ def _assign(w: Writer, node: Node) -> None:
 
 
 @_rule("UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM")
-def _lstm(w: Writer, node: Node) -> None:
+def _lstm(w: Writer, node: FileOperator) -> None:
     """x, then weights of the four gates (units, in) from input 1, of the states from input 5."""
     x, weight = node.shape(), node.shape(2)
     both = node.op.startswith("BI")
@@ -384,7 +389,7 @@ def _lstm(w: Writer, node: Node) -> None:
 
 
 @_rule("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN")
-def _rnn(w: Writer, node: Node) -> None:
+def _rnn(w: Writer, node: FileOperator) -> None:
     """x, weight (units, in), weight of the state, bias, state."""
     x, weight = node.shape(), node.shape(1)
     kind = {1: "rnn_relu", 4: "rnn_tanh"}.get(node.attrs.get("FusedActivationFunction", 0), "other")
@@ -397,7 +402,7 @@ def _rnn(w: Writer, node: Node) -> None:
 
 
 @_rule("SVDF")
-def _svdf(w: Writer, node: Node) -> None:
+def _svdf(w: Writer, node: FileOperator) -> None:
     """X (batch, in), weight of features (filters, in), of time (filters, memory), bias, state."""
     x, filters = node.shape(), node.shape(2)
     made = Edge("features", (x[0], filters[0]), node.out.code)

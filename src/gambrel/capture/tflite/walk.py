@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gambrel.capture.graph.node import Node
+from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.control import LARGER_BRANCH, step_weight
@@ -39,7 +39,7 @@ class _Scope:
     edges: dict[int, Edge | None]
 
 
-class Walker:
+class SubgraphWalker:
     """Walks a model.
 
     Attributes:
@@ -135,7 +135,7 @@ class Walker:
         inputs = [self._edge(scope, i) for i in entries(operator.Inputs, operator.InputsLength())]
         indices = list(entries(operator.Outputs, operator.OutputsLength()))
         outputs = [self._edge(scope, i) for i in indices]
-        node = Node(name, inputs, outputs, options_of(operator))
+        node = FileOperator(name, inputs, outputs, options_of(operator))
         self.writer.label = name
         if name == "CUSTOM":
             self.writer.label = f"CUSTOM:{text_of(code.CustomCode())[:80]}"
@@ -166,7 +166,7 @@ class Walker:
         self._depth -= 1
         return [None if e is None else self.writer.of(e) for e in found]
 
-    def trips(self, node: Node) -> int:
+    def trips(self, node: FileOperator) -> int:
         """How often the body of a WHILE runs."""
         counted = self._counted(node)
         if counted is not None:
@@ -176,7 +176,7 @@ class Walker:
             self.writer.note(ONE_TRIP)
         return 1 if self._trips is None else self._trips
 
-    def _counted(self, node: Node) -> int | None:
+    def _counted(self, node: FileOperator) -> int | None:
         """Trips of a loop over a range: LESS(i, limit) of constants, one added to i each time."""
         table = self._model.Subgraphs(int(node.attrs.get("CondSubgraphIndex", 0)))
         if table is None or table.OperatorsLength() > 20:
@@ -207,10 +207,10 @@ def _module(out: Edge | None) -> str:
     return "" if out is None else out.name.partition(";")[0].replace("/", ".")
 
 
-_Flow = Callable[[Walker, Node], list[Edge | None]]
+_Flow = Callable[[SubgraphWalker, FileOperator], list[Edge | None]]
 
 
-def _while(walker: Walker, node: Node) -> list[Edge | None]:
+def _while(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     trips = walker.trips(node)
     carried = [_unvalued(e) for e in node.inputs]
     if trips == 0:
@@ -229,7 +229,7 @@ def _unvalued(edge: Edge | None) -> Edge | None:
     return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
 
 
-def _if(walker: Walker, node: Node) -> list[Edge | None]:
+def _if(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     trace = walker.writer.trace
     before = trace.steps
     tried: list[tuple[list[Step], list[Edge | None]]] = []
@@ -244,15 +244,15 @@ def _if(walker: Walker, node: Node) -> list[Edge | None]:
     return outputs
 
 
-def _call(walker: Walker, node: Node) -> list[Edge | None]:
+def _call(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     return walker.call(int(node.attrs.get("Subgraph", 0)), node.inputs)
 
 
-def _composite(walker: Walker, node: Node) -> list[Edge | None]:
+def _composite(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     return walker.call(int(node.attrs.get("DecompositionSubgraphIndex", 0)), node.inputs)
 
 
-def _once(_walker: Walker, node: Node) -> list[Edge | None]:
+def _once(_walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     """Runs before the first inference only."""
     return node.outputs
 

@@ -9,7 +9,7 @@ from gambrel.capture.onnx.edges import Edge
 
 
 @dataclass(slots=True)
-class Node:
+class FileOperator:
     """An operator of the file with its tensors and options."""
 
     op: str
