@@ -48,7 +48,7 @@ Port = tuple[tuple[int, ...], int]
 
 
 @dataclass(slots=True)
-class Layer:
+class IrLayer:
     """A layer of the file.
 
     Attributes:
@@ -70,11 +70,11 @@ class Layer:
     inputs: dict[str, Port]
     outputs: dict[str, Port]
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
-    bodies: list[list[Layer]] = field(default_factory=list)
+    bodies: list[list[IrLayer]] = field(default_factory=list)
     maps: list[list[dict[str, str]]] = field(default_factory=list)
 
 
-def open_model(path: Path) -> list[Layer]:
+def open_model(path: Path) -> list[IrLayer]:
     """The layers of a file, every one behind those that feed it.
 
     Raises:
@@ -100,7 +100,7 @@ def open_model(path: Path) -> list[Layer]:
     return _layers(root, 0)
 
 
-def _layers(net: ElementTree.Element, depth: int) -> list[Layer]:
+def _layers(net: ElementTree.Element, depth: int) -> list[IrLayer]:
     if depth > 20:
         raise FileFormatError("bodies nested more than 20 deep; refused.")
     listed = net.find("layers")
@@ -118,10 +118,10 @@ def _layers(net: ElementTree.Element, depth: int) -> list[Layer]:
     return _ordered(layers)
 
 
-def _layer(element: ElementTree.Element, depth: int) -> Layer:
+def _layer(element: ElementTree.Element, depth: int) -> IrLayer:
     data = element.find("data")
     name = element.get("name", "")
-    layer = Layer(
+    layer = IrLayer(
         id=element.get("id", ""),
         kind=element.get("type", ""),
         name=name,
@@ -149,13 +149,13 @@ def _ports(element: ElementTree.Element | None, name: str) -> dict[str, Port]:
     return found
 
 
-def _ordered(layers: dict[str, Layer]) -> list[Layer]:
+def _ordered(layers: dict[str, IrLayer]) -> list[IrLayer]:
     """Every layer behind its sources, otherwise in the order of the file.
 
     Raises:
         FileFormatError: They run in a circle.
     """
-    found: list[Layer] = []
+    found: list[IrLayer] = []
     state: dict[str, int] = {}
     for first in layers:
         stack = [first]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gambrel.capture.files.dynamic import DynamicSize, lifted
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
-from gambrel.capture.openvino.opening import Layer, open_model
+from gambrel.capture.openvino.opening import IrLayer, open_model
 from gambrel.capture.openvino.walk import LayerWalker
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
@@ -52,12 +52,12 @@ def _symbols(first: Workload, size: DynamicSize) -> tuple[Symbol, ...]:
     return (batch, *first.symbols)
 
 
-def _is_open(layers: list[Layer]) -> bool:
+def _is_open(layers: list[IrLayer]) -> bool:
     shapes = (s for layer in layers if layer.kind == "Parameter" for s, _ in layer.outputs.values())
     return any(-1 in shape for shape in shapes)
 
 
-def _workload(layers: list[Layer], name: str, batch: int, trips: int | None) -> Workload:
+def _workload(layers: list[IrLayer], name: str, batch: int, trips: int | None) -> Workload:
     writer = Writer("openvino")
     walker = LayerWalker(writer, batch, trips)
     walker.run(layers)

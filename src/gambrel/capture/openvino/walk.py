@@ -10,7 +10,7 @@ from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.control import LARGER_BRANCH, step_weight
 from gambrel.capture.onnx.edges import Edge, Step
-from gambrel.capture.openvino.opening import CODES, Layer
+from gambrel.capture.openvino.opening import CODES, IrLayer
 from gambrel.capture.openvino.shapes import batch_of, completed
 from gambrel.capture.openvino.translation import translate
 from gambrel.errors import FileFormatError, told
@@ -19,7 +19,7 @@ from gambrel.workload import Role
 ONE_TRIP: Final = "a Loop whose trip count stands in the data is counted once (--size trip=N)"
 _LOOPS: Final = frozenset({"TensorIterator", "Loop"})
 
-#: Layer and port → edge.
+#: IrLayer and port → edge.
 _Edges = dict[tuple[str, str], Edge]
 
 
@@ -45,7 +45,7 @@ class LayerWalker:
         self._trips = trips
         self._forms: set[Edge] = set()
 
-    def run(self, layers: list[Layer]) -> None:
+    def run(self, layers: list[IrLayer]) -> None:
         """Walks the model."""
         edges: _Edges = {}
         for layer in layers:
@@ -56,7 +56,7 @@ class LayerWalker:
         results = self._walk(layers, edges)
         self.writer.trace.outputs.extend(results.values())
 
-    def _parameter(self, layer: Layer, edges: _Edges) -> list[Edge]:
+    def _parameter(self, layer: IrLayer, edges: _Edges) -> list[Edge]:
         made = []
         for port, (shape, code) in layer.outputs.items():
             edge = Edge(layer.name, batch_of(shape, layer.name, self._batch), code)
@@ -64,7 +64,7 @@ class LayerWalker:
             made.append(edge)
         return made
 
-    def _walk(self, layers: list[Layer], edges: _Edges) -> dict[str, Edge]:
+    def _walk(self, layers: list[IrLayer], edges: _Edges) -> dict[str, Edge]:
         """Walks layers whose parameters are known; returns results by the layer's number."""
         results: dict[str, Edge] = {}
         for layer in layers:
@@ -80,14 +80,14 @@ class LayerWalker:
             self._layer(layer, sources, edges)
         return results
 
-    def _source(self, layer: Layer, port: str, edges: _Edges) -> Edge:
+    def _source(self, layer: IrLayer, port: str, edges: _Edges) -> Edge:
         source = layer.sources.get(port)
         edge = None if source is None else edges.get(source)
         if edge is None:
             raise FileFormatError(f"the layer {told(layer.name)} lacks what feeds its port {port}.")
         return edge
 
-    def _layer(self, layer: Layer, inputs: list[Edge], edges: _Edges) -> None:
+    def _layer(self, layer: IrLayer, inputs: list[Edge], edges: _Edges) -> None:
         shapes = [self.writer.of(e).shape or () for e in inputs if not self.writer.of(e).is_stored]
         outputs: list[Edge | None] = []
         for port, (shape, code) in layer.outputs.items():
@@ -111,12 +111,12 @@ class LayerWalker:
         else:
             translate(self.writer, FileOperator(layer.kind, given, outputs, dict(layer.data)))
 
-    def _is_form(self, layer: Layer, inputs: list[Edge]) -> bool:
+    def _is_form(self, layer: IrLayer, inputs: list[Edge]) -> bool:
         """Whether a layer only computes with sizes, which costs nothing."""
         live = [e for e in inputs if not self.writer.of(e).is_stored]
         return layer.kind == "ShapeOf" or (bool(live) and all(e in self._forms for e in live))
 
-    def _constant(self, layer: Layer, outputs: list[Edge | None]) -> None:
+    def _constant(self, layer: IrLayer, outputs: list[Edge | None]) -> None:
         for edge in outputs:
             if edge is None:
                 continue
@@ -128,14 +128,14 @@ class LayerWalker:
                 edge.value = np.full((), np.nan)  # one number, which stands in the data
             self.writer.stored(edge)
 
-    def _loop(self, layer: Layer, inputs: list[Edge], edges: _Edges) -> None:
+    def _loop(self, layer: IrLayer, inputs: list[Edge], edges: _Edges) -> None:
         trips = self._count(layer, inputs)
         self.writer.repeat *= trips
         results = self._body(layer, layer.bodies[0], layer.maps[:1], inputs)
         self.writer.repeat //= trips
         self._hand_out(layer, layer.maps[0] if layer.maps else [], results, edges)
 
-    def _count(self, layer: Layer, inputs: list[Edge]) -> int:
+    def _count(self, layer: IrLayer, inputs: list[Edge]) -> int:
         """Trips of a loop over parts of a tensor; otherwise what the user says."""
         ports = list(layer.inputs)
         for entry in layer.maps[0] if layer.maps else []:
@@ -151,8 +151,8 @@ class LayerWalker:
 
     def _body(
         self,
-        layer: Layer,
-        body: list[Layer],
+        layer: IrLayer,
+        body: list[IrLayer],
         maps: list[list[dict[str, str]]],
         inputs: list[Edge],
     ) -> dict[str, Edge]:
@@ -169,7 +169,7 @@ class LayerWalker:
 
     def _hand_out(
         self,
-        layer: Layer,
+        layer: IrLayer,
         entries: list[dict[str, str]],
         results: dict[str, Edge],
         edges: _Edges,
@@ -183,7 +183,7 @@ class LayerWalker:
             if edges[key].shape == made.shape:
                 self.writer.alias(edges[key], made)
 
-    def _if(self, layer: Layer, inputs: list[Edge], edges: _Edges) -> None:
+    def _if(self, layer: IrLayer, inputs: list[Edge], edges: _Edges) -> None:
         trace = self.writer.trace
         before, tried = trace.steps, []
         for index, body in enumerate(layer.bodies):
