@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from scripts.sweeps.narrow_formats import narrower
 
 import gambrel
 from gambrel.advise.check import check
 from gambrel.advise.limits import Limit
 from gambrel.analysis.estimate.constants import packaged
-from scripts.sweeps.narrow_formats import narrower
 
 MIXTRAL = "mixtral-8x7b-decode"
 
