@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gambrel.analysis.question import PRINT, Question
 from gambrel.cli.command import command, option, path
+from gambrel.cli.output import write_text
 from gambrel.errors import InputError
 
 _TO = (
@@ -35,9 +36,9 @@ def export(question: Question, to: str | None, target: Path) -> None:
     from gambrel.report.exports import export as write
     from gambrel.report.exports import exporter_of
 
-    exporter_of(target, to)
+    chosen = exporter_of(target, to)
     if len(question.several("batch_size")) > 1:
         raise InputError("export takes one batch: give one --batch.")
     with redirect_stdout(sys.stderr):  # what a user's own model prints is not part of the answer
         analysis = answers(question)[0]
-    print(f"wrote {write(analysis, target, to)}", file=sys.stderr)
+    write_text(f"wrote {write(analysis, target, to)}: {chosen.about}")
