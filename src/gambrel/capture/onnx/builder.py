@@ -27,10 +27,10 @@ class Builder:
 
     tensors: Tensors = field(default_factory=lambda: Tensors({}))
     ops: list[Op] = field(default_factory=list)
-    _dialect: str = "onnx"
     _values: dict[Edge, Value] = field(default_factory=dict)
     _laid_out: set[Step] = field(default_factory=set)
     _places: dict[object, Memory] = field(default_factory=dict)
+    _family: str = "onnx"
 
     def build(self, trace: Trace, *, name: str, origin: str) -> Workload:
         """The workload of a trace.
@@ -40,7 +40,7 @@ class Builder:
             name: Of the workload.
             origin: Where it comes from.
         """
-        self._dialect = trace.dialect
+        self._family = trace.family
         layers = _layers(trace)
         for edge in (*trace.inputs, *trace.stored):
             if edge in layers:
@@ -106,10 +106,13 @@ class Builder:
         described = lower(operands)
         if described is None:
             kept = (present(*inputs), present(*outputs))
-            described = [Described(self._title(step), {}, {}, *kept)]
+            described = [Described(self._name(step), {}, {}, *kept)]
         for part in described:
             if part.kind != "view":
                 self._append(step, part, operands.times)
+
+    def _name(self, step: Step) -> str:
+        return f"{self._family}.{step.label or step.op.removeprefix('gambrel::')}"
 
     def _lay_tokens_first(self, edge: Edge) -> None:
         """Fused attention writes the heads of a token side by side: to merge them is a view."""
@@ -144,9 +147,6 @@ class Builder:
             self._values[edge] = value
         return True
 
-    def _title(self, step: Step) -> str:
-        return f"{self._dialect}.{step.title or step.op}"
-
     def _temporary(self, shape: tuple[int, ...], dtype: str) -> TensorArg:
         return self.tensors.temporary(shape, dtype).arg
 
@@ -159,7 +159,7 @@ class Builder:
                 outputs=tuple(tensors.entry(tensors.of(t)) for t in part.outputs),
                 sizes=part.sizes,
                 attrs=part.attrs,
-                name=self._title(step),
+                name=self._name(step),
                 module=step.module,
                 source=step.source,
                 repeat=step.repeat * times,

@@ -107,7 +107,7 @@ class Step:
         module: Path of the module that it belongs to, where the exporter says so.
         source: ``file.py:line``, likewise.
         repeat: How often it runs.
-        title: What its own format calls it, where that is not the operator.
+        label: What reports call it; by default its operator in the family of the trace.
     """
 
     op: str
@@ -119,7 +119,7 @@ class Step:
     module: str = ""
     source: str = ""
     repeat: int = 1
-    title: str = ""
+    label: str = ""
 
     def input(self, index: int) -> Edge | None:
         """An input; None where it is left out."""
@@ -163,7 +163,7 @@ class Trace:
         outputs: Of the model.
         stored: Tensors in the file, read or not.
         notes: What had to be assumed.
-        dialect: What stands before the names of ops in reports.
+        family: Name of the format, before the operators in reports.
         carried: Of loops, what a trip begins with and what it hands to the next one.
     """
 
@@ -172,5 +172,5 @@ class Trace:
     outputs: list[Edge] = field(default_factory=list)
     stored: list[Edge] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    dialect: str = "onnx"
+    family: str = "onnx"
     carried: list[tuple[Edge, Edge]] = field(default_factory=list)

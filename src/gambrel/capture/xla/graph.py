@@ -85,13 +85,13 @@ class Graph:
         repeat: How often what is being recorded runs.
     """
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, family: str) -> None:
         """Starts a record.
 
         Args:
-            dialect: What stands before the names of ops in reports: ``"jax"``, ``"stablehlo"``.
+            family: What stands before the names of ops in reports: ``"jax"``, ``"stablehlo"``.
         """
-        self.trace = Trace(dialect=dialect)
+        self.trace = Trace(family=family)
         self.steps = self.trace.steps
         self.repeat = 1
         self._count = self._depth = 0
@@ -142,7 +142,7 @@ class Graph:
         given = operation.attrs if attrs is None else attrs
         step = Step(op, list(inputs), list(outputs), given, "", 20, operation.module)
         step.source, step.repeat = operation.source, self.repeat
-        step.title = operation.title or operation.op
+        step.label = operation.title or operation.op
         self.steps.append(step)
         return outputs
 

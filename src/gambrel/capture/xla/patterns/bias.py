@@ -24,5 +24,5 @@ def recognise_bias(flow: Flow) -> None:
         if any(s.op not in ("Reshape", "Expand", "Cast", "Transpose") for s in made[0]):
             continue
         new = successor(product, _NAMES[product.op], [*product.inputs, made[1][0]], total.out)
-        new.attrs, new.title = product.attrs, product.title
+        new.attrs, new.label = product.attrs, product.label
         flow.replace(without_shared(flow, [product, *turned, total, *made[0]], total), new)

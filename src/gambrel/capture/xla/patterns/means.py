@@ -19,7 +19,7 @@ def recognise_means(flow: Flow) -> None:
         op = "xla::reduce_mean" if step.op == "xla::reduce" else step.op
         new = successor(step, op, step.inputs, divided.out)
         new.attrs = {**step.attrs, "divided": True}
-        new.title = step.title
+        new.label = step.label
         flow.replace([step, *passed, divided], new)
 
 

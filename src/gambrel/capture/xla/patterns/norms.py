@@ -74,7 +74,7 @@ def _recognise(flow: Flow, root: Step) -> None:
         "statistics": norm.statistics,
         "affine": norm.affine,
     }
-    new.title = function
+    new.label = function
     flow.replace(steps, new)
 
 

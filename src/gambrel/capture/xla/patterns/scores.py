@@ -72,7 +72,7 @@ def _fuse(flow: Flow, softmax: Step) -> None:
     mask = before.masks[0][0] if before.masks and attrs is None else None
     sizes = _heads(sizes, before)
     new = successor(second, ATTENTION, [queries, keys, v, mask], second.out)
-    new.attrs, new.title = {**sizes, **(attrs or {})}, "attention"
+    new.attrs, new.label = {**sizes, **(attrs or {})}, "attention"
     made = [m for e, _ in before.masks if (m := flow.made_by(e, "Where")) is not None]
     extra = [m for m in made if flow.is_internal(m.out, full)]
     flow.replace([*full, *extra] if attrs is not None else full, new)

@@ -81,6 +81,6 @@ def _put(
         return False
     new = successor(end, "xla::softmax", [x], end.out)
     new.attrs = {"function": function, "axis": axes[0], "length": x.shape[axes[0]]}
-    new.title = function
+    new.label = function
     flow.replace(steps, new)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gambrel.capture.onnx.edges import Edge, Step, Trace
@@ -15,16 +16,29 @@ HANDED_ON: Final = "xla::handed on"
 def drop_unread(trace: Trace) -> None:
     """Takes them out; what a trip of a loop hands to the next one is read where that is read."""
     makers = {e: s for s in trace.steps for e in s.outputs if e is not None}
+    seen = _read(trace, makers)
+    ends = {last for first, last in trace.carried if first in seen and last in makers}
+    steps: list[Step] = []
+    for step in trace.steps:
+        if step.op not in _EFFECTS and seen.isdisjoint(step.outputs):
+            continue
+        steps.append(step)
+        handed_on = [e for e in step.outputs if e in ends]
+        if handed_on:
+            steps.append(Step(HANDED_ON, list(handed_on), [], label="carry"))
+    trace.steps[:] = steps
+
+
+def _read(trace: Trace, makers: Mapping[Edge, Step]) -> set[Edge | None]:
+    """Every edge that leads to a result."""
     handed: dict[Edge, list[Edge]] = {}
     for first, last in trace.carried:
         handed.setdefault(first, []).append(last)
-    waiting: list[Edge] = list(trace.outputs)
-    kept: dict[Step, None] = {}
+    waiting = list(trace.outputs)
     for step in trace.steps:
         if step.op in _EFFECTS:
-            kept[step] = None
             waiting.extend(e for e in step.inputs if e is not None)
-    seen: set[Edge] = set()
+    seen: set[Edge | None] = set()
     while waiting:
         edge = waiting.pop()
         if edge in seen:
@@ -32,16 +46,6 @@ def drop_unread(trace: Trace) -> None:
         seen.add(edge)
         waiting.extend(handed.get(edge, ()))
         maker = makers.get(edge)
-        if maker is not None and maker not in kept:
-            kept[maker] = None
         if maker is not None:
             waiting.extend(e for e in maker.inputs if e is not None)
-    ends = {last for first, last in trace.carried if first in seen and last in makers}
-    steps: list[Step] = []
-    for step in trace.steps:
-        if step in kept:
-            steps.append(step)
-            handed_on = [e for e in step.outputs if e in ends]
-            if handed_on:
-                steps.append(Step(HANDED_ON, list(handed_on), [], title="carry"))
-    trace.steps[:] = steps
+    return seen
