@@ -26,7 +26,7 @@ def module_of(stack: str) -> str:
     return ".".join(parts)
 
 
-class Scopes:
+class EquationPlace:
     """The place that is being recorded.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from gambrel.capture.jax import calls, loops, mesh
 from gambrel.capture.jax.primitives import operation_of
-from gambrel.capture.jax.scopes import Scopes
+from gambrel.capture.jax.scopes import EquationPlace
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.elements import NUMPY, code_of
 from gambrel.capture.xla.graph import Form, Graph, Operation
@@ -40,7 +40,7 @@ class JaxprWalker:
         self.graph = graph
         self.trips = trips
         self.axes: dict[str, int] = {}
-        self.scopes = Scopes()
+        self.scopes = EquationPlace()
         self._constants: dict[int, tuple[Any, Edge]] = {}
 
     def walk_closed(self, closed: Any, given: Sequence[Edge]) -> list[Edge]:

@@ -141,6 +141,16 @@ def _bounded(graph: Graph, o: Operation) -> list[Edge]:
     return graph.step(o, "Max" if o.op == "maximum" else "Min", o.inputs)
 
 
+@handles("select")
+def _select(graph: Graph, o: Operation) -> list[Edge]:
+    """Where the predicate is one known value, the case that it picks."""
+    which = o.inputs[0].scalar
+    chosen = None if which is None else o.inputs[1 if which else 2]
+    if chosen is not None and chosen.shape == o.shape:
+        return [chosen]
+    return _elementwise(graph, o)
+
+
 @handles("square")
 def _square(graph: Graph, o: Operation) -> list[Edge]:
     x = o.inputs[0]
@@ -322,6 +332,7 @@ def _zeros(graph: Graph, o: Operation) -> list[Edge]:
 
 
 for _op in (*_OPERATORS, *_FUNCTION_OF, *_LOGIC):
-    handles(_op)(_elementwise)
+    if _op != "select":
+        handles(_op)(_elementwise)
 for _op in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
     handles(_op)(_elementwise)

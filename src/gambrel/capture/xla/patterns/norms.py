@@ -213,7 +213,8 @@ def _is_input_of_stored(flow: Flow, edge: Edge, norm: _Norm) -> bool:
 
 def _scaled(flow: Flow, norm: _Norm, end: Step) -> Step:
     """The steps behind that scale, shift and change the form."""
-    inner = [e for s in norm.steps for e in s.outputs if e is not None]
+    means = _means(flow, norm)
+    inner = [e for s in (*norm.steps, *means) for e in s.outputs if e is not None]
     factors = shifts = 0
     while True:
         step = flow.only_reader(end.out, "Mul", "Add", "Sub", "Cast", "Reshape")
@@ -235,8 +236,22 @@ def _scaled(flow: Flow, norm: _Norm, end: Step) -> Step:
         if made is not None:
             norm.steps += made[0]
             norm.leaves += made[1]
-            norm.affine = True
+            norm.affine = norm.affine or bool(made[1])
+            used = [m for m in means if not flow.is_internal(m.out, means)]
+            norm.steps += [m for m in used if flow.is_internal(m.out, norm.steps)]
+            norm.centred = norm.centred or bool(used)
         end = _took(norm, step)
+
+
+def _means(flow: Flow, norm: _Norm) -> list[Step]:
+    """Sums of the tensor over the same dimensions that its statistics need not be made of."""
+    own = [s for s in norm.steps if s.op == "xla::reduce"]
+    if not own:
+        return []
+    casts = [s.out for s in flow.readers(norm.x) if s.op == "Cast"]
+    readers = [r for e in (norm.x, *casts) for r in flow.readers(e)]
+    axes = own[0].attrs.get("axes")
+    return [r for r in readers if r.op == "xla::reduce" and r.attrs.get("axes") == axes]
 
 
 def _took(norm: _Norm, step: Step) -> Step:
