@@ -49,7 +49,27 @@ def sweep(
     for name, values in sizes.items():
         for value in values:
             workload.resolve_symbols({name: value})
-    asked = replace(settings or Settings(), sizes=None)
+    work = _work(workload, devices, precisions, sizes, settings or Settings(), times_only)
+    table = work.evaluate(0, work.points)
+    refuse_if_none(table)
+    return Sweep(
+        models=(workload.name,),
+        fields=work.fields,
+        table=table,
+        points=work.points,
+        rows=work.points,
+    )
+
+
+def _work(
+    workload: Workload,
+    devices: Sequence[Device],
+    precisions: Sequence[str | None],
+    sizes: Mapping[str, Sequence[int]],
+    settings: Settings,
+    times_only: bool,
+) -> SweepWork:
+    asked = replace(settings, sizes=None)
 
     def opened(values: Mapping[str, Any]) -> SweepCase:
         device = values["device"]
@@ -65,22 +85,13 @@ def sweep(
         GridAxis(name="precision", values=tuple(precisions)),
     )
     own = [s.name for s in workload.symbols]
-    work = SweepWork(
+    return SweepWork(
         cases=PointGrid(axes),
         opened=opened,
         sizes=PointGrid(tuple(GridAxis(name=n, values=tuple(v)) for n, v in sizes.items())),
         size_names=tuple(own),
         label_names=("model", "device"),
         times_only=times_only,
-    )
-    table = work.evaluate(0, work.points)
-    refuse_if_none(table)
-    return Sweep(
-        models=(workload.name,),
-        fields=work.fields,
-        table=table,
-        points=work.points,
-        rows=work.points,
     )
 
 
