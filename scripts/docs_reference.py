@@ -98,6 +98,6 @@ def listed(words: list[str]) -> str:
     """A listing as its own Markdown renderer writes it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "list.md")
-        with redirect_stderr(StringIO()):
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             run([*words, "-o", str(path)])
         return path.read_text(encoding="utf-8")

@@ -4,6 +4,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -166,6 +168,15 @@ def test_printed_answers_are_those_of_the_command(page, start, command, capsys):
 def test_what_is_skipped_exists():
     texts = [text for page in PAGES for text in (*commands(page), *blocks(page, "python"))]
     assert {f for f in SKIPPED if not any(f in text for text in texts)} == set()
+
+
+def test_the_site_builds_without_a_broken_link():
+    pytest.importorskip("zensical")
+    pytest.importorskip("mkdocstrings")
+    script = ROOT / "scripts" / "build_docs.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert (ROOT / "build" / "docs" / "reference" / "commands" / "index.html").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES)
