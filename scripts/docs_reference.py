@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
@@ -74,8 +76,22 @@ def python() -> str:
     ]
     for heading, names in sections.items():
         parts.append(f"## {heading}\n")
-        parts += [f"::: {_home(name)}\n" for name in names]
+        parts += [_asked(name) or f"::: {_home(name)}\n" for name in names]
     return "\n".join(parts)
+
+
+def _asked(name: str) -> str:
+    """A function whose keywords are the fields of a question: it has them when it runs only."""
+    function = getattr(gambrel, name)
+    if not hasattr(function, "answer"):
+        return ""
+    said, _, listed_args = inspect.getdoc(function).partition("Args:\n")
+    call = f"{name}{inspect.signature(function)}"
+    wrapped = textwrap.fill(call, 96, subsequent_indent=" " * (len(name) + 1))
+    rows = [line.strip().partition(": ") for line in listed_args.splitlines() if line.strip()]
+    bullets = "\n".join(f"- `{key}`: {text}" for key, _, text in rows)
+    before = said.partition("Returns:")[0].strip()
+    return f"### {name}\n\n```python\n{wrapped}\n```\n\n{before}\n\n{bullets}\n"
 
 
 def _home(name: str) -> str:
