@@ -46,6 +46,7 @@ _HOMES = {
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
@@ -88,6 +89,7 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "export",
     "kv_cache",
     "load",
     "load_model",
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

@@ -60,6 +60,19 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         runs=True,
     ),
     FileFormat(
+        kind=FileKind.TFLITE,
+        sniff=tests.is_tflite,
+        reader=readers.from_tflite,
+        suffixes=(".tflite",),
+        extra="tflite",
+    ),
+    FileFormat(
+        kind=FileKind.OPENVINO,
+        sniff=tests.is_openvino,
+        reader=readers.from_openvino,
+        suffixes=(".xml",),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,

@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "select": "advise:select",
     "what-if": "advise:what_if",
     "sweep": "advise:sweep",
+    "export": "export:export",
     "serve-plan": "plans:serve_plan",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",
