@@ -180,6 +180,25 @@ def pictures() -> answers.Pictures:
     return answers.Pictures(analysis=found)
 
 
+def problems() -> Any:
+    from gambrel.advise.judge.records import ProblemRow, Problems
+
+    rows = (
+        ProblemRow(problem="1_Square", hardware="h100", sol_time_s=1e-3, traffic_bytes=10**6),
+        ProblemRow(problem="2_Broken", hardware="h100", error="the problem fails"),
+    )
+    return Problems(folder="level1", rows=rows)
+
+
+def gap() -> Any:
+    from gambrel.analysis.question import ask
+    from gambrel.api.judging import explain_gap
+
+    given = {"model": PRODUCT, "hardware": "h100", "time": "250us"}
+    return explain_gap.answer(ask("explain-gap", given))
+
+
+PRODUCT = "matmul:m=4096,n=4096,k=4096,bf16"
 #: Class of the record → how to make one.
 KINDS: dict[str, Callable[[], Any]] = {
     "Analysis": resnet,
@@ -197,6 +216,10 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
+    "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),
+    "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,
+    "Gap": gap,
+    "Problems": problems,
     "Devices": devices,
     "Sheet": lambda: answers.Sheet(device=find("h100").device, notes=("h100 is ambiguous.",)),
     "Models": models,

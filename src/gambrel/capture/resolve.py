@@ -11,6 +11,7 @@ from typing import Any
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, need_inputs
+from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import of_config
 from gambrel.capture.request import Request, Resolved, refuse_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
@@ -40,6 +41,11 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
         return _from_text(str(model), request)
     if _is_module(model):
         return Resolved(workload=_capture(model, request))
+    if callable(model) and request.inputs is not None and "torch" in sys.modules:
+        from gambrel.capture.files.python_source import as_module
+
+        name = getattr(model, "__name__", type(model).__name__)
+        return Resolved(workload=_capture(as_module(model), request, name))
     raise InputError(
         f"cannot analyze a {type(model).__name__}; give a model's name, a file, "
         "a torch.nn.Module with example inputs, or a Workload."
@@ -47,6 +53,9 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
 
 
 def _from_text(text: str, request: Request) -> Resolved:
+    if is_named_op(text):
+        refuse_inputs(f"{text} is one op", request)
+        return Resolved(workload=named_op(text))
     check_name(Path(text))
     found = _TARGET.match(text)
     if found and not Path(text).exists():
@@ -104,9 +113,13 @@ def _from_zoo(name: str, request: Request) -> Resolved:
 
 def _from_code(target: str, request: Request) -> Resolved:
     from gambrel.capture.files.python_source import load_target
+    from gambrel.capture.kernelbench import is_problem, workload_of_problem
     from gambrel.capture.torch import ensure_torchvision
 
     ensure_torchvision()  # the user's code may import it
+    place, _, name = target.rpartition(":")
+    if name == "Model" and place.endswith(".py") and is_problem(Path(place)):
+        return Resolved(workload=workload_of_problem(Path(place)))
     loaded = load_target(target, request.input_shapes)
     given = given_call(loaded.model, request.inputs, request.kwargs)
     args, kwargs = given if any(given) else (loaded.args, loaded.kwargs)
@@ -153,14 +166,14 @@ def _is_module(model: Any) -> bool:
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
-def _capture(model: Any, request: Request) -> Workload:
+def _capture(model: Any, request: Request, name: str = "") -> Workload:
     if request.inputs is None and not request.kwargs:
         raise InputError(
             f"{type(model).__name__} is a live module: give example inputs, "
             "e.g. gambrel.analyze(model, 'h100', inputs=torch.randn(1, 3, 224, 224))."
         )
     args, kwargs = given_call(model, request.inputs, request.kwargs)
-    return _capture_live(model, args, kwargs, request, name=type(model).__name__)
+    return _capture_live(model, args, kwargs, request, name=name or type(model).__name__)
 
 
 def _capture_live(

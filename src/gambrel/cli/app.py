@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "advise:compare",
     "select": "advise:select",
     "what-if": "advise:what_if",
+    "judge": "judge:judge",
     "sweep": "advise:sweep",
     "serve-plan": "plans:serve_plan",
     "train-plan": "plans:train_plan",

@@ -150,6 +150,22 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="whatif",
         pictures="advice_pictures:whatif",
     ),
+    Kind(
+        type="gambrel/judgement",
+        record="gambrel.advise.judge.records:Judgement",
+        builder="judgement",
+    ),
+    Kind(
+        type="gambrel/limits",
+        record="gambrel.advise.judge.records:KernelLimits",
+        builder="kernel_limits",
+    ),
+    Kind(type="gambrel/explain-gap", record="gambrel.advise.judge.records:Gap", builder="gap"),
+    Kind(
+        type="gambrel/problems",
+        record="gambrel.advise.judge.records:Problems",
+        builder="problems",
+    ),
     Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
