@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "what-if": "advise:what_if",
     "judge": "judge:judge",
     "sweep": "advise:sweep",
+    "gate": "gate:gate",
     "serve-plan": "plans:serve_plan",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",

@@ -166,6 +166,18 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.judge.records:Problems",
         builder="problems",
     ),
+    Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
+    Kind(
+        type="gambrel/baseline",
+        record="gambrel.advise.gate.records:GateRecorded",
+        builder="gate",
+    ),
+    Kind(
+        type="gambrel/trend",
+        record="gambrel.advise.gate.records:Trend",
+        builder="trend",
+        pictures="builders.trend:pictures",
+    ),
     Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
