@@ -47,6 +47,7 @@ _HOMES = {
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
@@ -90,6 +91,7 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "judge",
+    "export",
     "kv_cache",
     "load",
     "load_model",
@@ -125,6 +127,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

@@ -33,6 +33,14 @@ def from_tflite(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_tflite(path, request.sizes))
 
 
+def from_openvino(path: Path, request: Request) -> Resolved:
+    """An OpenVINO IR: the .xml."""
+    from gambrel.capture.openvino.reader import read_openvino
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_openvino(path, request.sizes))
+
+
 def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(
