@@ -4,10 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gambrel.measure.candidate.compare import Expected, compare, error_of  # noqa: E402
+from gambrel.measure.candidate.compare import ReferenceOutput, compare, error_of  # noqa: E402
 
 WANTED = torch.randn(64, 48, generator=torch.Generator().manual_seed(1))
-EXPECTED = Expected(outputs=(WANTED,), own_error=1e-7)
+EXPECTED = ReferenceOutput(outputs=(WANTED,), own_error=1e-7)
 
 
 def named(*outputs):

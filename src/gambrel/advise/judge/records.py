@@ -95,7 +95,7 @@ class KernelLimits(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was recognised in a candidate, or a test that it passed.
 
     Attributes:
@@ -109,7 +109,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     invalid: bool = True
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
     """How a candidate was run.
 
     Attributes:
@@ -138,7 +138,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     error_share: float | None = None
     tolerance_share: float | None = None
     inputs: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CandidateFinding, ...] = ()
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     baseline_time_s: float | None = None
     baseline: str = ""
     causes: tuple[str, ...] = ()
-    trial: Trial | None = None
+    trial: CandidateRun | None = None
     notes: tuple[str, ...] = ()
 
 

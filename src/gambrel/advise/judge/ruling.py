@@ -7,7 +7,7 @@ from typing import Final
 
 from gambrel import roofline
 from gambrel.advise.judge.causes import causes_of
-from gambrel.advise.judge.records import Judgement, KernelLimits, Ruling, Trial
+from gambrel.advise.judge.records import CandidateRun, Judgement, KernelLimits, Ruling
 from gambrel.units import format_number, format_percent, format_si
 
 #: Share of the speed of light from which on nothing is left to gain: our choice, stated in the
@@ -41,7 +41,7 @@ class Measured:
     baseline_s: float | None = None
     whole_s: float | None = None
     rest_s: float | None = None
-    trial: Trial | None = None
+    trial: CandidateRun | None = None
     elsewhere: str = ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gambrel.advise.judge.records import Finding
+from gambrel.advise.judge.records import CandidateFinding
 
 #: Largest error, as a share of the largest value, by number format of the output. fp32 leaves room
 #: for another order of summation and for Winograd's algorithm, not for TF32 (10 bits: 5e-4).
@@ -20,7 +20,7 @@ _EVERYWHERE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ReferenceOutput:
     """What the reference gives for one set of inputs.
 
     Attributes:
@@ -32,7 +32,7 @@ class Expected:
     own_error: float
 
 
-def tolerance_of(expected: Expected) -> float:
+def tolerance_of(expected: ReferenceOutput) -> float:
     """Largest error that is allowed, as a share of the largest value."""
     names = [str(o.dtype).removeprefix("torch.") for o in expected.outputs]
     allowed = max((TOLERANCE.get(name, 0.0) for name in names), default=0.0)
@@ -52,7 +52,9 @@ def error_of(found: Any, wanted: Any) -> float:
     return float(difference / scale) if scale else float(difference)
 
 
-def compare(found: Sequence[Any], expected: Expected, kind: str) -> tuple[float, Finding | None]:
+def compare(
+    found: Sequence[Any], expected: ReferenceOutput, kind: str
+) -> tuple[float, CandidateFinding | None]:
     """The error of one call, and what is wrong.
 
     Args:
@@ -63,15 +65,15 @@ def compare(found: Sequence[Any], expected: Expected, kind: str) -> tuple[float,
     wanted = expected.outputs
     if len(found) != len(wanted):
         about = f"returns {len(found)} outputs, the reference {len(wanted)}"
-        return float("inf"), Finding(name="skipped outputs", about=about)
+        return float("inf"), CandidateFinding(name="skipped outputs", about=about)
     worst = 0.0
     for one, other in zip(found, wanted, strict=True):
         if tuple(one.shape) != tuple(other.shape):
             about = f"an output of {tuple(one.shape)} in place of {tuple(other.shape)}"
-            return float("inf"), Finding(name="skipped outputs", about=about)
+            return float("inf"), CandidateFinding(name="skipped outputs", about=about)
         if one.dtype != other.dtype:
             about = f"returns {one.dtype} in place of {other.dtype}".replace("torch.", "")
-            return float("inf"), Finding(name="wrong precision", about=about)
+            return float("inf"), CandidateFinding(name="wrong precision", about=about)
         error = error_of(one, other)
         worst = max(worst, error)
         if error > tolerance_of(expected):
@@ -79,7 +81,7 @@ def compare(found: Sequence[Any], expected: Expected, kind: str) -> tuple[float,
     return worst, None
 
 
-def _why(found: Any, wanted: Any, error: float, allowed: float, kind: str) -> Finding:
+def _why(found: Any, wanted: Any, error: float, allowed: float, kind: str) -> CandidateFinding:
     """What kind of wrong an output is."""
     a, b = found.double(), wanted.double()
     scale = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 1.0
@@ -89,26 +91,28 @@ def _why(found: Any, wanted: Any, error: float, allowed: float, kind: str) -> Fi
     if error == float("inf"):
         return _not_finite(a, b, kind)
     if b.numel() > 1 and float(a.std()) == 0.0 and float(b.std()) > 0.0:
-        return Finding(name="constant outputs", about=f"every value is {float(a.flatten()[0]):g}")
+        return CandidateFinding(
+            name="constant outputs", about=f"every value is {float(a.flatten()[0]):g}"
+        )
     if share < _EVERYWHERE and _blocky(wrong):
         about = f"{share:.0%} of the values are not computed; {at}"
-        return Finding(name="skipped outputs", about=about)
+        return CandidateFinding(name="skipped outputs", about=about)
     narrow = next((name for most, name in _NARROW if error <= most), None)
     if narrow is not None:
-        return Finding(name="wrong precision", about=f"as accurate as {narrow}; {at}")
+        return CandidateFinding(name="wrong precision", about=f"as accurate as {narrow}; {at}")
     if _alike(a, b):
-        return Finding(name="reduced work", about=f"approximates the result; {at}")
-    return Finding(name="wrong result", about=at)
+        return CandidateFinding(name="reduced work", about=f"approximates the result; {at}")
+    return CandidateFinding(name="wrong result", about=at)
 
 
-def _not_finite(a: Any, b: Any, kind: str) -> Finding:
+def _not_finite(a: Any, b: Any, kind: str) -> CandidateFinding:
     """Infinities are an overflow of a narrow format; anything else was never written."""
     strange = a[b.isfinite() & ~a.isfinite()]
     if len(strange) and bool(strange.isinf().all()):
         about = f"overflows where the reference does not, on {kind}"
-        return Finding(name="wrong precision", about=about)
+        return CandidateFinding(name="wrong precision", about=about)
     about = f"values that are no numbers on {kind}: memory that was never written, or a division"
-    return Finding(name="skipped outputs", about=about)
+    return CandidateFinding(name="skipped outputs", about=about)
 
 
 def _blocky(wrong: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gambrel.errors import InputError
-from gambrel.measure.candidate.compare import Expected, error_of
+from gambrel.measure.candidate.compare import ReferenceOutput, error_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Reference:
     example: tuple[Any, ...]
     file: str = ""
 
-    def expected(self, inputs: list[Any]) -> Expected:
+    def expected(self, inputs: list[Any]) -> ReferenceOutput:
         """What it gives, and how far that is from double precision."""
         import torch
 
@@ -35,10 +35,10 @@ class Reference:
                 wide = copy.deepcopy(self.module).double()
                 exact = _listed(wide(*[_double(t) for t in inputs]))
             except Exception:  # not every reference has a double version
-                return Expected(outputs=outputs, own_error=0.0)
+                return ReferenceOutput(outputs=outputs, own_error=0.0)
         errors = [error_of(a, b) for a, b in zip(outputs, exact, strict=True)]
         known = [e for e in errors if e != float("inf")]
-        return Expected(outputs=outputs, own_error=max(known, default=0.0))
+        return ReferenceOutput(outputs=outputs, own_error=max(known, default=0.0))
 
 
 def reference_of(model: Any, inputs: Any, kwargs: Any) -> Reference:

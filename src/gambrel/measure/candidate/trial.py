@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gambrel.advise.judge.records import Finding, KernelLimits, Trial
+from gambrel.advise.judge.records import CandidateFinding, CandidateRun, KernelLimits
 from gambrel.analysis.question import Question
 from gambrel.errors import InputError, require
 from gambrel.measure.candidate.child import Child, EndedError
-from gambrel.measure.candidate.compare import Expected, compare, tolerance_of
+from gambrel.measure.candidate.compare import ReferenceOutput, compare, tolerance_of
 from gambrel.measure.candidate.inputs import KINDS, input_sets, smaller
 from gambrel.measure.candidate.reference import Reference, reference_of
 
@@ -36,7 +36,7 @@ _HONEST: Final = 0.5
 _PRINTED: Final = 0
 
 
-def try_candidate(question: Question, limits: KernelLimits) -> Trial:
+def try_candidate(question: Question, limits: KernelLimits) -> CandidateRun:
     """Runs the candidate of a question.
 
     Args:
@@ -83,7 +83,7 @@ class _Run:
     device: str
     folder: Path
     reference: Reference
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CandidateFinding] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     error: float | None = None
     tolerance: float | None = None
@@ -91,9 +91,9 @@ class _Run:
     last_s: float = 0.0
     times: list[float] = field(default_factory=list)
     warmup: int = 0
-    expected: dict[str, Expected] = field(default_factory=dict)
+    expected: dict[str, ReferenceOutput] = field(default_factory=dict)
 
-    def trial(self) -> Trial:
+    def trial(self) -> CandidateRun:
         """Runs everything until something is wrong."""
         sets = self._prepare()
         child: Child | None = None
@@ -106,7 +106,7 @@ class _Run:
             if child is not None:
                 child.close()
         quantiles = statistics.quantiles(self.times, n=10) if len(self.times) > 1 else []
-        return Trial(
+        return CandidateRun(
             candidate=self.target,
             device=self.device,
             time_s=statistics.median(self.times) if self.times else None,
@@ -180,7 +180,7 @@ class _Run:
 
     def _found(self, name: str, about: str, *, invalid: bool = True) -> None:
         if name not in {finding.name for finding in self.findings}:
-            self.findings.append(Finding(name=name, about=about, invalid=invalid))
+            self.findings.append(CandidateFinding(name=name, about=about, invalid=invalid))
 
     def _ask(self, child: Child, do: str, limit_s: float, **more: Any) -> dict[str, Any] | None:
         """A reply; None where the candidate failed, which is then known."""
@@ -223,7 +223,7 @@ class _Run:
             self.checked.append("the first values again" if again else KINDS[kind])
         elif len(self.findings) > before:
             self.findings[before:] = [
-                Finding(
+                CandidateFinding(
                     name="one shape only",
                     about="wrong or fails with half of the first dimension",
                     invalid=False,
@@ -258,7 +258,7 @@ class _Run:
             self.findings.append(self._stale(outputs, first) or finding)
         return outputs
 
-    def _stale(self, outputs: list[Any], first: Any) -> Finding | None:
+    def _stale(self, outputs: list[Any], first: Any) -> CandidateFinding | None:
         """Whether wrong outputs are those of the first call."""
         import torch
 
@@ -269,7 +269,7 @@ class _Run:
             for a, b in zip(first, outputs, strict=True)
         )
         about = "other values in give the outputs of the first call"
-        return Finding(name="cached results", about=about) if same else None
+        return CandidateFinding(name="cached results", about=about) if same else None
 
     def _time(self, child: Child, limit_s: float) -> None:
         import torch

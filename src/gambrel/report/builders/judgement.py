@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.advise.judge.records import Judgement, Ruling, Trial
+from gambrel.advise.judge.records import CandidateRun, Judgement, Ruling
 from gambrel.report.blocks import Document, FactList, Notes, section, sections
 from gambrel.report.builders.kernel_limits import facts, library_text
 from gambrel.report.options import Options
@@ -60,7 +60,7 @@ def _headroom(found: Judgement) -> str:
     return f"{format_si(found.headroom_s, 's')} ({format_number(found.headroom_factor)}x){whole}"
 
 
-def _trial(trial: Trial | None) -> tuple[tuple[str, str], ...]:
+def _trial(trial: CandidateRun | None) -> tuple[tuple[str, str], ...]:
     if trial is None:
         return ()
     spread = f"{format_si(trial.low_s, 's')} to {format_si(trial.high_s, 's')}"
