@@ -43,6 +43,7 @@ _HOMES = {
     "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
+    "judge": "gambrel.api.judging",
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
@@ -90,6 +91,7 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "export",
+    "judge",
     "kv_cache",
     "load",
     "load_model",
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model
+    from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer

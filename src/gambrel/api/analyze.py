@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.settings import Settings
     from gambrel.capture.resolve import Request
+    from gambrel.device.model import Device
     from gambrel.workload import Workload
 
 
@@ -48,7 +49,6 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.analysis.settings import is_language_model
     from gambrel.capture.resolve import resolve_model
-    from gambrel.runtimes import choose
 
     q = question
     device, device_notes = asked_device(q.hardware, q.peak, q.bandwidth)
@@ -56,8 +56,9 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     request = request_of(q, sizes[0])
     found = [resolve_model(q.model, request)]
     language = is_language_model(found[0].workload)
-    if q.runtime is None and choose(device, language=language).runtime.served:
-        request = replace(request, served=True)
+    layers = _layers(q, device) if language else "code"
+    if layers != request.layers:
+        request = replace(request, layers=layers)
         found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:
         known = _fits(found[0].workload, wanted)
@@ -73,6 +74,18 @@ def answers(question: Question) -> tuple[Analysis, ...]:
         )
         for model, wanted in zip(found, sizes, strict=True)
     )
+
+
+def _layers(question: Question, device: Device) -> str:
+    """Whose layers of a language model run: those of the runtime that the question gets."""
+    from gambrel.advise.subjects import single_format
+    from gambrel.runtimes import choose
+
+    q = question
+    if q.runtime is not None:
+        return choose(device, q.runtime, language=True).runtime.layers
+    precision = single_format(q.several("precision")[0])
+    return choose(device, precision=precision, language=True).runtime.layers
 
 
 def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Request:
@@ -92,7 +105,7 @@ def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Req
             "trust": q.trust,
             "sizes": sizes,
             "precision": q.several("precision")[0],
-            "served": named is not None and runtime(named).served,
+            "layers": "code" if named is None else runtime(named).layers,
             **more,
         }
     )

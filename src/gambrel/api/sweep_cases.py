@@ -22,7 +22,7 @@ from gambrel.analysis.sweep.points import is_at_once
 from gambrel.analysis.sweep.work import SweepCase, SweepWork
 from gambrel.analysis.workbench import Machine
 from gambrel.api.analyze import request_of, settings_of
-from gambrel.capture.resolve import resolve_model
+from gambrel.capture.resolve import has_parts, resolve_model
 from gambrel.device.model import Device
 from gambrel.device.resolve import asked_devices
 from gambrel.engine.grid import GridAxis, PointGrid, check_count
@@ -99,19 +99,19 @@ class CaseOpener:
         """The model as a runtime stores it and in the formats that are built into it."""
         if isinstance(entry.source, Workload):
             return entry.source
-        base = self._resolved(entry, asked, served=False, precision=None)
-        served = _is_served(base, device, asked)
-        built = asked.precision if base.recipe else None
-        if not served and built is None:
-            return base
-        return self._resolved(entry, asked, served=served, precision=built)
+        plain = request_of(asked, {}).layers
+        base = self._resolved(entry, asked, layers=plain, precision=None)
+        layers = _layers_of(base, device, asked)
+        parts = bool(base.recipe) or has_parts(entry.source, layers)
+        built = asked.precision if parts else None
+        return self._resolved(entry, asked, layers=layers, precision=built)
 
     def _resolved(
-        self, entry: ModelEntry, asked: Question, *, served: bool, precision: str | None
+        self, entry: ModelEntry, asked: Question, *, layers: str, precision: str | None
     ) -> Workload:
-        key = entry.label, asked.phase, served, precision
+        key = entry.label, asked.phase, layers, precision
         if key not in self._workloads:
-            request = request_of(asked, {}, precision=precision, served=served, keep_open=True)
+            request = request_of(asked, {}, precision=precision, layers=layers, keep_open=True)
             self._workloads[key] = resolve_model(entry.source, request).workload
         return self._workloads[key]
 
@@ -259,13 +259,14 @@ def _spec_of(entry: ModelEntry) -> ModelSpec:
     )
 
 
-def _is_served(workload: Workload, device: Device, asked: Question) -> bool:
+def _layers_of(workload: Workload, device: Device, asked: Question) -> str:
+    """Whose layers of a language model run: those of the runtime, or of the device's usual one."""
     if asked.runtime is not None:
-        return runtime(asked.runtime).served
+        return runtime(asked.runtime).layers
     try:
-        return choose(device, language=is_language_model(workload)).runtime.served
+        return choose(device, language=is_language_model(workload)).runtime.layers
     except GambrelError:
-        return False
+        return "code"
 
 
 def _check_sizes(workload: Workload, sizes: Mapping[str, Sequence[int]]) -> None:
