@@ -58,6 +58,7 @@ def serve_plan(question: Question) -> Plan:
             cached_tokens=q.cached,
             concurrency=q.concurrency,
             per_s=q.rate,
+            arrivals=q.arrivals,
         ),
         max_devices=q.max_devices,
         target=Target(ttft_s=q.ttft, tpot_s=q.tpot),

@@ -39,6 +39,12 @@ class PlanFields:
         *(f.PER_S, PLAN, SERVE),
         *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
     )
+    arrivals: str | None = field(
+        *(f.choice("closed", "burst", "poisson"), PLAN, SERVE),
+        "How requests come: one for each that ends (closed), all at once and of equal length "
+        "(burst), at random (poisson); by default poisson with --rate, else closed.",
+        "--arrivals",
+    )
     sharding: Any = field(
         *(f.ANY, PLAN, SERVE),
         "Layouts of one replica to compare; by default all that the model allows.",

@@ -257,7 +257,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def _assumptions(
         self, setups: Sequence[Setup], ranked: Sequence[Layout], best: Sequence[Choice]
     ) -> tuple[str, ...]:
-        engine, said = self.engine, list(_ALWAYS)
+        engine, said = self.engine, [*_ALWAYS, _ARRIVE[self.requests.arriving]]
         said.append(
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."
@@ -285,8 +285,10 @@ def _of_engine(setup: Setup) -> Iterator[str]:
     """What is taken for granted of the serving engine."""
     if setup.service is None and setup.engine.host_s is None:
         yield "scheduler and sampling on the host take no time besides the device's."
-    elif setup.host_s:
-        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host."
+    elif setup.host_s or setup.request_host_s:
+        each = setup.request_host_s
+        more = f" and {format_si(each, 's', 3)} for each request in it" if each else ""
+        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host{more}."
     if setup.service is not None:
         floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
         yield (
@@ -298,5 +300,11 @@ def _of_engine(setup: Setup) -> Iterator[str]:
 
 _ALWAYS: Final = (
     "TPOT is (total - TTFT) / (output - 1), the mean over an answer; TTFT is prefill + queue.",
-    "requests are alike, as many in flight as the batch says: one that ends is replaced at once.",
+    "requests are alike, as many in flight as the batch says.",
 )
+#: What is said of each way in which requests come.
+_ARRIVE: Final = {
+    "closed": "a request that ends is replaced at once.",
+    "burst": "all requests in flight come together and stay together: no decode step has prompts.",
+    "poisson": "requests come at random.",
+}

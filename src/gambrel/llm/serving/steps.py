@@ -134,6 +134,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.service.step_s if self.service else 0.0
 
     @property
+    def request_host_s(self) -> float:
+        """Host time of a step for each request in it; none beside a host time that was asked."""
+        if self.engine.host_s is not None or self.service is None:
+            return 0.0
+        return self.service.request_s
+
+    @property
     def overhead(self) -> Overhead:
         """Floor of steps with prompt tokens, and the front end."""
         service = self.service
@@ -190,7 +197,9 @@ def decode_times(setup: Setup, context: int, batches: Sequence[int]) -> Times:
         drafted = setup.stage(decode("batch", context), sizes, own)
         found = found.then(drafted.times(speculation.tokens))
     found = found.times(setup.stages)
-    found = Times(found.expected + setup.host_s, found.sol)
+    per_replica = np.asarray(batches, dtype=float) * setup.stages
+    host_s = setup.host_s + setup.request_host_s * per_replica
+    found = Times(found.expected + host_s, found.sol)
     return found.times(1 / tokens_per_step(setup))
 
 
