@@ -78,6 +78,7 @@ class StepTimes:
         self._decode: list[list[float]] = t.decode_s.tolist()
         self._attention: list[list[float]] = t.attention_s.tolist()
         self._linear: list[float] = t.linear_s.tolist()
+        self._rows: dict[int, list[float]] = {}
 
     def decode(self, batch: int, contexts: ArrayLike) -> float:
         """Seconds of a step in which every request in flight adds a token.
@@ -98,14 +99,26 @@ class StepTimes:
         if seen.ndim and seen.size != batch:
             raise InputError(f"contexts: {seen.size} of them for {batch} requests; give one each.")
         self._check("contexts", seen.min(), seen.max())
-        t = self.tables
-        i, w = _place(self._batches, batch)
-        row = t.decode_s[i] + w * (t.decode_s[i + 1] - t.decode_s[i])
-        return float(np.add.reduce(np.interp(seen, t.contexts, row))) / seen.size
+        self.uniform(batch, 1)
+        row = self._rows[batch]
+        return float(np.add.reduce(np.interp(seen, self._contexts, row))) / seen.size
 
     def uniform(self, batch: int, context: float) -> float:
         """`decode` of requests with one mean context, unchecked."""
-        return _bilinear(self._batches, self._contexts, self._decode, batch, context)
+        row = self._rows.get(batch)
+        if row is None:
+            row = self._rows[batch] = self._row(batch)
+        axis = self._contexts
+        i = bisect(axis, context) - 1
+        i = 0 if i < 0 else min(i, len(row) - 2)
+        low = axis[i]
+        return row[i] + (context - low) / (axis[i + 1] - low) * (row[i + 1] - row[i])
+
+    def _row(self, batch: int) -> list[float]:
+        """Seconds of a decode step of so many requests, at every context of the table."""
+        i, w = _place(self._batches, batch)
+        low, high = self._decode[i], self._decode[i + 1]
+        return [a + w * (b - a) for a, b in zip(low, high, strict=True)]
 
     def prefill(self, lengths: ArrayLike, cached: ArrayLike = 0) -> float:
         """Seconds of a step with these prompts, or chunks of prompts, and nothing else.
@@ -244,7 +257,8 @@ def _ints(values: Floats) -> Sequence[int]:
 
 def _place(axis: list[float], at: float) -> tuple[int, float]:
     """The interval of an axis and the share of it; beyond the ends the last interval goes on."""
-    i = min(max(bisect(axis, at) - 1, 0), len(axis) - 2)
+    i = bisect(axis, at) - 1
+    i = 0 if i < 0 else min(i, len(axis) - 2)
     return i, (at - axis[i]) / (axis[i + 1] - axis[i])
 
 
