@@ -60,6 +60,13 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         runs=True,
     ),
     FileFormat(
+        kind=FileKind.TFLITE,
+        sniff=tests.is_tflite,
+        reader=readers.from_tflite,
+        suffixes=(".tflite",),
+        extra="tflite",
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,

@@ -21,11 +21,23 @@ def from_onnx(path: Path, request: Request) -> Resolved:
     """An ONNX model."""
     from gambrel.capture.onnx.reader import read_onnx
 
+    _refuse_training(path, request)
+    return Resolved(workload=read_onnx(path, request.sizes))
+
+
+def from_tflite(path: Path, request: Request) -> Resolved:
+    """A TFLite (LiteRT) model."""
+    from gambrel.capture.tflite.reader import read_tflite
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_tflite(path, request.sizes))
+
+
+def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(
             f"{path.name} describes an inference step; for a training step give a file.py:function."
         )
-    return Resolved(workload=read_onnx(path, request.sizes))
 
 
 def from_config(path: Path, request: Request) -> Resolved:

@@ -24,6 +24,7 @@ class FileKind(StrEnum):
     CHECKPOINT = "checkpoint"
     TORCHSCRIPT = "torchscript"
     ONNX = "onnx"
+    TFLITE = "tflite"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
     CONFIG = "config"
@@ -44,8 +45,8 @@ _ONNX_SECOND: Final = frozenset({0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42})
 _CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
 
 _WANTED: Final = (
-    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx file, a config.json, a file.py:function "
-    "or a name from 'gambrel models list'."
+    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx or .tflite file, a config.json, "
+    "a file.py:function or a name from 'gambrel models list'."
 )
 
 
@@ -148,6 +149,11 @@ def is_onnx(probe: FileProbe) -> bool:
     return named or (
         len(head) > 3 and head[0] == 0x08 and head[1] < 0x40 and head[2] in _ONNX_SECOND
     )
+
+
+def is_tflite(probe: FileProbe) -> bool:
+    """The identifier of the flatbuffer's schema; a damaged file is told by its name."""
+    return probe.head[4:8] == b"TFL3" or probe.path.suffix.lower() == ".tflite"
 
 
 def is_safetensors(probe: FileProbe) -> bool:

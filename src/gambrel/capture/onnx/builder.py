@@ -32,6 +32,7 @@ class Builder:
     ops: list[Op] = field(default_factory=list)
     _values: dict[Edge, Value] = field(default_factory=dict)
     _places: dict[object, Memory] = field(default_factory=dict)
+    _family: str = "onnx"
 
     def build(self, trace: Trace, *, name: str, origin: str) -> Workload:
         """The workload of a trace.
@@ -41,6 +42,7 @@ class Builder:
             name: Of the workload.
             origin: Where it comes from.
         """
+        self._family = trace.family
         for edge in (*trace.inputs, *trace.stored):
             if edge.is_known and (edge.role is not Role.CONSTANT):
                 self.tensors.entry(self.value(edge))
@@ -89,10 +91,13 @@ class Builder:
         described = lower(operands)
         if described is None:
             kept = (present(*inputs), present(*outputs))
-            described = [Described(f"onnx.{step.op}", {}, {}, *kept)]
+            described = [Described(self._name(step), {}, {}, *kept)]
         for part in described:
             if part.kind not in _FREE:
                 self._append(step, part, operands.times)
+
+    def _name(self, step: Step) -> str:
+        return f"{self._family}.{step.label or step.op.removeprefix('gambrel::')}"
 
     def _lay_tokens_first(self, edge: Edge) -> None:
         """Fused attention writes the heads of a token side by side: to merge them is a view."""
@@ -129,7 +134,7 @@ class Builder:
                 outputs=tuple(tensors.entry(tensors.of(t)) for t in part.outputs),
                 sizes=part.sizes,
                 attrs=part.attrs,
-                name=f"onnx.{step.op}",
+                name=self._name(step),
                 module=step.module,
                 source=step.source,
                 repeat=step.repeat * times,

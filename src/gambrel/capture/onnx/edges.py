@@ -105,6 +105,7 @@ class Step:
         module: Path of the module that it belongs to, where the exporter says so.
         source: ``file.py:line``, likewise.
         repeat: How often it runs.
+        label: What reports call it; by default its operator in the family of the trace.
     """
 
     op: str
@@ -116,6 +117,7 @@ class Step:
     module: str = ""
     source: str = ""
     repeat: int = 1
+    label: str = ""
 
     def input(self, index: int) -> Edge | None:
         """An input; None where it is left out."""
@@ -159,6 +161,7 @@ class Trace:
         outputs: Of the model.
         stored: Tensors in the file, read or not.
         notes: What had to be assumed.
+        family: Name of the format, before the operators in reports.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -166,3 +169,4 @@ class Trace:
     outputs: list[Edge] = field(default_factory=list)
     stored: list[Edge] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
+    family: str = "onnx"
