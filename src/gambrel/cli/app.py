@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "what-if": "advise:what_if",
     "sweep": "advise:sweep",
     "serve-plan": "plans:serve_plan",
+    "serve-sim": "plans:serve_sim",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",
     "ask": "talk:ask",

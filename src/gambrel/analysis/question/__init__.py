@@ -21,6 +21,7 @@ from gambrel.analysis.question.lists import ListFields
 from gambrel.analysis.question.model import ModelFields
 from gambrel.analysis.question.plan import PlanFields
 from gambrel.analysis.question.printing import PrintFields
+from gambrel.analysis.question.requests import RequestFields
 from gambrel.analysis.question.targets import TargetFields
 from gambrel.errors import InputError, UnknownNameError
 
@@ -29,7 +30,14 @@ __all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of"
 
 @dataclass(frozen=True, kw_only=True)
 class Question(
-    PrintFields, ListFields, PlanFields, TargetFields, HowFields, DeviceFields, ModelFields
+    PrintFields,
+    ListFields,
+    PlanFields,
+    RequestFields,
+    TargetFields,
+    HowFields,
+    DeviceFields,
+    ModelFields,
 ):
     """One question with its values, read and checked; what a verb does not take is at its default.
 

@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gambrel.errors import InputError
-from gambrel.llm.serving.timeline import Timeline
+from gambrel.llm.serving.activity import ActivityLog
 from gambrel.llm.serving.timer import StepTimes
 from gambrel.units import format_capacity
 
@@ -99,7 +99,7 @@ class Replica:
         self.came, self.ttft, self.tpot, self.total = (array("d") for _ in range(4))
         self.outputs = array("l")
         self.preemptions = self.most_waiting = 0
-        self.timeline = Timeline()
+        self.timeline = ActivityLog()
         self._times, self._limits, self._following = times, limits, following
         self._floor = times.tables.floor_s
         self._coming: deque[tuple[float, _Job]] = deque()

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
+from gambrel.llm.serving.activity import ActivityLog
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
 from gambrel.llm.serving.steps import Setup, memory
-from gambrel.llm.serving.timeline import Timeline
 from gambrel.llm.serving.timer import StepTimes
 
 #: Tokens of a request by whose cache a token and a request are priced.
@@ -238,11 +238,12 @@ def _spread(values: NDArray[np.float64]) -> Spread:
 def _activity(engines: Sequence[Replica]) -> Activity:
     """Sums over replicas; the busy share and that of the cache are means."""
     width = max(engine.timeline.width_s for engine in engines)
-    columns = {}
+    columns: dict[str, NDArray[np.float64]] = {}
     for name in ("busy_s", "running", "waiting", "cache", "tokens"):
         rows = [_widened(engine.timeline, name, width) for engine in engines]
         longest = max(map(len, rows))
-        columns[name] = sum(np.pad(row, (0, longest - len(row))) for row in rows) / width
+        padded = [np.pad(row, (0, longest - len(row))) for row in rows]
+        columns[name] = np.sum(padded, axis=0) / width
     count = len(columns["busy_s"])
     return Activity(
         start_s=tuple(float(i * width) for i in range(count)),
@@ -254,7 +255,7 @@ def _activity(engines: Sequence[Replica]) -> Activity:
     )
 
 
-def _widened(timeline: Timeline, name: str, width: float) -> NDArray[np.float64]:
+def _widened(timeline: ActivityLog, name: str, width: float) -> NDArray[np.float64]:
     """A column with wider intervals."""
     values = np.asarray(getattr(timeline, name))
     factor = round(width / timeline.width_s)

@@ -73,12 +73,14 @@ class StepTimes:
     def __init__(self, tables: Tables) -> None:
         self.tables = t = tables
         self.longest = float(t.contexts[-1])
-        self._batches, self._contexts = t.batches.tolist(), t.contexts.tolist()
+        self._batches: list[float] = t.batches.tolist()
+        self._contexts: list[float] = t.contexts.tolist()
         self._tokens, self._before = t.tokens.tolist(), t.before.tolist()
         self._decode: list[list[float]] = t.decode_s.tolist()
         self._attention: list[list[float]] = t.attention_s.tolist()
         self._linear: list[float] = t.linear_s.tolist()
         self._rows: dict[int, list[float]] = {}
+        self._curves: dict[int, Floats] = {}
 
     def decode(self, batch: int, contexts: ArrayLike) -> float:
         """Seconds of a step in which every request in flight adds a token.
@@ -99,9 +101,11 @@ class StepTimes:
         if seen.ndim and seen.size != batch:
             raise InputError(f"contexts: {seen.size} of them for {batch} requests; give one each.")
         self._check("contexts", seen.min(), seen.max())
-        self.uniform(batch, 1)
-        row = self._rows[batch]
-        return float(np.add.reduce(np.interp(seen, self._contexts, row))) / seen.size
+        curve = self._curves.get(batch)
+        if curve is None:
+            curve = self._curves[batch] = np.array(self._row(batch))
+        total: float = np.add.reduce(np.interp(seen, self.tables.contexts, curve))
+        return float(total) / seen.size
 
     def uniform(self, batch: int, context: float) -> float:
         """`decode` of requests with one mean context, unchecked."""
@@ -112,7 +116,8 @@ class StepTimes:
         i = bisect(axis, context) - 1
         i = 0 if i < 0 else min(i, len(row) - 2)
         low = axis[i]
-        return row[i] + (context - low) / (axis[i + 1] - low) * (row[i + 1] - row[i])
+        share = (context - low) / (axis[i + 1] - low)
+        return row[i] + share * (row[i + 1] - row[i])
 
     def _row(self, batch: int) -> list[float]:
         """Seconds of a decode step of so many requests, at every context of the table."""
@@ -264,10 +269,10 @@ def _place(axis: list[float], at: float) -> tuple[int, float]:
 
 def _pairs(lengths: ArrayLike, cached: ArrayLike) -> tuple[list[float], list[float]]:
     """New tokens and those before them, of each chunk."""
-    new = list(map(float, np.atleast_1d(lengths)))  # type: ignore[arg-type]
+    new = list(map(float, np.atleast_1d(lengths)))
     if isinstance(cached, (int, float)):
         return new, [float(cached)] * len(new)
-    seen = list(map(float, np.atleast_1d(cached)))  # type: ignore[arg-type]
+    seen = list(map(float, np.atleast_1d(cached)))
     if len(new) == 1:
         new *= len(seen)
     if len(seen) != len(new):
@@ -293,11 +298,13 @@ def _cells(axis: Floats, at: Floats) -> tuple[Any, Floats]:
 
 def _lines(axis: Floats, values: Floats, at: Floats) -> Floats:
     i, w = _cells(axis, at)
-    return np.maximum(0.0, values[i] + w * (values[i + 1] - values[i]))
+    found: Floats = np.maximum(0.0, values[i] + w * (values[i + 1] - values[i]))
+    return found
 
 
 def _surface(first: Floats, second: Floats, table: Floats, a: Floats, b: Floats) -> Floats:
     (i, u), (j, v) = _cells(first, a), _cells(second, b)
     low = table[i, j] + v * (table[i, j + 1] - table[i, j])
     high = table[i + 1, j] + v * (table[i + 1, j + 1] - table[i + 1, j])
-    return np.maximum(0.0, low + u * (high - low))
+    found: Floats = np.maximum(0.0, low + u * (high - low))
+    return found

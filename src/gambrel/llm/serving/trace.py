@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -56,10 +55,10 @@ def read_trace(path: Path, *, longest: int | None = None) -> Iterator[Request]:
 
 def _open(path: Path) -> IO[str]:
     try:
-        raw = path.open("rb")
-        packed = raw.peek(2)[:2] == _GZIP
-        binary: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        return io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+        start = gzip.open if packed else open
+        return start(path, "rt", encoding="utf-8-sig", newline="")
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read: {error.strerror or error}.") from None
 

@@ -10,7 +10,7 @@ INTERVALS: Final = 240
 _FIRST: Final = 0.25
 
 
-class Timeline:
+class ActivityLog:
     """Sums over time of what a replica does.
 
     Attributes:
