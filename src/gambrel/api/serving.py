@@ -16,10 +16,10 @@ from gambrel.errors import DeviceError, InputError
 from gambrel.llm.serving.timer import StepTimes, tables
 
 if TYPE_CHECKING:
-    from gambrel.llm.serving.fleet import Load, Server, Simulation
+    from gambrel.llm.serving.fleet import Load, Server
+    from gambrel.llm.serving.outcomes import Outcome, Simulation
     from gambrel.llm.serving.question import Target
     from gambrel.llm.serving.replica import Request
-    from gambrel.llm.serving.simulate import Outcome
     from gambrel.llm.serving.steps import Setup
     from gambrel.llm.sharding import Sharding
 
@@ -40,7 +40,8 @@ def serve_sim(question: Question) -> Simulation:
         GambrelError: Any of its subclasses; the message says what to do.
     """
     from gambrel.llm.serving.commands import commands
-    from gambrel.llm.serving.fleet import Simulation, fewest, meets
+    from gambrel.llm.serving.fleet import fewest, meets
+    from gambrel.llm.serving.outcomes import Simulation
     from gambrel.llm.serving.question import Target
 
     q = question
@@ -220,7 +221,8 @@ def _setup(q: Question, sharding: Sharding, built: Any = None) -> Setup:
 def _servers(q: Question) -> tuple[list[Server], list[Any]]:
     """The layout that was asked for, or all that hold the model, and why others cannot."""
     from gambrel.llm.layouts import candidates
-    from gambrel.llm.serving.fleet import Attempt, server
+    from gambrel.llm.serving.fleet import server
+    from gambrel.llm.serving.outcomes import Attempt
     from gambrel.llm.sharding import Sharding
 
     degrees, spec = degrees_of(q), _spec(q)

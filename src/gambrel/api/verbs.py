@@ -17,7 +17,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "what-if": ("api.advise:what_if", "advise.whatif:WhatIf"),
     "sweep": ("api.analyze:sweep", "analysis.sweep:Sweep"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
-    "serve-sim": ("api.serving:serve_sim", "llm.serving.fleet:Simulation"),
+    "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),
     "kv-cache": ("api.plans:kv_cache", "llm.cache_plan:CachePlan"),
     "devices": ("api.catalog:devices", "report.answers:Devices"),

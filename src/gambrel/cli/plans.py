@@ -71,7 +71,7 @@ Exit code: 1 where the targets are not met.
 def serve_sim(question: Question, **shown: Any) -> int:
     """Simulate serving request by request: latency percentiles, goodput, queue; fewest devices."""
     from gambrel.api.serving import serve_sim as simulate
-    from gambrel.llm.serving.fleet import Simulation
+    from gambrel.llm.serving.outcomes import Simulation
 
     asked = Shown.of(**shown, top=question.top).check(Simulation)
     record = simulate.answer(question)

@@ -159,7 +159,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     ),
     Kind(
         type="gambrel/serve-sim",
-        record="gambrel.llm.serving.fleet:Simulation",
+        record="gambrel.llm.serving.outcomes:Simulation",
         builder="simulation",
         pictures="simulation_chart:pictures",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gambrel.llm.serving.fleet import Simulation
+from gambrel.llm.serving.outcomes import Simulation
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve, Picture
 

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from gambrel.errors import InputError
+from gambrel.llm.serving.outcomes import Attempt, Outcome
 from gambrel.llm.serving.question import Target
 from gambrel.llm.serving.replica import Limits, Request
-from gambrel.llm.serving.simulate import Outcome, closed_loop, limits_of, simulate
+from gambrel.llm.serving.simulate import closed_loop, limits_of, simulate
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.serving.timer import StepTimes, tables
-from gambrel.llm.sharding import Sharding
 
 #: Requests of a search for the fewest devices; the answer is run with all of them.
 TRIED: Final = 3000
@@ -34,72 +34,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     open: Callable[[], Iterator[Request]] | None = None
     lengths: Callable[[], Iterator[tuple[int, int]]] | None = None
     slots: int = 0
-
-
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout that was tried.
-
-    Attributes:
-        sharding: With the number of replicas as ``data``.
-        ttft_s: At the percentile; None where it cannot run.
-        tpot_s: Likewise.
-        met: Whether it meets the target.
-        reason: Why it cannot run; empty where it can.
-    """
-
-    sharding: Sharding
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    met: bool = False
-    reason: str = ""
-
-
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """What users see of a deployment under a load.
-
-    Attributes:
-        model: Name.
-        device: Id.
-        precision: As the user wrote it.
-        runtime: Id of the serving engine.
-        sharding: Of a replica, and the number of replicas as ``data``.
-        load: The requests, in words.
-        target: Latencies that are to be met.
-        percentile: At which they are.
-        met: Whether they are; None without a target.
-        outcome: What the requests saw.
-        price_per_hour: Of a device; None where none was given.
-        tried: Layouts that a search has tried.
-        commands: How to start it, for each engine.
-        assumptions: Printed with every result.
-    """
-
-    model: str
-    device: str
-    precision: str
-    runtime: str
-    sharding: Sharding
-    load: str
-    target: Target
-    percentile: int
-    met: bool | None
-    outcome: Outcome
-    price_per_hour: float | None = None
-    tried: tuple[Attempt, ...] = ()
-    commands: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
-
-    @property
-    def devices(self) -> int:
-        """All of them."""
-        return self.sharding.devices
-
-    @property
-    def cost_per_million(self) -> float | None:
-        """Cost of 1e6 output tokens; None without a price."""
-        if self.price_per_hour is None:
-            return None
-        return self.price_per_hour * self.devices / 3600 / self.outcome.tokens_per_s * 1e6
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):

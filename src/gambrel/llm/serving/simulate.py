@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.serving.activity import ActivityLog
+from gambrel.llm.serving.outcomes import Activity, Outcome, Spread
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
 from gambrel.llm.serving.steps import Setup, memory
@@ -18,74 +18,6 @@ from gambrel.llm.serving.timer import StepTimes
 
 #: Tokens of a request by whose cache a token and a request are priced.
 _SHORT, _LONG = 1024, 2048
-
-
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a latency, over requests; s."""
-
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
-
-
-class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the replicas did over time, one number for each interval.
-
-    Attributes:
-        start_s: Of the interval.
-        busy: Share of the time in which steps ran.
-        running: Requests in flight, mean.
-        waiting: Requests in the queue, mean.
-        cache: Share of the cache in use, mean.
-        tokens_per_s: Output tokens.
-    """
-
-    start_s: tuple[float, ...]
-    busy: tuple[float, ...]
-    running: tuple[float, ...]
-    waiting: tuple[float, ...]
-    cache: tuple[float, ...]
-    tokens_per_s: tuple[float, ...]
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the requests of a run saw.
-
-    Attributes:
-        requests: That were served.
-        duration_s: From the first arrival to the last token.
-        ttft: Time to the first token.
-        tpot: Time per token after the first; of requests with two tokens or more.
-        total: From arrival to the last token.
-        requests_per_s: Served.
-        tokens_per_s: Output tokens.
-        attained: Share of requests that met the target; None without one.
-        goodput_per_s: Requests per second that met it.
-        preemptions: Times that a request gave its place up.
-        most_waiting: Longest queue of a replica.
-        utilization: Share of the time in which steps ran, mean over replicas.
-        activity: Over time, all replicas.
-    """
-
-    requests: int
-    duration_s: float
-    ttft: Spread
-    tpot: Spread | None
-    total: Spread
-    requests_per_s: float
-    tokens_per_s: float
-    attained: float | None
-    goodput_per_s: float | None
-    preemptions: int
-    most_waiting: int
-    utilization: float
-    activity: Activity
-
-    def reached(self, percentile: int) -> tuple[float, float]:
-        """TTFT and TPOT at a percentile (50, 90 or 99)."""
-        name = f"p{percentile}_s"
-        return getattr(self.ttft, name), getattr(self.tpot, name) if self.tpot else 0.0
 
 
 def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = None) -> Limits:
@@ -247,7 +179,7 @@ def _activity(engines: Sequence[Replica]) -> Activity:
     count = len(columns["busy_s"])
     return Activity(
         start_s=tuple(float(i * width) for i in range(count)),
-        busy=_numbers(columns["busy_s"] / len(engines)),
+        busy_share=_numbers(columns["busy_s"] / len(engines)),
         running=_numbers(columns["running"]),
         waiting=_numbers(columns["waiting"]),
         cache=_numbers(columns["cache"] / len(engines)),

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.llm.serving.fleet import Attempt, Simulation
-from gambrel.llm.serving.simulate import Spread
+from gambrel.llm.serving.outcomes import Attempt, Simulation, Spread
 from gambrel.report.blocks import (
     DataTable,
     Document,
