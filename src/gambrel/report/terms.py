@@ -80,7 +80,12 @@ def rate_at_roofline(measures: Measures) -> float | None:
     At most the attainable rate, and below it where another resource (vector engine, link) sets the
     time, or where ops of unlike intensity are summed.
     """
-    return measures.flops / measures.roofline_time_s if measures.roofline_time_s else None
+    return rate_in(measures, measures.roofline_time_s)
+
+
+def rate_in(measures: Measures, seconds: float | None) -> float | None:
+    """FLOP/s of a scope that takes a time; None where the time is unknown or zero."""
+    return measures.flops / seconds if seconds else None
 
 
 def title(analysis: Analysis) -> str:

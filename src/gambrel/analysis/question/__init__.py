@@ -17,6 +17,7 @@ from gambrel.analysis.fields import Field
 from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
 from gambrel.analysis.question.device import DeviceFields
 from gambrel.analysis.question.how import HowFields
+from gambrel.analysis.question.judging import JudgeFields
 from gambrel.analysis.question.lists import ListFields
 from gambrel.analysis.question.model import ModelFields
 from gambrel.analysis.question.plan import PlanFields
@@ -35,6 +36,7 @@ class Question(
     PlanFields,
     RequestFields,
     TargetFields,
+    JudgeFields,
     HowFields,
     DeviceFields,
     ModelFields,
