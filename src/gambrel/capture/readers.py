@@ -137,7 +137,7 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             precision=request.precision,
             keep_open=request.keep_open,
             name=name,
-            served=request.served,
+            served=request.layers == "merged",
         )
         return Resolved(workload=found)
     from gambrel.capture.torch.huggingface import workload_from_config

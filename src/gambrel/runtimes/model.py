@@ -195,6 +195,17 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     evidence: tuple[Evidence, ...] = ()
     aliases: tuple[str, ...] = ()
 
+    @property
+    def layers(self) -> str:
+        """Whose layers of a language model run.
+
+        ``code``: those of the model's code; ``engine``: an engine's own; ``merged``: those of an
+        engine that stores q, k and v as one matrix.
+        """
+        if self.served:
+            return "merged"
+        return "engine" if self.language else "code"
+
     def host_on(self, device: Device) -> Host | None:
         """The host time with a device; None where it is not known or the launches are replayed."""
         if self.graph:
