@@ -58,7 +58,7 @@ SKIPPED = {
     'read("kernels.csv")': "reads files of profilers; tests/traces",
 }
 #: Commands whose exit code is a verdict.
-VERDICTS = ("check", "serve-plan", "train-plan", "kv-cache")
+VERDICTS = ("check", "serve-plan", "serve-sim", "train-plan", "kv-cache")
 
 
 def skipped(text):

@@ -37,6 +37,7 @@ FUNCTIONS = {
     "what-if": gambrel.what_if,
     "sweep": gambrel.sweep,
     "serve-plan": gambrel.serve_plan,
+    "serve-sim": gambrel.serve_sim,
     "train-plan": gambrel.train_plan,
     "kv-cache": gambrel.kv_cache,
 }

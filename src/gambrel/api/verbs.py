@@ -20,6 +20,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "explain-gap": ("api.judging:explain_gap", "advise.judge.records:Gap"),
     "sweep": ("api.sweep:sweep", "analysis.sweep.record:Sweep"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
+    "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),
     "kv-cache": ("api.plans:kv_cache", "llm.cache_plan:CachePlan"),
     "devices": ("api.catalog:devices", "report.answers:Devices"),

@@ -48,6 +48,20 @@ def _refuse_training(path: Path, request: Request) -> None:
         )
 
 
+def from_stablehlo(path: Path, request: Request) -> Resolved:
+    """A module of StableHLO."""
+    from gambrel.capture.xla.reader import read_stablehlo
+
+    return Resolved(workload=read_stablehlo(path, request.sizes))
+
+
+def from_hlo(path: Path, request: Request) -> Resolved:
+    """A dump of XLA."""
+    from gambrel.capture.xla.reader import read_hlo
+
+    return Resolved(workload=read_hlo(path, request.sizes))
+
+
 def from_config(path: Path, request: Request) -> Resolved:
     """The configuration of a model of Hugging Face."""
     import json

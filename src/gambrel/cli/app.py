@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, str]] = {
     "gate": "gate:gate",
     "export": "export:export",
     "serve-plan": "plans:serve_plan",
+    "serve-sim": "plans:serve_sim",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",
     "ask": "talk:ask",

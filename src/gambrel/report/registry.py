@@ -191,6 +191,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="serving_chart:pictures",
     ),
     Kind(
+        type="gambrel/serve-sim",
+        record="gambrel.llm.serving.outcomes:Simulation",
+        builder="simulation",
+        pictures="simulation_chart:pictures",
+    ),
+    Kind(
         type="gambrel/train-plan",
         record="gambrel.llm.training:TrainingStep",
         builder="training",

@@ -78,12 +78,14 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
             a step is not replayed as a graph, so that the host launches every kernel.
         step_s: Host time of a step that the device waits for.
+        request_s: The same for each request in the step: sampling, stop checks, answers handed on.
         frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
         source: Where the figures come from.
     """
 
     eager_layer_s: float
     step_s: float
+    request_s: float
     frontend_s: float
     source: Source
 
