@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gambrel.engine.task import Outcome, PartTask, run_packed
+from gambrel.engine.task import PartOutcome, PartTask, run_packed
 from gambrel.engine.work import Partition
 from gambrel.errors import GambrelError, InputError, require, shown
 
@@ -26,7 +26,7 @@ class VanishedError(GambrelError):
 
 def outcomes(
     task: PartTask, todo: Sequence[Partition], *, jobs: int = 1, scheduler: Any = None
-) -> Iterator[Outcome]:
+) -> Iterator[PartOutcome]:
     """Computes partitions.
 
     Args:
@@ -105,7 +105,7 @@ def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
             client.close(timeout=2)
 
 
-def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Iterator[Outcome]:
+def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Iterator[PartOutcome]:
     """Keeps the workers busy, with a bounded number of partitions under way."""
     from distributed import as_completed
 
@@ -151,13 +151,13 @@ def _first_line(error: BaseException) -> str:
 
 def _through_joblib(
     task: PartTask, todo: Sequence[Partition], jobs: int, backend: str
-) -> Iterator[Outcome]:
+) -> Iterator[PartOutcome]:
     require("joblib", "sweep", "--scheduler joblib")
     from joblib import Parallel, delayed, parallel_config
 
     packed = pickle.dumps(task)
 
-    def all_of() -> Iterator[Outcome]:
+    def all_of() -> Iterator[PartOutcome]:
         workers = jobs if jobs > 1 else None
         parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
         yield from parallel(delayed(run_packed)(packed, part) for part in todo)

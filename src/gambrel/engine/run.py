@@ -13,7 +13,7 @@ from gambrel.engine.executors import VanishedError, outcomes
 from gambrel.engine.folder import PartFolder
 from gambrel.engine.pareto import Objective, front
 from gambrel.engine.tables import PointTable, empty, joined
-from gambrel.engine.task import Outcome, PartTask
+from gambrel.engine.task import PartOutcome, PartTask
 from gambrel.engine.work import Partition, PointWork, identity_of, partitions_of
 from gambrel.errors import InputError
 
@@ -112,7 +112,7 @@ def _texts(request: RunRequest) -> Iterator[str]:
         yield repr((request.pareto, request.apart))
 
 
-def _written(one: Outcome, folder: PartFolder | None) -> Outcome:
+def _written(one: PartOutcome, folder: PartFolder | None) -> PartOutcome:
     """Writes what came from a worker that does not see the folder."""
     if folder is None or one.table is None:
         return one
@@ -139,7 +139,7 @@ class _Gathered:
         self.add(self._task.stored(part, rows))
         return True
 
-    def add(self, one: Outcome) -> None:
+    def add(self, one: PartOutcome) -> None:
         """Takes an outcome in, once for each partition."""
         if one.part.index in self._seen:
             return

@@ -34,7 +34,7 @@ class PartTask:
     fronts_only: bool = False
     folder: PartFolder | None = None
 
-    def run(self, part: Partition) -> Outcome:
+    def run(self, part: Partition) -> PartOutcome:
         """Computes a partition, unless it is there."""
         folder = self.folder if self.folder is not None and self.folder.visible() else None
         if folder is not None:
@@ -49,21 +49,21 @@ class PartTask:
             table = best
         rows = length(table)
         if folder is None:
-            return Outcome(part=part, rows=rows, table=table, best=best)
+            return PartOutcome(part=part, rows=rows, table=table, best=best)
         folder.write(part, table, rows)
-        return Outcome(part=part, rows=rows, best=best)
+        return PartOutcome(part=part, rows=rows, best=best)
 
-    def stored(self, part: Partition, rows: int) -> Outcome:
+    def stored(self, part: Partition, rows: int) -> PartOutcome:
         """What a partition on disk says."""
         assert self.folder is not None
         best = None
         if self.objectives:
             best = front(self.folder.read(part), self.objectives, self.apart)
-        return Outcome(part=part, rows=rows, best=best, resumed=True)
+        return PartOutcome(part=part, rows=rows, best=best, resumed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PartOutcome:
     """What became of a partition.
 
     Attributes:
@@ -84,7 +84,7 @@ class Outcome:
 _known = threading.local()
 
 
-def run_packed(packed: bytes, part: Partition) -> Outcome:
+def run_packed(packed: bytes, part: Partition) -> PartOutcome:
     """Runs a task that came as bytes; each thread keeps the last one that it unpacked."""
     if getattr(_known, "packed", None) != packed:
         _known.packed, _known.task = packed, pickle.loads(packed)
@@ -92,6 +92,6 @@ def run_packed(packed: bytes, part: Partition) -> Outcome:
     return task.run(part)
 
 
-def run_several(packed: bytes, several: Sequence[Partition]) -> list[Outcome]:
+def run_several(packed: bytes, several: Sequence[Partition]) -> list[PartOutcome]:
     """Several partitions, one after another."""
     return [run_packed(packed, part) for part in several]
