@@ -36,6 +36,7 @@ _HOMES = {
     "MissingExtraError": "gambrel.errors",
     "HardwarePeaks": "gambrel.measure.records",
     "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
+    "StepTimer": "gambrel.api.serving",
     "RooflinePoint": "gambrel.measure.profile.points",
     "UnifiedAnalyzer": "gambrel.api.unified",
     "analyze": "gambrel.api.analyze",
@@ -43,6 +44,7 @@ _HOMES = {
     "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
+    "judge": "gambrel.api.judging",
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
@@ -50,6 +52,7 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
+    "serve_sim": "gambrel.api.serving",
     "sweep": "gambrel.api.analyze",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
@@ -77,6 +80,7 @@ __all__ = [
     "RooflineAnalyzer",
     "RooflinePoint",
     "Source",
+    "StepTimer",
     "Symbol",
     "Tensor",
     "UnifiedAnalyzer",
@@ -90,6 +94,7 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "export",
+    "judge",
     "kv_cache",
     "load",
     "load_model",
@@ -97,6 +102,7 @@ __all__ = [
     "read",
     "select",
     "serve_plan",
+    "serve_sim",
     "sweep",
     "train_plan",
     "what_if",
@@ -107,7 +113,9 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.serving import StepTimer, serve_sim
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.settings import Settings
     from gambrel.analysis.sweep import Sweep
     from gambrel.capture.resolve import Request
+    from gambrel.device.model import Device
     from gambrel.workload import Workload
 
 
@@ -49,7 +50,6 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.analysis.settings import is_language_model
     from gambrel.capture.resolve import resolve_model
-    from gambrel.runtimes import choose
 
     q = question
     device, device_notes = asked_device(q.hardware, q.peak, q.bandwidth)
@@ -57,8 +57,9 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     request = request_of(q, sizes[0])
     found = [resolve_model(q.model, request)]
     language = is_language_model(found[0].workload)
-    if q.runtime is None and choose(device, language=language).runtime.served:
-        request = replace(request, served=True)
+    layers = _layers(q, device) if language else "code"
+    if layers != request.layers:
+        request = replace(request, layers=layers)
         found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:
         known = _fits(found[0].workload, wanted)
@@ -74,6 +75,18 @@ def answers(question: Question) -> tuple[Analysis, ...]:
         )
         for model, wanted in zip(found, sizes, strict=True)
     )
+
+
+def _layers(question: Question, device: Device) -> str:
+    """Whose layers of a language model run: those of the runtime that the question gets."""
+    from gambrel.advise.subjects import single_format
+    from gambrel.runtimes import choose
+
+    q = question
+    if q.runtime is not None:
+        return choose(device, q.runtime, language=True).runtime.layers
+    precision = single_format(q.several("precision")[0])
+    return choose(device, precision=precision, language=True).runtime.layers
 
 
 def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Request:
@@ -93,7 +106,7 @@ def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Req
             "trust": q.trust,
             "sizes": sizes,
             "precision": q.several("precision")[0],
-            "served": named is not None and runtime(named).served,
+            "layers": "code" if named is None else runtime(named).layers,
             **more,
         }
     )
@@ -153,7 +166,7 @@ def sweep(question: Question) -> Sweep:
     """
     from gambrel.analysis.sweep import joined
     from gambrel.analysis.sweep import sweep as sweep_workload
-    from gambrel.capture.resolve import resolve_model
+    from gambrel.capture.resolve import has_parts, resolve_model
 
     q = question
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
@@ -167,7 +180,7 @@ def sweep(question: Question) -> Sweep:
         return resolve_model(q.model, asked).workload
 
     built: list[tuple[Workload, list[str]]] = [(workload(None), list(precisions))]
-    if str(q.model).endswith(".json"):
+    if has_parts(q.model, request_of(q, {}).layers):
         # The formats of a configuration's parts are built into its workload: one for each.
         made = [(workload(p), p) for p in precisions]
         built = [(w, [w.precisions or p]) for w, p in made]

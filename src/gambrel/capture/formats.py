@@ -111,6 +111,19 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         suffixes=(".json",),
     ),
     FileFormat(
+        kind=FileKind.STABLEHLO,
+        sniff=tests.is_stablehlo,
+        reader=readers.from_stablehlo,
+        suffixes=(".mlir", ".mlirbc", ".stablehlo"),
+        extra="jax",
+    ),
+    FileFormat(
+        kind=FileKind.HLO,
+        sniff=tests.is_hlo,
+        reader=readers.from_hlo,
+        suffixes=(".hlo",),
+    ),
+    FileFormat(
         kind=FileKind.PYTHON,
         sniff=tests.is_python,
         reader=readers.from_python,

@@ -56,6 +56,20 @@ def _refuse_training(path: Path, request: Request) -> None:
         )
 
 
+def from_stablehlo(path: Path, request: Request) -> Resolved:
+    """A module of StableHLO."""
+    from gambrel.capture.xla.reader import read_stablehlo
+
+    return Resolved(workload=read_stablehlo(path, request.sizes))
+
+
+def from_hlo(path: Path, request: Request) -> Resolved:
+    """A dump of XLA."""
+    from gambrel.capture.xla.reader import read_hlo
+
+    return Resolved(workload=read_hlo(path, request.sizes))
+
+
 def from_config(path: Path, request: Request) -> Resolved:
     """The configuration of a model of Hugging Face."""
     import json
@@ -116,9 +130,20 @@ def from_analysis(path: Path, _: Request) -> Resolved:
     return Resolved(workload=workload)
 
 
-def from_python(path: Path, _: Request) -> Resolved:
-    """Python code needs the name of what makes the model."""
-    raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
+def from_python(path: Path, request: Request) -> Resolved:
+    """Python code needs the name of what makes the model, unless it is a problem of KernelBench."""
+    from gambrel.capture.kernelbench import is_problem, workload_of_problem
+
+    if not is_problem(path):
+        raise InputError(
+            f"{path}: name the function or class that makes the model, e.g. {path}:build."
+        )
+    if not request.trust:
+        raise InputError(
+            f"{path} is code (Model, get_inputs, get_init_inputs); say --trust to run it, or name "
+            f"its class: {path}:Model."
+        )
+    return Resolved(workload=workload_of_problem(path))
 
 
 def of_config(config: Any, request: Request, name: str = "") -> Resolved:
@@ -134,7 +159,7 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             precision=request.precision,
             keep_open=request.keep_open,
             name=name,
-            served=request.served,
+            served=request.layers == "merged",
         )
         return Resolved(workload=found)
     from gambrel.capture.torch.huggingface import workload_from_config

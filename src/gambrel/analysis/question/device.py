@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE, field
+from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE_PLAN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class DeviceFields:
         "A device (gambrel hardware list), a TOML file, or 'this' machine; where several are taken "
         "a list as a100,h100, or all.",
         *("--hardware", "-d"),
-        several=f"{MANY} {SERVE}",
+        several=f"{MANY} {SERVE_PLAN}",
         required="device",
         words=("device", "gpu", "chip", "accelerator", "on"),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import ALL, HOW, MANY, PLANS, RUNS, SERVE, field
+from gambrel.analysis.question.declare import ALL, HOW, MANY, PLANS, RUNS, SERVE_PLAN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class HowFields:
         "Number format: fp32, tf32, fp16, bf16, fp8, int8 ...; of a language model part by part as "
         "well: w4a16,kv=fp8. By default the device's or the checkpoint's own.",
         *("--precision", "-p"),
-        several=f"{MANY} {SERVE}",
+        several=f"{MANY} {SERVE_PLAN}",
         words=("dtype", "format", "quantization"),
     )
     sparsity: bool = field(

@@ -77,6 +77,25 @@ def load_target(
     return Loaded(model=model, args=args, kwargs=kwargs)
 
 
+def import_problem(path: Path) -> ModuleType:
+    """Runs a file and returns it as a module; as `load_target`, without a name to call."""
+    with _clean_import(path.parent):
+        return _import(str(path))
+
+
+def as_module(function: Any) -> Any:
+    """A plain function as a module that calls it, so that it can be captured and run like one."""
+    import torch
+
+    class Function(torch.nn.Module):  # type: ignore[misc]
+        """Calls a function."""
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    return Function().eval()
+
+
 @contextmanager
 def _clean_import(folder: Path) -> Iterator[None]:
     """The file's own folder can be imported from, for the time being; no bytecode is written.
@@ -170,10 +189,13 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 def _split(made: Any, target: str, functions: bool) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Model, args, kwargs from what the code returned."""
     model, *rest = made if isinstance(made, tuple) and made else (made,)
-    if not _is_model(model) and not (functions and "jax" in sys.modules and callable(model)):
+    jax_function = functions and "jax" in sys.modules and callable(model)
+    if not _is_model(model) and not jax_function and rest and _is_plain_function(model):
+        model = as_module(model)
+    if not _is_model(model) and not jax_function:
         raise CaptureError(
-            f"{target} returned {_a(model)}, not a torch.nn.Module; return the model, or "
-            "(model, inputs)."
+            f"{target} returned {_a(model)}, not a torch.nn.Module; return the model, "
+            "(model, inputs), or (function, inputs)."
         )
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
@@ -187,6 +209,10 @@ def _split(made: Any, target: str, functions: bool) -> tuple[Any, tuple[Any, ...
             "(model, args, kwargs)."
         )
     return model, args, kwargs
+
+
+def _is_plain_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
 
 
 def _arguments(given: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
