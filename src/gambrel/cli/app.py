@@ -24,7 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "select": "advise:select",
     "what-if": "advise:what_if",
     "judge": "judge:judge",
-    "sweep": "advise:sweep",
+    "sweep": "sweep:sweep",
     "gate": "gate:gate",
     "export": "export:export",
     "serve-plan": "plans:serve_plan",

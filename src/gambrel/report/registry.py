@@ -183,7 +183,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
