@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "judge": "judge:judge",
     "sweep": "advise:sweep",
     "gate": "gate:gate",
+    "diagnose": "diagnose:diagnose",
     "export": "export:export",
     "serve-plan": "plans:serve_plan",
     "train-plan": "plans:train_plan",
