@@ -36,6 +36,7 @@ _HOMES = {
     "MissingExtraError": "gambrel.errors",
     "HardwarePeaks": "gambrel.measure.records",
     "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
+    "StepTimer": "gambrel.api.serving",
     "RooflinePoint": "gambrel.measure.profile.points",
     "UnifiedAnalyzer": "gambrel.api.unified",
     "analyze": "gambrel.api.analyze",
@@ -51,7 +52,8 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
-    "sweep": "gambrel.api.analyze",
+    "serve_sim": "gambrel.api.serving",
+    "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -78,6 +80,7 @@ __all__ = [
     "RooflineAnalyzer",
     "RooflinePoint",
     "Source",
+    "StepTimer",
     "Symbol",
     "Tensor",
     "UnifiedAnalyzer",
@@ -99,6 +102,7 @@ __all__ = [
     "read",
     "select",
     "serve_plan",
+    "serve_sim",
     "sweep",
     "train_plan",
     "what_if",
@@ -108,9 +112,11 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

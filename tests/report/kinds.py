@@ -260,6 +260,9 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Changed": changed,
     "Sweep": sweep,
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
+    "Simulation": lambda: gambrel.serve_sim(
+        "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
+    ),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
     "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),

@@ -188,12 +188,18 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
         pictures="serving_chart:pictures",
+    ),
+    Kind(
+        type="gambrel/serve-sim",
+        record="gambrel.llm.serving.outcomes:Simulation",
+        builder="simulation",
+        pictures="simulation_chart:pictures",
     ),
     Kind(
         type="gambrel/train-plan",
