@@ -20,6 +20,8 @@ from gambrel.dtypes import BITS
 
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
+#: What a larger batch may bring about; it needs no less power, memory and time to a result.
+_HELPED: Final = frozenset({"throughput", "energy", "efficiency"})
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,14 +151,14 @@ def _best(
     """The best runtime, format and batch on a device; None where none is even a near miss.
 
     What misses a limit at the speed of light fails, and by no less than that: it is evaluated only
-    where nothing else meets the limits and it may come near. A runtime without an expected time has
-    none at larger batches either.
+    where nothing else meets the limits and it may come near. Larger batches are tried of the
+    runtimes and formats that they may help.
     """
     formats = _formats(subject, device, over)  # none where no runtime there takes one
     price = over.prices.get(device.id)
     best: Candidate | None = None
     near: list[Contender] = []
-    unknown: set[tuple[str | None, str]] = set()
+    settled: set[tuple[str | None, str]] = set()
     for batch in tried_batches(subject, limits, step=16):
         contenders = [
             one
@@ -169,12 +171,12 @@ def _best(
             kind = one.precision, one.runtime
             if 0 < missed <= NEAR:
                 near.append(one)
-            if missed or kind in unknown:
+            if missed or kind in settled:
                 continue
             candidate = judged(one.fleet, device, one.point(), limits)
             best = _better(best, candidate, sort)
-            if candidate.verdict is Verdict.UNKNOWN and one.point().facts.expected is None:
-                unknown.add(kind)
+            if _settled(candidate, one.point(), sort):
+                settled.add(kind)
         if best is not None and best.verdict is Verdict.PASS:
             break
         if all(point.fits is False for point in possible):
@@ -183,6 +185,20 @@ def _best(
         for one in near:
             best = _better(best, judged(one.fleet, device, one.point(), limits), sort)
     return best
+
+
+def _settled(candidate: Candidate, point: Point, sort: str) -> bool:
+    """Whether larger batches cannot stand better.
+
+    Without an expected time there is none at larger batches either; else where something is missed
+    that they do not help, or where all that they help is met (and does not rank).
+    """
+    if candidate.verdict is Verdict.UNKNOWN and point.facts.expected is None:
+        return True
+    helped = [c.verdict for c in candidate.constraints if c.metric in _HELPED]
+    others = [c.verdict for c in candidate.constraints if c.metric not in _HELPED]
+    met = sort not in _HELPED and all(v is Verdict.PASS for v in helped)
+    return met or Verdict.FAIL in others
 
 
 def _formats(subject: Subject, device: Device, over: Grid) -> list[str | None]:
