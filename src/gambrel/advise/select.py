@@ -164,22 +164,22 @@ def _best(
             one
             for precision in formats
             for one in subject.contenders(device, precision, price, batch)
+            if one.kind not in settled
         ]
         possible = [one.best_case() for one in contenders]
         misses = [missed_by(judge_point(point, limits)) for point in possible]
         for one, missed in zip(contenders, misses, strict=True):
-            kind = one.precision, one.runtime
             if 0 < missed <= NEAR:
                 near.append(one)
-            if missed or kind in settled:
+            if missed:
                 continue
             candidate = judged(one.fleet, device, one.point(), limits)
             best = _better(best, candidate, sort)
             if _settled(candidate, one.point(), sort):
-                settled.add(kind)
+                settled.add(one.kind)
         if best is not None and best.verdict is Verdict.PASS:
             break
-        if all(point.fits is False for point in possible):
+        if all(p.fits is False or c.kind in settled for p, c in zip(possible, contenders, strict=True)):
             break
     if best is None or best.verdict is Verdict.FAIL:
         for one in near:
