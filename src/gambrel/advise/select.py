@@ -179,7 +179,8 @@ def _best(
                 settled.add(one.kind)
         if best is not None and best.verdict is Verdict.PASS:
             break
-        if all(p.fits is False or c.kind in settled for p, c in zip(possible, contenders, strict=True)):
+        pairs = zip(contenders, possible, strict=True)
+        if all(one.kind in settled or point.fits is False for one, point in pairs):
             break
     if best is None or best.verdict is Verdict.FAIL:
         for one in near:
