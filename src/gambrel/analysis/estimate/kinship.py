@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
+from gambrel.analysis.estimate.shown import shows
 from gambrel.device.model import Device
 
 LEVELS: Final = ("high", "medium", "low")
@@ -141,7 +142,8 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
-    confidence = s.confidence or "high"
+    borne_out = s.held_out is None or shows(s.held_out)
+    confidence = s.confidence or ("high" if borne_out else "medium")
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.framework == "any" and s.points:
         covers = "the range covers others" if s.describes != "any" else "this is their average"
