@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from calibration_rows import DEVICES, FORMS, Form, Formats, Rows, load
+from calibration_slower import mark
 from calibration_table import machine
 
 ROOT = Path(__file__).parents[1]
@@ -178,6 +179,7 @@ def fit_form(form: Form, rows: Rows) -> list[dict[str, Any]]:
     found = _fit_stack(form, rows, "any")
     for stack in rows.stacks() if len(rows.stacks()) > 1 else ():
         found += _fit_stack(form, rows.take(rows["stack"] == stack), stack)
+    mark(form, rows, found)
     return found
 
 

@@ -36,6 +36,7 @@ _HOMES = {
     "MissingExtraError": "gambrel.errors",
     "HardwarePeaks": "gambrel.measure.records",
     "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
+    "StepTimer": "gambrel.api.serving",
     "RooflinePoint": "gambrel.measure.profile.points",
     "UnifiedAnalyzer": "gambrel.api.unified",
     "analyze": "gambrel.api.analyze",
@@ -43,13 +44,16 @@ _HOMES = {
     "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
+    "judge": "gambrel.api.judging",
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
-    "sweep": "gambrel.api.analyze",
+    "serve_sim": "gambrel.api.serving",
+    "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -76,6 +80,7 @@ __all__ = [
     "RooflineAnalyzer",
     "RooflinePoint",
     "Source",
+    "StepTimer",
     "Symbol",
     "Tensor",
     "UnifiedAnalyzer",
@@ -88,6 +93,8 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "export",
+    "judge",
     "kv_cache",
     "load",
     "load_model",
@@ -95,6 +102,7 @@ __all__ = [
     "read",
     "select",
     "serve_plan",
+    "serve_sim",
     "sweep",
     "train_plan",
     "what_if",
@@ -104,8 +112,11 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
+    from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
@@ -122,6 +133,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

@@ -17,7 +17,7 @@ from gambrel.device.lookup import find
 from gambrel.report import Options, load_analysis, render
 from gambrel.report.builders.advice import advice_of
 from tests.report import samples
-from tests.report.test_html import page
+from tests.report.pages import cells, page, tables
 
 ASKED = Options(recommend=True)
 
@@ -49,21 +49,20 @@ def test_markdown_lists_it_when_asked(resnet: Analysis) -> None:
 
 
 def test_a_page_of_a_small_model_has_it(resnet: Analysis) -> None:
-    (view,) = page(resnet).data("views")  # type: ignore[misc, attr-defined]
-    tables = [t for t in view["advice"]["tables"] if t["header"][0] == "change"]
-    shown = [row[0] for table in tables for row in table["rows"]]
+    data = page(resnet).data
+    listed = [t for t in tables(data) if t["columns"][0]["title"] == "change"]
+    shown = [text for table in listed for text in cells(data, table, "change")]
     assert shown == [r.change for r in advise(resnet, load()).recommendations]
 
 
-def test_a_page_of_a_large_model_says_how_to_get_it(
+def test_a_page_of_a_large_model_has_it_where_asked_for(
     resnet: Analysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gambrel.report.html._QUICK", 10)
-    (view,) = page(resnet).data("views")  # type: ignore[misc, attr-defined]
-    assert view["advice"]["tables"] == []
-    assert "--recommend" in view["advice"]["texts"][0]
-    (asked,) = page(resnet, recommend=True).data("views")  # type: ignore[misc, attr-defined]
-    assert asked["advice"]["tables"]
+    monkeypatch.setattr("gambrel.report.page.analyses._QUICK", 10)
+    titles = [t["columns"][0]["title"] for t in tables(page(resnet).data)]
+    assert "change" not in titles
+    asked = page(resnet, recommend=True).data
+    assert "change" in [t["columns"][0]["title"] for t in tables(asked)]
 
 
 def test_nothing_where_there_is_no_time_to_improve() -> None:
@@ -71,5 +70,5 @@ def test_nothing_where_there_is_no_time_to_improve() -> None:
     assert advice_of(unknown) is None
     assert json.loads(render(unknown, "json", ASKED))["advice"] is None
     assert "Recommendations" not in str(render(unknown, "markdown", ASKED))
-    (view,) = page(unknown, recommend=True).data("views")  # type: ignore[misc, attr-defined]
-    assert view["advice"] is None
+    titles = [t["columns"][0]["title"] for t in tables(page(unknown, recommend=True).data)]
+    assert "change" not in titles

@@ -11,6 +11,7 @@ import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.cli import run
 from gambrel.report import Options, render
+from gambrel.report.builders.analysis import slowest
 from gambrel.report.builders.levels import level_section
 from gambrel.report.chart import describe
 from gambrel.report.level_points import level_chart
@@ -18,6 +19,7 @@ from gambrel.report.picture import COLORS, color
 from gambrel.report.plot_interactive import plot
 from gambrel.report.terminal import render_block
 from tests.report import samples
+from tests.report.pages import page
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +88,10 @@ def test_pictures(resnet: Analysis) -> None:
 
 
 def test_the_page_carries_them(resnet: Analysis) -> None:
-    text = str(render(resnet, "html"))
-    embedded = text.split('id="views"', 1)[1].split(">", 1)[1].split("</script>", 1)[0]
-    (view,) = json.loads(embedded)
-    assert view["levels"]["names"] == ["DRAM", "L2", "L1"]
-    assert len(view["levels"]["points"]) == len(describe(resnet, levels=True).levels.points)
+    found = page(resnet).data["views"][0]["charts"][0]["levels"]
+    assert found["names"] == ["DRAM", "L2", "L1"]
+    rows = slowest(resnet)
+    assert set(found["row"]) == {-1, *(i for i, op in enumerate(rows) if op.measures.flops)}
 
 
 def levels(analysis: Analysis) -> str:

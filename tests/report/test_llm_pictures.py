@@ -22,6 +22,7 @@ from gambrel.llm.recipe import recipe_of
 from gambrel.report import check_file, render, write
 from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import layer_type, pictures
+from gambrel.report.page import page_data
 from gambrel.report.picture import CURVES, Axis, Bar, Bars, Chart, Curve, Level, formatted
 from gambrel.report.serving_chart import pareto
 from gambrel.report.svg import draw, draw_file, spread
@@ -259,7 +260,6 @@ def test_the_page_shows_them_for_language_models_only(decode: Analysis) -> None:
     assert "Intensity against batch and context, decode" in page
     other = str(render(gambrel.analyze("resnet18", "a100"), "html"))
     assert "Intensity against batch and context" not in other
-    assert '"pictures":[]' in other
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,8 @@ def test_the_front_of_a_plan(tmp_path: Path) -> None:
     for x, y in front.points:
         assert not any(a > x and b > y for a, b in drawn)
     assert "Throughput against speed for one user" in str(render(plan, "svg"))
-    page = str(render(plan, "html"))
-    assert '<svg xmlns="http://www.w3.org/2000/svg" class="pic"' in page
-    assert "script-src 'sha256-" in page
+    titles = [c["title"] for c in page_data(plan)["views"][0]["charts"]]
+    assert "Throughput against speed for one user" in titles
     assert pareto(replace(plan, points=(), pareto=())) is None
 
 

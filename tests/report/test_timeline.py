@@ -19,6 +19,7 @@ from gambrel.report import Options, check_file, load_analysis, write
 from gambrel.report import render as render_report
 from gambrel.report.answers import Memory
 from gambrel.report.builders.figures_of import energy_text, facts
+from gambrel.report.page import page_data
 from gambrel.report.timeline import plot
 from tests.analysis.small import device, perceptron
 
@@ -109,12 +110,12 @@ def test_pictures(small: Analysis, tmp_path: Path, suffix: str, magic: bytes) ->
     assert picture(small, "svg") == picture(small, "svg")
 
 
-def test_page(small: Analysis, tmp_path: Path) -> None:
-    page = write(Memory(analysis=small), tmp_path / "m.html").read_text()
+def test_page(small: Analysis) -> None:
+    (chart,) = page_data(Memory(analysis=small))["views"][0]["charts"]
     # Weights of 96 bytes all the time, activations above them: 144, 176 and 152 in all.
-    assert page.count("<polygon") == 2
-    assert "peak 176 B at act aten.relu" in page
-    assert "plotly" not in page
+    assert [c["style"] for c in chart["curves"][:2]] == ["area", "area"]
+    assert max(y for c in chart["curves"][:2] for _, y in c["points"]) == 176
+    assert chart["notes"][-1]["text"] == "peak 176 B at act aten.relu"
 
 
 def test_refuses_files(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gambrel.advise.figures import items_of
+from gambrel.advise.figures import cautions, items_of
 from gambrel.advise.fleet import Point, point_of
 from gambrel.advise.limits import Limit
 from gambrel.advise.subjects import Subject
@@ -113,6 +113,7 @@ def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
         notes=(
             *contradictions(limits, items_of(analysis)),
             *_precision_note(analysis),
+            *cautions(analysis.expected_time_s),
             *analysis.assumptions,
         ),
         sparsity=analysis.sparsity,

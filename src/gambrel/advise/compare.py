@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from gambrel.advise.figures import Facts, Figure, figure
+from gambrel.advise.figures import Facts, Figure, cautions, figure
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS
 from gambrel.advise.subjects import Subject, refuse_empty
@@ -33,6 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         fits: Whether it fits into the device; None when unknown.
         pareto: Whether no other row is better in one of the metrics and as good in all others.
         figures: Metric → figure.
+        cautions: What a reader must know of the kernels behind the expected time.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool | None
     pareto: bool
     figures: dict[str, Figure]
+    cautions: tuple[str, ...] = ()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,8 @@ def compare(over: Grid, metrics: Sequence[str], notes: Sequence[str] = ()) -> Co
                 best = min(found, key=lambda row: rank(row, metrics[0]))
                 rows += found if subject.runtimes else [best]
     ordered = sorted(mark_pareto(rows, metrics), key=lambda row: rank(row, metrics[0]))
-    return Comparison(metrics=tuple(metrics), rows=tuple(ordered), notes=tuple(notes))
+    shown = (*notes, *all_cautions(ordered))
+    return Comparison(metrics=tuple(metrics), rows=tuple(ordered), notes=shown)
 
 
 def check_metrics(metrics: Sequence[str]) -> None:
@@ -134,7 +137,13 @@ def row_of(fleet: Fleet, device: Device, point: Point) -> Row:
         fits=point.fits,
         pareto=False,
         figures=all_figures(point.facts),
+        cautions=cautions(point.facts.expected),
     )
+
+
+def all_cautions(rows: Iterable[Row]) -> tuple[str, ...]:
+    """What a reader must know of the kernels behind rows, each once."""
+    return tuple(dict.fromkeys(text for row in rows for text in row.cautions))
 
 
 def all_figures(facts: Facts) -> dict[str, Figure]:

@@ -112,6 +112,11 @@ def items_of(analysis: Analysis) -> int:
     return analysis.model.symbols.get("batch", 1)
 
 
+def cautions(expected: Estimate | None) -> tuple[str, ...]:
+    """What a reader must know of the kernels behind an expected time; empty where nothing."""
+    return () if expected is None or not expected.caution else (expected.caution,)
+
+
 def figure(facts: Facts, metric: str) -> Figure:
     """One figure.
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.advise.check import contradictions, judge_point, missed_by, tried_batches
-from gambrel.advise.compare import Grid, Row, check_metrics, rank, row_of
+from gambrel.advise.compare import Grid, Row, all_cautions, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
 from gambrel.advise.subjects import Contender, Subject
@@ -103,11 +103,12 @@ def select(
     unknown.sort(key=lambda c: (c.strain, *rank(c.row, sort)))
     near = [c for c in found if _nearly(c)]
     near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
+    met = tuple(c for c in found if c.verdict.meets)
     return Selection(
         model=subject.fleet().name,
         limits=tuple(limits),
         sort=sort,
-        meets=tuple(c for c in found if c.verdict.meets),
+        meets=met,
         unknown=tuple(c for c in unknown if not _over_power(c)),
         near=tuple(near),
         failed=tuple(
@@ -116,7 +117,11 @@ def select(
             if c is None or (c.verdict is Verdict.FAIL and not _nearly(c))
         ),
         over_power=tuple(filter(_over_power, unknown)),
-        notes=(*contradictions(limits, subject.fleet().sizes.get("batch", 1)), *notes),
+        notes=(
+            *contradictions(limits, subject.fleet().sizes.get("batch", 1)),
+            *notes,
+            *all_cautions(c.row for c in (*met, *near)),
+        ),
     )
 
 

@@ -146,7 +146,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
             *workspace_notes(case.memory),
         ),
         cache_notes=describe_caches(total, cached_s, settings.warm, rows),
-        warnings=_warnings(table, case.memory, case.device),
+        warnings=_warnings(table, case.memory, case.device, case.expected.total),
         workload=case.workload,
         gambrel_version=__version__,
         engine=settings.engine or "",
@@ -356,7 +356,9 @@ def _convention_notes(workload: Workload, conventions: Conventions) -> tuple[str
     return (f"causal attention counts {pairs} query-key pairs.",)
 
 
-def _warnings(table: CostTable, memory: Footprint, device: Device) -> tuple[str, ...]:
+def _warnings(
+    table: CostTable, memory: Footprint, device: Device, expected: Estimate | None
+) -> tuple[str, ...]:
     warnings = []
     missing = _by_kind(table.unmodelled)
     if missing:
@@ -367,4 +369,6 @@ def _warnings(table: CostTable, memory: Footprint, device: Device) -> tuple[str,
             f"needs {format_capacity(memory.total_bytes)} and {device.id} has "
             f"{format_capacity(memory.capacity_bytes)}: it does not fit."
         )
+    if expected is not None and expected.caution:
+        warnings.append(expected.caution)
     return tuple(warnings)

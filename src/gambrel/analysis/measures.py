@@ -53,6 +53,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         host_s: Part of the value in which the device waits for the host, s.
         streamed: Several runs are in flight: the value is the time between two results, and one
             run takes longer from its input to its result.
+        caution: What a reader must know of the kernels that were measured; empty where nothing.
     """
 
     value: float
@@ -63,6 +64,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     launches_s: float = 0.0
     host_s: float = 0.0
     streamed: bool = False
+    caution: str = ""
 
     def __float__(self) -> float:
         return self.value

@@ -60,6 +60,19 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         runs=True,
     ),
     FileFormat(
+        kind=FileKind.TFLITE,
+        sniff=tests.is_tflite,
+        reader=readers.from_tflite,
+        suffixes=(".tflite",),
+        extra="tflite",
+    ),
+    FileFormat(
+        kind=FileKind.OPENVINO,
+        sniff=tests.is_openvino,
+        reader=readers.from_openvino,
+        suffixes=(".xml",),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,
@@ -90,6 +103,19 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         sniff=tests.is_config,
         reader=readers.from_config,
         suffixes=(".json",),
+    ),
+    FileFormat(
+        kind=FileKind.STABLEHLO,
+        sniff=tests.is_stablehlo,
+        reader=readers.from_stablehlo,
+        suffixes=(".mlir", ".mlirbc", ".stablehlo"),
+        extra="jax",
+    ),
+    FileFormat(
+        kind=FileKind.HLO,
+        sniff=tests.is_hlo,
+        reader=readers.from_hlo,
+        suffixes=(".hlo",),
     ),
     FileFormat(
         kind=FileKind.PYTHON,

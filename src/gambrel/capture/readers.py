@@ -21,11 +21,45 @@ def from_onnx(path: Path, request: Request) -> Resolved:
     """An ONNX model."""
     from gambrel.capture.onnx.reader import read_onnx
 
+    _refuse_training(path, request)
+    return Resolved(workload=read_onnx(path, request.sizes))
+
+
+def from_tflite(path: Path, request: Request) -> Resolved:
+    """A TFLite (LiteRT) model."""
+    from gambrel.capture.tflite.reader import read_tflite
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_tflite(path, request.sizes))
+
+
+def from_openvino(path: Path, request: Request) -> Resolved:
+    """An OpenVINO IR: the .xml."""
+    from gambrel.capture.openvino.reader import read_openvino
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_openvino(path, request.sizes))
+
+
+def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(
             f"{path.name} describes an inference step; for a training step give a file.py:function."
         )
-    return Resolved(workload=read_onnx(path, request.sizes))
+
+
+def from_stablehlo(path: Path, request: Request) -> Resolved:
+    """A module of StableHLO."""
+    from gambrel.capture.xla.reader import read_stablehlo
+
+    return Resolved(workload=read_stablehlo(path, request.sizes))
+
+
+def from_hlo(path: Path, request: Request) -> Resolved:
+    """A dump of XLA."""
+    from gambrel.capture.xla.reader import read_hlo
+
+    return Resolved(workload=read_hlo(path, request.sizes))
 
 
 def from_config(path: Path, request: Request) -> Resolved:
@@ -88,9 +122,20 @@ def from_analysis(path: Path, _: Request) -> Resolved:
     return Resolved(workload=workload)
 
 
-def from_python(path: Path, _: Request) -> Resolved:
-    """Python code needs the name of what makes the model."""
-    raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
+def from_python(path: Path, request: Request) -> Resolved:
+    """Python code needs the name of what makes the model, unless it is a problem of KernelBench."""
+    from gambrel.capture.kernelbench import is_problem, workload_of_problem
+
+    if not is_problem(path):
+        raise InputError(
+            f"{path}: name the function or class that makes the model, e.g. {path}:build."
+        )
+    if not request.trust:
+        raise InputError(
+            f"{path} is code (Model, get_inputs, get_init_inputs); say --trust to run it, or name "
+            f"its class: {path}:Model."
+        )
+    return Resolved(workload=workload_of_problem(path))
 
 
 def of_config(config: Any, request: Request, name: str = "") -> Resolved:
@@ -106,7 +151,7 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             precision=request.precision,
             keep_open=request.keep_open,
             name=name,
-            served=request.served,
+            served=request.layers == "merged",
         )
         return Resolved(workload=found)
     from gambrel.capture.torch.huggingface import workload_from_config

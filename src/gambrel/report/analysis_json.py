@@ -44,8 +44,10 @@ _ESTIMATE: Final = {
 } | {
     name: f"expected_{name}"
     for name in Estimate.__struct_fields__
-    if name not in {"value", "low", "high", "confidence", "reason"}
+    if name not in {"value", "low", "high", "confidence", "reason", "caution"}
 }
+#: Only where there is one, and the field of the record.
+_CAUTION: Final = "expected_caution", "caution"
 _ENERGY: Final = ("average_power_w", "energy_per_inference_j", "inferences_per_j")
 
 
@@ -96,7 +98,8 @@ def _measures(measures: Measures, stored: dict[str, Any]) -> dict[str, Any]:
         _infinite(data)
     _infinite(values)
     estimate = stored.pop("expected_time_s") or {}
-    return values | stored | {key: estimate.get(name) for name, key in _ESTIMATE.items()}
+    found = values | stored | {key: estimate.get(name) for name, key in _ESTIMATE.items()}
+    return found | {key: estimate[name] for key, name in (_CAUTION,) if estimate.get(name)}
 
 
 def _infinite(data: dict[str, Any]) -> None:
@@ -202,5 +205,7 @@ def _stored(data: dict[str, Any]) -> dict[str, Any]:
     # must not load as zero.
     found = {key: data[key] for key in _MEASURES}
     if data["expected_time_s"] is not None:
-        found["expected_time_s"] = {name: data[key] for name, key in _ESTIMATE.items()}
+        found["expected_time_s"] = {name: data[key] for name, key in _ESTIMATE.items()} | {
+            name: data[key] for key, name in (_CAUTION,) if key in data
+        }
     return found

@@ -76,7 +76,9 @@ class DataTable:
         note: A sentence below it.
         shares: Share of the whole in each row, to say what the rows left out take.
         whole: What the shares are of, e.g. ``"the expected time"``.
+        outside: What the part of the whole is that belongs to no row.
         all: Show every row, whatever the reader's limit.
+        linked: Its rows are the dots of the chart, on a page.
     """
 
     columns: tuple[Column, ...]
@@ -84,7 +86,9 @@ class DataTable:
     note: str = ""
     shares: tuple[float, ...] = ()
     whole: str = ""
+    outside: str = ""
     all: bool = False
+    linked: bool = False
 
     @property
     def rows(self) -> int:
@@ -161,6 +165,29 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFigure:
+    """One of the few figures that stand at the top of a page, with where it comes from.
+
+    Attributes:
+        label: What it is.
+        text: The figure.
+        note: A few words below it.
+        key: Name of the field in JSON, which has its unit and definition.
+        formula: How it is computed; empty takes the definition of its key.
+        source: What its inputs rest on.
+        confidence: How sure it is, and why.
+    """
+
+    label: str
+    text: str
+    note: str = ""
+    key: str = ""
+    formula: str = ""
+    source: str = ""
+    confidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A result to read.
 
@@ -170,6 +197,7 @@ class Document:
         sections: What follows.
         aside: A word at the right end of the title.
         style: Of the first line of the answer.
+        figures: Up to six that stand at the top of a page.
     """
 
     title: str
@@ -177,6 +205,7 @@ class Document:
     sections: tuple[Section, ...] = ()
     aside: str = ""
     style: str = ""
+    figures: tuple[KeyFigure, ...] = ()
 
     @property
     def tables(self) -> tuple[DataTable, ...]:

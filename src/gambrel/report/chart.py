@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ from gambrel.report.roof_lines import (
     slopes_of,
     source_of,
 )
-from gambrel.report.terms import rate_at_roofline, title
+from gambrel.report.terms import rate_at_roofline, rate_in, title
 
 #: Marker shapes in the order in which kinds get them, the kind with most time first; further kinds
 #: share the last. The star is kept for the whole model.
@@ -60,7 +60,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         bound: A key of `BOUND_COLORS`.
         shape: One of `SHAPES`, or ``star``.
         arithmetic_intensity: FLOP/byte; None where it is at a margin (zero or infinite).
-        flop_per_s: Rate at the roofline; None where it is unknown or zero.
+        flop_per_s: Rate at the roofline (of a profile, measured); None where it is unknown or zero.
+        expected_flop_per_s: Rate in the expected time; None where that is unknown.
+        low_flop_per_s: Rate at the slow end of its range.
+        high_flop_per_s: Rate at the fast end.
+        attainable_flop_per_s: The roof above it: peak, or intensity times bandwidth.
+        count: Executions that the dot stands for.
         size: 0 to 1: square root of the time over the largest time, so that area shows time.
         margin: Empty, ``left`` (no work), ``right`` (no traffic) or ``bottom`` (no known time).
         along: Where on the margin, 0 to 1, when the other coordinate does not exist either.
@@ -75,6 +80,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     shape: str = "circle"
     arithmetic_intensity: float | None = None
     flop_per_s: float | None = None
+    expected_flop_per_s: float | None = None
+    low_flop_per_s: float | None = None
+    high_flop_per_s: float | None = None
+    attainable_flop_per_s: float | None = None
+    count: int = 1
     size: float = 0.0
     margin: str = ""
     along: float = 0.0
@@ -114,6 +124,10 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         levels: The same ops at each memory level, drawn in their place; None unless asked for and
             known.
         moves: Lines from where dots were in another run to where they are.
+        measured: Rates of dots are measured ones.
+        kind_label: What the kinds of dots are.
+        x_unit: Of intensities.
+        y_unit: Of rates.
     """
 
     title: str
@@ -130,22 +144,34 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     levels: LevelChart | None = None
     moves: tuple[Move, ...] = ()
+    measured: bool = False
+    kind_label: str = "kind"
+    x_unit: str = "FLOP/byte"
+    y_unit: str = "FLOP/s"
 
 
-def describe(analysis: Analysis, heading: str | None = None, *, levels: bool = False) -> Chart:
+def describe(
+    analysis: Analysis,
+    heading: str | None = None,
+    *,
+    levels: bool = False,
+    rows: Sequence[OpResult] | None = None,
+) -> Chart:
     """Builds the chart of an analysis.
 
     Args:
         analysis: What to draw.
         heading: Title; None takes "model on device".
         levels: Show each op once per memory level instead of once.
+        rows: Ops that get a dot, which has their index; None takes those of the analysis.
     """
+    ops = analysis.ops if rows is None else rows
     kinds = _shapes(analysis)
     blocks = tuple(group.name for group in analysis.by_module)
-    by_level = level_chart(analysis) if levels else None
+    by_level = level_chart(analysis, ops) if levels else None
     roofs, memory = _roofs(analysis), _memory_roofs(analysis, by_level)
     ridges = _ridges(analysis, roofs)
-    points = _points(analysis, kinds, blocks)
+    points = _points(ops, kinds, blocks)
     total = _whole(analysis)
     x_range, y_range = limits([*points, total], ridges, roofs, memory, by_level)
     return Chart(
@@ -252,19 +278,21 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
     return tuple(ridge_at(peak, bandwidth, main=peak == main) for peak in peaks)
 
 
-def _points(analysis: Analysis, kinds: dict[str, str], blocks: Sequence[str]) -> tuple[Point, ...]:
-    times = [op.measures.roofline_time_s or 0.0 for op in analysis.ops]
+def _points(
+    ops: Sequence[OpResult], kinds: dict[str, str], blocks: Sequence[str]
+) -> tuple[Point, ...]:
+    times = [op.measures.roofline_time_s or 0.0 for op in ops]
     longest = max(times, default=0.0)
     block = _block_finder(blocks)
     order = sorted(range(len(times)), key=lambda i: -times[i])
-    homeless = [i for i in order if not _placed(analysis.ops[i].measures)[1]]
+    homeless = [i for i in order if not _placed(ops[i].measures)[1]]
     along = {i: (rank + 1) / (len(homeless) + 1) for rank, i in enumerate(homeless)}
     return tuple(
         _point(
             i,
-            analysis.ops[i],
-            shape=kinds[analysis.ops[i].kind],
-            module=block(analysis.ops[i].module),
+            ops[i],
+            shape=kinds[ops[i].kind],
+            module=block(ops[i].module),
             size=size_of(times[i], longest),
             along=along.get(i, 0.0),
         )
@@ -286,11 +314,26 @@ def _point(
         shape=shape,
         arithmetic_intensity=intensity,
         flop_per_s=rate,
+        **_expected(op.measures),
+        count=op.count,
         size=size,
         margin=margin,
         along=along,
         note=note,
     )
+
+
+def _expected(measures: Measures) -> dict[str, Any]:
+    """Rates in the expected time and at the ends of its range, and the roof above them."""
+    time = measures.expected_time_s
+    if not measures.flops:
+        return {}
+    return {
+        "expected_flop_per_s": rate_in(measures, time.value if time else None),
+        "low_flop_per_s": rate_in(measures, time.high if time else None),
+        "high_flop_per_s": rate_in(measures, time.low if time else None),
+        "attainable_flop_per_s": measures.attainable_flop_per_s,
+    }
 
 
 def _whole(analysis: Analysis) -> Point:
@@ -306,6 +349,7 @@ def _whole(analysis: Analysis) -> Point:
         shape="star",
         arithmetic_intensity=intensity,
         flop_per_s=rate,
+        **_expected(total),
         size=1.0,
         margin=margin,
         along=0.5,

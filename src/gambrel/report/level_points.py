@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from gambrel.analysis.levels import cached_time
 from gambrel.analysis.measures import Measures
-from gambrel.analysis.result import Analysis
+from gambrel.analysis.result import Analysis, OpResult
 
 
 class LevelPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +43,18 @@ class LevelChart(msgspec.Struct, frozen=True, kw_only=True):
     total: LevelPoint | None
 
 
-def level_chart(analysis: Analysis) -> LevelChart | None:
-    """The points of an analysis at each level; None where fewer than two levels are known."""
+def level_chart(analysis: Analysis, ops: Sequence[OpResult] | None = None) -> LevelChart | None:
+    """The points of an analysis at each level; None where fewer than two levels are known.
+
+    Args:
+        analysis: Whose levels.
+        ops: Rows that get points; None takes those of the analysis.
+    """
     levels = analysis.total.levels
     if len(levels) < 2:
         return None
-    points = (_point(i, op.measures, cached_time(op.measures)) for i, op in enumerate(analysis.ops))
+    rows = analysis.ops if ops is None else ops
+    points = (_point(i, op.measures, cached_time(op.measures)) for i, op in enumerate(rows))
     return LevelChart(
         names=tuple(level.name for level in levels),
         byte_per_s=tuple(level.peak_byte_per_s for level in levels),

@@ -51,6 +51,7 @@ def chart_of_profile(
         y_range=y_range,
         points=tuple(drawn),
         total=whole,
+        measured=True,
     )
 
 

@@ -14,6 +14,7 @@ from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
+    from gambrel.report.page.parts import PageParts
     from gambrel.report.picture import Picture
 
 Rendered = str | bytes
@@ -72,6 +73,8 @@ class Kind:
         drawn: Format → ``module:function`` of this package, called with record and options.
         pictures: ``module:function`` that gives the pictures of a record (`gambrel.report.picture`)
             for `PICTURES` and for its page; empty for none.
+        page: ``module:function`` that gives the `gambrel.report.page.parts.PageParts` of a record;
+            empty for its document with its pictures.
     """
 
     type: str
@@ -79,6 +82,7 @@ class Kind:
     builder: str
     drawn: Mapping[str, str] = field(default_factory=dict)
     pictures: str = ""
+    page: str = ""
 
     def _of(self, name: str) -> Callable[..., Any] | None:
         module = importlib.import_module(f"gambrel.report.builders.{self.builder}")
@@ -119,14 +123,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/analysis",
         record="gambrel.analysis.result:Analysis",
         builder="analysis",
-        drawn={"roofline": "plot_terminal:render", "html": "html:render"},
+        drawn={"roofline": "plot_terminal:render"},
         pictures="roofline_picture:pictures",
+        page="page.analyses:parts",
     ),
     Kind(
         type="gambrel/analyses",
         record=_answer("Analyses"),
         builder="analyses",
-        drawn={"html": "html:render"},
     ),
     Kind(type="gambrel/advice", record="gambrel.advise.recommend:Advice", builder="advice"),
     Kind(type="gambrel/recommendations", record=_answer("Changes"), builder="advice"),
@@ -149,13 +153,48 @@ KINDS: Final[tuple[Kind, ...]] = (
         record=_answer("Changed"),
         builder="whatif",
         pictures="advice_pictures:whatif",
+        page="page.changes:what_if",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(
+        type="gambrel/judgement",
+        record="gambrel.advise.judge.records:Judgement",
+        builder="judgement",
+    ),
+    Kind(
+        type="gambrel/limits",
+        record="gambrel.advise.judge.records:KernelLimits",
+        builder="kernel_limits",
+    ),
+    Kind(type="gambrel/explain-gap", record="gambrel.advise.judge.records:Gap", builder="gap"),
+    Kind(
+        type="gambrel/problems",
+        record="gambrel.advise.judge.records:Problems",
+        builder="problems",
+    ),
+    Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
+    Kind(
+        type="gambrel/baseline",
+        record="gambrel.advise.gate.records:GateRecorded",
+        builder="gate",
+    ),
+    Kind(
+        type="gambrel/trend",
+        record="gambrel.advise.gate.records:Trend",
+        builder="trend",
+        pictures="builders.trend:pictures",
+    ),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
         pictures="serving_chart:pictures",
+    ),
+    Kind(
+        type="gambrel/serve-sim",
+        record="gambrel.llm.serving.outcomes:Simulation",
+        builder="simulation",
+        pictures="simulation_chart:pictures",
     ),
     Kind(
         type="gambrel/train-plan",
@@ -179,8 +218,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/profile",
         record=_answer("Profiled"),
         builder="profile",
-        drawn={"roofline": "profile_chart:render_terminal", "html": "profile_html:render"},
+        drawn={"roofline": "profile_chart:render_terminal"},
         pictures="profile_chart:pictures",
+        page="page.measured:profile",
     ),
     Kind(
         type="gambrel/samples",
@@ -191,6 +231,7 @@ KINDS: Final[tuple[Kind, ...]] = (
             "instructions": "samples_instructions:render",
         },
         pictures="samples_instructions:pictures",
+        page="page.measured:samples",
     ),
     Kind(
         type="gambrel/runs",
@@ -198,6 +239,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="runs",
         drawn={"roofline": "runs_chart:render"},
         pictures="runs_chart:pictures",
+        page="page.changes:runs",
     ),
     Kind(
         type="gambrel/memory",
@@ -276,10 +318,10 @@ def render(record: object, name: str = "table", options: Options | None = None) 
         return json_text(record, options)
     if name in PICTURES:
         return _saved(record, name, options)
-    if name == "html" and (isinstance(record, Document) or "html" not in kind_of(record).drawn):
+    if name == "html":
         from gambrel.report import page
 
-        return page.render(document(record, options), options, _pictures(record, options))
+        return page.render(record, options)
     return _drawn(record, name, options)
 
 
@@ -288,6 +330,21 @@ def _pictures(record: object, options: Options) -> Sequence[Picture]:
     named = "" if isinstance(record, Document) else kind_of(record).pictures
     made: Sequence[Picture] = _named(named)(record, options) if named else ()
     return made
+
+
+def parts_of(record: object, options: Options) -> PageParts:
+    """What the page of a result shows."""
+    from gambrel.report.page.parts import PageParts
+
+    named = "" if isinstance(record, Document) else kind_of(record).page
+    if named:
+        made: PageParts = _named(named)(record, options)
+        return made
+    try:
+        pictures = _pictures(record, options)
+    except InputError:
+        pictures = ()  # e.g. a comparison without two known figures: its table says so
+    return PageParts(document=document(record, options), pictures=pictures)
 
 
 def _saved(record: object, name: str, options: Options) -> Rendered:

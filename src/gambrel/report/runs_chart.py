@@ -41,16 +41,17 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
     """
     second = pairing.second
     base = chart_of(second.hardware, second.model.precision)
-    ranked = sorted(pairing.pairs, key=lambda p: -max(_s(p.first), _s(p.second)))[:_MOST]
-    kinds = dict.fromkeys(p.second.kind for p in ranked if p.second)
+    order = enumerate(pairing.ranked())  # as the table of the two runs
+    shown = sorted(order, key=lambda row: -max(_s(row[1].first), _s(row[1].second)))[:_MOST]
+    kinds = dict.fromkeys(p.second.kind for _, p in shown if p.second)
     shapes = shapes_of(kinds)
-    longest = max((_s(p.second) for p in ranked), default=0.0)
+    longest = max((_s(p.second) for _, p in shown), default=0.0)
     points = tuple(
         _point(i, p.second, shapes[p.second.kind], longest)
-        for i, p in enumerate(ranked)
+        for i, p in shown
         if p.second and _place(p.second)
     )
-    moves = [m for p in ranked if (m := _move(p.first, p.second))]
+    moves = [m for _, p in shown if (m := _move(p.first, p.second))]
     whole = msgspec.structs.replace(_point(-1, second.whole, "star", 0.0), size=1.0)
     shift = _move(pairing.first.whole, second.whole)
     moves += [shift] if shift else []
@@ -68,6 +69,7 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
         total=whole,
         kinds=shapes,
         moves=tuple(moves),
+        measured="measured" in second.times,
     )
 
 

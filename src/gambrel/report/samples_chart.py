@@ -74,6 +74,8 @@ def describe(
         total=total,
         kinds=shapes_in(points),
         moves=moves,
+        measured=True,
+        kind_label="memory level",
     )
 
 

@@ -45,6 +45,10 @@ def chart(standing: Standing, heading: str | None = None) -> Chart:
         points=dots,
         total=_WHOLE,
         kinds=shapes_in(dots),
+        measured=True,
+        kind_label="memory level",
+        x_unit="inst/transaction",
+        y_unit="inst/s",
     )
 
 

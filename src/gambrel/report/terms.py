@@ -80,7 +80,12 @@ def rate_at_roofline(measures: Measures) -> float | None:
     At most the attainable rate, and below it where another resource (vector engine, link) sets the
     time, or where ops of unlike intensity are summed.
     """
-    return measures.flops / measures.roofline_time_s if measures.roofline_time_s else None
+    return rate_in(measures, measures.roofline_time_s)
+
+
+def rate_in(measures: Measures, seconds: float | None) -> float | None:
+    """FLOP/s of a scope that takes a time; None where the time is unknown or zero."""
+    return measures.flops / seconds if seconds else None
 
 
 def title(analysis: Analysis) -> str:
@@ -102,9 +107,14 @@ def items(analysis: Analysis) -> tuple[int, str]:
         return batch, "images"
     if analysis.model.name.endswith("decode") or ("context" in symbols and "seq" not in symbols):
         return batch, "tokens"
-    if analysis.model.name.endswith("prefill"):
+    if analysis.model.name.endswith("prefill") or '"phase":"prefill"' in _recipe(analysis):
         return batch * symbols.get("seq", 1), "tokens"
     return batch, "samples" if "batch" in symbols else "runs"
+
+
+def _recipe(analysis: Analysis) -> str:
+    """How a language model in closed form was made; empty for others."""
+    return analysis.workload.recipe if analysis.workload else ""
 
 
 def verdict(analysis: Analysis) -> str:

@@ -1,8 +1,6 @@
 """The chart and the page of a profile, from a real one; times are never judged."""
 
-import json
 import os
-import re
 
 import msgspec
 import pytest
@@ -14,7 +12,7 @@ from gambrel.device.lookup import from_peaks  # noqa: E402
 from gambrel.measure.profile.quiet import quiet  # noqa: E402
 from gambrel.report import Options, render  # noqa: E402
 from gambrel.report.answers import Profiled  # noqa: E402
-from gambrel.report.profile_html import card  # noqa: E402
+from tests.report.pages import Page, cells, tables  # noqa: E402
 
 nn = torch.nn
 
@@ -64,20 +62,19 @@ def test_in_a_terminal(done):
     assert "★ whole model" in shown
 
 
-def test_the_page_is_that_of_an_analysis_with_what_was_measured(done):
-    page = done.to_html()
-    assert "plotly" not in page
-    assert len(page) < 300_000
-    data = json.loads(re.search(r'id="analysis">(.*?)</script>', page, re.S)[1])
-    for op, result in zip(data["ops"], done.results, strict=True):
-        assert op["measured"]["time_s"] == result.time_s
-        assert op["measured"]["utilization"] == result.utilization
-    assert sum(op["measured"]["share"] for op in data["ops"]) == pytest.approx(1)
-    (view,) = json.loads(re.search(r'id="views">(.*?)</script>', page, re.S)[1])
-    labels = [label for label, _, _ in view["cards"]]
-    assert labels[:2] == ["End to end", "Sum of ops"]
-    assert "Expected" in labels
-    assert view["more"]["tables"][0]["rows"][0][0] == "(model)"
+def test_the_page_has_what_was_measured(done):
+    page = Page(done.to_html())
+    table = next(t for t in tables(page.data) if t.get("linked"))
+    times = next(c["value"] for c in table["columns"] if c.get("key") == "time_s")
+    assert times == pytest.approx(sorted((p.time_s for p in done.results), reverse=True))
+    assert sum(table["shares"]) == pytest.approx(1)
+    chart = page.data["views"][0]["charts"][0]
+    assert chart["measured"]
+    names = cells(page.data, table, "name")
+    for i, row in enumerate(chart["points"]["row"]):
+        if row >= 0:
+            assert page.data["strings"][chart["points"]["name"][i]] == names[row]
+    assert page.data["views"][0]["answer"][0].startswith("Measured")
 
 
 def test_sums_of_modules_do_not_mix_classes_of_work(done):
@@ -105,13 +102,6 @@ def test_the_caches_that_served_ops_are_named_for_the_whole(done):
     n = len(fast)
     assert f"{n} of {n} ops moved data faster than DRAM can: {n - 1} from LLC, 1 from no" in said
     assert "faster than DRAM can" not in str(render(Profiled(profile=done.record)))
-
-
-def test_cards_split_figure_and_details():
-    assert card(("End to end", "3.5 ms without instruments (middle half)")) == (
-        "End to end", "3.5 ms", "without instruments (middle half)",
-    )  # fmt: skip
-    assert card(("No roofline", "0.0% of the ops' time is in ops without one"))[1] == "0.0%"
 
 
 def test_the_profiler_is_silent_and_its_variable_is_put_back(done, capfd, monkeypatch):

@@ -21,6 +21,20 @@ EDGES_S: Final = (2e-5, 2e-4, 2e-3)
 WIDE: Final = (2.0, 1.5, 1.5, 1.5)
 
 
+class Slower(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels that take longer than the same runtime's in a wider format on the same shapes.
+
+    Attributes:
+        than: The wider format.
+        by: Ratio of the times, the median over shapes.
+        shapes: Shapes that were measured in both.
+    """
+
+    than: str
+    by: float
+    shapes: int
+
+
 class Set(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of one formula for one group of number formats on one device.
 
@@ -36,6 +50,8 @@ class Set(msgspec.Struct, frozen=True, kw_only=True):
         held_out: Errors on shapes not fitted; None for a user's own small calibration.
         confidence: ``high``, or ``medium`` where too few points are behind it.
         describes: Framework whose kernels the constants describe; ``any``: an average.
+        slower: Where the kernels are slower than a wider format's: no other device or format takes
+            the set, and a report says so.
     """
 
     framework: str
@@ -49,6 +65,7 @@ class Set(msgspec.Struct, frozen=True, kw_only=True):
     held_out: HeldOut | None = None
     confidence: str = ""
     describes: str = "any"
+    slower: Slower | None = None
 
 
 class Kin(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
 from gambrel.device.model import Device
+from gambrel.dtypes import width_bytes
 from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, minimum
@@ -31,6 +32,8 @@ _ON_MATRIX: Final = frozenset(
 )
 #: A total is called as certain as the part of its time that is at least this large.
 _SHARE: Final = 0.8
+#: A caution is worth a word from this share of the time on.
+_CAUTION: Final = 0.1
 #: Further factors on the range of op classes that were not measured, by confidence.
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 
@@ -53,6 +56,11 @@ class Predictor(Protocol):
     @property
     def batched(self) -> bool:
         """Whether `estimate_batch` may be asked."""
+        ...
+
+    @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point."""
         ...
 
     @property
@@ -202,6 +210,14 @@ class Estimator:
         """
         return not self._probed and self._framework != "torch"
 
+    @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point.
+
+        Not where kernels were measured here: of those the nearest counts.
+        """
+        return not self._probed
+
     def in_sequence(self, view: OpView) -> bool:
         """Whether the estimate of an op holds all its dependent steps already."""
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
@@ -221,6 +237,7 @@ class Estimator:
             confidence=max(confidence, rule.least, key=LEVELS.index),
             reason=self._reason(reason),
             launches_s=one.launch * count,
+            caution=chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
         )
 
     def _measured_here(
@@ -325,7 +342,10 @@ class Estimator:
             return None
         dtype = view.operand_dtype(2)
         if dtype not in self._direct:
-            self._direct[dtype] = self._roofs.vector_peak(dtype)
+            # Lanes for 16-bit floats take narrower values, too.
+            formats = (dtype, "fp16") if width_bytes(dtype) < width_bytes("fp16") else (dtype,)
+            peaks = [p for f in formats if (p := self._roofs.vector_peak(f)) is not None]
+            self._direct[dtype] = max(peaks, default=None)
         return self._direct[dtype]
 
     def _lowest_peak(self, cost: Cost, engine: Engine) -> float:
@@ -376,6 +396,7 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         reason=reason,
         launches_s=sum(p.launches_s for p in found),
         host_s=sum(p.host_s for p in found),
+        caution=_main_caution(found, value),
     )
 
 
@@ -393,6 +414,16 @@ def _only_bound(seconds: float) -> Estimate:
         confidence="low",
         reason="no constants: the bound",
     )
+
+
+def _main_caution(parts: list[Estimate], whole: float) -> str:
+    """The caution of ops that take a share of the time worth a word; empty without one."""
+    weights: dict[str, float] = {}
+    for p in parts:
+        if p.caution:
+            weights[p.caution] = weights.get(p.caution, 0.0) + p.value
+    text = max(weights, key=lambda one: weights[one], default="")
+    return text if text and weights[text] >= _CAUTION * whole else ""
 
 
 def _confidence(parts: list[Estimate], whole: float) -> str:

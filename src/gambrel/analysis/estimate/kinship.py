@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
 from gambrel.analysis.estimate.shown import shows
@@ -46,6 +47,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end.
         confidence: ``high``, ``medium`` or ``low``, where the range is narrow.
         reason: Why.
+        caution: What a reader must know of the kernels measured; empty where nothing.
+        caution_from: Only of kernels whose start takes this share of their time.
     """
 
     constants: dict[str, float]
@@ -53,11 +56,17 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     high: tuple[float, ...]
     confidence: str
     reason: str
+    caution: str = ""
+    caution_from: float = 0.0
 
     def range_of(self, seconds: float) -> tuple[float, float]:
         """Factors on ``seconds`` between which the measured time is expected."""
         index = bisect_left(EDGES_S, seconds)
         return self.low[index], self.high[index]
+
+    def caution_for(self, launch_share: float) -> str:
+        """What a reader must know of a kernel whose start takes this share of it."""
+        return self.caution if launch_share >= self.caution_from else ""
 
     def judge(self, seconds: float) -> tuple[str, str]:
         """Confidence and reason for one prediction: measured times that differ are no certainty."""
@@ -82,8 +91,9 @@ def choose(
     """The best set for a formula in a number format on a device.
 
     Own measurements come first, then those of nearer kin in the same format, then those of the
-    kin's reference device, then those of any other; on each, the own format first. Confidence and
-    range follow from how far the set was carried.
+    kin's reference device, then those of any other; on each, the own format first. Kernels slower
+    than a wider format's serve their own device and format alone. Confidence and range follow from
+    how far the set was carried.
 
     Args:
         form: Name of the formula.
@@ -104,10 +114,14 @@ def choose(
     for source, names in places:
         for name in names:
             for candidate in frameworks:
-                found = _first(s for s in sets if _is(s, source, name, candidate))
+                own = source == device.id and name == precision
+                found = _first(
+                    s for s in sets if _is(s, source, name, candidate) and (own or not s.slower)
+                )
                 if found is not None:
                     own_format = name == precision
-                    return _carried(found, device, kin, own_format, framework)
+                    chosen = _carried(found, device, kin, own_format, framework)
+                    return _with_caution(chosen, found, sets)
     return None
 
 
@@ -170,7 +184,38 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         reason += f", measured in {s.formats[0]}"
     if s.framework not in (framework, "any", "own"):
         confidence = _lower(confidence, "medium")
-    return Chosen(constants=constants, low=low, high=high, confidence=confidence, reason=reason)
+    return Chosen(
+        constants=constants,
+        low=low,
+        high=high,
+        confidence=confidence,
+        reason=reason,
+    )
+
+
+#: Formulas as a sentence about their kernels calls them.
+_KERNELS: Final = {"grouped_matmul": "expert kernels", "matmul": "GEMM kernels"}
+#: A kernel is short where its start takes this share of it.
+_SHORT: Final = 0.3
+
+
+def _with_caution(chosen: Chosen, s: Set, sets: Sequence[Set]) -> Chosen:
+    """Says where the kernels behind a set are slower than those of a wider format."""
+    kernels, name = _KERNELS.get(s.form, f"{s.form} kernels"), _NAMES[s.describes]
+    these = f"{s.formats[0]} {kernels} of {name} measured on {s.device}"
+    if s.slower is not None:
+        text = (
+            f"the {these} take {s.slower.by:.1f} times as long as its {s.slower.than} ones on the "
+            f"same shapes (median of {s.slower.shapes}); a version or setting with other kernels "
+            "is faster."
+        )
+        return replace(chosen, caution=text)
+    wide = _first(w for w in sets if _is(w, s.device, "bf16", s.framework))
+    start, other = s.constants.get("launch"), wide and wide.constants.get("launch")
+    if not start or not other or wide is s or start <= other:
+        return chosen
+    text = f"short {these} take {start / other:.1f} times as long to start as those in bf16."
+    return replace(chosen, caution=text, caution_from=_SHORT)
 
 
 def _wider(ends: tuple[float, ...], factor: float) -> tuple[float, ...]:

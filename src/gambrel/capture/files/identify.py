@@ -6,6 +6,7 @@ The tests of the formats; `gambrel.capture.formats` is the table that they stand
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,11 +25,15 @@ class FileKind(StrEnum):
     CHECKPOINT = "checkpoint"
     TORCHSCRIPT = "torchscript"
     ONNX = "onnx"
+    TFLITE = "tflite"
+    OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
     CONFIG = "config"
     WORKLOAD = "workload"
     ANALYSIS = "analysis"
+    STABLEHLO = "stablehlo"
+    HLO = "hlo"
     PYTHON = "python"
 
 
@@ -40,12 +45,17 @@ _HEAD_BYTES: Final = 4096
 #: producer_version, 4 domain, 5 model_version, 6 doc_string, 7 graph, 8 opset_import).
 _ONNX_SECOND: Final = frozenset({0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42})
 
+#: MLIR's bytecode.
+_BYTECODE: Final = b"ML\xefR"
+#: A module of MLIR in text, behind what it says of its lines.
+_MODULE: Final = re.compile(rb"^module\b[^\n]*\{|^ *(?:func\.func|stablehlo\.)", re.M)
+
 #: A configuration has one of these; the last is in those of Mamba's authors.
 _CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
 
 _WANTED: Final = (
-    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx file, a config.json, a file.py:function "
-    "or a name from 'gambrel models list'."
+    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx, .tflite or .mlir file, a config.json, "
+    "a file.py:function or a name from 'gambrel models list'."
 )
 
 
@@ -150,6 +160,17 @@ def is_onnx(probe: FileProbe) -> bool:
     )
 
 
+def is_tflite(probe: FileProbe) -> bool:
+    """The identifier of the flatbuffer's schema; a damaged file is told by its name."""
+    return probe.head[4:8] == b"TFL3" or probe.path.suffix.lower() == ".tflite"
+
+
+def is_openvino(probe: FileProbe) -> bool:
+    """XML of a net."""
+    head = probe.head.lstrip(b"\xef\xbb\xbf \r\n\t")
+    return head.startswith((b"<?xml", b"<net")) and b"<net" in head
+
+
 def is_safetensors(probe: FileProbe) -> bool:
     """A length, then JSON. A damaged length is recognised by the file's name."""
     head = probe.head
@@ -173,6 +194,19 @@ def is_analysis(probe: FileProbe) -> bool:
 def is_config(probe: FileProbe) -> bool:
     """The configuration of a model of Hugging Face."""
     return bool(_CONFIG_FIELDS.intersection(probe.data))
+
+
+def is_stablehlo(probe: FileProbe) -> bool:
+    """Bytecode of MLIR, by itself or as jax.export wraps it; a module in text; or named so."""
+    if probe.path.suffix.lower() in (".mlir", ".mlirbc", ".stablehlo") or _BYTECODE in probe.head:
+        return True
+    return bool(_MODULE.search(probe.head)) and probe.path.suffix.lower() != ".py"
+
+
+def is_hlo(probe: FileProbe) -> bool:
+    """The first word of a dump; or named so."""
+    named = probe.path.suffix.lower() == ".hlo" and _is_text(probe.head)
+    return named or probe.head.startswith(b"HloModule ")
 
 
 def is_python(probe: FileProbe) -> bool:

@@ -40,7 +40,7 @@ def _if(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
         outputs = _branch(walker, branch, names)
         tried.append((walker.steps, outputs))
     walker.steps = before
-    steps, outputs = max(tried, key=lambda t: sum(map(_weight, t[0])))
+    steps, outputs = max(tried, key=lambda t: sum(map(step_weight, t[0])))
     if any(other[0] for other in tried):
         walker.note(LARGER_BRANCH)
     walker.steps.extend(steps)
@@ -60,7 +60,7 @@ def _unvalued(edge: Edge | None) -> Edge | None:
     return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
 
 
-def _weight(step: Step) -> int:
+def step_weight(step: Step) -> int:
     """Roughly the work of a step: results times the length of what each sums."""
     results = sum(e.numel for e in step.outputs if e is not None and e.shape is not None)
     length = 1

@@ -53,6 +53,7 @@ class Edge:
         role: What it is to the model.
         place: Identity of the stored data, for tensors that share them.
         members: Of a sequence; None for a tensor.
+        generated: Whether the kernel that reads it makes it itself: nothing is read.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Edge:
     role: Role = Role.ACTIVATION
     place: Any = None
     members: list[Edge] | None = None
+    generated: bool = False
 
     @property
     def dtype(self) -> str:
@@ -105,6 +107,7 @@ class Step:
         module: Path of the module that it belongs to, where the exporter says so.
         source: ``file.py:line``, likewise.
         repeat: How often it runs.
+        label: What reports call it; by default its operator in the family of the trace.
     """
 
     op: str
@@ -116,6 +119,7 @@ class Step:
     module: str = ""
     source: str = ""
     repeat: int = 1
+    label: str = ""
 
     def input(self, index: int) -> Edge | None:
         """An input; None where it is left out."""
@@ -159,6 +163,8 @@ class Trace:
         outputs: Of the model.
         stored: Tensors in the file, read or not.
         notes: What had to be assumed.
+        family: Name of the format, before the operators in reports.
+        carried: Of loops, what a trip begins with and what it hands to the next one.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -166,3 +172,5 @@ class Trace:
     outputs: list[Edge] = field(default_factory=list)
     stored: list[Edge] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
+    family: str = "onnx"
+    carried: list[tuple[Edge, Edge]] = field(default_factory=list)

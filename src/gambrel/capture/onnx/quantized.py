@@ -14,7 +14,9 @@ from gambrel.workload import Role
 
 _QUANTIZE: Final = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
 _DEQUANTIZE: Final = ("DequantizeLinear", "com.microsoft::DequantizeLinear")
-_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm"})
+_PRODUCTS: Final = frozenset(
+    {"Conv", "ConvTranspose", "MatMul", "Gemm", "gambrel::Dense", "gambrel::Convolution"}
+)
 #: What only moves a weight between its storage and the product.
 _MOVES: Final = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
 #: Integer formats by onnx.TensorProto.DataType: those that products compute in.
@@ -29,7 +31,7 @@ def read_quantized(flow: Flow) -> None:
     for step in flow.steps(*_QUANTIZE):
         _write_narrow(flow, step)
     for step in flow.trace.steps:
-        if step.op in _PRODUCTS:
+        if step.op in _PRODUCTS and "quantized" not in step.attrs:
             _set_format(step)
 
 
@@ -54,12 +56,17 @@ def _read_narrow(flow: Flow, step: Step) -> None:
 
 
 def _moves_keep(flow: Flow, step: Step) -> None:
-    """Moved integers stay integers."""
+    """Moved or selected integers stay integers."""
     first = step.input(0)
-    if step.op in _MOVES and first is not None and step.out.code != first.code:
+    if _keeps(step) and first is not None and step.out.code != first.code:
         step.out.code = first.code
         for reader in flow.readers(step.out):
             _moves_keep(flow, reader)
+
+
+def _keeps(step: Step) -> bool:
+    """Whether the results of a step are some of its elements."""
+    return step.op in (*_MOVES, "MaxPool") or step.attrs.get("function") == "max"
 
 
 def _write_narrow(flow: Flow, step: Step) -> None:

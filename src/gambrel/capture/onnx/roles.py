@@ -11,6 +11,8 @@ from gambrel.workload import Role
 _WEIGHTS: Final[dict[str, tuple[int, ...]]] = {
     **dict.fromkeys(("MatMul", "gambrel::Linear", "Gemm", "com.microsoft::FusedMatMul"), (0, 1, 2)),
     **dict.fromkeys(("Conv", "ConvTranspose", "com.microsoft::FusedConv"), (1, 2)),
+    **dict.fromkeys(("gambrel::Dense", "gambrel::Convolution"), (1, 2)),
+    "gambrel::Recurrent": tuple(range(1, 24)),
     "ConvInteger": (1,),
     "MatMulInteger": (1,),
     **dict.fromkeys(("QLinearConv", "com.microsoft::QLinearConv"), (3, 8)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gambrel.analysis.fold import fold
@@ -15,6 +15,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     Section,
     amount,
@@ -37,6 +38,7 @@ from gambrel.report.terms import (
     items,
     limiter_of,
     memory_alone,
+    range_text,
     title,
 )
 from gambrel.report.text import shorten_path
@@ -61,6 +63,7 @@ def document(analysis: Analysis, options: Options) -> Document:
         answer=answer(analysis, found.recommendations if found else ()),
         sections=sections(*parts),
         aside=(analysis.runtime_name or analysis.runtime),
+        figures=tuple(key_figures(analysis)),
     )
 
 
@@ -162,6 +165,57 @@ def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
     return f"Next: {helps}{gains}"
 
 
+def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
+    """The figures at the top of a page, each with where it comes from."""
+    total, said = analysis.total, dict(figures_of.facts(analysis))
+    time, (number, unit) = total.expected_time_s, items(analysis)
+    device = analysis.hardware.name
+    yield KeyFigure(
+        label="expected time",
+        text=format_si(time.value, "s") if time else "unknown",
+        note=_rate_note(time, number, unit),
+        key="expected_time_s",
+        source=f"constants of {analysis.runtime_name or analysis.runtime} on {device}",
+        confidence=f"{time.confidence}: {time.reason}" if time else "",
+    )
+    limiter, part = limiter_of(analysis), limited_share(analysis)
+    yield KeyFigure(
+        label="limited by",
+        text=LIMITERS[limiter] if limiter else "unknown",
+        note=f"{format_percent(part)} of the expected time" if part is not None else "",
+        key="limited_by",
+        source=said["Expected"],
+    )
+    yield KeyFigure(
+        label="roofline time",
+        text=format_si(analysis.roofline_time_s, "s"),
+        note=f"{bound_text(total)}-bound" if total.bound else "bound unknown",
+        key="roofline_time_s",
+        source=f"{said['Roofline']}. {said['Rate']}",
+    )
+    yield KeyFigure(
+        label="speed of light",
+        text=format_si(analysis.sol_time_s, "s"),
+        note="" if "no run is faster" not in _light(analysis) else "no run is faster",
+        key="sol_time_s",
+        source=said["Speed of light"],
+    )
+    yield KeyFigure(
+        label="memory",
+        text=format_capacity(analysis.footprint.total_bytes, 3),
+        note=_memory(analysis).partition(", ")[2],
+        key="total_bytes",
+        formula="Weights, the activations alive at the peak, caches and states, and workspace.",
+        source=said["Memory"],
+    )
+
+
+def _rate_note(time: Estimate | None, number: int, unit: str) -> str:
+    if time is None or not time.value:
+        return ""
+    return f"{range_text(time)}; {rate_text(number / time.value)} {unit}/s"
+
+
 def slowest(analysis: Analysis) -> list[OpResult]:
     """The ops by time, longest first; identical ops of repeated layers are one row."""
     return sorted(fold(analysis.ops), key=lambda op: -seconds_of(op.measures))
@@ -191,13 +245,15 @@ def ops_table(analysis: Analysis) -> DataTable:
     return DataTable(
         columns=(
             words("op", names, minimum=24, shorten=shorten_path),
-            words("kind", (op.kind for op in ranked), priority=6, styles=marks),
-            words("shapes", (op.shapes for op in ranked), priority=9, minimum=24),
+            words("kind", (op.kind for op in ranked), "kind", priority=6, styles=marks),
+            words("shapes", (op.shapes for op in ranked), "shapes", priority=9, minimum=24),
             *measure_columns(measures, states, analysis.total),
         ),
         shares=tuple(s or 0.0 for s in shares),
         whole=f"the {_kind_of_time(analysis)} time" if any(shares) else "",
         note=_coverage(analysis),
+        outside="waiting for the host",
+        linked=True,
     )
 
 
@@ -249,24 +305,42 @@ def measure_columns(
         return figures_of.with_cells(column, cells)
 
     columns = [
-        figures("FLOP", (m.flops for m in rows), amount, priority=4),
-        figures("byte", (m.traffic_bytes for m in rows), amount, priority=5),
-        figures("FLOP/byte", (m.arithmetic_intensity for m in rows), ratio, priority=2),
-        words("bound", map(bound_text, rows), priority=1, styles=bounds),
-        *([words("limited by", (x or "–" for x in limits), priority=3)] if any(limits) else []),
+        figures("FLOP", (m.flops for m in rows), amount, "flops", priority=4),
+        figures("byte", (m.traffic_bytes for m in rows), amount, "traffic_bytes", priority=5),
         figures(
-            "roofline", (m.roofline_time_s for m in rows), seconds, priority=2 if estimated else 0
+            "FLOP/byte",
+            (m.arithmetic_intensity for m in rows),
+            ratio,
+            "arithmetic_intensity",
+            priority=2,
+        ),
+        words("bound", map(bound_text, rows), "bound", priority=1, styles=bounds),
+        *_limited(limits),
+        figures(
+            "roofline",
+            (m.roofline_time_s for m in rows),
+            seconds,
+            "roofline_time_s",
+            priority=2 if estimated else 0,
         ),
         *([_expected(times)] if estimated else []),
-        figures("share", _shares(rows, of), share),
-        *([words("confidence", map(_confidence, times), priority=7)] if estimated else []),
-        figures("FLOP/s max", map(_attainable, rows), amount, priority=8),
+        figures("share", _shares(rows, of), share, "share"),
+        *([words("confidence", map(_confidence, times), "confidence", priority=7)] * estimated),
+        figures("FLOP/s max", map(_attainable, rows), amount, "attainable_flop_per_s", priority=8),
     ]
     return [lost(column) for column in columns]
 
 
 def _expected(times: Sequence[Estimate | None]) -> Column:
-    return figures("expected", (t.value if t else None for t in times), seconds)
+    values = (t.value if t else None for t in times)
+    return figures("expected", values, seconds, "expected_time_s")
+
+
+def _limited(limits: Sequence[str | None]) -> list[Column]:
+    """What limits each row; no column where no expected time is known."""
+    if not any(limits):
+        return []
+    return [words("limited by", (x or "–" for x in limits), "limited_by", priority=3)]
 
 
 def _confidence(time: Estimate | None) -> str:

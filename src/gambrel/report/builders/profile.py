@@ -38,7 +38,7 @@ def document(record: Profiled, options: Options) -> Document:
     """End-to-end time leads."""
     profile, top = record.profile, options.top
     table = modules_table(profile.modules, top) if record.by == "module" else ops(profile.ops)
-    slowest = _slowest(profile.ops)[: top or None]
+    listed = slowest(profile.ops)[: top or None]
     return Document(
         title=f"{profile.model.name} on {profile.hardware.name}, measured",
         answer=tuple(_answer(profile.ops, profile.totals)),
@@ -46,7 +46,7 @@ def document(record: Profiled, options: Options) -> Document:
             section(table),
             section(compared(profile.ops) if record.compared else None),
             section(FactList(items=tuple(facts(profile)))),
-            section(Notes(heading="Far from the roof", items=tuple(reasons(slowest)))),
+            section(Notes(heading="Far from the roof", items=tuple(reasons(listed)))),
             section(Notes(heading="Notes", items=record.notes)),
         ),
     )
@@ -68,13 +68,14 @@ def _answer(points: Sequence[RooflinePoint], t: Totals) -> Iterator[str]:
         yield f"Bound: {', '.join(listed)}, by the roofline and of the ops' time"
 
 
-def _slowest(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
+def slowest(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
+    """The ops by measured time, longest first."""
     return sorted(points, key=lambda p: -(p.time_s or 0.0))
 
 
 def ops(points: Sequence[RooflinePoint]) -> DataTable:
     """One row an op, longest first."""
-    found = _slowest(points)
+    found = slowest(points)
     if not found:
         return DataTable(columns=(), note="no op that costs anything")
     whole = sum(p.time_s or 0.0 for p in found)
@@ -91,6 +92,7 @@ def ops(points: Sequence[RooflinePoint]) -> DataTable:
         col("time", "time_s", seconds),
         shares=tuple((p.time_s or 0.0) / whole if whole else 0.0 for p in found),
         whole="the ops' time",
+        linked=True,
     )
 
 
@@ -122,7 +124,7 @@ def compared(points: Sequence[RooflinePoint]) -> DataTable:
     times = ("time_s", "expected_time_s", "roofline_time_s")
     total = [sum(getattr(p, name) for p in known) for name in times]
     return table_of(
-        _slowest(points),
+        slowest(points),
         col("name", "name", minimum=20, shorten=shorten_path),
         col("measured", "time_s", seconds),
         col("expected", "expected_time_s", seconds, 1),

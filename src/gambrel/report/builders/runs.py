@@ -62,6 +62,7 @@ def _ops(pairing: Pairing) -> DataTable:
         *(col(f"FLOP/byte {s}", _of(s, _intensity), None, 6, align="right") for s in sides),
         *(col(f"FLOP/s {s}", _of(s, _rate_of), None, 7, align="right") for s in sides),
         col("bound", _bounds, None, 2, align="right"),
+        linked=True,
     )
 
 

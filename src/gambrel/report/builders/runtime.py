@@ -69,8 +69,9 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         front = seconds(service.frontend_s)
         yield (
             "Engine",
-            f"steps with prompt tokens at least {layer} per layer, {step} host time per step, "
-            f"{front} front end per request ({service.source.title})",
+            f"steps with prompt tokens at least {layer} per layer; host time {step} per step and "
+            f"{seconds(service.request_s)} per request in it; {front} front end per request "
+            f"({service.source.title})",
         )
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""

@@ -222,6 +222,7 @@ def _kernels(standing: Standing) -> DataTable:
         columns=tuple(_columns(found)),
         shares=tuple(k.time_share or 0.0 for k in found),
         whole="the time",
+        linked=True,
     )
 
 

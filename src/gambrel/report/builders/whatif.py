@@ -34,7 +34,7 @@ def document(record: WhatIf | Changed, _options: Options) -> Document:
         sections=sections(
             section(_total(found)),
             section(_table("By kind of op", found.kinds)),
-            section(_table("Ops that change most", found.ops)),
+            section(_table("Ops that change most", found.ops, linked=True)),
             section(Notes(heading="What it costs", items=(found.about,) if found.about else ())),
             section(Notes(heading="Assumed after the change", items=found.notes)),
         ),
@@ -86,7 +86,7 @@ def _total(found: WhatIf) -> DataTable:
     )
 
 
-def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
+def _table(title: str, found: Sequence[Difference], *, linked: bool = False) -> DataTable | None:
     if not found:
         return None
 
@@ -98,7 +98,7 @@ def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
         columns=(
             words("name", (r.name for r in found), minimum=18, shorten=shorten_path),
             words("time", both(lambda s: seconds(s.time_s)), align="right"),
-            figures("change", (r.change_s for r in found), seconds),
+            figures("change", (r.change_s for r in found), seconds, "change_s"),
             words(
                 "traffic",
                 both(lambda s: format_si(s.traffic_bytes, "B", 3)),
@@ -108,6 +108,7 @@ def _table(title: str, found: Sequence[Difference]) -> DataTable | None:
             words("FLOP/byte", both(_intensity), align="right", priority=3),
             words("bound", both(lambda s: s.bound.value if s.bound else "–"), priority=4),
         ),
+        linked=linked,
     )
 
 

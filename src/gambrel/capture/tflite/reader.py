@@ -1,0 +1,39 @@
+"""From a TFLite file to a workload: the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gambrel.capture.graph.finish import finish, reading
+from gambrel.capture.graph.writer import Writer
+from gambrel.capture.tflite.opening import open_model
+from gambrel.capture.tflite.walk import SubgraphWalker
+from gambrel.workload import Symbol, Workload
+
+
+def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
+    """Reads the workload of a TFLite model. Weights are not read.
+
+    Args:
+        path: The file.
+        sizes: ``trip``: how often loops run whose end depends on data.
+
+    Raises:
+        FileFormatError: It is no TFLite model, damaged or hostile.
+        MissingExtraError: The package tflite is not installed.
+    """
+    path = Path(path)
+    with reading(path, "TFLite model", "convert it again"):
+        model, _data = open_model(path)
+        writer = Writer("tflite")
+        trips = (sizes or {}).get("trip")
+        walker = SubgraphWalker(model, writer, trips)
+        walker.run()
+        symbols: tuple[Symbol, ...] = ()
+        if walker.open_trips:
+            n = 1 if trips is None else trips
+            symbols = (
+                Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops"),
+            )
+        return finish(writer.trace, name=path.stem, origin="TFLite", symbols=symbols)

@@ -1,0 +1,81 @@
+// Tables decoded from columns: texts, numbers, order, and CSV.
+
+import type { Column, PageData, Table } from "./schema";
+
+export class Rows {
+  readonly count: number;
+  private search: string[] | null = null;
+
+  constructor(
+    readonly table: Table,
+    readonly page: PageData,
+  ) {
+    this.count = table.rows;
+  }
+
+  text(column: Column, row: number): string {
+    return this.page.strings[column.text[row]];
+  }
+
+  value(column: Column, row: number): number | null {
+    return column.value?.[row] ?? null;
+  }
+
+  column(key: string): Column | undefined {
+    return this.table.columns.find((c) => c.key === key);
+  }
+
+  share(row: number): number | null {
+    return this.table.shares?.[row] ?? null;
+  }
+
+  /** Rows in the order of a column; what is unknown comes last. */
+  sorted(rows: number[], column: Column | null, down: boolean): number[] {
+    if (!column) return rows;
+    const sign = down ? -1 : 1;
+    if (column.value) {
+      const value = column.value;
+      return [...rows].sort((a, b) => {
+        const [x, y] = [value[a], value[b]];
+        if (x === null || y === null) return Number(x === null) - Number(y === null) || a - b;
+        return sign * (x - y) || a - b;
+      });
+    }
+    return [...rows].sort((a, b) => sign * this.text(column, a).localeCompare(this.text(column, b), "en", { numeric: true }) || a - b);
+  }
+
+  /** Rows whose texts contain every word. */
+  matching(query: string): Set<number> | null {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!words.length) return null;
+    this.search ??= Array.from({ length: this.count }, (_, row) =>
+      this.table.columns.filter((c) => c.align === "left").map((c) => this.text(c, row)).join("\n").toLowerCase(),
+    );
+    const shown = new Set<number>();
+    this.search.forEach((text, row) => words.every((w) => text.includes(w)) && shown.add(row));
+    return shown;
+  }
+
+  csv(rows: number[]): string {
+    const head = this.table.columns.map((c) => quoted(c.key || c.title));
+    const lines = rows.map((row) =>
+      this.table.columns.map((c) => (c.value ? String(this.value(c, row) ?? "") : quoted(this.text(c, row)))).join(","),
+    );
+    return `${[head.join(","), ...lines].join("\r\n")}\r\n`;
+  }
+
+  /** As records in base SI units. */
+  records(): Record<string, unknown>[] {
+    return Array.from({ length: this.count }, (_, row) =>
+      Object.fromEntries(
+        this.table.columns.map((c) => [c.key || c.title, c.value ? this.value(c, row) : this.text(c, row)]),
+      ),
+    );
+  }
+}
+
+/** A cell of CSV; text that a spreadsheet would run as a formula is preceded by an apostrophe. */
+function quoted(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.]+$/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+}

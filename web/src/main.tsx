@@ -1,0 +1,28 @@
+import { render } from "preact";
+
+import { App } from "./app";
+import { load } from "./data";
+import type { PageData } from "./schema";
+import "./style.css";
+
+/** Shows a page in an element; again with other data to change it. */
+export function show(page: PageData, element: HTMLElement): void {
+  element.setAttribute("aria-busy", "false");
+  render(<App page={page} />, element);
+}
+
+const element = document.getElementById("page");
+if (element) {
+  load().then(
+    (page) => {
+      element.replaceChildren();
+      show(page, element);
+      document.documentElement.dataset.ready = "true";
+    },
+    (error: unknown) => {
+      const said = document.createElement("p");
+      said.textContent = `This page could not be shown: ${error instanceof Error ? error.message : String(error)}`;
+      element.append(said);
+    },
+  );
+}

@@ -1,0 +1,47 @@
+// An axis from values to pixels.
+
+export interface Scale {
+  (value: number): number;
+  invert(pixel: number): number;
+  low: number;
+  high: number;
+  log: boolean;
+}
+
+export function scale(ends: [number, number], pixels: [number, number], log: boolean): Scale {
+  const to = log ? Math.log : (v: number) => v;
+  const from = log ? Math.exp : (v: number) => v;
+  const [a, b] = [to(ends[0]), to(ends[1])];
+  const at = ((value: number) => pixels[0] + ((to(value) - a) / (b - a)) * (pixels[1] - pixels[0])) as Scale;
+  at.invert = (pixel) => from(a + ((pixel - pixels[0]) / (pixels[1] - pixels[0])) * (b - a));
+  [at.low, at.high] = ends;
+  at.log = log;
+  return at;
+}
+
+/** Round values between the ends, at most about `most`; powers of `base` on a logarithmic axis. */
+export function ticks(ends: [number, number], most: number, log: boolean, base = 10): number[] {
+  const [low, high] = ends;
+  if (!log) return linearTicks(low, high, most, base);
+  const first = Math.ceil(Math.log(low) / Math.log(base) - 1e-9);
+  const last = Math.floor(Math.log(high) / Math.log(base) + 1e-9);
+  let found = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => base ** (first + i));
+  if (found.length < 3 && base === 10) {
+    found = [];
+    for (let power = first - 1; power <= last; power++) {
+      for (const step of [1, 2, 5]) found.push(step * 10 ** power);
+    }
+    found = found.filter((v) => v >= low * 0.999 && v <= high * 1.001);
+  }
+  const step = Math.max(1, Math.ceil(found.length / Math.max(1, most)));
+  return found.filter((_, i) => i % step === 0);
+}
+
+function linearTicks(low: number, high: number, most: number, base: number): number[] {
+  const raw = (high - low) / Math.max(1, most) || 1;
+  const power = base ** Math.floor(Math.log(raw) / Math.log(base) + 1e-9);
+  const step = power * ((base === 2 ? [1, 2] : [1, 2, 5, 10]).find((m) => m * power >= raw * 0.999) ?? base);
+  const found = [];
+  for (let v = Math.ceil(low / step) * step; v <= high * (1 + 1e-9); v += step) found.push(v);
+  return found;
+}
