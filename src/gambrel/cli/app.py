@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "judge": "judge:judge",
     "sweep": "sweep:sweep",
     "gate": "gate:gate",
+    "diagnose": "diagnose:diagnose",
     "export": "export:export",
     "serve-plan": "plans:serve_plan",
     "serve-sim": "plans:serve_sim",

@@ -171,6 +171,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.judge.records:Problems",
         builder="problems",
     ),
+    Kind(
+        type="gambrel/diagnosis",
+        record="gambrel.analysis.samples.diagnosis:Diagnosis",
+        builder="diagnosis",
+    ),
     Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
     Kind(
         type="gambrel/baseline",
