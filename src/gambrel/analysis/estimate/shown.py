@@ -18,6 +18,8 @@ from gambrel.analysis.estimate.held_out import HeldOut
 #: sets of some hundred rows; few rows scatter more.
 _INSIDE: Final = 0.8
 _ERROR: Final = 0.25
+#: Median width of the range (high / low) from which on it says little: fallback kernels.
+_LOOSE: Final = 5.0
 #: Range of shares: from the 5th to the 95th percentile of the runs that were left out.
 _CENTRAL: Final = 0.9
 
@@ -48,6 +50,14 @@ class Shown:
 def shows(held_out: HeldOut) -> bool:
     """Whether held-out rows bear out a high confidence."""
     return held_out.inside >= _INSIDE and held_out.mape <= _ERROR
+
+
+def level_of(held_out: HeldOut | None) -> str:
+    """The best that a prediction may be called: low where kernels differ beyond any formula."""
+    if held_out is None or shows(held_out):
+        return "high"
+    loose = held_out.mape > _ERROR and (held_out.width or 0.0) > _LOOSE
+    return "low" if loose else "medium"
 
 
 def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[Shown, ...]:
@@ -99,7 +109,7 @@ def _whole(name: str, calibration: Calibration) -> Iterator[Shown]:
 def _kernels(name: str, calibration: Calibration) -> Iterator[Shown]:
     for s in calibration.sets:
         if s.framework == name and s.held_out is not None:
-            best = s.confidence or ("high" if shows(s.held_out) else "medium")
+            best = s.confidence or level_of(s.held_out)
             op = s.form.removeprefix("torch_").replace("_", " ")
             yield _line(op, ", ".join(s.formats), s.device, s.held_out, best)
 
