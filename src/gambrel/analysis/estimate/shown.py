@@ -25,7 +25,7 @@ _CENTRAL: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ErrorLine:
     """Errors of one class of op, or of whole runs, on one device or family.
 
     Attributes:
@@ -60,7 +60,7 @@ def level_of(held_out: HeldOut | None) -> str:
     return "low" if loose else "medium"
 
 
-def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[Shown, ...]:
+def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[ErrorLine, ...]:
     """What was shown of a runtime.
 
     Args:
@@ -74,10 +74,10 @@ def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[Shown, ...
     return ()
 
 
-def shares_shown(runtime: str, calibration: Calibration) -> tuple[Shown, ...]:
+def shares_shown(runtime: str, calibration: Calibration) -> tuple[ErrorLine, ...]:
     """What was shown of a runtime of which only shares of the roofs are known."""
     return tuple(
-        Shown(
+        ErrorLine(
             what="whole runs",
             formats="",
             device=", ".join(s.match),
@@ -91,7 +91,7 @@ def shares_shown(runtime: str, calibration: Calibration) -> tuple[Shown, ...]:
     )
 
 
-def _whole(name: str, calibration: Calibration) -> Iterator[Shown]:
+def _whole(name: str, calibration: Calibration) -> Iterator[ErrorLine]:
     for chip in calibration.tiled:
         if chip.runtime == name and chip.held_out is not None:
             yield _line("whole runs", "", chip.device, chip.held_out, chip.confidence)
@@ -106,7 +106,7 @@ def _whole(name: str, calibration: Calibration) -> Iterator[Shown]:
             yield _line("whole runs", formats, where, one.held_out, one.confidence)
 
 
-def _kernels(name: str, calibration: Calibration) -> Iterator[Shown]:
+def _kernels(name: str, calibration: Calibration) -> Iterator[ErrorLine]:
     for s in calibration.sets:
         if s.framework == name and s.held_out is not None:
             best = s.confidence or level_of(s.held_out)
@@ -114,8 +114,8 @@ def _kernels(name: str, calibration: Calibration) -> Iterator[Shown]:
             yield _line(op, ", ".join(s.formats), s.device, s.held_out, best)
 
 
-def _line(what: str, formats: str, device: str, held: HeldOut, confidence: str) -> Shown:
-    return Shown(
+def _line(what: str, formats: str, device: str, held: HeldOut, confidence: str) -> ErrorLine:
+    return ErrorLine(
         what=what,
         formats="" if formats == "any" else formats,
         device=device,
