@@ -140,9 +140,10 @@ class _Graph:
         """Sizes at these values and attributes of the formula."""
         sizes: dict[str, Any] = {}
         for name, value in self._sizes.op(op).sizes.items():
-            many = isinstance(value, tuple)
-            if value != ():
-                sizes[name] = [int(n) for n in value] if many else int(value)
+            if isinstance(value, tuple):
+                sizes |= {name: [int(n) for n in value]} if value else {}
+            else:
+                sizes[name] = int(value)
         attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.attrs.items()}
         return {**sizes, **attrs, "kind": op.kind, "framework_op": op.name}
 
