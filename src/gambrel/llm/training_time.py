@@ -137,6 +137,20 @@ def stack_of(device: Device) -> Stack | None:
     return next((s for s in stacks() if any(a in name for a in s.architectures)), None)
 
 
+def _busy(passes: Analysis) -> dict[str, dict[str, float]]:
+    """Seconds at the peaks and at the links' rates, by what is done and in which format."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for op in passes.ops:
+        if op.kind == "collective":
+            axis = "routed" if op.name.rpartition(" ")[2] in _ROUTED else "shared"
+            found[axis][""] += op.measures.roofline_time_s or 0.0
+        kind = "experts" if op.kind == "grouped_matmul" else "gemm"
+        for work in op.measures.work:
+            if work.work_class == "matrix" and work.time_s is not None:
+                found["attention" if op.kind in _ATTENTION else kind][work.dtype] += work.time_s
+    return found
+
+
 def parts_of(
     passes: Analysis,
     rank: ModelSpec,
@@ -160,19 +174,7 @@ def parts_of(
         update_s: See `Parts`.
         eager: See `Parts`.
     """
-    gemm: dict[str, float] = defaultdict(float)
-    experts: dict[str, float] = defaultdict(float)
-    seconds: dict[str, float] = defaultdict(float)
-    for op in passes.ops:
-        if op.kind == "collective":
-            axis = "routed" if op.name.rpartition(" ")[2] in _ROUTED else "shared"
-            seconds[axis] += op.measures.roofline_time_s or 0.0
-        for work in op.measures.work:
-            if work.work_class == "matrix" and work.time_s is not None:
-                if op.kind in _ATTENTION:
-                    seconds["attention"] += work.time_s
-                else:
-                    (experts if op.kind == "grouped_matmul" else gemm)[work.dtype] += work.time_s
+    seconds = _busy(passes)
     mixed = [
         (group.count, part.top_k)
         for group in rank.layers
@@ -185,13 +187,13 @@ def parts_of(
     once = roofline.seconds(2 * tokens * rank.hidden / tensor, bandwidth)
     again = 4 / 3 if recompute else 1.0
     return Parts(
-        gemm_s=dict(gemm),
-        expert_s=dict(experts),
-        attention_s=seconds["attention"],
+        gemm_s=dict(seconds["gemm"]),
+        expert_s=dict(seconds["experts"]),
+        attention_s=sum(seconds["attention"].values()),
         stream_s=once * (layers + mixtures) * again,
         rows_s=once * picked * again,
-        shared_s=seconds["shared"],
-        routed_s=seconds["routed"],
+        shared_s=sum(seconds["shared"].values()),
+        routed_s=sum(seconds["routed"].values()),
         gradient_s=gradient_s,
         update_s=update_s,
         layers=layers,
