@@ -270,11 +270,11 @@ class TestLoops:
     def test_a_while_that_depends_on_data_is_unmodelled(self):
         workload = taken(self.loop, S((8, 8), F32), S((), jnp.int32))
         assert gambrel.analyze(workload, "tpu-v5e").coverage < 1
-        assert any("--size trips=N" in text for text in workload.assumptions)
+        assert any("--size trip=N" in text for text in workload.assumptions)
 
     def test_its_trips_can_be_said(self):
         analysis = gambrel.analyze(
-            self.loop, "tpu-v5e", (S((8, 8), F32), S((), jnp.int32)), sizes={"trips": 30}
+            self.loop, "tpu-v5e", (S((8, 8), F32), S((), jnp.int32)), sizes={"trip": 30}
         )
         assert analysis.total.matrix_flops == 30 * 2 * 8 * 8 * 8
 
