@@ -53,7 +53,7 @@ _HOMES = {
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
     "serve_sim": "gambrel.api.serving",
-    "sweep": "gambrel.api.analyze",
+    "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -112,10 +112,11 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

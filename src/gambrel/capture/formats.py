@@ -73,6 +73,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         suffixes=(".xml",),
     ),
     FileFormat(
+        kind=FileKind.COREML,
+        sniff=tests.is_coreml,
+        reader=readers.from_coreml,
+        suffixes=(".mlpackage", ".mlmodel"),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,

@@ -41,6 +41,14 @@ def from_openvino(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_openvino(path, request.sizes))
 
 
+def from_coreml(path: Path, request: Request) -> Resolved:
+    """A Core ML model: a package, or the file in it."""
+    from gambrel.capture.coreml.reader import read_coreml
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_coreml(path))
+
+
 def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(

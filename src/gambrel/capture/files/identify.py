@@ -26,6 +26,7 @@ class FileKind(StrEnum):
     TORCHSCRIPT = "torchscript"
     ONNX = "onnx"
     TFLITE = "tflite"
+    COREML = "coreml"
     OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
@@ -169,6 +170,19 @@ def is_openvino(probe: FileProbe) -> bool:
     """XML of a net."""
     head = probe.head.lstrip(b"\xef\xbb\xbf \r\n\t")
     return head.startswith((b"<?xml", b"<net")) and b"<net" in head
+
+
+def is_coreml(probe: FileProbe) -> bool:
+    """specificationVersion, then a description whose first field is a message; or named so."""
+    head = probe.head
+    if probe.path.suffix.lower() == ".mlmodel":
+        return True
+    if len(head) < 8 or head[0] != 0x08 or head[2] != 0x12:
+        return False
+    at = 3
+    while at < 7 and head[at] & 0x80:
+        at += 1
+    return head[at + 1] in (0x0A, 0x52, 0xA2)
 
 
 def is_safetensors(probe: FileProbe) -> bool:
