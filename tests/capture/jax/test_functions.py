@@ -326,6 +326,32 @@ class TestDevices:
         assert any("one device of the mesh (x=4)" in text for text in workload.assumptions)
 
 
+class TestKernels:
+    def run(self, stated):
+        pl = pytest.importorskip("jax.experimental.pallas")
+        estimate = pl.CostEstimate(flops=700, transcendentals=30, bytes_accessed=1000)
+
+        def body(x, y):
+            y[...] = x[...] * 2
+
+        def function(x):
+            shape = S(x.shape, x.dtype)
+            cost = {"cost_estimate": estimate} if stated else {}
+            return pl.pallas_call(body, out_shape=shape, name="twice", **cost)(x)
+
+        return taken(function, S((8, 8), F32))
+
+    def test_what_the_author_states(self):
+        workload = self.run(True)
+        total = gambrel.analyze(workload, "a100").total
+        assert (total.matrix_flops, total.special_ops, total.traffic_bytes) == (700, 30, 1000)
+
+    def test_without_a_statement_it_is_unmodelled(self):
+        workload = self.run(False)
+        assert gambrel.analyze(workload, "a100").coverage == 0
+        assert any("twice states no cost" in text for text in workload.assumptions)
+
+
 class TestParameters:
     def roles(self, workload):
         return {t.name: str(t.role) for t in workload.tensors if t.name}
