@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gambrel.ops.base import Cost, OpView, distinct_bytes, formula, maximum, work
+from gambrel.ops.base import Cost, OpView, distinct_bytes, formula, work
+from gambrel.roofline import maximum
 
 
 @formula("kernel")
