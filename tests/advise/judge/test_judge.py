@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 
 import gambrel
@@ -9,6 +10,7 @@ from gambrel.advise.judge.io_bounds import io_bound
 from gambrel.advise.judge.records import Ruling
 from gambrel.analysis.question import ask
 from gambrel.api import judging
+from gambrel.cli import run
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.ops import OpView
 from gambrel.ops.base import TensorView
@@ -84,6 +86,7 @@ def test_the_gap_adds_up_to_the_measured_time():
     question = ask("explain-gap", {"model": GEMM, "hardware": "h100", "time": "1ms"})
     found = judging.explain_gap.answer(question)
     assert math.isclose(sum(step.added_s for step in found.steps), 1e-3, rel_tol=1e-9)
+    assert all(step.added_s > 0 for step in found.steps)
     assert found.next.startswith("this kernel")
 
 
@@ -157,3 +160,55 @@ def test_one_source_of_a_time_is_needed():
 def test_peaks_of_ones_own_prove_what_they_say():
     found = gambrel.judge(GEMM, 1e-6, peak=989e12, bandwidth=3.35e12)
     assert found.ruling is Ruling.IMPOSSIBLE
+
+
+def test_a_time_is_taken_from_a_recording(tmp_path):
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm_bf16", "pid": 0, "tid": 7}
+    events = [kernel | {"ts": 400 * i, "dur": d, "args": {}} for i, d in enumerate((240, 250, 290))]
+    path = tmp_path / "trace.json"
+    path.write_bytes(msgspec.json.encode({"schemaVersion": 1, "traceEvents": events}))
+    found = gambrel.judge(GEMM, hardware="h100", recording=str(path), kernel="gemm")
+    assert found.measured_time_s == pytest.approx(250e-6)
+    with pytest.raises(InputError, match="--kernel must name one"):
+        gambrel.judge(GEMM, hardware="h100", recording=str(path), kernel="softmax")
+
+
+def test_the_library_time_of_a_kernel_has_no_host_in_it():
+    alone = gambrel.analyze("softmax:rows=512,cols=4096", "h100", runtime="pytorch")
+    found = gambrel.judge("softmax:rows=512,cols=4096", "20us", "h100")
+    assert alone.expected_time_s.host_s > 0
+    assert found.limits.library_time_s < alone.expected_time_s.value
+    assert found.limits.library_expected.host_s == 0
+
+
+def test_the_command_of_the_documentation_judges_code(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_kernel.py").write_text(
+        "import torch\n\ndef build():\n"
+        "    return torch.nn.Linear(1024, 1024), torch.randn(256, 1024)\n\ndef function():\n"
+        "    return (lambda x: torch.softmax(x, -1)), (torch.randn(8, 64),)\n"
+    )
+    words = ["judge", "my_kernel.py:build", "--hardware", "h100", "--time", "1.42ms"]
+    assert run(words) == 0
+    assert "HEADROOM" in capsys.readouterr().out
+    words[1:2] = ["my_kernel.py:function"]
+    assert run([*words, "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["limits"]["traffic_bytes"] == 2 * 8 * 64 * 4
+
+
+def test_a_problem_of_kernelbench_runs_only_on_trust(tmp_path, capsys):
+    pytest.importorskip("torch")
+    (tmp_path / "1_Square.py").write_text(
+        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, a, b):\n"
+        "        return a @ b\n\ndef get_inputs():\n"
+        "    return [torch.rand(4096, 4096), torch.rand(4096, 4096)]\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    words = ["judge", "--jsonl", str(tmp_path), "--hardware", "h100,a100", "--json"]
+    assert run(words) == 2
+    assert "--trust" in capsys.readouterr().err
+    assert run([*words, "--trust"]) == 0
+    rows = msgspec.json.decode(capsys.readouterr().out)["rows"]
+    assert [row["matrix_flops"] for row in rows] == [2 * 4096**3] * 2
+    assert run(["judge", f"{tmp_path}/1_Square.py", "-d", "h100", "--time", "3ms"]) == 2
