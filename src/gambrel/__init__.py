@@ -45,7 +45,12 @@ _HOMES = {
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
     "judge": "gambrel.api.judging",
+    "flops_per_token": "gambrel.api.accounting",
     "kv_cache": "gambrel.api.plans",
+    "lightning_callback": "gambrel.api.callbacks",
+    "mfu": "gambrel.api.accounting",
+    "peak": "gambrel.api.accounting",
+    "trainer_callback": "gambrel.api.callbacks",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
     "export": "gambrel.report.exports",
@@ -94,25 +99,32 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "export",
+    "flops_per_token",
     "judge",
     "kv_cache",
+    "lightning_callback",
     "load",
     "load_model",
     "measure_peaks",
+    "mfu",
+    "peak",
     "read",
     "select",
     "serve_plan",
     "serve_sim",
     "sweep",
     "train_plan",
+    "trainer_callback",
     "what_if",
 ]
 
 if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
+    from gambrel.api.accounting import flops_per_token, mfu, peak
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.callbacks import lightning_callback, trainer_callback
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim
