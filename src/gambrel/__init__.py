@@ -58,7 +58,7 @@ _HOMES = {
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
     "serve_sim": "gambrel.api.serving",
-    "sweep": "gambrel.api.analyze",
+    "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -123,11 +123,12 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.accounting import flops_per_token, mfu, peak
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.callbacks import lightning_callback, trainer_callback
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (

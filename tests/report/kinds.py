@@ -190,6 +190,20 @@ def problems() -> Any:
     return Problems(folder="level1", rows=rows)
 
 
+def diagnosis() -> Any:
+    from gambrel.analysis.samples.diagnosis import Diagnosis, DiagnosisItem
+
+    item = DiagnosisItem(
+        cause="host syncs",
+        saves_s=1e-3,
+        saves_share=0.1,
+        evidence="8 values read by the host",
+        change="read them every so many steps",
+        command="gambrel import TRACE",
+    )
+    return Diagnosis(source="trace.json", whole_s=1e-2, items=(item,))
+
+
 def _metrics(value: float) -> tuple[Any, ...]:
     from gambrel.advise.gate.records import GateMetric
 
@@ -255,6 +269,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,
     "Gap": gap,
     "Problems": problems,
+    "Diagnosis": diagnosis,
     "GateReport": gate,
     "GateRecorded": gate_recorded,
     "Trend": trend,

@@ -141,13 +141,17 @@ def expected_seconds(
     estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
-) -> Size | None:
-    """The expected time of the run at every point of a sweep, without its range."""
+) -> tuple[Size, Size] | None:
+    """The expected time of the run at every point of a sweep, without its range.
+
+    Returns:
+        Seconds, and how many of them the device waits for the host; None where nothing is known.
+    """
     if estimator is None:
         return None
     if isinstance(estimator, TiledEstimator | StreamEstimator):
         times = estimator.times(table)
-        return None if times is None else times.total.value
+        return None if times is None else (times.total.value, times.total.host_s)
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
@@ -163,13 +167,14 @@ def expected_seconds(
         seconds.append(alone)
     host = runtime.host_on(device)
     if host is None:
-        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
+        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True)), 0.0
     queue = (
         (seconds[p.item] * p.op.repeat, table.items[p.item].dispatches * p.op.repeat)
         for p in table.places
         if p.item is not None
     )
-    return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
+    end, busy = queue_end(queue, host.per_launch_s)
+    return end + host.per_run_s, end - busy + host.per_run_s
 
 
 def _whole(table: CostTable, estimator: TiledEstimator | StreamEstimator) -> Expected:

@@ -16,14 +16,13 @@ import msgspec
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
 from gambrel.api.faces import asks
-from gambrel.device.resolve import Hardware, asked_device, asked_devices, resolve_hardware
+from gambrel.device.resolve import Hardware, asked_device, resolve_hardware
 from gambrel.errors import InputError
 from gambrel.fileio import path_of
 
 if TYPE_CHECKING:
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.settings import Settings
-    from gambrel.analysis.sweep import Sweep
     from gambrel.capture.resolve import Request
     from gambrel.device.model import Device
     from gambrel.workload import Workload
@@ -155,41 +154,6 @@ def _with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
     if not notes:
         return analysis
     return msgspec.structs.replace(analysis, assumptions=(*notes, *analysis.assumptions))
-
-
-@asks("sweep")
-def sweep(question: Question) -> Sweep:
-    """Analyzes every combination of devices, precisions and sizes as array arithmetic.
-
-    Returns:
-        One row per combination.
-    """
-    from gambrel.analysis.sweep import joined
-    from gambrel.analysis.sweep import sweep as sweep_workload
-    from gambrel.capture.resolve import has_parts, resolve_model
-
-    q = question
-    devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
-    values = {k: v if isinstance(v, tuple) else (v,) for k, v in q.size_values().items()}
-    if q.batch_size:
-        values = {"batch": q.batch_size, **values}
-    precisions = q.precision or ("fp16",)
-
-    def workload(precision: str | None) -> Workload:
-        asked = request_of(q, {}, precision=precision, keep_open=True)
-        return resolve_model(q.model, asked).workload
-
-    built: list[tuple[Workload, list[str]]] = [(workload(None), list(precisions))]
-    if has_parts(q.model, request_of(q, {}).layers):
-        # The formats of a configuration's parts are built into its workload: one for each.
-        made = [(workload(p), p) for p in precisions]
-        built = [(w, [w.precisions or p]) for w, p in made]
-    parts = [
-        sweep_workload(w, devices, formats, values, settings_of(q, precision=None, runtime=name))
-        for name in q.several("runtime")
-        for w, formats in built
-    ]
-    return joined(parts)
 
 
 def calibrate(

@@ -18,7 +18,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "judge": ("api.judging:judge", "advise.judge.records:Judgement"),
     "limits": ("api.judging:limits", "advise.judge.records:KernelLimits"),
     "explain-gap": ("api.judging:explain_gap", "advise.judge.records:Gap"),
-    "sweep": ("api.analyze:sweep", "analysis.sweep:Sweep"),
+    "sweep": ("api.sweep:sweep", "analysis.sweep.record:Sweep"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
     "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),

@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, need_inputs
 from gambrel.capture.jax.capture import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
-from gambrel.capture.readers import of_config
+from gambrel.capture.readers import from_coreml, of_config
 from gambrel.capture.request import Request, Resolved, refuse_inputs
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
@@ -167,6 +168,8 @@ def _from_file(path: Path, request: Request) -> Resolved:
         return _read_pipeline(path, request)
     if path.is_dir() and (path / "config.json").is_file():
         return _read_folder(path, request)
+    if is_package(path):
+        return from_coreml(path, request)
     row = format_of(identify(path))
     if not row.runs:
         refuse_inputs(f"{path.name} is a description of a model ({row.kind.value})", request)

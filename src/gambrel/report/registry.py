@@ -171,6 +171,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.judge.records:Problems",
         builder="problems",
     ),
+    Kind(
+        type="gambrel/diagnosis",
+        record="gambrel.analysis.samples.diagnosis:Diagnosis",
+        builder="diagnosis",
+    ),
     Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
     Kind(
         type="gambrel/baseline",
@@ -183,7 +188,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",

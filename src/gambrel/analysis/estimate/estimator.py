@@ -59,6 +59,11 @@ class Predictor(Protocol):
         ...
 
     @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point."""
+        ...
+
+    @property
     def partial(self) -> bool:
         """Whether ops without a prediction may count with their roofline time in a sum."""
         ...
@@ -204,6 +209,14 @@ class Estimator:
         Not where kernels were measured here, nor where formulas look at shapes (PyTorch's).
         """
         return not self._probed and self._framework != "torch"
+
+    @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point.
+
+        Not where kernels were measured here: of those the nearest counts.
+        """
+        return not self._probed
 
     def in_sequence(self, view: OpView) -> bool:
         """Whether the estimate of an op holds all its dependent steps already."""

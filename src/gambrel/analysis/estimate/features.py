@@ -12,7 +12,7 @@ from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
-from gambrel.ops.base import Engine, Size, minimum, product, total, where
+from gambrel.ops.base import Engine, Size, holds, minimum, product, total, where
 from gambrel.ops.matmul import touched_share
 from gambrel.roofline import maximum
 
@@ -104,8 +104,7 @@ def rule_of(view: OpView) -> Rule:
 
 
 def _decodes(view: OpView) -> bool:
-    queries = view.size("q_len")
-    return isinstance(queries, int | float) and queries <= DECODE_QUERIES
+    return holds(view.size("q_len") <= DECODE_QUERIES)
 
 
 def _scheme(view: OpView) -> str:

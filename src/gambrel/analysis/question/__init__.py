@@ -23,6 +23,7 @@ from gambrel.analysis.question.model import ModelFields
 from gambrel.analysis.question.plan import PlanFields
 from gambrel.analysis.question.printing import PrintFields
 from gambrel.analysis.question.requests import RequestFields
+from gambrel.analysis.question.sweeping import SweepFields
 from gambrel.analysis.question.targets import TargetFields
 from gambrel.errors import InputError, UnknownNameError
 
@@ -35,6 +36,7 @@ class Question(
     ListFields,
     PlanFields,
     RequestFields,
+    SweepFields,
     TargetFields,
     JudgeFields,
     HowFields,

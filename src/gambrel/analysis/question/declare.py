@@ -10,6 +10,7 @@ from gambrel.analysis.fields import Field, Kind
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
 REQUESTS: Final = "Requests"
 TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
+SWEPT = "The sweep"
 JUDGED: Final = "What is judged"
 #: Questions about one model on one device, and about many.
 ONE: Final = "analyze recommend check what-if"

@@ -17,7 +17,7 @@ class DeviceFields:
     hardware: Any = field(
         *(f.HARDWARE, DEVICE, f"{ALL} device runtimes explain"),
         "A device (gambrel hardware list), a TOML file, or 'this' machine; where several are taken "
-        "a list as a100,h100, or all.",
+        "a list as a100,h100, a class as category=edge,max_tdp=15W, or all.",
         *("--hardware", "-d"),
         several=f"{MANY} {SERVE_PLAN}",
         required="device",

@@ -38,24 +38,27 @@ class HowFields:
         default=False,
         words=("sparse", "2:4"),
     )
-    engine: str | None = field(
+    engine: Any = field(
         *(f.TEXT, HOW, RUNS),
         *("Hold matrix work against this engine only, e.g. matrix, vector, dla.", "--engine"),
+        several="sweep",
     )
-    causal: str = field(
+    causal: Any = field(
         *(f.choice("half", "full"), HOW, RUNS),
         *("Causal attention: half counts S(S+1)/2 pairs, full S^2.", "--causal"),
         default="half",
+        several="sweep",
     )
     warm: bool = field(
         *(f.FLAG, HOW, "analyze", "For --levels: caches hold what an earlier run left.", "--warm"),
         default=False,
     )
     change: tuple[str, ...] = field(
-        *(f.TEXT, HOW, "what-if"),
-        "E.g. precision=int8, fuse, batch=8, weights=int4, hardware=h200; repeatable.",
+        *(f.TEXT, HOW, "what-if sweep"),
+        "E.g. precision=int8, fuse, batch=8, weights=int4, hardware=h200; repeatable. In a sweep "
+        "each is an alternative: none, fuse, fuse+weights=int4.",
         *("--change", "-c"),
-        several="what-if",
+        several="what-if sweep",
         required="what-if",
         default=(),
         split=False,

@@ -56,8 +56,11 @@ class PlanFields:
         "Layouts of one replica to compare; by default all that the model allows.",
         absent=OBJECT,
     )
-    tensor: int | None = field(
-        *(f.whole("devices"), PLAN, PLANS, "Devices that share each layer.", "--tensor"),
+    tensor: Any = field(
+        *(f.whole("devices"), PLAN, f"{PLANS} sweep"),
+        "Devices that share each layer; of a sweep a list, e.g. 1,2,4,8.",
+        *("--tensor", "--tp"),
+        several="sweep",
         words=("tp",),
     )
     pipeline: int | None = field(

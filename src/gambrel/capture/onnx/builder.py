@@ -186,9 +186,11 @@ def _layers(trace: Trace) -> dict[Edge, list[Step]]:
 
 
 def _is_layer(step: Step, edge: Edge) -> bool:
+    if not edge.numel:
+        return False
     return (
         step.op == "gambrel::Part"
         and step.attrs.get("copies") == (edge.shape or (0,))[0]
-        and (edge.shape or ())[1:] == step.out.shape
+        and step.repeat % step.attrs["copies"] == 0
         and step.out.is_known
     )

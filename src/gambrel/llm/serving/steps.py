@@ -16,7 +16,8 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sol import Sol
-from gambrel.analysis.sweep import Floats, sweep
+from gambrel.analysis.sweep import sweep
+from gambrel.analysis.sweep.points import Floats
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
@@ -112,7 +113,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     def swept(self, workload: Workload, sizes: Mapping[str, Sequence[int]]) -> Times:
         """Times of a workload at every combination of sizes."""
-        found = sweep(workload, [self.placed], [None], sizes, self.settings)
+        found = sweep(workload, [self.placed], [None], sizes, self.settings, times_only=True)
         known = ~np.isnan(found.expected_time_s)
         expected = np.where(known, found.expected_time_s, found.roofline_time_s)
         return Times(expected, found.sol_time_s)
