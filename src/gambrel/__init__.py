@@ -58,6 +58,7 @@ _HOMES = {
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
     "serve_sim": "gambrel.api.serving",
+    "serve_split": "gambrel.api.splitting",
     "sweep": "gambrel.api.sweep",
     "train_plan": "gambrel.api.plans",
     "read": "gambrel.traces",
@@ -112,6 +113,7 @@ __all__ = [
     "select",
     "serve_plan",
     "serve_sim",
+    "serve_split",
     "sweep",
     "train_plan",
     "trainer_callback",
@@ -128,6 +130,7 @@ if TYPE_CHECKING:
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.splitting import serve_split
     from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source

@@ -202,6 +202,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="simulation_chart:pictures",
     ),
     Kind(
+        type="gambrel/serve-split",
+        record="gambrel.llm.serving.split_records:SplitPlan",
+        builder="split",
+    ),
+    Kind(
         type="gambrel/train-plan",
         record="gambrel.llm.training:TrainingStep",
         builder="training",
