@@ -10,6 +10,7 @@ import hashlib
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from gambrel.engine.task import PartOutcome, PartTask, run_packed
@@ -119,7 +120,7 @@ def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Ite
         return client.submit(run_packed, packed, part, key=key, retries=2)
 
     ahead = max(4, _AHEAD * _workers(client))
-    done = as_completed([submitted(part) for part, _ in zip(waiting, range(ahead), strict=False)])
+    done = as_completed([submitted(part) for part in islice(waiting, ahead)])
     for future in done:
         try:
             one = future.result()

@@ -130,7 +130,7 @@ def note_of(path: Path) -> dict[str, Any]:
 
 
 def _read_arrays(path: Path) -> tuple[PointTable, dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         said = json.loads(archive[KEY].tobytes())
         columns: PointTable = {}
         for name in archive.files:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,7 @@ def run(
             todo = [part for part in partitions if not gathered.resumes(part)]
             for one in outcomes(task, todo, jobs=request.jobs, scheduler=request.scheduler):
                 gathered.add(_written(one, folder))
+            gathered.check(partitions)
         except (VanishedError, OSError) as error:
             raise InputError(gathered.stopped(error)) from None
     return gathered.result(partitions)
@@ -153,6 +154,12 @@ class _Gathered:
             self._best[one.part.index] = one.best
         if self._request.told is not None:
             self._request.told(self._done, self._points, self._resumed)
+
+    def check(self, partitions: Sequence[Partition]) -> None:
+        """Raises VanishedError where a partition has not come back."""
+        missing = [part for part in partitions if part.index not in self._seen]
+        if missing:
+            raise VanishedError(f"{len(missing)} partitions did not come back")
 
     def stopped(self, error: Exception) -> str:
         """A sentence on a run that did not end."""

@@ -55,7 +55,7 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    near = difflib.get_close_matches(key, known, 3) or known
+    near = difflib.get_close_matches(key, known, 3, cutoff=0.0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 

@@ -154,7 +154,8 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
 
 
 def test_a_loop_that_data_end_runs_as_often_as_the_user_says(tmp_path):
-    loop = node("Loop", "n  x", "last all", body=body())
+    loop = node("Loop", "n", "last all", body=body())
+    loop.input[:] = ["n", "", "x"]
     inputs = [value("x", [2, 8]), value("n", [], 7)]
     path = save(tmp_path / "m.onnx", [loop], inputs, [value("last", None), value("all", None)])
     once = read_onnx(path)

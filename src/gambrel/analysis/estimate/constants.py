@@ -141,8 +141,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """All constants.
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """All constants. Two are the same only if they are one object, so that tables can be kept.
 
     Attributes:
         source: Where the measurements come from, with licence and date.
