@@ -45,8 +45,8 @@ class SplitPlan(msgspec.Struct, frozen=True, kw_only=True):
         tpot_s: Time per token after the first.
         requests_per_s: Both pools together.
         tokens_per_s: Output tokens.
-        shared_tokens_per_s_per_device: Output tokens per second of each device where prefill and decode share devices and
-            meet the same targets; None where these do not.
+        shared_tokens_per_s_per_device: The same where prefill and decode share devices and
+            meet the targets; None where these do not.
         cost_per_million: Of output tokens; None without prices.
         assumptions: Printed with every result.
     """

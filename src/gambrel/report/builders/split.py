@@ -63,12 +63,13 @@ def _pools(plan: SplitPlan) -> DataTable:
 
 
 def _facts(plan: SplitPlan) -> FactList:
-    if plan.shared_tokens_per_s_per_device is None:
+    rate = plan.shared_tokens_per_s_per_device
+    if rate is None:
         shared = "no layout meets the targets with both on the same devices"
     else:
-        gain = plan.tokens_per_s_per_device / plan.shared_tokens_per_s_per_device - 1
+        gain = plan.tokens_per_s_per_device / rate - 1
         shared = (
-            f"{rate_text(plan.shared_tokens_per_s_per_device)} tokens/s per device with both on the same devices: apart "
+            f"{rate_text(rate)} tokens/s per device with both on the same devices: apart "
             f"is {format_percent(abs(gain))} {'more' if gain >= 0 else 'less'}"
         )
     return FactList(
