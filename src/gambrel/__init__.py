@@ -60,7 +60,9 @@ _HOMES = {
     "serve_sim": "gambrel.api.serving",
     "serve_split": "gambrel.api.splitting",
     "sweep": "gambrel.api.sweep",
+    "track": "gambrel.measure.tracking",
     "train_plan": "gambrel.api.plans",
+    "profiler_handler": "gambrel.measure.profiler_handler",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
 }
@@ -109,12 +111,14 @@ __all__ = [
     "measure_peaks",
     "mfu",
     "peak",
+    "profiler_handler",
     "read",
     "select",
     "serve_plan",
     "serve_sim",
     "serve_split",
     "sweep",
+    "track",
     "train_plan",
     "trainer_callback",
     "what_if",
@@ -147,7 +151,9 @@ if TYPE_CHECKING:
     from gambrel.measure.peaks import clear_peaks_cache, measure_peaks
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
+    from gambrel.measure.profiler_handler import profiler_handler
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.measure.tracking import track
     from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload
