@@ -195,6 +195,7 @@ OTHERS = {
     "--all-differential",
     "--all-published",
     "--cache-control",
+    "--gambrel",
     "--help",
     "--hypothesis-profile",
     "--metrics",
