@@ -206,11 +206,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.llm.serving.split_records:SplitPlan",
         builder="split",
     ),
-    Kind(
-        type="gambrel/train-plan",
-        record="gambrel.llm.training:TrainingStep",
-        builder="training",
-    ),
+    Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
     Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan", builder="kv_cache"),
     Kind(type="gambrel/devices", record=_answer("Devices"), builder="devices"),
     Kind(type="gambrel/device", record=_answer("Sheet"), builder="device"),
