@@ -23,7 +23,7 @@ from gambrel import roofline
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.serving.question import Requests, Target
-from gambrel.llm.serving.split_records import Pool, SplitPlan
+from gambrel.llm.serving.split_records import ServingPool, SplitPlan
 from gambrel.llm.serving.steps import Setup, decode_times, memory, prompt_times
 
 #: Layouts of each pool that are combined, the best by requests per second of a device.
@@ -47,8 +47,8 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
     def devices(self) -> int:
         return self.setup.sharding.devices
 
-    def pool(self, replicas: int) -> Pool:
-        return Pool(
+    def pool(self, replicas: int) -> ServingPool:
+        return ServingPool(
             device=self.setup.device.id,
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=self.batch,

@@ -8,7 +8,7 @@ from gambrel.llm.serving.question import Requests
 from gambrel.llm.sharding import Sharding
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
+class ServingPool(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas that do one thing.
 
     Attributes:
@@ -55,8 +55,8 @@ class SplitPlan(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     runtime: str
     requests: Requests
-    prefill: Pool
-    decode: Pool
+    prefill: ServingPool
+    decode: ServingPool
     ttft_s: float
     wait_s: float
     transfer_s: float

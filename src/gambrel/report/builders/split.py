@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gambrel.llm.serving.split_records import Pool, SplitPlan
+from gambrel.llm.serving.split_records import ServingPool, SplitPlan
 from gambrel.report.blocks import (
     DataTable,
     Document,
@@ -50,7 +50,7 @@ def _answer(plan: SplitPlan) -> tuple[str, ...]:
 
 
 def _pools(plan: SplitPlan) -> DataTable:
-    rows: list[tuple[str, Pool]] = [("prefill", plan.prefill), ("decode", plan.decode)]
+    rows: list[tuple[str, ServingPool]] = [("prefill", plan.prefill), ("decode", plan.decode)]
     return table_of(
         rows,
         col("pool", lambda r: r[0]),
