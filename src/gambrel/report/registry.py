@@ -218,6 +218,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="peaks",
         pictures="roofs_chart:pictures",
     ),
+    Kind(
+        type="gambrel/fleet",
+        record="gambrel.measure.fleet.records:FleetReport",
+        builder="fleet",
+    ),
     Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
     Kind(
         type="gambrel/profile",
