@@ -54,7 +54,9 @@ _HOMES = {
     "serve_plan": "gambrel.api.plans",
     "serve_sim": "gambrel.api.serving",
     "sweep": "gambrel.api.sweep",
+    "track": "gambrel.measure.tracking",
     "train_plan": "gambrel.api.plans",
+    "profiler_handler": "gambrel.measure.profiler_handler",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
 }
@@ -99,11 +101,13 @@ __all__ = [
     "load",
     "load_model",
     "measure_peaks",
+    "profiler_handler",
     "read",
     "select",
     "serve_plan",
     "serve_sim",
     "sweep",
+    "track",
     "train_plan",
     "what_if",
 ]
@@ -132,7 +136,9 @@ if TYPE_CHECKING:
     from gambrel.measure.peaks import clear_peaks_cache, measure_peaks
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
+    from gambrel.measure.profiler_handler import profiler_handler
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.measure.tracking import track
     from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload

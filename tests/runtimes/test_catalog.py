@@ -40,7 +40,7 @@ def test_every_file_is_complete(found):
     assert found.name
     assert found.about.endswith(".")
     assert set(found.formats) <= set(BITS)
-    whole = {c.runtime for c in (*packaged().tiled, *packaged().streams)}
+    whole = {c.runtime for c in (*packaged().tiled, *packaged().streams, *packaged().engines)}
     assert set(found.constants) <= {*FRAMEWORKS, *whole, "vendor"}  # the last for a user's own
     if found.id in ABSENT:
         return

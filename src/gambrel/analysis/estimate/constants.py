@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
@@ -153,6 +154,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
         streams: Constants of chips that stream frames.
+        engines: Constants of engines, by class of devices.
     """
 
     source: dict[str, str]
@@ -163,6 +165,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
     streams: tuple[StreamConstants, ...] = ()
+    engines: tuple[EngineConstants, ...] = ()
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.roofs import Roofs
 
 _ON_MATRIX: Final = frozenset(
-    {"matmul", "grouped_matmul", "attention", "decode_attention", "torch_matmul"}
+    {"matmul", "grouped_matmul", "attention", "decode_attention", "latent_decode", "torch_matmul"}
 )
 #: A total is called as certain as the part of its time that is at least this large.
 _SHARE: Final = 0.8

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
+from gambrel.analysis.estimate.shown import level_of
 from gambrel.device.model import Device
 
 LEVELS: Final = ("high", "medium", "low")
@@ -162,7 +163,7 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
-    confidence = s.confidence or "high"
+    confidence = s.confidence or level_of(s.held_out)
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.framework == "any" and s.points:
         covers = "the range covers others" if s.describes != "any" else "this is their average"
