@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gambrel import fileio
 from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.report.blocks import Chart, Document, Section
+from gambrel.report.formats import FORMATS as FORMATS
+from gambrel.report.formats import PICTURES as PICTURES
+from gambrel.report.formats import Format
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
@@ -20,43 +23,6 @@ if TYPE_CHECKING:
 Rendered = str | bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One format.
-
-    Attributes:
-        name: As the user writes it.
-        about: One line for a list of formats.
-        suffixes: Of files, lower case; empty when it is for the terminal only.
-        every: Whether every kind of result has it; the others name who draws it.
-    """
-
-    name: str
-    about: str
-    suffixes: tuple[str, ...] = ()
-    every: bool = False
-
-
-#: All formats by name.
-FORMATS: Final[dict[str, Format]] = {
-    f.name: f
-    for f in (
-        Format(name="table", about="text for a terminal", suffixes=(".txt",), every=True),
-        Format(name="json", about="every figure, with units", suffixes=(".json",), every=True),
-        Format(name="csv", about="the main table, SI base units", suffixes=(".csv",), every=True),
-        Format(name="markdown", about="for an issue or text", suffixes=(".md",), every=True),
-        Format(
-            name="html", about="a page that opens offline", suffixes=(".html", ".htm"), every=True
-        ),
-        Format(name="svg", about="the chart, for papers", suffixes=(".svg",)),
-        Format(name="png", about="the chart as a picture", suffixes=(".png",)),
-        Format(name="pdf", about="the chart, for papers", suffixes=(".pdf",)),
-        Format(name="roofline", about="the chart for a terminal"),
-        Format(name="instructions", about="the instruction roofline for a terminal"),
-    )
-}
-#: Formats of pictures.
-PICTURES: Final = ("svg", "png", "pdf")
 _BY_SUFFIX: Final = {suffix: f for f in FORMATS.values() for suffix in f.suffixes}
 
 
@@ -116,6 +82,8 @@ class Kind:
 def _answer(name: str) -> str:
     return f"gambrel.report.answers:{name}"
 
+
+_FLEET: Final = "gambrel.measure.fleet.records:FleetReport"
 
 #: Every kind of result. A new one is one entry and one builder.
 KINDS: Final[tuple[Kind, ...]] = (
@@ -219,6 +187,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="peaks",
         pictures="roofs_chart:pictures",
     ),
+    Kind(type="gambrel/fleet", record=_FLEET, builder="fleet"),
     Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
     Kind(
         type="gambrel/profile",
