@@ -75,7 +75,15 @@ export interface Table {
   /** Its rows are the dots of the view's roofline. */
   linked?: boolean;
   /** What a row says on request. */
-  details?: { title: string; text: Text[] }[];
+  details?: Detail[];
+}
+
+/** Texts, or numbers in one unit with a word before each. */
+export interface Detail {
+  title: string;
+  text?: Text[];
+  numbers?: Record<string, Maybe[]>;
+  unit?: string;
 }
 
 export interface Column {

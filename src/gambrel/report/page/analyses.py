@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
 from gambrel.report.builders import analysis as report
 from gambrel.report.chart import describe
 from gambrel.report.options import Options
-from gambrel.report.page.parts import PageParts
+from gambrel.report.page.parts import Detail, PageParts
 from gambrel.report.picture import Picture
 from gambrel.report.registry import document
-from gambrel.report.terms import range_text
 from gambrel.units import format_si
 
 #: Ops up to which advice is given unasked: it takes as long as many analyses.
@@ -35,39 +35,52 @@ def parts(analysis: Analysis, options: Options) -> PageParts:
     )
 
 
-def details(rows: Sequence[OpResult]) -> Iterator[tuple[str, list[str]]]:
+def details(rows: Sequence[OpResult]) -> Iterator[Detail]:
     """What a row says where a reader asks: why its estimate, which roofs, where in the source."""
     estimates = [op.measures.expected_time_s for op in rows]
-    yield "range", [range_text(e) if e else "" for e in estimates]
-    yield "confidence", [f"{e.confidence}: {e.reason}" if e else "" for e in estimates]
-    yield "work", [_work(op) for op in rows]
-    yield "traffic", [_traffic(op) for op in rows]
-    yield "held against", [_roofs(op) for op in rows]
-    yield "framework's op", [op.op for op in rows]
-    yield "source line", [op.source for op in rows]
-    yield "phase", ["" if op.phase == "forward" else op.phase for op in rows]
+    measures = [op.measures for op in rows]
+    low, high = ([getattr(e, end, None) for e in estimates] for end in ("low", "high"))
+    yield Detail(title="range", unit="s", numbers={"": low, "to": high})
+    yield Detail(title="confidence", texts=[_why(e) for e in estimates])
+    work = {"matrix": "matrix_flops", "vector": "vector_flops"}
+    yield Detail(title="work", unit="FLOP", numbers=_columns(measures, work))
+    traffic = {"read": "read_bytes", "written": "write_bytes"}
+    yield Detail(title="traffic", unit="B", numbers=_columns(measures, traffic))
+    roofs = _Roofs()
+    yield Detail(title="held against", texts=[roofs.of(m) for m in measures])
+    yield Detail(title="framework's op", texts=[op.op for op in rows])
+    yield Detail(title="source line", texts=[op.source for op in rows])
+    yield Detail(title="phase", texts=["" if op.phase == "forward" else op.phase for op in rows])
 
 
-def _work(op: OpResult) -> str:
-    m = op.measures
-    parts = {"matrix": m.matrix_flops, "vector": m.vector_flops}
-    return ", ".join(f"{name} {format_si(n, 'FLOP')}" for name, n in parts.items() if n)
+def _columns(measures: Sequence[Measures], names: Mapping[str, str]) -> dict[str, list[object]]:
+    return {word: [getattr(m, name) for m in measures] for word, name in names.items()}
 
 
-def _traffic(op: OpResult) -> str:
-    m = op.measures
-    return f"{format_si(m.read_bytes, 'B')} read, {format_si(m.write_bytes, 'B')} written"
+def _why(estimate: Estimate | None) -> str:
+    return f"{estimate.confidence}: {estimate.reason}" if estimate else ""
 
 
-def _roofs(op: OpResult) -> str:
-    m = op.measures
-    roofs = [
-        f"{w.engine} {w.engine_dtype} {format_si(w.peak_flop_per_s, 'FLOP/s')}"
-        for w in m.work
-        if w.peak_flop_per_s is not None
-    ]
-    roofs += [f"memory {format_si(m.peak_byte_per_s, 'B/s')}"] if m.peak_byte_per_s else []
-    return ", ".join(roofs)
+class _Roofs:
+    """The roofs of ops in words; there are few, so each is written once."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[object, ...], str] = {}
+
+    def of(self, m: Measures) -> str:
+        key = (m.peak_byte_per_s, *((w.engine, w.engine_dtype, w.peak_flop_per_s) for w in m.work))
+        if key not in self._said:
+            self._said[key] = self._text(m)
+        return self._said[key]
+
+    def _text(self, m: Measures) -> str:
+        roofs = [
+            f"{w.engine} {w.engine_dtype} {format_si(w.peak_flop_per_s, 'FLOP/s')}"
+            for w in m.work
+            if w.peak_flop_per_s is not None
+        ]
+        roofs += [f"memory {format_si(m.peak_byte_per_s, 'B/s')}"] if m.peak_byte_per_s else []
+        return ", ".join(roofs)
 
 
 def _pictures(analysis: Analysis) -> Iterator[Picture]:
