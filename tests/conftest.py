@@ -31,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-differential", action="store_true", help="every model, device, variant and runtime"
     )
+    parser.addoption(
+        "--all-candidates", action="store_true", help="every candidate of the judge, not a sample"
+    )
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ SKIPPED = {
     "gambrel chat": "reads from a prompt; tests/chat",
     "gambrel mcp": "serves until it is stopped; tests/mcp",
     "--llm": "needs an endpoint and a key; tests/chat",
+    "gambrel gate": "reads and writes files of users; tests/advise/gate",
     "gambrel import": "reads files of profilers; tests/traces",
     ".gguf": "reads a file of many gigabytes; tests/llm",
     "my-diffusers-folder": "a folder that users bring; tests/capture",

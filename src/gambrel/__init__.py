@@ -43,9 +43,11 @@ _HOMES = {
     "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
+    "judge": "gambrel.api.judging",
     "kv_cache": "gambrel.api.plans",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
@@ -88,6 +90,8 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "export",
+    "judge",
     "kv_cache",
     "load",
     "load_model",
@@ -105,6 +109,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
@@ -122,6 +127,7 @@ if TYPE_CHECKING:
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload
 

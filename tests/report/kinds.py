@@ -180,6 +180,57 @@ def pictures() -> answers.Pictures:
     return answers.Pictures(analysis=found)
 
 
+def problems() -> Any:
+    from gambrel.advise.judge.records import ProblemRow, Problems
+
+    rows = (
+        ProblemRow(problem="1_Square", hardware="h100", sol_time_s=1e-3, traffic_bytes=10**6),
+        ProblemRow(problem="2_Broken", hardware="h100", error="the problem fails"),
+    )
+    return Problems(folder="level1", rows=rows)
+
+
+def _metrics(value: float) -> tuple[Any, ...]:
+    from gambrel.advise.gate.records import GateMetric
+
+    samples = tuple(value * (1 + i / 1000) for i in range(9))
+    return (GateMetric(name="step time_s", samples=samples, unit="s", measured=True),)
+
+
+def gate_recorded() -> Any:
+    from gambrel.advise.gate.records import GateBaseline, GateRecorded
+
+    return GateRecorded(path="b.json", baseline=GateBaseline(metrics=_metrics(1e-3)))
+
+
+def gate() -> Any:
+    from gambrel.advise.gate.compare import compare_to
+    from gambrel.advise.gate.records import GateReport
+
+    rows = compare_to(gate_recorded().baseline, _metrics(2e-3), {})
+    return GateReport(baseline_file="b.json", rows=rows)
+
+
+def trend() -> Any:
+    from gambrel.advise.gate.records import Trend, TrendPoint
+
+    days = ("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
+    points = tuple(
+        TrendPoint(recorded=day, note="", metric="step time_s", unit="s", sample=1e-3 * (i + 1))
+        for i, day in enumerate(days)
+    )
+    return Trend(file="h.jsonl", points=points)
+
+
+def gap() -> Any:
+    from gambrel.analysis.question import ask
+    from gambrel.api.judging import explain_gap
+
+    given = {"model": PRODUCT, "hardware": "h100", "time": "250us"}
+    return explain_gap.answer(ask("explain-gap", given))
+
+
+PRODUCT = "matmul:m=4096,n=4096,k=4096,bf16"
 #: Class of the record → how to make one.
 KINDS: dict[str, Callable[[], Any]] = {
     "Analysis": resnet,
@@ -197,6 +248,13 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
+    "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),
+    "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,
+    "Gap": gap,
+    "Problems": problems,
+    "GateReport": gate,
+    "GateRecorded": gate_recorded,
+    "Trend": trend,
     "Devices": devices,
     "Sheet": lambda: answers.Sheet(device=find("h100").device, notes=("h100 is ambiguous.",)),
     "Models": models,

@@ -11,6 +11,8 @@ from gambrel.analysis.question import fields_of
 #: Verb → words of its command; the others are called as they are.
 _COMMANDS: Final = {
     "recommend": "analyze --recommend",
+    "limits": "judge --limits",
+    "explain-gap": "judge --gap",
     "devices": "hardware list",
     "device": "hardware show",
     "models": "models list",

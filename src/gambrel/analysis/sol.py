@@ -115,6 +115,15 @@ def sol_time(parts: Sequence[SolPart], limits: SolRoofs) -> Size | None:
     return sum(known) if known else None
 
 
+def resources_of(parts: Sequence[SolPart], limits: SolRoofs) -> Busy:
+    """Seconds that each resource is busy at the least, all parts together."""
+    resources: Busy = {}
+    for part in parts:
+        for key, seconds in _busy(part, limits, limits.kept.capacity_bytes).items():
+            resources[key] = resources.get(key, 0.0) + seconds * part.passes
+    return resources
+
+
 def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
     """The speed of light with what it rests on, at one point.
 
@@ -122,10 +131,7 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
         table: What the workload asks for.
         limits: Of the device.
     """
-    resources: Busy = {}
-    for part in table.sol_parts:
-        for key, seconds in _busy(part, limits, limits.kept.capacity_bytes).items():
-            resources[key] = resources.get(key, 0.0) + seconds * part.passes
+    resources = resources_of(table.sol_parts, limits)
     limit = binding_of(resources)
     bound = limit[1] if limit else None
     return Sol(
@@ -232,14 +238,14 @@ def _caveats(table: CostTable) -> tuple[str, ...]:
         for cause in _avoidable(place.view):
             sums[cause] += flops
     found = [cause for cause, n in sums.items() if n > _DECIDING * whole]
-    return (*found, *([_LENGTHS] if attends else []))
+    return (*found, *([LENGTHS] if attends else []))
 
 
 _WINOGRAD = (
     "3x3 convolutions at stride 1 need up to 4 times fewer multiplications by Winograd's algorithm"
 )
 _PADDING = "positions of zero padding need not be multiplied"
-_LENGTHS = "masked or padded tokens need not be computed"
+LENGTHS = "masked or padded tokens need not be computed"
 
 
 def _avoidable(view: OpView) -> list[str]:

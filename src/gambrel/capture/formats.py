@@ -67,6 +67,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         extra="tflite",
     ),
     FileFormat(
+        kind=FileKind.OPENVINO,
+        sniff=tests.is_openvino,
+        reader=readers.from_openvino,
+        suffixes=(".xml",),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,

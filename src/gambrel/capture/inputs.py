@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -35,7 +36,8 @@ def example_call(
     """Arguments after a description.
 
     Args:
-        model: A ``torch.nn.Module``; inputs without a format take its floating one.
+        model: A ``torch.nn.Module``, or a function of JAX; inputs without a format take its
+            floating one, of a function fp32.
         described: One entry an input; the named ones become keyword arguments.
         device: ``"meta"``, where floating inputs have no values, or a real one, where they are
             random. Whole numbers are zeros: the first token, the first class.
@@ -57,14 +59,24 @@ def example_call(
 
 
 def _tensor(entry: ExampleInput, model: Any, device: str) -> Any:
-    import torch
-
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        return _struct(entry)
     dtype = _format(entry.dtype, model)
     if not dtype.is_floating_point and not dtype.is_complex:
         return torch.zeros(entry.shape, dtype=dtype, device="cpu" if device == "meta" else device)
     if device == "meta":
         return torch.empty(entry.shape, dtype=dtype, device="meta")
     return torch.randn(entry.shape, device=device).to(dtype)
+
+
+def _struct(entry: ExampleInput) -> Any:
+    """The form of an argument of a function of JAX."""
+    import jax
+
+    if entry.dtype and entry.dtype not in _TORCH:
+        raise InputError(f"--input: JAX has no arrays of {entry.dtype}; use {', '.join(_TORCH)}.")
+    return jax.ShapeDtypeStruct(entry.shape, _TORCH.get(entry.dtype, "float32"))
 
 
 def _format(name: str, model: Any) -> Any:

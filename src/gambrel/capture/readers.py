@@ -33,6 +33,14 @@ def from_tflite(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_tflite(path, request.sizes))
 
 
+def from_openvino(path: Path, request: Request) -> Resolved:
+    """An OpenVINO IR: the .xml."""
+    from gambrel.capture.openvino.reader import read_openvino
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_openvino(path, request.sizes))
+
+
 def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(
@@ -100,9 +108,20 @@ def from_analysis(path: Path, _: Request) -> Resolved:
     return Resolved(workload=workload)
 
 
-def from_python(path: Path, _: Request) -> Resolved:
-    """Python code needs the name of what makes the model."""
-    raise InputError(f"{path}: name the function or class that makes the model, e.g. {path}:build.")
+def from_python(path: Path, request: Request) -> Resolved:
+    """Python code needs the name of what makes the model, unless it is a problem of KernelBench."""
+    from gambrel.capture.kernelbench import is_problem, workload_of_problem
+
+    if not is_problem(path):
+        raise InputError(
+            f"{path}: name the function or class that makes the model, e.g. {path}:build."
+        )
+    if not request.trust:
+        raise InputError(
+            f"{path} is code (Model, get_inputs, get_init_inputs); say --trust to run it, or name "
+            f"its class: {path}:Model."
+        )
+    return Resolved(workload=workload_of_problem(path))
 
 
 def of_config(config: Any, request: Request, name: str = "") -> Resolved:

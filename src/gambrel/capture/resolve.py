@@ -11,6 +11,8 @@ from typing import Any
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, need_inputs
+from gambrel.capture.jax.capture import function_name, is_function
+from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import of_config
 from gambrel.capture.request import Request, Resolved, refuse_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
@@ -40,13 +42,23 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
         return _from_text(str(model), request)
     if _is_module(model):
         return Resolved(workload=_capture(model, request))
+    if callable(model) and _are_tensors(request.inputs):
+        from gambrel.capture.files.python_source import as_module
+
+        name = getattr(model, "__name__", type(model).__name__)
+        return Resolved(workload=_capture(as_module(model), request, name))
+    if is_function(model):
+        return Resolved(workload=_capture_function(model, request))
     raise InputError(
         f"cannot analyze a {type(model).__name__}; give a model's name, a file, "
-        "a torch.nn.Module with example inputs, or a Workload."
+        "a torch.nn.Module or a function of JAX with example inputs, or a Workload."
     )
 
 
 def _from_text(text: str, request: Request) -> Resolved:
+    if is_named_op(text):
+        refuse_inputs(f"{text} is one op", request)
+        return Resolved(workload=named_op(text))
     check_name(Path(text))
     found = _TARGET.match(text)
     if found and not Path(text).exists():
@@ -104,10 +116,14 @@ def _from_zoo(name: str, request: Request) -> Resolved:
 
 def _from_code(target: str, request: Request) -> Resolved:
     from gambrel.capture.files.python_source import load_target
+    from gambrel.capture.kernelbench import is_problem, workload_of_problem
     from gambrel.capture.torch import ensure_torchvision
 
     ensure_torchvision()  # the user's code may import it
-    loaded = load_target(target, request.input_shapes)
+    place, _, name = target.rpartition(":")
+    if name == "Model" and place.endswith(".py") and is_problem(Path(place)):
+        return Resolved(workload=workload_of_problem(Path(place)))
+    loaded = load_target(target, request.input_shapes, functions=True)
     given = given_call(loaded.model, request.inputs, request.kwargs)
     args, kwargs = given if any(given) else (loaded.args, loaded.kwargs)
     if not args and not kwargs:
@@ -153,19 +169,45 @@ def _is_module(model: Any) -> bool:
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
-def _capture(model: Any, request: Request) -> Workload:
+def _are_tensors(inputs: Any) -> bool:
+    torch = sys.modules.get("torch")
+    given = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    return torch is not None and any(isinstance(one, torch.Tensor) for one in given)
+
+
+def _capture(model: Any, request: Request, name: str = "") -> Workload:
     if request.inputs is None and not request.kwargs:
         raise InputError(
             f"{type(model).__name__} is a live module: give example inputs, "
             "e.g. gambrel.analyze(model, 'h100', inputs=torch.randn(1, 3, 224, 224))."
         )
     args, kwargs = given_call(model, request.inputs, request.kwargs)
-    return _capture_live(model, args, kwargs, request, name=type(model).__name__)
+    return _capture_live(model, args, kwargs, request, name=name or type(model).__name__)
+
+
+def _capture_function(model: Any, request: Request) -> Workload:
+    if request.inputs is None and not request.kwargs:
+        raise InputError(
+            f"{function_name(model)} is a function of JAX: give the forms of its arguments, e.g. "
+            "gambrel.analyze(fn, 'tpu-v5e', jax.ShapeDtypeStruct((8, 128), 'bfloat16'))."
+        )
+    args, kwargs = given_call(model, request.inputs, request.kwargs)
+    return _capture_live(model, args, kwargs, request, name="")
 
 
 def _capture_live(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], request: Request, name: str
 ) -> Workload:
+    if not _is_module(model):
+        from gambrel.capture.jax.capture import capture_jax
+
+        if request.train:
+            raise CaptureError(
+                f"{name or function_name(model)} is a function of JAX: analyze its training step, "
+                "e.g. jax.value_and_grad(loss) or the whole update, instead of train."
+            )
+        trips = request.sizes.get("trips")
+        return capture_jax(model, args, kwargs, name=name, trips=trips)
     from gambrel.capture.torch import capture
 
     return capture(model, args, dict(kwargs), train=request.train, name=name)

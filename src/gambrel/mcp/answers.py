@@ -69,6 +69,12 @@ def compare(question: Question) -> Any:
     return msgspec.structs.replace(found, rows=tuple(shown))
 
 
+def judge(question: Question) -> Any:
+    """A ruling; what the limits say already is not said twice."""
+    found = answer(question)
+    return msgspec.structs.replace(found, notes=(), causes=found.causes[:3])
+
+
 def device(question: Question) -> Datasheet:
     """A device with what its figures mean."""
     from gambrel.device.explain import explain as explained

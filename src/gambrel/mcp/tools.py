@@ -103,6 +103,12 @@ _ABOUT: Final = {
     "check": "Whether a model on a device meets targets, and for a FAIL what would make it pass.",
     "compare": "Models on devices in precisions and at batches, best first; unknown stays unknown.",
     "select": "The devices on which a model meets targets; unknowns and near misses stand apart.",
+    "judge": "Whether a measured time of a kernel, layer or model is impossible, at the limit, of "
+    "library class, or leaves headroom; score against the speed of light.",
+    "limits": "What a kernel, layer or model needs at the least: work, traffic, speed of light, "
+    "and what a library kernel is expected to take.",
+    "explain-gap": "Why a measured time is above the speed of light, step by step, and what to "
+    "do first.",
     "serve-plan": "How to serve a language model: layout, batch, devices, TTFT, TPOT, tokens/s and "
     "cost.",
     "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",

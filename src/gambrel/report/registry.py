@@ -155,6 +155,34 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="advice_pictures:whatif",
         page="page.changes:what_if",
     ),
+    Kind(
+        type="gambrel/judgement",
+        record="gambrel.advise.judge.records:Judgement",
+        builder="judgement",
+    ),
+    Kind(
+        type="gambrel/limits",
+        record="gambrel.advise.judge.records:KernelLimits",
+        builder="kernel_limits",
+    ),
+    Kind(type="gambrel/explain-gap", record="gambrel.advise.judge.records:Gap", builder="gap"),
+    Kind(
+        type="gambrel/problems",
+        record="gambrel.advise.judge.records:Problems",
+        builder="problems",
+    ),
+    Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
+    Kind(
+        type="gambrel/baseline",
+        record="gambrel.advise.gate.records:GateRecorded",
+        builder="gate",
+    ),
+    Kind(
+        type="gambrel/trend",
+        record="gambrel.advise.gate.records:Trend",
+        builder="trend",
+        pictures="builders.trend:pictures",
+    ),
     Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
     Kind(
         type="gambrel/serve-plan",

@@ -48,7 +48,7 @@ def parameters(workload: Workload) -> int:
     ("kind", "stored", "computed"),
     [
         ("float", "fp32", None),
-        ("fp16", "fp16", "fp32"),
+        ("fp16", "fp16", None),
         ("dynamic", "int8", "int8"),
         ("int8", "int8", "int8"),
         ("int8_tensor", "int8", "int8"),

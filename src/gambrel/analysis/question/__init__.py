@@ -17,6 +17,7 @@ from gambrel.analysis.fields import Field
 from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
 from gambrel.analysis.question.device import DeviceFields
 from gambrel.analysis.question.how import HowFields
+from gambrel.analysis.question.judging import JudgeFields
 from gambrel.analysis.question.lists import ListFields
 from gambrel.analysis.question.model import ModelFields
 from gambrel.analysis.question.plan import PlanFields
@@ -29,7 +30,14 @@ __all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of"
 
 @dataclass(frozen=True, kw_only=True)
 class Question(
-    PrintFields, ListFields, PlanFields, TargetFields, HowFields, DeviceFields, ModelFields
+    PrintFields,
+    ListFields,
+    PlanFields,
+    TargetFields,
+    JudgeFields,
+    HowFields,
+    DeviceFields,
+    ModelFields,
 ):
     """One question with its values, read and checked; what a verb does not take is at its default.
 

@@ -9,10 +9,15 @@ from gambrel.analysis.fields import Field, Kind
 
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
 TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
+JUDGED: Final = "What is judged"
 #: Questions about one model on one device, and about many.
 ONE: Final = "analyze recommend check what-if"
 MANY: Final = "compare select sweep"
-RUNS: Final = f"{ONE} {MANY}"
+#: Questions about a measured time and what it could be.
+JUDGE: Final = "judge"
+GAP: Final = "explain-gap"
+JUDGING: Final = f"{JUDGE} limits {GAP}"
+RUNS: Final = f"{ONE} {MANY} {JUDGING}"
 PLANS: Final = "serve-plan train-plan"
 SERVE: Final = "serve-plan"
 TRAIN: Final = "train-plan"

@@ -28,10 +28,10 @@ class ModelFields:
     model: Any = field(
         *(f.MODEL, MODEL, ALL),
         "A name (gambrel models list), a file (.pt2, .pt, .safetensors, .gguf, config.json), "
-        "file.py:function or package.module:Class.",
+        "file.py:function or package.module:Class, or one op as matmul:m=4096,n=4096,k=4096,bf16.",
         *("--model", "-m"),
         several="compare",
-        required=f"analyze recommend what-if {MANY} {PLANS} kv-cache",
+        required=f"analyze recommend what-if {MANY} {PLANS} kv-cache limits explain-gap",
         words=("network", "architecture"),
     )
     inputs: Any = field(

@@ -49,12 +49,14 @@ class Memory:
         role: What it is to the model.
         name: Parameter, buffer or argument name.
         version: How often it was written.
+        copies: How many like it there are, of which each execution of an op reads its own.
     """
 
     id: int = -1
     role: Role = Role.ACTIVATION
     name: str = ""
     version: int = 0
+    copies: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -157,4 +159,5 @@ def _tensor(key: _Key, owner: Memory) -> Tensor:
         version=version,
         role=owner.role,
         name=owner.name,
+        copies=owner.copies,
     )

@@ -25,6 +25,7 @@ class FileKind(StrEnum):
     TORCHSCRIPT = "torchscript"
     ONNX = "onnx"
     TFLITE = "tflite"
+    OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
     CONFIG = "config"
@@ -154,6 +155,12 @@ def is_onnx(probe: FileProbe) -> bool:
 def is_tflite(probe: FileProbe) -> bool:
     """The identifier of the flatbuffer's schema; a damaged file is told by its name."""
     return probe.head[4:8] == b"TFL3" or probe.path.suffix.lower() == ".tflite"
+
+
+def is_openvino(probe: FileProbe) -> bool:
+    """XML of a net."""
+    head = probe.head.lstrip(b"\xef\xbb\xbf \r\n\t")
+    return head.startswith((b"<?xml", b"<net")) and b"<net" in head
 
 
 def is_safetensors(probe: FileProbe) -> bool:

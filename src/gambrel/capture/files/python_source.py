@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ class Loaded:
     """A model and what to call it with.
 
     Attributes:
-        model: A ``torch.nn.Module``.
+        model: A ``torch.nn.Module``, or a function of JAX.
         args: Positional arguments; none, and no keyword arguments, where none are known.
         kwargs: Keyword arguments.
     """
@@ -39,17 +40,23 @@ class Loaded:
 
 
 def load_target(
-    target: str, inputs: Sequence[str | Sequence[int] | ExampleInput] = (), *, device: str = "meta"
+    target: str,
+    inputs: Sequence[str | Sequence[int] | ExampleInput] = (),
+    *,
+    device: str = "meta",
+    functions: bool = False,
 ) -> Loaded:
     """Runs the user's code and returns the model that it makes.
 
     Args:
         target: ``"path/file.py:name"`` or ``"package.module:name"``. The name is a function
             without required arguments that returns a model, ``(model, inputs)`` or ``(model,
-            args, kwargs)``; a class that is built without arguments; or a model.
+            args, kwargs)``; a class that is built without arguments; or a model. With JAX also the
+            function itself, with arguments.
         inputs: Descriptions of the example inputs where the code gives none; see
             `gambrel.capture.inputs.example_call`.
         device: Where those are made; ``"meta"`` gives them no values.
+        functions: Whether functions of JAX are models.
 
     Raises:
         InputError: The target has another form, or names nothing.
@@ -63,11 +70,30 @@ def load_target(
     place, name = found["place"], found["name"]
     with _clean_import(Path(place).parent if place.endswith(".py") else Path()):
         module = _import(place)
-        made = _call(module, name, target)
-    model, args, kwargs = _split(made, target)
+        made = _call(module, name, target, functions)
+    model, args, kwargs = _split(made, target, functions)
     if not args and not kwargs and inputs:
         args, kwargs = example_call(model, inputs, device=device)
     return Loaded(model=model, args=args, kwargs=kwargs)
+
+
+def import_problem(path: Path) -> ModuleType:
+    """Runs a file and returns it as a module; as `load_target`, without a name to call."""
+    with _clean_import(path.parent):
+        return _import(str(path))
+
+
+def as_module(function: Any) -> Any:
+    """A plain function as a module that calls it, so that it can be captured and run like one."""
+    import torch
+
+    class Function(torch.nn.Module):  # type: ignore[misc]
+        """Calls a function."""
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    return Function().eval()
 
 
 @contextmanager
@@ -123,7 +149,7 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _call(module: ModuleType, name: str, target: str) -> Any:
+def _call(module: ModuleType, name: str, target: str, functions: bool) -> Any:
     if not hasattr(module, name):
         public = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         here = [n for n in public if getattr(vars(module)[n], "__module__", "") == module.__name__]
@@ -131,7 +157,7 @@ def _call(module: ModuleType, name: str, target: str) -> Any:
             f"{target}: no {name!r} there; it defines {', '.join(here[:8]) or 'nothing callable'}."
         )
     value = getattr(module, name)
-    if _is_model(value) or not callable(value):
+    if _is_model(value) or not callable(value) or (functions and _takes_arrays(value)):
         return value
     try:
         return value()
@@ -146,13 +172,30 @@ def _call(module: ModuleType, name: str, target: str) -> Any:
         raise CaptureError(f"{target} failed: {_why(error)}") from error
 
 
-def _split(made: Any, target: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _takes_arrays(value: Any) -> bool:
+    """Whether a callable can be a function or a module of JAX, rather than what makes one."""
+    if "jax" not in sys.modules or isinstance(value, type):
+        return False
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.default is p.empty and p.kind in _POSITIONAL for p in parameters)
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _split(made: Any, target: str, functions: bool) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Model, args, kwargs from what the code returned."""
     model, *rest = made if isinstance(made, tuple) and made else (made,)
-    if not _is_model(model):
+    jax_function = functions and "jax" in sys.modules and callable(model)
+    if not _is_model(model) and not jax_function and rest and _is_plain_function(model):
+        model = as_module(model)
+    if not _is_model(model) and not jax_function:
         raise CaptureError(
-            f"{target} returned {_a(model)}, not a torch.nn.Module; return the model, or "
-            "(model, inputs)."
+            f"{target} returned {_a(model)}, not a torch.nn.Module; return the model, "
+            "(model, inputs), or (function, inputs)."
         )
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
@@ -168,6 +211,10 @@ def _split(made: Any, target: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]
     return model, args, kwargs
 
 
+def _is_plain_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
 def _arguments(given: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(given, dict):
         return (), dict(given)
@@ -176,6 +223,8 @@ def _arguments(given: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dic
 
 def _is_model(value: Any) -> bool:
     torch = sys.modules.get("torch")
+    if torch is None and "jax" in sys.modules:
+        return False
     if torch is None and importlib.util.find_spec("torch") is None:
         raise MissingExtraError("torch", "torch", "capturing a model from code")
     return torch is not None and isinstance(value, torch.nn.Module)

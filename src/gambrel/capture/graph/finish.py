@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.passes import refine
+from gambrel.dtypes import FLOATING
 from gambrel.errors import FileFormatError, GambrelError, told
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.parameters import mention_unread
@@ -72,4 +75,15 @@ def finish(trace: Trace, *, name: str, origin: str, symbols: tuple[Symbol, ...] 
         raise FileFormatError("holds no operators; was the conversion interrupted?")
     refine(trace)
     built = drop_unused_outputs(Builder().build(trace, name=name, origin=origin))
-    return mention_unread(replace(built, symbols=symbols))
+    dtype = _computed(built) or built.dtype
+    return mention_unread(replace(built, symbols=symbols, dtype=dtype))
+
+
+def _computed(workload: Workload) -> str:
+    """The format of most real numbers that ops make: weights may be stored in a narrower one."""
+    counted: Counter[str] = Counter()
+    for index in {i for op in workload.ops for i in op.outputs}:
+        tensor = workload.tensors[index]
+        if tensor.dtype in FLOATING:
+            counted[tensor.dtype] += prod(int(n) for n in tensor.shape)
+    return max(counted, key=counted.__getitem__, default="")

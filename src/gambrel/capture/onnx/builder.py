@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gambrel.capture.aten import Described, TensorArg
@@ -14,9 +14,6 @@ from gambrel.capture.onnx.lowering.attention import SCALED
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
 from gambrel.workload.parameters import main_dtype
-
-#: Kinds that are no op of a workload.
-_FREE = frozenset({"view", "sync"})
 
 
 @dataclass(slots=True)
@@ -31,6 +28,7 @@ class Builder:
     tensors: Tensors = field(default_factory=lambda: Tensors({}))
     ops: list[Op] = field(default_factory=list)
     _values: dict[Edge, Value] = field(default_factory=dict)
+    _laid_out: set[Step] = field(default_factory=set)
     _places: dict[object, Memory] = field(default_factory=dict)
     _family: str = "onnx"
 
@@ -43,8 +41,11 @@ class Builder:
             origin: Where it comes from.
         """
         self._family = trace.family
+        layers = _layers(trace)
         for edge in (*trace.inputs, *trace.stored):
-            if edge.is_known and (edge.role is not Role.CONSTANT):
+            if edge in layers:
+                self._share(edge, layers[edge])
+            elif edge.is_known and (edge.role is not Role.CONSTANT):
                 self.tensors.entry(self.value(edge))
         for step in trace.steps:
             self._add(step)
@@ -64,6 +65,16 @@ class Builder:
             assumptions=tuple(f"{note[0].upper()}{note[1:]}." for note in trace.notes),
         )
 
+    def _share(self, source: Edge, steps: list[Step]) -> None:
+        """Makes the parts of stacked parameters one tensor, with as many copies as parts."""
+        memory = self.value(steps[0].out).memory
+        memory.role, memory.name = source.role, source.name
+        memory.copies = int(steps[0].attrs["copies"])
+        for step in steps:
+            self.value(step.out).memory = memory
+            self._laid_out.add(step)
+        self.tensors.entry(self.value(steps[0].out))
+
     def value(self, edge: Edge) -> Value:
         """The tensor of an edge; made when it is new."""
         found = self._values.get(edge)
@@ -80,12 +91,16 @@ class Builder:
         return [self.value(e).arg if e is not None and e.is_known else None for e in edges]
 
     def _add(self, step: Step) -> None:
+        if step in self._laid_out:
+            return
         inputs = self._args(step.inputs)
         first = step.inputs[0] if step.inputs else None
         if first is not None and first.is_known and self._view(step, self.value(first)):
             return
         if step.op == SCALED:
             self._lay_tokens_first(step.out)
+        if "laid" in step.attrs:
+            self._lay(step.out, step.attrs["laid"])
         outputs = self._args(step.outputs)
         operands = NodeOperands(step, inputs, outputs, self._temporary)
         described = lower(operands)
@@ -93,7 +108,7 @@ class Builder:
             kept = (present(*inputs), present(*outputs))
             described = [Described(self._name(step), {}, {}, *kept)]
         for part in described:
-            if part.kind not in _FREE:
+            if part.kind != "view":
                 self._append(step, part, operands.times)
 
     def _name(self, step: Step) -> str:
@@ -107,6 +122,16 @@ class Builder:
             strides = (tokens * heads * width, width, heads * width, 1)
             value = self.value(edge)
             value.arg = TensorArg(value.arg.id, shape, edge.dtype, strides)
+
+    def _lay(self, edge: Edge, perm: Sequence[int]) -> None:
+        """Gives a result the memory order in which its transpose by ``perm`` is dense."""
+        shape = edge.shape or ()
+        strides, step = [0] * len(shape), 1
+        for d in reversed(perm):
+            strides[d], step = step, step * shape[d]
+        if edge not in self._values:
+            value = self.value(edge)
+            value.arg = TensorArg(value.arg.id, shape, edge.dtype, tuple(strides))
 
     def _view(self, step: Step, source: Value) -> bool:
         """Gives a step's outputs the memory of its input, if it is a view."""
@@ -140,3 +165,30 @@ class Builder:
                 repeat=step.repeat * times,
             )
         )
+
+
+def _layers(trace: Trace) -> dict[Edge, list[Step]]:
+    """Parameters of equal layers that lie in one tensor, of which each trip of a loop reads a part.
+
+    Only where nothing reads the tensor as a whole.
+    """
+    readers: dict[Edge, list[Step]] = {}
+    for step in trace.steps:
+        for edge in step.inputs:
+            if edge is not None and edge.is_stored:
+                readers.setdefault(edge, []).append(step)
+    kept = set(trace.outputs)
+    return {
+        edge: steps
+        for edge, steps in readers.items()
+        if edge not in kept and all(_is_layer(s, edge) for s in steps)
+    }
+
+
+def _is_layer(step: Step, edge: Edge) -> bool:
+    return (
+        step.op == "gambrel::Part"
+        and step.attrs.get("copies") == (edge.shape or (0,))[0]
+        and (edge.shape or ())[1:] == step.out.shape
+        and step.out.is_known
+    )

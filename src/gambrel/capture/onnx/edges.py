@@ -53,6 +53,7 @@ class Edge:
         role: What it is to the model.
         place: Identity of the stored data, for tensors that share them.
         members: Of a sequence; None for a tensor.
+        generated: Whether the kernel that reads it makes it itself: nothing is read.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Edge:
     role: Role = Role.ACTIVATION
     place: Any = None
     members: list[Edge] | None = None
+    generated: bool = False
 
     @property
     def dtype(self) -> str:
@@ -162,6 +164,7 @@ class Trace:
         stored: Tensors in the file, read or not.
         notes: What had to be assumed.
         family: Name of the format, before the operators in reports.
+        carried: Of loops, what a trip begins with and what it hands to the next one.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -170,3 +173,4 @@ class Trace:
     stored: list[Edge] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     family: str = "onnx"
+    carried: list[tuple[Edge, Edge]] = field(default_factory=list)

@@ -56,12 +56,17 @@ def _read_narrow(flow: Flow, step: Step) -> None:
 
 
 def _moves_keep(flow: Flow, step: Step) -> None:
-    """Moved integers stay integers."""
+    """Moved or selected integers stay integers."""
     first = step.input(0)
-    if step.op in _MOVES and first is not None and step.out.code != first.code:
+    if _keeps(step) and first is not None and step.out.code != first.code:
         step.out.code = first.code
         for reader in flow.readers(step.out):
             _moves_keep(flow, reader)
+
+
+def _keeps(step: Step) -> bool:
+    """Whether the results of a step are some of its elements."""
+    return step.op in (*_MOVES, "MaxPool") or step.attrs.get("function") == "max"
 
 
 def _write_narrow(flow: Flow, step: Step) -> None:

@@ -148,12 +148,10 @@ def _product(
 ) -> None:
     x, weight = w.of(node.x(places[0])), w.of(node.x(places[1]))
     attrs = dict(sizes)
-    if x.code == 1 and weight.is_stored and weight.code in (2, 3, 22):
-        if node.x(places[1]) is weight:  # not merely stored narrow and expanded by an operator
-            x = _quantized(w, x)
-            attrs["quantized"] = {"compute_dtype": "int8"}
-    elif weight.code == 10 and x.code == 1:
-        attrs["quantized"] = {"compute_dtype": "fp32"}
+    narrow = x.code == 1 and weight.is_stored and weight.code in (2, 3, 22)
+    if narrow and node.x(places[1]) is weight:  # not merely stored so, and expanded by an operator
+        x = _quantized(w, x)
+        attrs["quantized"] = {"compute_dtype": "int8"}
     w.add(op, [x, weight, node.maybe(places[2])], [out], **attrs)
 
 

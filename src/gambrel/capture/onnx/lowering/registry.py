@@ -146,4 +146,6 @@ def lower(operands: NodeOperands) -> list[Described] | None:
 
 
 def _is_literal(edge: Edge | None) -> bool:
-    return edge is not None and edge.scalar is not None and edge.role == "constant"
+    if edge is None or edge.role != "constant":
+        return False
+    return edge.generated or edge.scalar is not None

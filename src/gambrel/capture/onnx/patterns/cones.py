@@ -12,7 +12,7 @@ _ARITHMETIC: Final = frozenset(
     {"Add", "Sub", "Mul", "Div", "Pow", "Neg", "Reciprocal", "Identity", "Clip", "Relu", "Cast"}
 )
 _BENDS: Final = frozenset(
-    {"Erf", "Tanh", "Sigmoid", "Softplus", "HardSigmoid", "Exp", "Min", "Max"}
+    {"Erf", "xla::erfc", "Tanh", "Sigmoid", "Softplus", "HardSigmoid", "Exp", "Min", "Max"}
 )
 #: Longest formula: gelu by tanh has eight steps.
 _MAX_STEPS: Final = 12
@@ -42,7 +42,9 @@ class Cone:
 
 def recognise_activations(flow: Flow) -> None:
     """Replaces gelu, silu, mish and the like, written out, by one step each."""
-    for anchor in flow.steps("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Relu", "Min"):
+    for anchor in flow.steps(
+        "Erf", "xla::erfc", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Relu", "Min"
+    ):
         for end in _ends(flow, anchor):
             cone = _cone(flow, end)
             name = None if cone is None else _named(cone, end)
@@ -107,6 +109,8 @@ def _named(cone: Cone, end: Step) -> tuple[str, dict[str, object]] | None:
     products = cone.count("Mul", "Div")
     if cone.count("Erf") == 1 and bends == 1 and cone.count("Add") == 1 and 2 <= products <= 4:
         return "Gelu", {}
+    if cone.count("xla::erfc") == 1 and bends == 1 and not cone.count("Add") and 2 <= products <= 4:
+        return "Gelu", {}  # 0.5 x erfc(-x / sqrt(2)), as JAX writes it
     if cone.count("Tanh") == 1 and bends == 1 and _is_tanh_gelu(cone):
         return "Gelu", {"approximate": "tanh"}
     if cone.count("Tanh") == 1 and cone.count("Softplus") == 1 and len(cone.steps) == 3:

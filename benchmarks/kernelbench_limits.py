@@ -1,0 +1,46 @@
+"""The limit of every KernelBench problem on every GPU of the catalog, and how long that takes.
+
+``python benchmarks/kernelbench_limits.py FOLDER`` captures each problem once and writes one line a
+problem and one column a device: milliseconds with cold caches, in the format of the problem.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from gambrel.analysis.question import ask
+from gambrel.analysis.workbench import Machine
+from gambrel.api.analyze import settings_of
+from gambrel.api.problems import rows_of
+from gambrel.capture.kernelbench import problems_of
+from gambrel.device.catalog import list_devices
+
+RESULT = Path(__file__).parent / "results" / "kernelbench_limits.csv"
+
+
+def main() -> None:
+    """Writes the table and prints the time."""
+    warnings.simplefilter("ignore")
+    settings = settings_of(ask("limits", {"model": "resnet50", "hardware": "a100"}))
+    start = time.perf_counter()
+    machines = [Machine(d, settings) for d in list_devices() if "gpu" in d.category.lower()]
+    paths = problems_of(Path(sys.argv[1]))
+    with RESULT.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(("problem", "bound", *(m.device.id for m in machines)))
+        for path in paths:
+            rows = rows_of(path, machines)
+            known = [r.cold_time_s for r in rows]
+            bound = rows[0].bound.value if rows[0].bound else rows[0].error[:60]
+            cells = ("" if s is None else f"{s * 1e3:.3g}" for s in known)
+            writer.writerow((path.stem, bound, *cells))
+    spent = time.perf_counter() - start
+    print(f"{len(paths)} problems on {len(machines)} GPUs in {spent:.1f} s: {RESULT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""The public functions that judge: limits of a piece of work, a measured time, the gap between."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gambrel.analysis.question import Question
+from gambrel.analysis.result import Analysis
+from gambrel.api.analyze import request_of, settings_of, sizes_of
+from gambrel.api.faces import asks
+from gambrel.device.resolve import asked_device
+from gambrel.errors import InputError, cut
+
+if TYPE_CHECKING:
+    from gambrel.advise.judge.records import Gap, Judgement, KernelLimits
+    from gambrel.advise.judge.ruling import Measured
+    from gambrel.device.model import Device
+    from gambrel.runtimes import Runtime
+    from gambrel.workload import Workload
+
+
+@asks("judge")
+def judge(question: Question) -> Judgement:
+    """How far a measured time is from the speed of light of its work, and what that means.
+
+    Returns:
+        Ruling, score, headroom, and the limits that they rest on.
+
+    Raises:
+        InputError: No time, or more than one source of it.
+    """
+    from gambrel.advise.judge.ruling import rule
+
+    sources = [n for n in ("time", "run", "trace") if getattr(question, n) is not None]
+    if question.model is None:
+        raise InputError("judge needs a reference: a model, a module, file.py:function or an op.")
+    if len(sources) != 1:
+        given = " and ".join(f"--{n}" for n in sources) or "none"
+        raise InputError(
+            f"judge takes one of --time, --run and --trace; {given} was given. Without a time, "
+            "'gambrel judge REFERENCE --limits' prints what is possible."
+        )
+    allowed, whole_s, _ = _limits(question)
+    return rule(allowed, _measured(question, allowed, whole_s))
+
+
+@asks("limits")
+def limits(question: Question) -> KernelLimits:
+    """What a piece of work asks for at the least, and the times that a device allows.
+
+    Returns:
+        Compulsory work and traffic, speed of light, I/O lower bounds, the expected library kernel.
+    """
+    return _limits(question)[0]
+
+
+@asks("explain-gap")
+def explain_gap(question: Question) -> Gap:
+    """Why a measured time is above the speed of light, step by step.
+
+    Returns:
+        The steps from the speed of light to the measured time.
+
+    Raises:
+        InputError: No time.
+    """
+    from gambrel.advise.judge.gap import gap
+    from gambrel.advise.judge.ruling import rule
+
+    if question.time is None:
+        raise InputError("give the measured time, e.g. --time 1.42ms.")
+    allowed, whole_s, analyses = _limits(question)
+    return gap(rule(allowed, _measured(question, allowed, whole_s)), analyses)
+
+
+def _limits(
+    question: Question,
+) -> tuple[KernelLimits, float | None, tuple[Analysis, ...]]:
+    """The limits, the time of the whole or of what is beside the part, and what they rest on."""
+    from gambrel.advise.judge.limits import limits_of
+
+    part, whole = _workload(question)
+    analyses = _analyses(question, part)
+    allowed = limits_of(analyses, _on_measured(question, part))
+    whole_s = question.whole
+    if whole_s is None and whole is not None:
+        expected = _expected(_analyses(question, whole))
+        part_s = allowed.library_time_s
+        # Of the whole without this part; the measured time is added when it is known.
+        rest_s = None if expected is None or part_s is None else max(expected - part_s, 0.0)
+        return allowed, rest_s, analyses
+    return allowed, whole_s, analyses
+
+
+def _workload(question: Question) -> tuple[Workload, Workload | None]:
+    """What is judged, and the whole that it is a part of."""
+    from gambrel.capture.part import part_of
+    from gambrel.capture.resolve import resolve_model
+
+    q = question
+    asked = request_of(q, sizes_of(q, q.several("batch_size")[0]))
+    whole = resolve_model(q.model, asked).workload
+    return (whole, None) if q.op is None else (part_of(whole, q.op), whole)
+
+
+def _analyses(question: Question, workload: Workload) -> tuple[Analysis, ...]:
+    """The workload under the runtimes whose kernels people take on the device."""
+    from gambrel.analysis.analyze import analyze
+
+    device, _ = asked_device(question.hardware, question.peak, question.bandwidth)
+    sizes = sizes_of(question, question.several("batch_size")[0])
+    chosen = question.several("runtime")[0]
+    names = [chosen] if chosen else [r.id for r in _runtimes(device, workload, question)]
+    return tuple(
+        analyze(
+            workload,
+            device,
+            settings_of(
+                question,
+                sizes={k: v for k, v in sizes.items() if _has(workload, k)},
+                precision=workload.precisions or question.precision,
+                runtime=name,
+            ),
+        )
+        for name in names
+    )
+
+
+def _has(workload: Workload, name: str) -> bool:
+    return any(symbol.name == name for symbol in workload.symbols)
+
+
+def _runtimes(device: Device, workload: Workload, question: Question) -> Sequence[Runtime]:
+    """The device's default first; two are enough for a comparison with a library."""
+    from gambrel.analysis.settings import is_language_model
+    from gambrel.runtimes import candidates
+
+    language = is_language_model(workload)
+    single = None if workload.precisions else question.precision
+    return candidates(device, single, language=language)[:2]
+
+
+def _on_measured(question: Question, workload: Workload) -> Analysis | None:
+    """The same on this machine's measured ceilings, where the device is the one measured."""
+    from gambrel.device.resolve import this_machine
+    from gambrel.errors import GambrelError
+
+    if question.hardware is None or str(question.hardware).strip().lower() == "this":
+        return None
+    device, _ = asked_device(question.hardware, None, None)
+    try:
+        own, _ = this_machine()
+    except GambrelError:
+        return None
+    if device.id not in (own.id, own.id.removesuffix("-measured")) or own == device:
+        return None
+    return _analyses(replace(question, hardware=own), workload)[0]
+
+
+def _expected(analyses: Sequence[Analysis]) -> float | None:
+    times = [a.expected_time_s.value for a in analyses if a.expected_time_s is not None]
+    return min(times, default=None)
+
+
+def _measured(question: Question, allowed: KernelLimits, whole_s: float | None) -> Measured:
+    """The time that is judged, from where the question says.
+
+    Args:
+        question: With one source of a time.
+        allowed: What the device allows.
+        whole_s: Time of the whole as given, or of what is beside a part of it.
+    """
+    from gambrel.advise.judge.ruling import Measured
+
+    beside = question.whole is None and whole_s is not None
+    more: dict[str, Any] = {"baseline_s": question.baseline}
+    more |= {"rest_s": whole_s} if beside else {"whole_s": whole_s}
+    if question.time is not None:
+        return Measured(time_s=question.time, origin="as given", **more)
+    if question.trace is not None:
+        return Measured(**_from_trace(question), **more)
+    from gambrel.measure.candidate import try_candidate
+
+    trial = try_candidate(question, allowed)
+    return Measured(
+        time_s=trial.time_s,
+        origin=f"{trial.candidate} run here",
+        trial=trial,
+        elsewhere=_elsewhere(trial.device, question),
+        **more,
+    )
+
+
+def _elsewhere(ran_on: str, question: Question) -> str:
+    """What a candidate ran on where that is not the kind of device that was asked about."""
+    category = asked_device(question.hardware, question.peak, question.bandwidth)[0].category
+    gpu = "gpu" in category.lower()
+    if ran_on == "cpu" and category and category != "cpu":
+        return "this machine's processor"
+    return "this machine's GPU" if ran_on == "cuda" and category and not gpu else ""
+
+
+def _from_trace(question: Question) -> dict[str, Any]:
+    """The median time of a launch of the kernel that is named, or the whole of a saved profile."""
+    from gambrel.measure.profile.record import is_profile
+    from gambrel.measure.runs import load_run
+    from gambrel.traces import read
+
+    path = Path(question.trace or "")
+    if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
+        run = load_run(path)
+        return {"time_s": run.total_s, "origin": f"{path.name}, the whole of a run"}
+    launches = read([path]).launches
+    named = question.kernel
+    times = [
+        sample.time_s / sample.count
+        for sample in launches
+        if sample.time_s and (named is None or named in sample.name)
+    ]
+    if not times or (named is None and len({s.name for s in launches}) > 1):
+        names = ", ".join(dict.fromkeys(cut(s.name) for s in launches[:40]))
+        raise InputError(
+            f"{path.name}: --kernel must name one of its kernels with a time: {names[:400]}."
+        )
+    what = f"{path.name}, {len(times):,} launches of {cut(named or launches[0].name)}"
+    return {"time_s": statistics.median(times), "origin": what}
+
+
+def _json(path: Path) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError:
+        return None

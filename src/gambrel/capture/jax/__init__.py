@@ -1,0 +1,1 @@
+"""Functions of JAX: traced to a jaxpr, never run."""

@@ -1,0 +1,299 @@
+"""An op by its name and sizes, ``matmul:m=4096,n=4096,k=4096,bf16``, as a workload of one op."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gambrel.dtypes import parse_dtype
+from gambrel.errors import InputError, UnknownNameError, cut
+from gambrel.ops.elementwise import FUNCTIONS
+from gambrel.ops.reduction import REDUCTIONS
+from gambrel.workload import Op, Role, Tensor, Workload
+
+_SPEC: Final = re.compile(r"^(?P<kind>[a-z][a-z0-9_]*):(?P<rest>[\w.,=x-]*=[\w.,=x-]*)$")
+#: No side of a tensor is larger.
+_MOST: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What stands behind the colon."""
+
+    text: str
+    sizes: Mapping[str, int]
+    dtype: str
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Builder:
+    """How an op is made.
+
+    Attributes:
+        build: From what was given to the op's parts.
+        needs: Sizes that must be given.
+        takes: Sizes that may be given.
+        flags: Words that may be given.
+    """
+
+    build: Callable[[_Given], tuple[Op, list[Tensor]]]
+    needs: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+def is_named_op(text: str) -> bool:
+    """Whether a text names an op with sizes rather than code, a file or a model."""
+    return _SPEC.match(text.strip()) is not None
+
+
+def named_op(text: str) -> Workload:
+    """The workload of one named op.
+
+    Args:
+        text: ``KIND:NAME=SIZE,...,FORMAT``; the format is fp32 where none is given.
+
+    Raises:
+        UnknownNameError: No such kind, size or format.
+        InputError: A size that is missing or no whole number.
+    """
+    found = _SPEC.match(text.strip())
+    if found is None:
+        raise InputError(f"{cut(text)!r}: write KIND:SIZES,FORMAT, e.g. {_EXAMPLE}.")
+    kind = found["kind"]
+    if kind not in _BUILDERS:
+        raise UnknownNameError("op", kind, _BUILDERS)
+    builder = _BUILDERS[kind]
+    given = _read(text, found["rest"], builder)
+    op, tensors = builder.build(given)
+    outputs = tuple(op.outputs)
+    return Workload(
+        name=text.strip(),
+        dtype=given.dtype,
+        tensors=tuple(tensors),
+        ops=(op,),
+        outputs=outputs,
+        origin="named op",
+    )
+
+
+_EXAMPLE: Final = "matmul:m=4096,n=4096,k=4096,bf16"
+
+
+def _read(text: str, rest: str, builder: _Builder) -> _Given:
+    sizes: dict[str, int] = {}
+    flags: set[str] = set()
+    dtype = ""
+    known = (*builder.needs, *builder.takes)
+    for part in filter(None, rest.split(",")):
+        name, equals, value = part.partition("=")
+        if equals:
+            if name not in known:
+                raise UnknownNameError(f"size of {cut(text)}", name, known)
+            if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= _MOST):
+                raise InputError(f"{cut(text)}: {name}={cut(value)} is not a whole number above 0.")
+            sizes[name] = int(value)
+        elif part in builder.flags:
+            flags.add(part)
+        else:
+            dtype = parse_dtype(part)
+    missing = [name for name in builder.needs if name not in sizes]
+    if missing:
+        raise InputError(f"{cut(text)} needs {', '.join(missing)} as well, e.g. {_EXAMPLE}.")
+    return _Given(text=text, sizes=sizes, dtype=dtype or "fp32", flags=frozenset(flags))
+
+
+def _tensors(given: _Given, *shapes: tuple[tuple[int, ...], Role]) -> list[Tensor]:
+    return [
+        Tensor(shape=shape, dtype=given.dtype, storage=i, role=role)
+        for i, (shape, role) in enumerate(shapes)
+    ]
+
+
+def _matmul(given: _Given) -> tuple[Op, list[Tensor]]:
+    m, n, k = (given.sizes[name] for name in "mnk")
+    b = given.sizes.get("b", 1)
+    bias = "bias" in given.flags
+    lead = (b,) if b > 1 else ()
+    vectors = [((n,), Role.WEIGHT)] if bias else []
+    tensors = _tensors(
+        given,
+        ((*lead, m, k), Role.INPUT),
+        ((*lead, k, n), Role.INPUT if b > 1 else Role.WEIGHT),
+        *vectors,
+        ((*lead, m, n), Role.OUTPUT),
+    )
+    last = len(tensors) - 1
+    op = Op(
+        kind="matmul",
+        inputs=tuple(range(last)),
+        outputs=(last,),
+        sizes={"b": b, "m": m, "n": n, "k": k},
+        attrs={"bias": True} if bias else {},
+        name="matmul",
+    )
+    return op, tensors
+
+
+def _conv(given: _Given) -> tuple[Op, list[Tensor]]:
+    s = given.sizes
+    high, wide = s.get("r", s["kernel"]), s.get("s", s["kernel"])
+    stride, groups, pad = s.get("stride", 1), s.get("groups", 1), s.get("pad", 0)
+    if s["c"] % groups or s["k"] % groups:
+        raise InputError(f"{cut(given.text)}: groups must divide c and k.")
+    out = tuple(
+        (side + 2 * pad - taps) // stride + 1 for side, taps in ((s["h"], high), (s["w"], wide))
+    )
+    if min(out) < 1:
+        raise InputError(f"{cut(given.text)}: the kernel is larger than the padded image.")
+    tensors = _tensors(
+        given,
+        ((s["n"], s["c"], s["h"], s["w"]), Role.INPUT),
+        ((s["k"], s["c"] // groups, high, wide), Role.WEIGHT),
+        ((s["n"], s["k"], *out), Role.OUTPUT),
+    )
+    op = Op(
+        kind="convolution",
+        inputs=(0, 1),
+        outputs=(2,),
+        sizes={
+            "batch": s["n"],
+            "out_channels": s["k"],
+            "in_channels": s["c"],
+            "groups": groups,
+            "kernel": (high, wide),
+            "spatial": out,
+        },
+        name="convolution",
+    )
+    return op, tensors
+
+
+def _attention(given: _Given) -> tuple[Op, list[Tensor]]:
+    s = given.sizes
+    batch, heads, q, d = s.get("batch", 1), s["heads"], s["q"], s["d"]
+    kv_heads, kv, dv = s.get("kv_heads", heads), s.get("kv", q), s.get("dv", d)
+    tensors = _tensors(
+        given,
+        ((batch, heads, q, d), Role.INPUT),
+        ((batch, kv_heads, kv, d), Role.INPUT),
+        ((batch, kv_heads, kv, dv), Role.INPUT),
+        ((batch, heads, q, dv), Role.OUTPUT),
+    )
+    causal = "causal" in given.flags
+    op = Op(
+        kind="attention",
+        inputs=(0, 1, 2),
+        outputs=(3,),
+        sizes={
+            "batch": batch,
+            "heads": heads,
+            "kv_heads": kv_heads,
+            "q_len": q,
+            "kv_len": kv,
+            "head_dim": d,
+            "v_head_dim": dv,
+        },
+        attrs={"causal": True, "causal_alignment": "lower_right"} if causal else {},
+        name="attention",
+    )
+    return op, tensors
+
+
+def _rows(kind: str, **attrs: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
+    """An op over each row of a matrix."""
+
+    def build(given: _Given) -> tuple[Op, list[Tensor]]:
+        rows, cols = given.sizes["rows"], given.sizes["cols"]
+        affine = kind == "normalization"
+        shape = (rows, cols)
+        weight = [((cols,), Role.WEIGHT)] if affine else []
+        tensors = _tensors(given, (shape, Role.INPUT), *weight, (shape, Role.OUTPUT))
+        last = len(tensors) - 1
+        op = Op(
+            kind=kind,
+            inputs=tuple(range(last)),
+            outputs=(last,),
+            sizes={"elements": rows * cols, "groups" if affine else "rows": rows},
+            attrs={**attrs, "affine": True} if affine else dict(attrs),
+            name=attrs["function"],
+        )
+        return op, tensors
+
+    return build
+
+
+#: Element-wise functions of two operands.
+_BINARY: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "pow"})
+
+
+def _elementwise(function: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
+    def build(given: _Given) -> tuple[Op, list[Tensor]]:
+        shape = (given.sizes["n"],)
+        operands = 2 if function in _BINARY else 1
+        tensors = _tensors(given, *[(shape, Role.INPUT)] * operands, (shape, Role.OUTPUT))
+        op = Op(
+            kind="elementwise",
+            inputs=tuple(range(operands)),
+            outputs=(operands,),
+            sizes={"elements": shape[0]},
+            attrs={"function": function},
+            name=function,
+        )
+        return op, tensors
+
+    return build
+
+
+def _reduction(function: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
+    def build(given: _Given) -> tuple[Op, list[Tensor]]:
+        rows, cols = given.sizes.get("rows", 1), given.sizes["cols"]
+        tensors = _tensors(given, ((rows, cols), Role.INPUT), ((rows,), Role.OUTPUT))
+        op = Op(
+            kind="reduction",
+            inputs=(0,),
+            outputs=(1,),
+            sizes={"elements": rows * cols, "outputs": rows},
+            attrs={"function": function},
+            name=function,
+        )
+        return op, tensors
+
+    return build
+
+
+def _copy(given: _Given) -> tuple[Op, list[Tensor]]:
+    shape = (given.sizes["n"],)
+    tensors = _tensors(given, (shape, Role.INPUT), (shape, Role.OUTPUT))
+    return Op(kind="copy", inputs=(0,), outputs=(1,), name="copy"), tensors
+
+
+_BY_ROW: Final = ("rows", "cols")
+_BUILDERS: Final[dict[str, _Builder]] = {
+    "matmul": _Builder(build=_matmul, needs=("m", "n", "k"), takes=("b",), flags=("bias",)),
+    "conv": _Builder(
+        build=_conv,
+        needs=("n", "c", "h", "w", "k", "kernel"),
+        takes=("r", "s", "stride", "pad", "groups"),
+    ),
+    "attention": _Builder(
+        build=_attention,
+        needs=("heads", "q", "d"),
+        takes=("batch", "kv_heads", "kv", "dv"),
+        flags=("causal",),
+    ),
+    "softmax": _Builder(build=_rows("softmax", function="softmax"), needs=_BY_ROW),
+    "log_softmax": _Builder(build=_rows("softmax", function="log_softmax"), needs=_BY_ROW),
+    "layer_norm": _Builder(build=_rows("normalization", function="layer_norm"), needs=_BY_ROW),
+    "rms_norm": _Builder(build=_rows("normalization", function="rms_norm"), needs=_BY_ROW),
+    "copy": _Builder(build=_copy, needs=("n",)),
+    **{f: _Builder(build=_elementwise(f), needs=("n",)) for f in FUNCTIONS},
+    **{
+        f: _Builder(build=_reduction(f), needs=("cols",), takes=("rows",))
+        for f in REDUCTIONS
+        if f not in FUNCTIONS
+    },
+}

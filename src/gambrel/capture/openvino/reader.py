@@ -1,0 +1,68 @@
+"""From an OpenVINO IR to a workload: the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gambrel.capture.files.dynamic import DynamicSize, lifted
+from gambrel.capture.graph.finish import finish, reading
+from gambrel.capture.graph.writer import Writer
+from gambrel.capture.openvino.opening import IrLayer, open_model
+from gambrel.capture.openvino.walk import LayerWalker
+from gambrel.errors import FileFormatError, WorkloadError
+from gambrel.workload import Symbol, Workload
+
+
+def read_openvino(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
+    """Reads the workload of an OpenVINO IR. The .bin beside it need not be there.
+
+    Args:
+        path: The .xml file.
+        sizes: ``batch``, where the file leaves it open; ``trip``: how often loops run whose end
+            stands in the data.
+
+    Raises:
+        FileFormatError: It is no IR, damaged, hostile, or leaves other sizes open.
+    """
+    path = Path(path)
+    given = dict(sizes or {})
+    with reading(path, "OpenVINO IR", "save it again with openvino.save_model"):
+        layers = open_model(path)
+
+        def at(values: Mapping[str, int]) -> Workload:
+            return _workload(layers, path.stem, values["batch"], given.get("trip"))
+
+        batch = given.get("batch") or 1
+        first = at({"batch": batch})
+        if not _is_open(layers):
+            return first
+        size = DynamicSize("batch", "batch", batch, 1, None, "first dimension of the inputs")
+        try:
+            return replace(lifted([size], {}, at, 1), symbols=_symbols(first, size))
+        except (WorkloadError, FileFormatError):
+            fixed = Symbol(name="batch", default=batch, minimum=batch, maximum=batch)
+            return replace(first, symbols=(*first.symbols, fixed))
+
+
+def _symbols(first: Workload, size: DynamicSize) -> tuple[Symbol, ...]:
+    batch = Symbol(name="batch", default=size.hint, minimum=1, about=size.about)
+    return (batch, *first.symbols)
+
+
+def _is_open(layers: list[IrLayer]) -> bool:
+    shapes = (s for layer in layers if layer.kind == "Parameter" for s, _ in layer.outputs.values())
+    return any(-1 in shape for shape in shapes)
+
+
+def _workload(layers: list[IrLayer], name: str, batch: int, trips: int | None) -> Workload:
+    writer = Writer("openvino")
+    walker = LayerWalker(writer, batch, trips)
+    walker.run(layers)
+    symbols: tuple[Symbol, ...] = ()
+    if walker.open_trips:
+        n = 1 if trips is None else trips
+        symbols = (Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops"),)
+    return finish(writer.trace, name=name, origin="OpenVINO IR", symbols=symbols)

@@ -1,0 +1,280 @@
+"""Attention written out: a product, a softmax, a product, in any order of dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.onnx.patterns.flow import Flow, successor
+from gambrel.capture.xla.lowering.numeric import ATTENTION
+from gambrel.capture.xla.patterns.paths import back, is_closed, other
+
+_DOT: Final = "xla::dot_general"
+_FORMS: Final = ("Reshape", "Transpose", "Cast")
+#: Steps between the first product and the softmax.
+_MAX_BEFORE: Final = 12
+
+
+@dataclass(slots=True)
+class _Scores:
+    """The way from the first product to the softmax.
+
+    Attributes:
+        product: The first product.
+        axis: Of its result, along which the softmax runs.
+        steps: Between.
+        masks: What hides scores: conditions, or numbers that are added; whether it says what is
+            hidden rather than what is seen.
+    """
+
+    product: Step
+    axis: int
+    steps: list[Step] = field(default_factory=list)
+    masks: list[tuple[Edge, bool]] = field(default_factory=list)
+
+
+def recognise_attention(flow: Flow) -> None:
+    """Replaces every product, softmax and product by one step."""
+    for softmax in flow.steps("xla::softmax"):
+        if softmax.attrs["function"] == "softmax":
+            try:
+                _fuse(flow, softmax)
+            except (ValueError, IndexError):
+                continue
+
+
+def _fuse(flow: Flow, softmax: Step) -> None:
+    before = _first(flow, softmax)
+    behind = _second(flow, softmax)
+    if before is None or behind is None:
+        return
+    second, after, weights = behind
+    sizes, q, k = _first_sizes(before)
+    side = 0 if second.input(0) is weights else 1
+    v = second.x(1 - side)
+    if not _fits(second, side, sizes):
+        return
+    sizes["v_head_dim"] = _free(second, 1 - side)
+    queries, scaling = _unscaled(flow, q, before.product)
+    keys, more = _unscaled(flow, k, before.product)
+    steps = [before.product, *before.steps, softmax, *after, second]
+    full = list(dict.fromkeys([*steps, *scaling, *more]))
+    if not is_closed(flow, full, second):
+        full, queries, keys = steps, q, k
+        if not is_closed(flow, full, second):
+            return
+    visible = [_visible(flow, *mask) for mask in before.masks]
+    attrs = _pairs(visible[0], sizes) if len(visible) == 1 else None
+    mask = before.masks[0][0] if before.masks and attrs is None else None
+    sizes = _heads(sizes, before)
+    new = successor(second, ATTENTION, [queries, keys, v, mask], second.out)
+    new.attrs, new.label = {**sizes, **(attrs or {})}, "attention"
+    made = [m for e, _ in before.masks if (m := flow.made_by(e, "Where")) is not None]
+    extra = [m for m in made if flow.is_internal(m.out, full)]
+    flow.replace([*full, *extra] if attrs is not None else full, new)
+
+
+def _first(flow: Flow, softmax: Step) -> _Scores | None:
+    """Back over scaling, capping, masking and changes of form."""
+    edge, axis = softmax.x(), int(softmax.attrs["axis"])
+    scores = _Scores(softmax, axis)
+    for _ in range(_MAX_BEFORE):
+        step = flow.maker.get(edge)
+        if step is None:
+            return None
+        if step.op == _DOT:
+            scores.product, scores.axis = step, axis
+            return scores
+        following = _operand(flow, step, scores)
+        if following is None:
+            return None
+        axis = _moved_back(step, axis)
+        scores.steps.append(step)
+        edge = following
+    return None
+
+
+def _operand(flow: Flow, step: Step, scores: _Scores) -> Edge | None:
+    """The operand of a step between product and softmax that the scores come in by."""
+    if step.op in (*_FORMS, "Tanh", "Expand"):
+        return step.x()
+    if step.op in ("Mul", "Div"):
+        numbers = [e for e in step.inputs if e is not None and e.scalar is not None]
+        return other(step, numbers[0]) if len(numbers) == 1 else None
+    if step.op not in ("Add", "Where"):
+        return None
+    given = [e for e in step.inputs if e is not None]
+    wanted = [e for e in given if _leads_to_product(flow, e, 0)]
+    if len(wanted) != 1:
+        return None
+    rest = [e for e in given if e is not wanted[0] and e.scalar is None]
+    hides = step.op == "Where" and given[2] is wanted[0]
+    scores.masks += [(given[0], hides)] if step.op == "Where" else [(e, False) for e in rest]
+    return wanted[0]
+
+
+def _leads_to_product(flow: Flow, edge: Edge, depth: int) -> bool:
+    step = flow.maker.get(edge)
+    if step is None or depth > _MAX_BEFORE:
+        return False
+    if step.op == _DOT:
+        return True
+    if step.op not in (*_FORMS, "Add", "Mul", "Div", "Where", "Tanh", "Expand"):
+        return False
+    return any(e is not None and _leads_to_product(flow, e, depth + 1) for e in step.inputs)
+
+
+def _moved_back(step: Step, axis: int) -> int:
+    """Where a dimension was before a step.
+
+    Raises:
+        ValueError: It was part of another one.
+    """
+    if step.op == "Transpose":
+        return int(step.attrs["perm"][axis])
+    if step.op != "Reshape":
+        return axis
+    new, old = step.out.shape or (), step.x().shape or ()
+    return _matched(new, old, axis)
+
+
+def _matched(new: tuple[int, ...], old: tuple[int, ...], axis: int) -> int:
+    """The dimension of another shape of the same elements that has the same length and stride."""
+    stride = prod(new[axis + 1 :])
+    for i, n in enumerate(old):
+        if n == new[axis] and prod(old[i + 1 :]) == stride:
+            return i
+    raise ValueError("the scores are cut in another way")
+
+
+def _second(flow: Flow, softmax: Step) -> tuple[Step, list[Step], Edge] | None:
+    """The product with the values, the steps before it, the weights as it reads them."""
+    passed: list[Step] = []
+    edge = softmax.out
+    for _ in range(8):
+        product = flow.only_reader(edge, _DOT)
+        if product is not None:
+            return product, passed, edge
+        step = flow.only_reader(edge, *_FORMS, "Where")
+        if step is None or (step.op == "Where" and step.input(1) is not edge):
+            return None
+        passed.append(step)
+        edge = step.out
+    return None
+
+
+def _first_sizes(scores: _Scores) -> tuple[dict[str, int], Edge, Edge]:
+    """Sizes that the first product tells; queries and keys.
+
+    Raises:
+        ValueError: The softmax does not run along the keys.
+    """
+    product = scores.product
+    batch = len(product.attrs["batch"][0])
+    left = len(product.x(0).shape or ()) - batch - len(product.attrs["contract"][0])
+    side = 0 if scores.axis < batch + left else 1
+    if scores.axis < batch or _free(product, side) != (product.out.shape or ())[scores.axis]:
+        raise ValueError("a softmax along another dimension")
+    keys, queries = product.x(side), product.x(1 - side)
+    contracted = [(queries.shape or ())[d] for d in product.attrs["contract"][1 - side]]
+    sizes = {
+        "batches": prod(_batch_lengths(product)),
+        "queries": _free(product, 1 - side),
+        "kv_len": _free(product, side),
+        "head_dim": prod(contracted),
+    }
+    return sizes, queries, keys
+
+
+def _batch_lengths(product: Step) -> list[int]:
+    shape = product.x(0).shape or ()
+    return [shape[d] for d in product.attrs["batch"][0]]
+
+
+def _free_lengths(product: Step, side: int) -> list[int]:
+    taken = {*product.attrs["contract"][side], *product.attrs["batch"][side]}
+    return [n for i, n in enumerate(product.x(side).shape or ()) if i not in taken]
+
+
+def _free(product: Step, side: int) -> int:
+    return prod(_free_lengths(product, side))
+
+
+def _fits(second: Step, side: int, sizes: dict[str, int]) -> bool:
+    """Whether the second product sums over the keys, for the same batches and queries."""
+    shape = second.x(side).shape or ()
+    summed = prod(shape[d] for d in second.attrs["contract"][side])
+    batches = prod(shape[d] for d in second.attrs["batch"][side])
+    same = summed == sizes["kv_len"] and batches == sizes["batches"]
+    return same and _free(second, side) == sizes["queries"]
+
+
+def _heads(sizes: dict[str, int], scores: _Scores) -> dict[str, int]:
+    """Batches and free dimensions of the queries told apart: tokens, heads that share keys."""
+    product = scores.product
+    batch = _batch_lengths(product)
+    left = len(product.x(0).shape or ()) - len(batch) - len(product.attrs["contract"][0])
+    side = 1 if scores.axis < len(batch) + left else 0
+    free = [n for n in _free_lengths(product, side) if n != 1] or [1]
+    tokens = sizes["kv_len"] if sizes["kv_len"] in free else free[0]
+    shared = batch[-1] if len(batch) > 1 else 1
+    return {
+        "batch": sizes["batches"] // max(shared, 1),
+        "heads": shared * (sizes["queries"] // max(tokens, 1)),
+        "kv_heads": shared,
+        "q_len": tokens,
+        "kv_len": sizes["kv_len"],
+        "head_dim": sizes["head_dim"],
+        "v_head_dim": sizes["v_head_dim"],
+    }
+
+
+def _unscaled(flow: Flow, edge: Edge, product: Step) -> tuple[Edge, list[Step]]:
+    """An operand before it was scaled by a number."""
+    start, _ = back(flow, edge, ())
+    step = flow.made_by(start, "Mul", "Div")
+    if step is None or step.out.shape != step.x().shape or not flow.is_internal(start, [product]):
+        return edge, []
+    second = step.input(1)
+    if second is None or second.scalar is None:
+        return edge, []
+    return step.x(), [step]
+
+
+def _visible(flow: Flow, mask: Edge, hides: bool) -> Any:
+    """Which scores a mask leaves, where that is known: rows of queries, columns of keys."""
+    edge, _ = back(flow, mask)
+    maker = flow.made_by(edge, "Where")
+    value, upside = edge.value, hides
+    if value is None and maker is not None and maker.x().value is not None:
+        value = maker.x().value
+        upside = (maker.x(1).scalar or 0) < (maker.x(2).scalar or 0)
+    if value is None:
+        return None
+    seen = value if value.dtype.kind == "b" else value >= 0
+    seen = seen.reshape([n for n in seen.shape if n != 1])
+    return ~seen if upside else seen
+
+
+def _pairs(seen: Any, sizes: dict[str, int]) -> dict[str, Any] | None:
+    """What a known mask is: a triangle, or a band under it; None for any other."""
+    if seen is None:
+        return None
+    if seen.all():
+        return {}
+    if seen.ndim != 2 or seen.shape[1] != sizes["kv_len"]:
+        return None
+    rows, columns = seen.shape
+    for alignment, offset in (("lower_right", columns - rows), ("upper_left", 0)):
+        triangle = np.tri(rows, columns, offset, dtype=bool)
+        if (seen == triangle).all():
+            return {"causal": True, "alignment": alignment}
+        window = int(seen.sum(1).max()) if rows else 0
+        band = triangle & ~np.tri(rows, columns, offset - window, dtype=bool)
+        if (seen == band).all():
+            return {"causal": True, "alignment": alignment, "window": window}
+    return None

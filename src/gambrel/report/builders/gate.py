@@ -1,0 +1,95 @@
+"""A gate: what got worse leads; every metric follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from gambrel.advise.gate.records import GateRecorded, GateReport, GateRow, GateState
+from gambrel.report.blocks import Document, Notes, col, section, sections, table_of
+from gambrel.report.options import Options
+from gambrel.units import format_percent, format_si
+
+_STYLES: Final = {
+    GateState.REGRESSION: "fail",
+    GateState.VANISHED: "fail",
+    GateState.INVALID: "fail",
+    GateState.IMPROVED: "total",
+}
+
+#: Units that are shown shorter.
+_UNITS: Final = {"1": "", "byte": "B"}
+
+
+def document(found: GateReport | GateRecorded, _options: Options) -> Document:
+    """The report of a check, or what was recorded."""
+    return _recorded(found) if isinstance(found, GateRecorded) else _report(found)
+
+
+def _report(found: GateReport) -> Document:
+    counts = Counter(row.state for row in found.rows)
+    said = ", ".join(f"{n:,} {state.value}" for state, n in sorted(counts.items(), key=_rank))
+    worst = found.rows[0]
+    lead = (f"Worst: {worst.metric}, {worst.about}",) if worst.state.fails else ()
+    return Document(
+        title=f"Gate against {found.baseline_file}",
+        answer=(f"{'PASS' if found.passed else 'FAIL'}: {said}", *lead),
+        style="total" if found.passed else "fail",
+        sections=sections(
+            section(
+                table_of(
+                    found.rows,
+                    col("metric", "metric", minimum=16),
+                    col("state", "state.value", key="state", styles=tuple(map(_style, found.rows))),
+                    col("baseline", lambda r: _value(r, r.baseline), key="baseline"),
+                    col("now", lambda r: _value(r, r.value), key="value"),
+                    col("worse by", "worse_share", _signed),
+                    col("allowed", "tolerance_share", _share, 1),
+                    col("detectable", "detectable_share", _share, 2),
+                )
+            ),
+            section(Notes(heading="Notes", items=found.notes)),
+        ),
+    )
+
+
+def _recorded(found: GateRecorded) -> Document:
+    baseline = found.baseline
+    runs = sum(len(metric.samples) for metric in baseline.metrics)
+    where = f" on {baseline.machine}" if baseline.machine else ""
+    return Document(
+        title=f"Baseline {found.path}",
+        answer=(f"Recorded {len(baseline.metrics):,} metrics, {runs:,} samples{where}",),
+        sections=sections(
+            section(
+                table_of(
+                    baseline.metrics,
+                    col("metric", "name", minimum=16),
+                    col("samples", lambda m: str(len(m.samples)), key="samples"),
+                    col("source", "source", priority=1),
+                )
+            )
+        ),
+    )
+
+
+def _rank(item: tuple[GateState, int]) -> int:
+    return list(GateState).index(item[0])
+
+
+def _style(row: GateRow) -> str:
+    return _STYLES.get(row.state, "")
+
+
+def _value(row: GateRow, value: float | None) -> str:
+    return "none" if value is None else format_si(value, _UNITS.get(row.unit, row.unit), 4)
+
+
+def _signed(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{'+' if share > 0 else ''}{format_percent(share)}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else format_percent(share)

@@ -1,0 +1,55 @@
+"""The limits of a piece of work on a device."""
+
+from __future__ import annotations
+
+from gambrel.advise.judge.records import KernelLimits
+from gambrel.report.blocks import Document, FactList, Notes, section, sections
+from gambrel.report.options import Options
+from gambrel.units import format_si
+
+
+def document(found: KernelLimits, _options: Options) -> Document:
+    """Speed of light, what sets it, the expected library kernel."""
+    bound = found.bound.value if found.bound else "unknown"
+    return Document(
+        title=f"{found.reference} on {found.hardware}, {found.precision}",
+        answer=(
+            f"Limit: {format_si(found.cold_time_s, 's')} with cold caches, "
+            f"{format_si(found.sol_time_s, 's')} where data stayed on chip; {bound} sets it",
+            f"Library: {library_text(found)}",
+        ),
+        sections=sections(
+            section(FactList(items=facts(found))),
+            section(Notes(heading="Notes", items=found.notes), folded="notes"),
+        ),
+    )
+
+
+def facts(found: KernelLimits) -> tuple[tuple[str, str], ...]:
+    """Compulsory work and the times that it allows."""
+    work = [format_si(found.matrix_flops, "FLOP")] if found.matrix_flops else []
+    if found.vector_flops:
+        work.append(f"{format_si(found.vector_flops, 'FLOP')} element-wise")
+    measured = found.measured_ceiling_time_s
+    return (
+        ("Work", ", ".join(work) or "none"),
+        ("Traffic", f"{format_si(found.traffic_bytes, 'B')}, inputs, weights and outputs once"),
+        ("Speed of light", f"{format_si(found.sol_time_s, 's')}, {found.ceilings} ceilings"),
+        ("Cold caches", format_si(found.cold_time_s, "s")),
+        *([("Measured ceilings", format_si(measured, "s"))] if measured is not None else []),
+        *(
+            ("I/O lower bound", f"{format_si(b.traffic_bytes, 'B')}: {b.formula}; {b.source}")
+            for b in found.io_bounds
+            if b.traffic_bytes > found.traffic_bytes
+        ),
+        *(("Not certain", text) for text in found.caveats),
+        *([("Unknown", ", ".join(found.unknown))] if found.unknown else []),
+    )
+
+
+def library_text(found: KernelLimits) -> str:
+    """What the best known library kernel is expected to take."""
+    expected = found.library_expected
+    if expected is None:
+        return "no expected time is known here"
+    return f"{found.library}, {expected}"

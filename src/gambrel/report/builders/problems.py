@@ -1,0 +1,39 @@
+"""The limits of every problem of a folder."""
+
+from __future__ import annotations
+
+from gambrel.advise.judge.records import Problems
+from gambrel.report.blocks import (
+    Document,
+    amount,
+    capacity,
+    col,
+    seconds,
+    section,
+    sections,
+    table_of,
+)
+from gambrel.report.options import Options
+
+
+def document(found: Problems, _options: Options) -> Document:
+    """How many have a limit, and the table."""
+    known = [row for row in found.rows if row.sol_time_s is not None]
+    return Document(
+        title=found.folder,
+        answer=(f"{len(known):,} of {len(found.rows):,} rows have a speed of light",),
+        sections=sections(
+            section(
+                table_of(
+                    found.rows,
+                    col("problem", "problem", minimum=20),
+                    col("device", "hardware"),
+                    col("limit", "sol_time_s", seconds),
+                    col("cold", "cold_time_s", seconds),
+                    col("bound", lambda r: r.bound.value if r.bound else r.error, key="bound"),
+                    col("matrix work", "matrix_flops", amount, 2),
+                    col("traffic", "traffic_bytes", capacity, 1),
+                )
+            )
+        ),
+    )

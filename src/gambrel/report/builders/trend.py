@@ -1,0 +1,70 @@
+"""The history of metrics: first, last and change of each; its page draws them."""
+
+from __future__ import annotations
+
+from gambrel.advise.gate.records import Trend, TrendPoint
+from gambrel.report.blocks import Document, col, section, sections, table_of
+from gambrel.report.options import Options
+from gambrel.report.picture import Axis, Chart, Curve
+from gambrel.units import format_percent, format_si
+
+#: Metrics that are drawn; more cannot be told apart.
+_DRAWN = 6
+
+
+def document(found: Trend, _options: Options) -> Document:
+    """One row a metric."""
+    rows = list(_by_metric(found).values())
+    return Document(
+        title=f"History {found.file}",
+        answer=(f"{len(rows):,} metrics over {len({p.recorded for p in found.points}):,} times",),
+        sections=sections(
+            section(
+                table_of(
+                    rows,
+                    col("metric", lambda r: r[0].metric, key="metric", minimum=16),
+                    col("times", lambda r: str(len(r)), key="times"),
+                    col("first", lambda r: format_si(r[0].sample, r[0].unit, 4), key="first"),
+                    col("last", lambda r: format_si(r[-1].sample, r[-1].unit, 4), key="last"),
+                    col("change", lambda r: _change(r), key="change"),
+                )
+            )
+        ),
+    )
+
+
+def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
+    """The metrics that changed most, each relative to its first value."""
+    histories = [r for r in _by_metric(found).values() if len(r) > 1 and r[0].sample > 0]
+    histories.sort(key=lambda r: -abs(r[-1].sample / r[0].sample - 1))
+    curves = tuple(
+        Curve(
+            name=points[0].metric,
+            points=tuple((float(i + 1), p.sample / points[0].sample) for i, p in enumerate(points)),
+            color=i,
+        )
+        for i, points in enumerate(histories[:_DRAWN])
+    )
+    if not curves:
+        return ()
+    return (
+        Chart(
+            title="Change since the first recording",
+            about="The metrics that changed most, each over its first value.",
+            x=Axis(title="recording", unit="", linear=True),
+            y=Axis(title="value over the first", unit="", linear=True),
+            curves=curves,
+        ),
+    )
+
+
+def _by_metric(found: Trend) -> dict[str, list[TrendPoint]]:
+    made: dict[str, list[TrendPoint]] = {}
+    for point in found.points:
+        made.setdefault(point.metric, []).append(point)
+    return made
+
+
+def _change(points: list[TrendPoint]) -> str:
+    first = points[0].sample
+    return format_percent(points[-1].sample / first - 1) if first else "unknown"

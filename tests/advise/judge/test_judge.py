@@ -1,0 +1,159 @@
+"""A measured time against the limits of a device: rulings, scores, bounds, by hand."""
+
+import math
+
+import pytest
+
+import gambrel
+from gambrel.advise.judge.io_bounds import io_bound
+from gambrel.advise.judge.records import Ruling
+from gambrel.analysis.question import ask
+from gambrel.api import judging
+from gambrel.errors import InputError, UnknownNameError
+from gambrel.ops import OpView
+from gambrel.ops.base import TensorView
+
+GEMM = "matmul:m=4096,n=4096,k=4096,bf16"
+#: 2 * 4096^3 FLOP over the 989.4 TFLOP/s of an H100 SXM in bf16.
+LIGHT_S = 2 * 4096**3 / 989.4e12
+
+
+def test_the_speed_of_light_of_a_product_is_its_work_over_the_peak():
+    found = gambrel.judge(GEMM, "250us", "h100")
+    assert found.limits.sol_time_s == pytest.approx(LIGHT_S, rel=1e-3)
+    assert found.limits.traffic_bytes == 3 * 4096 * 4096 * 2
+    assert found.score == pytest.approx(LIGHT_S / 250e-6, rel=1e-3)
+    assert found.headroom_s == pytest.approx(250e-6 - LIGHT_S, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("time_s", "ruling"),
+    [
+        (LIGHT_S / 2, Ruling.IMPOSSIBLE),
+        (LIGHT_S * 0.95, Ruling.AT_LIMIT),  # within what a clock may be above the datasheet's
+        (LIGHT_S * 1.1, Ruling.AT_LIMIT),
+        (200e-6, Ruling.LIBRARY),
+        (2e-3, Ruling.HEADROOM),
+    ],
+)
+def test_rulings_of_one_product(time_s, ruling):
+    found = gambrel.judge(GEMM, time_s, "h100")
+    assert found.ruling is ruling
+    assert bool(found.causes) is (ruling is Ruling.IMPOSSIBLE)
+
+
+def test_an_impossible_time_that_narrower_arithmetic_would_explain_says_so():
+    found = gambrel.judge("matmul:m=8192,n=8192,k=8192,fp32", 2 * 8192**3 / 900e12, "h100")
+    assert found.ruling is Ruling.IMPOSSIBLE
+    assert any("wrong precision: bf16" in cause for cause in found.causes)
+
+
+def test_a_time_of_a_launch_that_nobody_waited_for_is_recognised():
+    found = gambrel.judge(GEMM, 5e-6, "h100")
+    assert found.causes[0].startswith("timing without synchronization")
+
+
+def test_cold_caches_let_every_byte_cross_the_memory():
+    """1 GiB in and out of fp32 at 2.039 TB/s; some of it may stay on chip between runs."""
+    found = gambrel.judge("relu:n=268435456,fp32", 2e-3, "a100-sxm4-80gb")
+    assert found.limits.cold_time_s == pytest.approx(2 * 2**30 / 2.039e12, rel=1e-3)
+    assert found.limits.sol_time_s < found.limits.cold_time_s
+
+
+def test_a_baseline_gives_the_share_of_the_gap_that_is_closed():
+    found = gambrel.judge(GEMM, LIGHT_S * 1.5, "h100", baseline=LIGHT_S * 2)
+    assert found.gap_closed == pytest.approx(0.5, rel=1e-2)
+
+
+def test_a_part_of_a_model_has_its_share_of_the_whole():
+    found = gambrel.judge("resnet50", "300us", "a100", op="layer1.0.conv2", batch_size=64)
+    # 3x3, 64 to 64 channels, 56 x 56 positions.
+    assert found.limits.matrix_flops == 2 * 64 * 64 * 64 * 9 * 56 * 56
+    assert 0 < found.headroom_share < 1
+
+
+def test_winograd_withholds_the_word_impossible_but_not_for_ever():
+    conv = "conv:n=32,c=256,h=56,w=56,k=256,kernel=3,pad=1,fp16"
+    light = gambrel.judge(conv, 1.0, "a100").limits
+    assert light.caveats
+    assert gambrel.judge(conv, light.sol_time_s / 2, "a100").ruling is Ruling.AT_LIMIT
+    assert gambrel.judge(conv, light.floor_time_s / 2, "a100").ruling is Ruling.IMPOSSIBLE
+
+
+def test_the_gap_adds_up_to_the_measured_time():
+    question = ask("explain-gap", {"model": GEMM, "hardware": "h100", "time": "1ms"})
+    found = judging.explain_gap.answer(question)
+    assert math.isclose(sum(step.added_s for step in found.steps), 1e-3, rel_tol=1e-9)
+    assert found.next.startswith("this kernel")
+
+
+def view(m, n, k, width="fp32"):
+    shapes = [(m, k), (k, n), (m, n)]
+    tensors = [
+        TensorView(shape=s, dtype=width, elements=math.prod(s), storage=i)
+        for i, s in enumerate(shapes)
+    ]
+    sizes = {"m": m, "n": n, "k": k}
+    return OpView(kind="matmul", inputs=tuple(tensors[:2]), outputs=(tensors[2],), sizes=sizes)
+
+
+def test_the_io_bound_of_a_product_by_hand():
+    """1,024^3 on 4,096 words: 2^31 / 64 - 8,192 - 2^20 words of 4 bytes."""
+    found = io_bound(view(1024, 1024, 1024), "mm", 4096 * 4)
+    assert found.traffic_bytes == 4 * (2**31 // 64 - 2 * 4096 - 1024 * 1024)
+
+
+def traffic_of_blocks(m, n, k, store):
+    """Words that a blocked product moves: the best square block of C that fits beside a row."""
+    best = math.inf
+    for side in range(1, math.isqrt(store) + 1):
+        if side * side + 2 * side <= store:
+            blocks = math.ceil(m / side) * math.ceil(n / side)
+            best = min(best, blocks * 2 * side * k + m * n)
+    return best
+
+
+@pytest.mark.parametrize(("m", "n", "k", "store"), [(64, 64, 64, 99), (200, 100, 300, 440)])
+def test_no_blocked_product_moves_less_than_the_bound(m, n, k, store):
+    found = io_bound(view(m, n, k), "mm", store * 4)
+    assert found is not None
+    assert found.traffic_bytes / 4 <= traffic_of_blocks(m, n, k, store)
+
+
+@pytest.mark.parametrize(
+    ("op", "flops", "traffic"),
+    [
+        ("matmul:m=2,n=3,k=5,fp16", 60, 2 * (10 + 15 + 6)),
+        ("conv:n=1,c=2,h=4,w=4,k=3,kernel=3,fp32", 2 * 3 * 2 * 9 * 4, 4 * (32 + 54 + 12)),
+        ("attention:heads=2,q=4,d=8,fp16", 2 * 2 * 16 * 16, 2 * 4 * 64),
+        ("attention:heads=2,q=4,d=8,causal,fp16", 2 * 2 * 10 * 16, 2 * 4 * 64),
+    ],
+)
+def test_named_ops_by_hand(op, flops, traffic):
+    limits = judging.limits.answer(ask("limits", {"model": op, "hardware": "h100"}))
+    assert (limits.matrix_flops, limits.traffic_bytes) == (flops, traffic)
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "says"),
+    [
+        ("matmul:m=4096,n=4096", InputError, "needs k"),
+        ("matmul:m=0,n=1,k=1", InputError, "whole number above 0"),
+        ("matmul:m=1,n=1,k=1,q=2", UnknownNameError, "q"),
+        ("matmull:m=1,n=1,k=1", UnknownNameError, "matmul"),
+        ("conv:n=1,c=1,h=2,w=2,k=1,kernel=3", InputError, "larger than the padded image"),
+    ],
+)
+def test_bad_ops_are_refused_in_one_sentence(op, error, says):
+    with pytest.raises(error, match=says):
+        gambrel.judge(op, 1e-3, "h100")
+
+
+def test_one_source_of_a_time_is_needed():
+    with pytest.raises(InputError, match="none was given"):
+        gambrel.judge(GEMM, hardware="h100")
+
+
+def test_peaks_of_ones_own_prove_what_they_say():
+    found = gambrel.judge(GEMM, 1e-6, peak=989e12, bandwidth=3.35e12)
+    assert found.ruling is Ruling.IMPOSSIBLE
