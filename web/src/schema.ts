@@ -190,7 +190,7 @@ export interface Curves {
   notes: { at: [number, number]; text: string; side: "left" | "right"; faint: boolean; slanted: boolean }[];
   legend: { text: string; shape: string; color: number | string; hollow: boolean }[];
   /** Limits that a reader drags: dots beyond them fade. */
-  limits?: Limit[];
+  limits: Limit[];
 }
 
 export interface Limit {
@@ -214,8 +214,8 @@ export interface Bars {
     color: string;
     note: string;
     /** Ends of the range of the first value. */
-    range?: [number, number] | null;
+    ends: [number, number] | null;
     /** Why there is no value. */
-    missing?: string;
+    missing: string;
   }[];
 }

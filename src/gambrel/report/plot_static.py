@@ -239,15 +239,21 @@ def _bars(axes: Axes, bars: Bars) -> None:
     shades = [_shade(row.color) for row in bars.rows]
     places = range(len(names))
     for j in reversed(range(len(bars.series))):
-        values = [row.values[j] for row in bars.rows]
+        values = [row.values[j] or 0.0 for row in bars.rows]
         filled: dict[str, Any] = {"color": shades, "height": 0.4}
         if j:
             filled = {"color": "none", "edgecolor": shades, "height": 0.7}
         axes.barh(places, values, label=bars.series[j], **filled)
-    longest = max((v for row in bars.rows for v in row.values), default=1.0)
+    longest = max((v for row in bars.rows for v in row.known), default=1.0)
     for place, row in zip(places, bars.rows, strict=True):
-        said = " / ".join(formatted(v, bars.unit) for v in row.values)
-        axes.annotate(f" {said}", (max(row.values), place), va="center", fontsize=8)
+        end = max(row.known, default=0.0)
+        if row.ends:
+            low, high = row.ends
+            axes.plot([low, min(high, longest * 1.3)], [place, place], color=_INK, linewidth=1.0)
+            end = max(end, min(high, longest * 1.3))
+        said = shorten(clean(row.said(bars.unit)), 60)
+        shade = COLORS["unknown"][0] if row.missing else _INK
+        axes.annotate(f" {said}", (end, place), va="center", fontsize=8, color=shade)
     axes.set_xlim(0, longest * 1.4)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()

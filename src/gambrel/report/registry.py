@@ -140,12 +140,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.compare:Comparison",
         builder="comparison",
         pictures="advice_pictures:comparison",
+        page="page.choices:comparison",
     ),
     Kind(
         type="gambrel/selection",
         record="gambrel.advise.select:Selection",
         builder="selection",
         pictures="advice_pictures:selection",
+        page="page.choices:selection",
     ),
     Kind(type="gambrel/what-if", record="gambrel.advise.whatif:WhatIf", builder="whatif"),
     Kind(
@@ -183,7 +185,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep:Sweep", builder="sweep"),
+    Kind(
+        type="gambrel/sweep",
+        record="gambrel.analysis.sweep:Sweep",
+        builder="sweep",
+        pictures="sweep_chart:pictures",
+    ),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
