@@ -1,6 +1,6 @@
 """Size of a page of many ops, time to write it, and time of a search and a zoom in chromium.
 
-    python benchmarks/page.py [--ops 10000]
+python benchmarks/page.py [--ops 10000]
 """
 
 from __future__ import annotations

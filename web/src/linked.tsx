@@ -146,12 +146,12 @@ export function LinkedTable({ state }: { state: LinkedState }) {
         <Choice label="module" value={filter.module} options={modules} onChange={(module) => set({ module })} />
         <Choice label={state.kindLabel} value={filter.kind} options={kinds} onChange={(kind) => set({ kind })} />
         <Choice label="bound" value={filter.bound} options={bounds} onChange={(bound) => set({ bound })} />
-        <label>
+        {rows.table.shares && <label>
           share of time{" "}
           <select value={String(filter.least)} onChange={(e) => set({ least: Number(e.currentTarget.value) })}>
             {SHARES.map((s) => <option value={String(s)}>{s ? `at least ${percent(s)}` : "any"}</option>)}
           </select>
-        </label>
+        </label>}
         {shown && <button type="button" onClick={() => state.setFilter(ALL)}>clear</button>}
         <output aria-live="polite">
           {whole(list.length)} of {whole(rows.count)} rows{rows.table.whole ? `, ${percent(time)} of ${rows.table.whole}` : ""}

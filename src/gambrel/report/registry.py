@@ -353,13 +353,13 @@ def _saved(record: object, name: str, options: Options) -> Rendered:
     made = _pictures(record, options)
     if not made:
         raise InputError("there is nothing to draw.")
-    if name == "svg":
+    if name == "svg" and options.figure == "screen":
         from gambrel.report.svg import draw_file
 
         return draw_file(made)
     from gambrel.report.plot_static import save
 
-    return save(made, name)
+    return save(made, name, options.figure)
 
 
 def _drawn(record: object, name: str, options: Options) -> Rendered:

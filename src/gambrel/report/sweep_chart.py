@@ -34,21 +34,24 @@ def pictures(record: object, _options: Options) -> tuple[Picture, ...]:
         return ()
     timed = any(p["time"] == "expected_time_s" for points in groups.values() for p in points)
     chosen = list(groups.items())[:_MOST]
+    notes = tuple(n for _, points in chosen for n in _ridge(size, points))
     return (
         Chart(
             title=f"Rate against {size}",
-            about=_about(size, len(groups)),
+            about=_about(size, len(groups), crossed=bool(notes)),
             x=Axis(title=size),
-            y=Axis(title=f"{'expected' if timed else 'roofline'} rate, items/s", unit="1/s"),
+            y=Axis(title=f"{'expected' if timed else 'roofline'} rate, items/s", unit=""),
             curves=tuple(_curve(i, name, points) for i, (name, points) in enumerate(chosen)),
-            notes=tuple(n for _, points in chosen for n in _ridge(size, points)),
+            notes=notes,
         ),
     )
 
 
-def _about(size: str, curves: int) -> str:
-    text = f"The note stands where a curve crosses the ridge: from that {size} on it is "
-    text += "compute-bound by the roofline, and a larger one gains no rate there."
+def _about(size: str, curves: int, *, crossed: bool) -> str:
+    text = f"No curve crosses the ridge within these sizes: none becomes compute-bound by {size}."
+    if crossed:
+        text = f"The note stands where a curve crosses the ridge: from that {size} on it is "
+        text += "compute-bound by the roofline, and a larger one gains no rate there."
     return text if curves <= _MOST else f"{text} The first {_MOST} of {curves} curves."
 
 

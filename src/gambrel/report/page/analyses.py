@@ -5,7 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from typing import Final
+
+from msgspec import structs
 
 from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
@@ -96,20 +99,24 @@ def _pictures(analysis: Analysis) -> Iterator[Picture]:
         from gambrel.report.answers import Memory
 
         try:
-            yield from timeline.pictures(Memory(analysis=analysis), Options())
+            for chart in timeline.pictures(Memory(analysis=analysis), Options()):
+                yield structs.replace(chart, title="Memory over the run")
         except GambrelError:
             return  # e.g. a layout over several devices, whose memory no timeline describes
 
 
 def commands(analysis: Analysis) -> dict[str, str]:
-    """The command and the call that ask the same, as far as the analysis knows its question."""
+    """The command and the call that ask the same; none where the model is no entry of the zoo.
+
+    A model from a file or a program has a name, not a place: a command with it would be wrong.
+    """
     model, hardware = analysis.model, analysis.hardware.id
-    if not hardware:
+    if not hardware or not _is_entry(model.name):
         return {}
     name, phase = model.name, ""
     for ending in ("prefill", "decode"):
-        if name.endswith(f" {ending}"):
-            name, phase = name.removesuffix(f" {ending}"), ending
+        if name.endswith(f"-{ending}"):
+            name, phase = name.removesuffix(f"-{ending}"), ending
     words = ["gambrel", "analyze", name, "--hardware", hardware, "--precision", model.precision]
     words += ["--runtime", analysis.runtime] if analysis.runtime else []
     words += ["--phase", phase] if phase else []
@@ -121,3 +128,8 @@ def commands(analysis: Analysis) -> dict[str, str]:
         calls.append(f"{'batch_size' if symbol == 'batch' else symbol}={value}")
     call = ", ".join([repr(name), repr(hardware), *calls])
     return {"shell": shlex.join(words), "python": f"import gambrel\n\ngambrel.analyze({call})\n"}
+
+
+def _is_entry(name: str) -> bool:
+    """Whether the zoo has an entry of this name."""
+    return (resources.files("gambrel") / "capture" / "zoo_files" / f"{name}.json.gz").is_file()

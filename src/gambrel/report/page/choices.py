@@ -62,7 +62,7 @@ def _bars(rows: Sequence[Row], metric: str) -> Bars | None:
         title=f"{metric}{f', {unit}' if unit and unit != 'byte' else ''}",
         about=f"{'More' if more else 'Less'} is better."
         + (f" {left:,} more rows are in the table." if left > 0 else ""),
-        unit="capacity" if unit == "byte" else unit,
+        unit="capacity" if unit == "byte" else "" if "/" in unit else unit,
         series=("expected",),
         rows=tuple(_bar(row, row.figures[metric], names) for row, names in _named(shown[:_MOST])),
     )
