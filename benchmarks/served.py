@@ -1,10 +1,11 @@
-"""Measured runs of served language models against the speed of light and the expected time.
+"""Measured runs of served language models against the speed of light and the expected times.
 
-    python benchmarks/served.py serving.csv
+    python benchmarks/served.py serving.csv [--any]
 
-A row is a time per output token at a number of requests in flight. No run may be faster than the
-speed of light of its decode step; rows that are, are listed. Columns: those of silicon_sample.csv
-of ai-dynamo/aiconfigurator, Apache-2.0, Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.
+A row is a time per output token and a time to the first token at a number of requests in flight.
+No run may be faster than the speed of light of its decode step; rows that are, are listed. With
+``--any`` no serving engine is named. Columns: those of silicon_sample.csv of
+ai-dynamo/aiconfigurator, Apache-2.0, Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from pathlib import Path
 
 import gambrel
 from gambrel.errors import GambrelError
+from gambrel.llm.serving.records import Point
 from gambrel.llm.sharding import Sharding
+
+Row = dict[str, str]
 
 MODELS = {
     "MiniMax-M2.5": "minimax-m2",
@@ -27,13 +31,16 @@ MODELS = {
     "Llama-3.1-8B-Instruct-FP8": "llama-3.1-8b",
     "DeepSeek-V3": "deepseek-v3",
 }
+MIXTURES = ("minimax-m2", "deepseek-v3")
 DEVICES = {"h100_sxm": "h100-sxm5-80gb", "h200_sxm": "h200-sxm-141gb", "b200_sxm": "b200-hgx-180gb"}
 #: The narrowest that the row may have run in; caches in 8 bits where the weights are narrow.
 FORMATS = {"": "bf16", "fp8": "fp8,kv=fp8", "fp4": "nvfp4,kv=fp8"}
 RUNTIMES = {"trtllm": "tensorrt-llm"}
+#: Versions whose runs sent each slot one request of the same length.
+BURSTS = (("sglang", "0.5.1.post1"),)
 
 
-def layout(row: dict[str, str]) -> Sharding:
+def layout(row: Row) -> Sharding:
     """Degrees of parallelism; where tensor and attention are equal, each names all devices."""
     tensor, data, experts, stages = (
         max(1, int(float(row[name] or 1)))
@@ -48,52 +55,89 @@ def layout(row: dict[str, str]) -> Sharding:
     )
 
 
-def rows(path: Path) -> Iterator[tuple[dict[str, str], Sharding]]:
+def name_of(row: Row) -> str:
+    """The model's name, last part."""
+    return row["model_path"].rpartition("/")[2]
+
+
+def rows(path: Path) -> Iterator[tuple[Row, Sharding]]:
     """Rows of one kind of worker for a known model."""
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            known = row["model_path"].rpartition("/")[2] in MODELS and row["system"] in DEVICES
+            known = name_of(row) in MODELS and row["system"] in DEVICES
             if known and row["mode"] == "agg" and row["batch_size"]:
                 yield row, layout(row)
 
 
+def why_apart(row: Row) -> str:
+    """Why a row is not scored; empty where it is."""
+    ttft, tpot = (float(row[f"silicon_{name}_ms"] or 0) for name in ("ttft", "tpot"))
+    if name_of(row).endswith("Instruct-FP8") and row["backend"] == "vllm":
+        return "prompts were cached"
+    if float(row["batch_size"]) > 64 and ttft > 0.5 * tpot * float(row["osl"]):
+        return "requests were queued"
+    return ""
+
+
+def predicted(row: Row, sharding: Sharding, *, named: bool) -> Point:
+    """The plan of a row's layout.
+
+    Raises:
+        GambrelError: The row cannot be asked, or does not fit.
+    """
+    runtime = RUNTIMES.get(row["backend"], row["backend"])
+    plan = gambrel.serve_plan(
+        MODELS[name_of(row)],
+        DEVICES[row["system"]],
+        input=int(float(row["isl"])),
+        output=int(float(row["osl"])),
+        precision=[FORMATS[row["precision"]]],
+        concurrency=int(float(row["batch_size"])) * sharding.attention_data,
+        arrivals="burst" if (row["backend"], row["backend_version"]) in BURSTS else None,
+        sharding=sharding,
+        max_devices=sharding.devices,
+        runtime=runtime if named else None,
+    )
+    if not plan.best:
+        raise GambrelError(plan.refused[0].reason)
+    return plan.best[0].point
+
+
+def show(title: str, groups: dict[tuple[str, ...], list[float]]) -> None:
+    """Prints the errors of predicted / measured, group by group."""
+    print(f"\n{title}: rows, mean absolute error, median of expected / measured")
+    for key, ratios in sorted(groups.items()):
+        error = statistics.mean(abs(r - 1) for r in ratios)
+        print(f"{' '.join(key):34s} {len(ratios):5d} {error:7.1%} {statistics.median(ratios):7.2f}")
+
+
 def main() -> None:
-    faster, skipped = [], defaultdict(int)
-    errors: dict[tuple[str, str], list[float]] = defaultdict(list)
-    counted, closest = 0, 0.0
+    faster, apart = [], defaultdict[str, int](int)
+    tpots, ttfts = (defaultdict[tuple[str, ...], list[float]](list) for _ in range(2))
+    closest, counted = 0.0, 0
     for row, sharding in rows(Path(sys.argv[1])):
-        model, runtime = MODELS[row["model_path"].rpartition("/")[2]], row["backend"]
         try:
-            plan = gambrel.serve_plan(
-                model,
-                DEVICES[row["system"]],
-                input=int(float(row["isl"])),
-                output=int(float(row["osl"])),
-                precision=[FORMATS[row["precision"]]],
-                concurrency=int(float(row["batch_size"])) * sharding.attention_data,
-                sharding=sharding,
-                max_devices=sharding.devices,
-                runtime=RUNTIMES.get(runtime, runtime),
-            )
+            point = predicted(row, sharding, named="--any" not in sys.argv)
         except GambrelError as error:
-            skipped[str(error)[:90]] += 1
+            apart[str(error)[:60]] += 1
             continue
-        if not plan.best:
-            skipped[plan.refused[0].reason[:60]] += 1
+        tpot = float(row["silicon_tpot_ms"]) / 1e3
+        counted, closest = counted + 1, max(closest, point.sol_tpot_s / tpot)
+        if tpot < point.sol_tpot_s:
+            faster.append((tpot / point.sol_tpot_s, row["id"]))
+        if reason := why_apart(row):
+            apart[reason] += 1
             continue
-        point, measured = plan.best[0].point, float(row["silicon_tpot_ms"]) / 1e3
-        counted += 1
-        closest = max(closest, point.sol_tpot_s / measured)
-        errors[model, runtime].append(point.tpot_s / measured)
-        if measured < point.sol_tpot_s:
-            faster.append((measured / point.sol_tpot_s, row["id"]))
+        model = MODELS[name_of(row)]
+        for key in (("mixtures" if model in MIXTURES else "dense",), (model, row["backend"])):
+            tpots[key].append(point.tpot_s / tpot)
+            if row["silicon_ttft_ms"]:
+                ttfts[key].append(point.ttft_s / (float(row["silicon_ttft_ms"]) / 1e3))
     print(f"{counted} rows; speed of light over measured at most {closest:.2f}")
     print(f"faster than the speed of light: {len(faster)}", *sorted(faster)[:40], sep="\n")
-    for key, ratios in sorted(errors.items()):
-        error = statistics.mean(abs(r - 1) for r in ratios)
-        print(*key, f"n {len(ratios)}, expected / measured median", end=" ")
-        print(f"{statistics.median(ratios):.2f}, mean absolute error {error:.0%}")
-    print("left out:", dict(skipped))
+    show("TPOT", tpots)
+    show("TTFT", ttfts)
+    print("\nnot scored:", dict(apart))
 
 
 if __name__ == "__main__":

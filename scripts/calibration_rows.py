@@ -160,6 +160,42 @@ def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
     )
 
 
+#: Width of a cached token (512 latent, 64 rotated) and of the values among them.
+_LATENT, _LATENT_VALUE = 576, 512
+
+
+def _latent(c: dict[str, Any]) -> dict[str, Any]:
+    keys = c["isl"] + c["step"]
+    width = np.where(c["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    token = _LATENT * width
+    peak = peaks(c["device"], ["bf16"] * len(keys))
+    # vLLM's take 100 to 300 µs at least where the others take 10: the time of the host.
+    host = np.char.startswith(c["framework"].astype(str), "vllm")
+    bound = c["batch_size"] * keys * token / bandwidth(c["device"])
+    kept = c["device"] == "l40s"  # its L2 of 96 MB
+    return {
+        "label": np.where(c["kv_cache_dtype"] == "fp8", "kv8", "bfloat16"),
+        "peak": peak,
+        "bound": np.where(kept, 0.0, bound),
+        "token": token,
+        "keys": keys,
+        "usable": (c["us"] > 0) & ~host,
+    }
+
+
+def _latent_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    return forms.launch(c, device[1]) + attention_forms.latent_decode(
+        c,
+        device[1],
+        r["peak"],
+        batch=r["batch_size"],
+        heads=r["num_heads"],
+        keys=r["keys"],
+        widths=_LATENT + _LATENT_VALUE,
+        token_bytes=r["token"],
+    )
+
+
 def _prompt_kernel(stack: str, _device: str, _formats: Formats) -> dict[str, float]:
     """TensorRT-LLM gives each query head of a prompt tiles of its own."""
     return {"packed": 0.0 if stack == "trtllm" else 1.0}
@@ -475,6 +511,29 @@ FORMS = (
         known=_decode_kernel,
         prepare=_decode,
         seconds=_decode_seconds,
+    ),
+    Form(
+        name="latent_decode",
+        file="mla_decode.csv",
+        key=("num_heads", "batch_size", "step"),
+        formats=(
+            Formats(names=("bf16", "fp16"), labels=("bfloat16",), pooled=True),
+            Formats(names=("bf16_kv8", "fp16_kv8", "fp8"), labels=("kv8",), reference="trtllm"),
+        ),
+        start={
+            "launch": 12000,
+            "tile": 1500,
+            "compute": 0.6,
+            "memory": 1.0,
+            "rows": 64,
+            "key": 10,
+            "join": 3,
+        },
+        own=("launch", "tile", "compute", "memory", "rows", "key"),
+        fixed={"join": 3.0},
+        root=True,
+        prepare=_latent,
+        seconds=_latent_seconds,
     ),
     Form(
         name="grouped_matmul",

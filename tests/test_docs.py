@@ -4,6 +4,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -16,7 +18,7 @@ from gambrel.cli.app import build
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")))
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
 }
 #: What a user has at hand where a command names ``config.json``.
 CONFIG = {
@@ -48,6 +50,7 @@ SKIPPED = {
     "gambrel mcp": "serves until it is stopped; tests/mcp",
     "--llm": "needs an endpoint and a key; tests/chat",
     "gambrel gate": "reads and writes files of users; tests/advise/gate",
+    "gambrel diagnose": "reads traces; tests/traces",
     "gambrel import": "reads files of profilers; tests/traces",
     ".gguf": "reads a file of many gigabytes; tests/llm",
     "my-diffusers-folder": "a folder that users bring; tests/capture",
@@ -56,7 +59,7 @@ SKIPPED = {
     'read("kernels.csv")': "reads files of profilers; tests/traces",
 }
 #: Commands whose exit code is a verdict.
-VERDICTS = ("check", "serve-plan", "train-plan", "kv-cache")
+VERDICTS = ("check", "serve-plan", "serve-sim", "train-plan", "kv-cache")
 
 
 def skipped(text):
@@ -167,6 +170,15 @@ def test_printed_answers_are_those_of_the_command(page, start, command, capsys):
 def test_what_is_skipped_exists():
     texts = [text for page in PAGES for text in (*commands(page), *blocks(page, "python"))]
     assert {f for f in SKIPPED if not any(f in text for text in texts)} == set()
+
+
+def test_the_site_builds_without_a_broken_link():
+    pytest.importorskip("zensical")
+    pytest.importorskip("mkdocstrings")
+    script = ROOT / "scripts" / "build_docs.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert (ROOT / "build" / "docs" / "reference" / "commands" / "index.html").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES)

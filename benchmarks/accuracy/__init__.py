@@ -3,8 +3,9 @@
     python -m benchmarks.accuracy FOLDER [NAME ...]
 
 FOLDER holds the collected tables (``truth/`` and ``measured/``). Each module of this package scores
-one class of runs: it has ``score(folder) -> Iterable[Score]``. The table is written to
-``results/accuracy.md`` and is what the documentation quotes.
+one class of runs: it has ``score(folder) -> Iterable[Score]``. Each run writes its table to
+``results/`` and its lines to ``results/accuracy.json``, from which docs/accuracy.md is made: a
+summary by `Score.family` and way of holding out, over all modules that ran, each with its date.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ class Score:
         runs: The rows.
         held_out: How the constants were kept from the rows, e.g. ``leave one model out``.
         target: Aim, as text.
+        family: Line of the summary that it belongs to; its own where empty.
     """
 
     what: str
     runs: Sequence[Run]
     held_out: str
     target: str = ""
+    family: str = ""
 
     def errors(self, end: str = "expected") -> list[float]:
         """Absolute relative errors of one of the times."""

@@ -1,4 +1,4 @@
-"""Scores every class of runs, or the named ones, and writes the table of errors."""
+"""Scores every class of runs, or the named ones, and writes their tables and docs/accuracy.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pathlib import Path
 
 import benchmarks.accuracy as package
 from benchmarks.accuracy import Score
+from benchmarks.accuracy.page import store
 from benchmarks.common import report
+
+#: Not of runs.
+OTHERS = ("__main__", "page")
+MODULES = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in OTHERS]
 
 COLUMNS = (
     "what", "rows", "no time", "expected: mean", "median", "inside", "roofline: mean",
@@ -19,14 +24,13 @@ COLUMNS = (
 
 def main(folder: Path, names: list[str]) -> None:
     """Scores and writes."""
-    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "__main__"]
-    scores = [
-        score
-        for name in names or modules
-        for score in importlib.import_module(f"benchmarks.accuracy.{name}").score(folder)
-    ]
-    target = "accuracy" if not names else "accuracy_" + "_".join(names)
-    report(target, "Errors of expected times", COLUMNS, [row(s) for s in scores])
+    scores: dict[str, list[Score]] = {}
+    for name in names or MODULES:
+        module = importlib.import_module(f"benchmarks.accuracy.{name}")
+        scores[name] = list(module.score(folder))
+        title = "Errors of expected times"
+        report(f"accuracy_{name}", title, COLUMNS, [row(s) for s in scores[name]])
+    store(scores)
 
 
 def row(score: Score) -> list[str]:

@@ -65,6 +65,7 @@ def _own(c: TiledConstants, found: Sequence[Row]) -> Score:
         what=f"{c.runtime} {c.device}",
         runs=[_run(r, r.seconds / ratio, c) for r, ratio in zip(used, ratios, strict=True)],
         held_out="leave one model out",
+        family=f"whole models by {c.runtime}",
         target=TARGETS.get(c.runtime, ""),
     )
 
@@ -83,6 +84,7 @@ def _streams(folder: Path) -> Iterable[Score]:
                     if r.batch == batch
                 ],
                 held_out="leave one model out",
+                family=f"whole models by hailort, batch {batch}",
                 target="25 %" if batch == 8 else "",
             )
 
@@ -112,6 +114,7 @@ def _new(
             what=f"{runtime} {device}, {what}",
             runs=[_run(r, float(t), start) for r, t in zip(rest, expected, strict=True)],
             held_out="leave one chip out",
+            family=f"a new Qualcomm chip, {what if anchors else 'from its datasheet'}",
             target={"datasheet": "40 %", "one model measured": "25 %"}.get(what, "18 %"),
         )
 

@@ -39,6 +39,7 @@ NEXT_OF_KIN = {
     "mi210": "mi100",
 }
 TARGETS = {"elem": "10 %", "softmax": "10 %", "ln": "10 %", "linear": "10 %", "bmm": "18 %"}
+OPS = {"elem": "element-wise", "ln": "LayerNorm"}
 LEVELS = {"level1": "median 10 %", "level2": "median 8 %", "level3": "median 12 %"}
 #: Name in the table → (hidden, layers, heads, vocabulary, encoder), by their publications; gpt3_xl
 #: as its times say: width 3072.
@@ -78,6 +79,7 @@ def kernelbench(truth: Path) -> Iterator[Score]:
                     what=f"KernelBench {level} {stack} {card}",
                     runs=runs,
                     held_out="6 folds by problem",
+                    family=f"KernelBench {level.replace('level', 'level ')}, {stack}, H100",
                     target=target if stack == "eager" else f"1.5 x {target}",
                 )
         recurrent = [r for p, r in found if any(n in p.name for n in ("LSTM", "GRU"))]
@@ -143,6 +145,7 @@ def single_ops(truth: Path) -> Iterator[Score]:
                 what=f"fp32 {file} {device}",
                 runs=list(_folded(own, shipped, file, device)),
                 held_out="5 folds by shape",
+                family=f"PyTorch fp32 {OPS.get(file, file)}",
                 target=TARGETS.get(file, "18 %"),
             )
             other = _shipped(form, file, NEXT_OF_KIN[device])
@@ -154,6 +157,7 @@ def single_ops(truth: Path) -> Iterator[Score]:
                     what=f"fp32 {file} {device}, constants of {other.device}",
                     runs=[_op_run(r, known, c, other, wider=(0.7, 1.5)) for r in own],
                     held_out="leave one GPU out",
+                    family=f"PyTorch fp32 {OPS.get(file, file)}",
                     target=f"1.5 x {TARGETS.get(file, '18 %')}",
                 )
 
@@ -219,6 +223,7 @@ def models(truth: Path) -> Iterator[Score]:
             what=f"whole fp32 models, eager, {device}",
             runs=runs,
             held_out="no model fitted",
+            family="whole fp32 models, PyTorch eager",
             target="10 %",
         )
 

@@ -47,10 +47,10 @@ _TRANSFORMERS: Final = """
     qwen3 roberta vit dinov2 segformer
 """
 
-#: What the older exporter refuses: it does not know an operator of their masks.
+#: What the older exporter refuses: it does not know an operator of their masks, or traces a flag.
 _NEWER: Final = frozenset(
     f"hf/{n}" for n in ["gpt2", "gpt_neox", "llama", "mistral", "opt", "phi", "qwen2", "qwen3"]
-)
+) | {"timm/eva02_tiny_patch14_224"}
 
 
 def main(wanted: list[str]) -> int:

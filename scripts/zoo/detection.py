@@ -1,4 +1,4 @@
-"""Detection and segmentation: YOLOv8, SegFormer, Faster R-CNN."""
+"""Detection and segmentation: YOLOv8, SegFormer, Faster R-CNN, RetinaNet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _side(default: int, minimum: int = 64) -> Symbol:
 
 
 def entries() -> Iterator[Entry]:
-    """YOLOv8 at 640 pixels, SegFormer at 512, Faster R-CNN at 800."""
+    """YOLOv8 at 640 pixels, SegFormer at 512, Faster R-CNN and RetinaNet at 800."""
     for size in ("n", "s", "m", "l", "x"):
         yield Entry(
             name=f"yolov8{size}",
@@ -54,6 +54,18 @@ def entries() -> Iterator[Entry]:
         aliases=("faster-rcnn", "fasterrcnn_resnet50_fpn", "faster r-cnn"),
         source="torchvision fasterrcnn_resnet50_fpn",
         assumptions=("Batch norms of the backbone are plain ones, folded at inference.",),
+    )
+    yield Entry(
+        name="retinanet-resnext50",
+        family="detection and segmentation",
+        about="RetinaNet, ResNeXt-50 32x4d FPN, 264 classes of OpenImages (MLPerf), 800x800",
+        build=_retinanet,
+        symbols=(batch(),),
+        values={"batch": (1, 3)},
+        held_out=({"batch": 2}, {"batch": 5}),
+        aliases=("retinanet", "retinanet_resnext50_32x4d_fpn"),
+        source="torchvision RetinaNet",
+        assumptions=("Decoding of boxes and non-maximum suppression are not included.",),
     )
 
 
@@ -99,3 +111,34 @@ def _faster_rcnn() -> Subject:
         return ([empty(3, 800, 800)],), {}
 
     return module_subject(lean(make), inputs)
+
+
+def _retinanet() -> Subject:
+    """Backbone and heads: what MLPerf's engines run before boxes are decoded."""
+    import torch
+    from torch import nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+            from torchvision.models.detection.retinanet import RetinaNetHead
+            from torchvision.ops.feature_pyramid_network import LastLevelP6P7
+
+            self.backbone = resnet_fpn_backbone(
+                backbone_name="resnext50_32x4d",
+                weights=None,
+                returned_layers=[2, 3, 4],
+                extra_blocks=LastLevelP6P7(256, 256),
+                norm_layer=nn.BatchNorm2d,
+            )
+            # Nine anchors: three sizes by three ratios at each place.
+            self.head = RetinaNetHead(256, 9, 264)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return self.head(list(self.backbone(x).values()))
+
+    def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (empty(point["batch"], 3, 800, 800),), {}
+
+    return module_subject(lean(Network), inputs)

@@ -36,6 +36,7 @@ _HOMES = {
     "MissingExtraError": "gambrel.errors",
     "HardwarePeaks": "gambrel.measure.records",
     "RooflineAnalyzer": "gambrel.measure.profile.analyzer",
+    "StepTimer": "gambrel.api.serving",
     "RooflinePoint": "gambrel.measure.profile.points",
     "UnifiedAnalyzer": "gambrel.api.unified",
     "analyze": "gambrel.api.analyze",
@@ -51,8 +52,11 @@ _HOMES = {
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
-    "sweep": "gambrel.api.analyze",
+    "serve_sim": "gambrel.api.serving",
+    "sweep": "gambrel.api.sweep",
+    "track": "gambrel.measure.tracking",
     "train_plan": "gambrel.api.plans",
+    "profiler_handler": "gambrel.measure.profiler_handler",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
 }
@@ -78,6 +82,7 @@ __all__ = [
     "RooflineAnalyzer",
     "RooflinePoint",
     "Source",
+    "StepTimer",
     "Symbol",
     "Tensor",
     "UnifiedAnalyzer",
@@ -96,10 +101,13 @@ __all__ = [
     "load",
     "load_model",
     "measure_peaks",
+    "profiler_handler",
     "read",
     "select",
     "serve_plan",
+    "serve_sim",
     "sweep",
+    "track",
     "train_plan",
     "what_if",
 ]
@@ -108,9 +116,11 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.advise import check, compare, select, what_if
-    from gambrel.api.analyze import analyze, load, load_model, sweep
+    from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source
     from gambrel.errors import (
@@ -126,7 +136,9 @@ if TYPE_CHECKING:
     from gambrel.measure.peaks import clear_peaks_cache, measure_peaks
     from gambrel.measure.profile.analyzer import RooflineAnalyzer
     from gambrel.measure.profile.points import RooflinePoint
+    from gambrel.measure.profiler_handler import profiler_handler
     from gambrel.measure.records import HardwarePeaks
+    from gambrel.measure.tracking import track
     from gambrel.report.exports import export
     from gambrel.traces import read
     from gambrel.workload import Op, Symbol, Tensor, Workload

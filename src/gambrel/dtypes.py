@@ -80,6 +80,10 @@ BITS: Final[dict[str, float]] = {
     **GGUF_MIXES,
 }
 
+#: Bytes of a stored weight relative to the number format of the run: int16 means 16-bit
+#: activations with 8-bit weights (w8a16), the only such format that compilers of NPUs take.
+STORED_WEIGHT: Final[dict[str, float]] = {"int16": 0.5}
+
 #: Formats of real numbers that a model's weights and activations can be cast between.
 FLOATING: Final[frozenset[str]] = frozenset(
     {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "mxfp8", "mxfp4", "nvfp4", "bfp8"}

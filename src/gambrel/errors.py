@@ -98,6 +98,17 @@ class GambrelError(Exception):
     def __init__(self, message: str = "") -> None:
         super().__init__(sentence(message))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """An error that another process raised arrives with its message and attributes."""
+        return _restored, (type(self), str(self), self.__dict__)
+
+
+def _restored(kind: type[GambrelError], message: str, attributes: dict[str, object]) -> object:
+    made = kind.__new__(kind)
+    Exception.__init__(made, message)
+    made.__dict__.update(attributes)
+    return made
+
 
 class InputError(GambrelError):
     """What the user gave cannot be used as it stands."""

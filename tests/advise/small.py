@@ -13,7 +13,7 @@ def subject(model: str | Workload, batch: int | None = None, runtime: str = "") 
     """The model at a batch, under one runtime or every one."""
     workload = zoo.load(model) if isinstance(model, str) else model
 
-    def make(size: int | None, served: bool) -> Fleet:
+    def make(size: int | None, layers: str) -> Fleet:
         return Fleet(workload, Settings(sizes={"batch": size} if size else {}))
 
     return Subject(make=make, batch=batch, runtimes=(runtime,) if runtime else ())

@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_left_out():
 
 def test_without_a_bound_there_is_nothing_to_improve():
     found = analyze(perceptron(), device(ceilings=(), memory=()), Settings(precision="fp16"))
-    with pytest.raises(InputError, match="no roofline"):
+    with pytest.raises(InputError, match="no time to improve"):
         recommend(found)
 
 

@@ -186,3 +186,13 @@ def test_energy_is_at_most_the_design_power_for_the_slow_end():
     assert found.value == pytest.approx(0.25)
     assert found.low == pytest.approx(0.2)
     assert found.high == found.worst == pytest.approx(8.65 * 0.2)
+
+
+def test_a_low_end_alone_gives_no_more_confidence_than_it_has():
+    """Ops without a formula: the time is at least what the others are expected to take."""
+    found = judge(facts(unmodelled=1), Limit(metric="latency", value=5.0))
+    assert (found.verdict, found.proof) == (Verdict.FAIL, "expected")
+    assert found.confidence == "medium"  # of the estimate
+    drawn = facts(expected=None, idle_power_w=60.0, power_cap_w=None)
+    idle = judge(drawn, Limit(metric="power", value=10.0))
+    assert (idle.verdict, idle.confidence) == (Verdict.FAIL, "medium")

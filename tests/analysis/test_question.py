@@ -37,6 +37,7 @@ FUNCTIONS = {
     "what-if": gambrel.what_if,
     "sweep": gambrel.sweep,
     "serve-plan": gambrel.serve_plan,
+    "serve-sim": gambrel.serve_sim,
     "train-plan": gambrel.train_plan,
     "kv-cache": gambrel.kv_cache,
 }
@@ -221,11 +222,11 @@ def test_a_size_is_given_once():
 
 def test_the_command_of_a_question():
     given = {"model": "resnet50", "hardware": ["l4", "t4"], "batch_size": [1, 8], "sparsity": True}
-    words = "gambrel compare resnet50 --hardware l4,t4 --batch 1,8 --sparse"
+    words = "gambrel compare resnet50 --batch 1,8 --hardware l4,t4 --sparse"
     assert command_of("compare", given) == words
     limits = {"model": "m", "hardware": "l4", "latency": 0.01, "sizes": {"seq": 8}}
     assert (
-        command_of("check", limits) == "gambrel check m --hardware l4 --size seq=8 --latency 0.01s"
+        command_of("check", limits) == "gambrel check m --size seq=8 --hardware l4 --latency 0.01s"
     )
     assert command_of("device", {"hardware": "h100"}) == "gambrel hardware show h100"
     change = {"model": "m", "hardware": "l4", "change": ["fuse", "batch=8"]}

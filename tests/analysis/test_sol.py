@@ -4,6 +4,8 @@ The perceptron in fp16 at batch 2 must move x 8, w1 32, w2 16 and y 4 numbers of
 bytes, 12 s at 10 byte/s. Its matmuls are 192 FLOP: 0.192 s at 1000 FLOP/s.
 """
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -32,6 +34,13 @@ def test_weights_inputs_and_outputs_cross_once_less_what_stays_on_chip():
     assert found.sol.resources == {"matrix": 0.192, "DRAM": 7.0}
     assert found.sol.proves
     assert found.sol.notes == ("up to 50 B may stay on chip between runs.",)
+
+
+def test_int16_means_activations_over_weights_of_eight_bits():
+    """Input 4, results 2 values of 2 bytes, for each item; 4·8 + 8·2 weights of 1 byte."""
+    found = analyze(perceptron(), device(), replace(FP16, precision="int16"))
+    batch = found.model.symbols["batch"]
+    assert found.sol.traffic_bytes == batch * (4 + 2) * 2 + 4 * 8 + 8 * 2
 
 
 def test_a_model_that_stays_on_chip_is_limited_by_arithmetic():

@@ -24,6 +24,13 @@ def same(found, i, single):
             assert math.isnan(getattr(found, name)[i])
         else:
             assert getattr(found, name)[i] == pytest.approx(float(own), rel=1e-9)
+    assert found.memory_bytes[i] == single.footprint.total_bytes
+    assert found.fits[i] == {True: 1, False: 0, None: -1}[single.footprint.fits]
+    joules = single.energy.energy_per_inference_j
+    if joules is None:
+        assert math.isnan(found.energy_per_item_j[i])
+    else:
+        assert found.energy_per_item_j[i] == pytest.approx(joules, rel=1e-9)
 
 
 def test_every_point_equals_its_own_analysis():
@@ -74,6 +81,7 @@ def test_devices_that_live_off_their_link_sweep(runtime):
 def test_columns():
     found = sweep(perceptron(), [device(), device(id="other")], ["fp16"], {})
     assert list(found.to_dict()) == [
+        "model",
         "device",
         "precision",
         "runtime",
@@ -84,6 +92,11 @@ def test_columns():
         "roofline_time_s",
         "bound",
         "expected_time_s",
+        "items_per_s",
+        "memory_bytes",
+        "fits",
+        "energy_per_item_j",
+        "refused",
     ]
     assert found.device.tolist() == ["toy", "other"]
 
@@ -102,3 +115,87 @@ def test_unknown_roofs_are_not_a_number():
     assert math.isnan(found.roofline_time_s[0])
     assert math.isnan(found.sol_time_s[0])
     assert found.bound[0] == ""
+
+
+def test_a_combination_that_is_refused_is_a_row_that_says_why():
+    found = sweep(perceptron(), [device(), device(id="other")], ["fp16", "fp8"], {"batch": [1, 2]})
+    refused = found.refused[found.precision == "fp8"]
+    assert len(found) == 8
+    assert set(refused) == {""} or all("fp8" in text for text in refused)
+
+
+def test_points_whose_kernels_differ_are_evaluated_apart():
+    """At batch 1 the addition of a position table is no broadcast; later it is."""
+    batches = [1, 2, 1, 7]
+    found = gambrel.sweep("vit-b-16", "a100", precision="fp32", batch_size=[1, 2, 7])
+    for i, batch in enumerate((1, 2, 7)):
+        single = gambrel.analyze("vit-b-16", "a100", precision="fp32", batch_size=batch)
+        same(found, i, single)
+    assert sorted(set(batches)) == found.batch.tolist()
+
+
+def test_what_is_named_is_an_axis():
+    found = gambrel.sweep(
+        "resnet18,mobilenet-v2",
+        "a100,category=edge,max_tdp=10W",
+        runtime=["pytorch", "perfect"],
+        batch_size="1:8:x2",
+    )
+    devices = sorted(set(found.device))
+    assert "a100-sxm4-80gb" in devices
+    assert len(devices) > 1
+    assert len(found) == 2 * 2 * len(devices) * 4
+    assert set(found.model) == {"resnet18", "mobilenet-v2"}
+    assert sorted(set(found.batch.tolist())) == [1, 2, 4, 8]
+
+
+def test_phases_and_layouts_of_a_language_model_are_axes():
+    found = gambrel.sweep(
+        "llama-3.1-8b", "h100", phase="decode", tensor="1,2", batch_size=8, context="1k,2k"
+    )
+    assert found.tensor.tolist() == ["1", "1", "2", "2"]
+    assert found.context.tolist() == [1024, 2048, 1024, 2048]
+    # Half of the weights on each of two devices; of what is left more stays on chip between runs.
+    assert found.memory_bytes[2] < 0.55 * found.memory_bytes[0]
+    assert 0.48 < found.sol_time_s[2] / found.sol_time_s[0] < 0.6
+
+
+def test_changes_are_alternatives():
+    found = gambrel.sweep("resnet18", "a100", precision="fp16", change=["none", "precision=int8"])
+    assert found.change.tolist() == ["none", "precision=int8"]
+    assert found.precision.tolist() == ["fp16", "int8"]
+
+
+def test_filters_and_fronts():
+    asked = {"precision": "fp16", "batch_size": "1:16"}
+    every = gambrel.sweep("resnet18", "a100,t4", **asked)
+    kept = gambrel.sweep("resnet18", "a100,t4", where="batch >= 8 and device != 't4'", **asked)
+    assert kept.points == 32
+    assert kept.rows == len(kept) == 9 == (every.batch[every.device != "t4"] >= 8).sum()
+    front = gambrel.sweep("resnet18", "a100,t4", pareto="latency,throughput", **asked).front
+    times, rates = every.expected_time_s, every.items_per_s
+    best = [
+        not any((times <= t) & (rates >= r) & ((times < t) | (rates > r)))
+        for t, r in zip(times, rates, strict=True)
+    ]
+    assert front["expected_time_s"].tolist() == times[best].tolist()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"batch_size": "1:1000000", "image": "1:1000000"}, "1,000,000,000,000 points"),
+        ({"batch_size": "1:1000000000"}, "1,000,000,000 values"),
+        ({"batch_size": "1:64:x1"}, "1:256:x2"),
+        ({"where": "expected_time < 3ms"}, "expected_time_s"),
+        ({"pareto": "speed"}, "latency, throughput"),
+        ({"pareto": "best:flops"}, "min:COLUMN"),
+        ({"hardware": "category=toaster"}, "no device"),
+        ({"hardware": "kind=edge"}, "category"),
+        ({"batch_size": "1:10000", "image": "64:6400:32"}, "in memory"),
+        ({"save": "points.xlsx"}, ".parquet, .csv, .jsonl"),
+    ],
+)
+def test_sentences(asked, said):
+    with pytest.raises(InputError, match=said):
+        gambrel.sweep(**{"model": "resnet50", "hardware": "a100", **asked})

@@ -220,6 +220,40 @@ def test_an_unnamed_dtype_is_no_choice() -> None:
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "w4a16,block=64"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "w8a16"),
         ({"quant_method": "mxfp4"}, "bf16,experts=mxfp4"),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "w8a16"),
+        (
+            {
+                "quant_method": "torchao",
+                "quant_type": "int4_weight_only",
+                "quant_type_kwargs": {"group_size": 32},
+            },
+            "w4a16,block=32",
+        ),
+        (
+            {
+                "quant_method": "torchao",
+                "quant_type": {
+                    "default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": 64}}
+                },
+            },
+            "w4a16,block=64",
+        ),
+        (
+            {
+                "quant_method": "torchao",
+                "quant_type": {"default": {"_type": "Int8DynamicActivationInt8WeightConfig"}},
+            },
+            "w8a8",
+        ),
+        (
+            {
+                "quant_method": "hqq",
+                "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}},
+            },
+            "w4a16,block=64",
+        ),
+        ({"quant_method": "quanto", "weights": "int8", "activations": None}, "w8a16"),
+        ({"quant_method": "eetq"}, "w8a16"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         (
             {
@@ -243,6 +277,18 @@ def test_quantization_of_the_checkpoint(quantization: dict[str, Any], precision:
     build(spec, prefill(1, 4))
     if precision == "bf16":
         assert any("'unheard' is not known" in note for note in spec.notes)
+
+
+def test_weights_pruned_two_of_four_are_named() -> None:
+    quantization = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"weights": {"num_bits": 8}, "input_activations": {}}},
+        "sparsity_config": {"format": "sparse-24-bitmask", "sparsity_structure": "2:4"},
+    }
+    spec = read_config({**LLAMA3_8B, "quantization_config": quantization})
+    assert spec.quantization is not None
+    assert spec.quantization.precision == "w8a8"
+    assert any("2:4" in note and "--sparse" in note for note in spec.notes)
 
 
 def test_mxfp4_experts_of_gpt_oss_in_memory() -> None:

@@ -190,6 +190,20 @@ def problems() -> Any:
     return Problems(folder="level1", rows=rows)
 
 
+def diagnosis() -> Any:
+    from gambrel.analysis.samples.diagnosis import Diagnosis, DiagnosisItem
+
+    item = DiagnosisItem(
+        cause="host syncs",
+        saves_s=1e-3,
+        saves_share=0.1,
+        evidence="8 values read by the host",
+        change="read them every so many steps",
+        command="gambrel import TRACE",
+    )
+    return Diagnosis(source="trace.json", whole_s=1e-2, items=(item,))
+
+
 def _metrics(value: float) -> tuple[Any, ...]:
     from gambrel.advise.gate.records import GateMetric
 
@@ -246,12 +260,16 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Changed": changed,
     "Sweep": sweep,
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
+    "Simulation": lambda: gambrel.serve_sim(
+        "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
+    ),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
     "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),
     "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,
     "Gap": gap,
     "Problems": problems,
+    "Diagnosis": diagnosis,
     "GateReport": gate,
     "GateRecorded": gate_recorded,
     "Trend": trend,

@@ -40,7 +40,7 @@ def test_every_file_is_complete(found):
     assert found.name
     assert found.about.endswith(".")
     assert set(found.formats) <= set(BITS)
-    whole = {c.runtime for c in (*packaged().tiled, *packaged().streams)}
+    whole = {c.runtime for c in (*packaged().tiled, *packaged().streams, *packaged().engines)}
     assert set(found.constants) <= {*FRAMEWORKS, *whole, "vendor"}  # the last for a user's own
     if found.id in ABSENT:
         return
@@ -77,6 +77,10 @@ def test_names_are_unique_and_found_as_people_write_them():
     assert runtime("llama.cpp").id == "llama-cpp"
     with pytest.raises(UnknownNameError, match="unknown runtime 'tensort'; closest: tensorrt"):
         runtime("tensort")
+    with pytest.raises(UnknownNameError) as error:
+        runtime("foo")
+    assert len(error.value.closest) == 3
+    assert str(error.value).endswith("Run 'gambrel runtimes list'.")
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=named)

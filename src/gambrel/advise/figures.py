@@ -146,7 +146,8 @@ def _run_time(facts: Facts) -> Figure:
         return _made("latency", best=best, reason=why)
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"
-        return _made("latency", low=expected.low, best=best, reason=why)
+        sure = expected.confidence
+        return _made("latency", low=expected.low, best=best, confidence=sure, reason=why)
     return _made(
         "latency",
         value=expected.value,

@@ -112,15 +112,20 @@ def recommend(
         calibration: Constants of the expected time; None for those that come with gambrel.
 
     Raises:
-        InputError: The analysis carries no workload, or has no roofline time.
+        InputError: The analysis carries no workload, or neither an expected nor a roofline time.
     """
     return () if analysis.on_host else _ranked(_explorer(analysis, calibration))
 
 
+def has_time(analysis: Analysis) -> bool:
+    """Whether a time is known that a change may shorten."""
+    return analysis.expected_time_s is not None or analysis.roofline_time_s is not None
+
+
 def _explorer(analysis: Analysis, calibration: Calibration | None) -> Explorer:
-    if analysis.workload is None or analysis.total.roofline_time_s is None:
+    if analysis.workload is None or not has_time(analysis):
         raise InputError(
-            f"{analysis.model.name}: this analysis has no workload or no roofline to improve on."
+            f"{analysis.model.name}: this analysis has no workload or no time to improve on."
         )
     return Explorer(case_of(analysis, calibration))
 

@@ -47,21 +47,21 @@ class Subject:
     """A model to be held against devices.
 
     Attributes:
-        make: From a batch (None: as it is) and whether a serving engine stores the weights, to the
-            model at that batch.
+        make: From a batch (None: as it is) and whose layers of a language model run
+            (`Runtime.layers`), to the model at that batch.
         batch: Items at once; None leaves it open.
         runtimes: Names that were asked for; empty tries every one that runs on a device.
         fleets: Those that were made.
     """
 
-    make: Callable[[int | None, bool], Fleet]
+    make: Callable[[int | None, str], Fleet]
     batch: int | None = None
     runtimes: Sequence[str] = ()
-    fleets: dict[tuple[int | None, bool], Fleet] = field(default_factory=dict)
+    fleets: dict[tuple[int | None, str], Fleet] = field(default_factory=dict)
 
-    def fleet(self, batch: int | None = None, *, served: bool = False) -> Fleet:
+    def fleet(self, batch: int | None = None, *, layers: str = "code") -> Fleet:
         """The model at a batch; None takes the one that was asked for."""
-        key = (batch or self.batch, served)
+        key = (batch or self.batch, layers)
         if key not in self.fleets:
             self.fleets[key] = self.make(*key)
         return self.fleets[key]
@@ -88,7 +88,7 @@ class Subject:
         """As `points`, to be looked at before anything is computed."""
         return [
             Contender(
-                fleet=self.fleet(batch or None, served=runtime.served),
+                fleet=self.fleet(batch or None, layers=runtime.layers),
                 device=device,
                 precision=precision,
                 price=price,
@@ -124,12 +124,12 @@ class Subject:
         language = self.fleet().bench.language
         if self.runtimes:
             return [
-                choose(device, name, precision=_single(precision), language=language).runtime
+                choose(device, name, precision=single_format(precision), language=language).runtime
                 for name in self.runtimes
             ]
-        found = _undominated(candidates(device, _single(precision), language=language))
+        found = _undominated(candidates(device, single_format(precision), language=language))
         # Of those that nothing is known of, one is enough: their speed of light is the same.
-        known = [r for r in found if self.fleet(served=r.served).predicts(device, r)]
+        known = [r for r in found if self.fleet(layers=r.layers).predicts(device, r)]
         return known or list(found[:1])
 
 
@@ -148,7 +148,7 @@ def _undominated(found: Sequence[Runtime]) -> list[Runtime]:
     ]
 
 
-def _single(precision: str | None) -> str | None:
+def single_format(precision: str | None) -> str | None:
     """A format of the whole model; formats part by part are no runtime's business."""
     try:
         return None if precision is None else parse_dtype(precision)

@@ -129,7 +129,7 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
         return Verdict.PASS, own or "high", found.reason, None
     if used.low is not None and used.low > 1:
         why = f"even the favourable end of the range misses it; {found.reason}"
-        return Verdict.FAIL, found.confidence or "high", why, "expected"
+        return Verdict.FAIL, found.confidence or "medium", why, "expected"
     if used.value is None or used.high is None:
         return Verdict.UNKNOWN, "", found.reason, None
     if used.high <= 1 and used.value <= 1 - HEADROOM:

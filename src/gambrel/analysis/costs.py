@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
 from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
@@ -138,6 +139,11 @@ class CostTable:
     def tiled(self) -> TiledTable:
         """The same as compilers for NPUs see it, made once for all devices."""
         return tiled_table(self)
+
+    @cached_property
+    def engine(self) -> EngineTable:
+        """The same as engines run it, made once for all devices."""
+        return engine_table(self)
 
     @cached_property
     def stream(self) -> StreamWork:

@@ -22,6 +22,7 @@ from gambrel.analysis.energy_constants import (
 from gambrel.analysis.measures import Bound, EngineWork, Measures
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.device.model import Device, Source
+from gambrel.ops.base import Size, minimum
 
 
 def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
@@ -114,12 +115,7 @@ def _measured(
 ) -> _Parts:
     """Shares of the design power; while the device waits for the host it is idle."""
     waits = total.expected_time_s.host_s if total.expected_time_s is not None else 0.0
-    idle = device.idle_power_w if device.idle_power_w is not None else shares.busy * tdp_w
-    static = shares.busy * tdp_w * (time_s - waits) + idle * waits
-    compute, memory = (
-        share * tdp_w * seconds
-        for share, seconds in zip((shares.compute, shares.memory), busy, strict=True)
-    )
+    static, compute, memory = _drawn(shares, device, tdp_w, time_s - waits, waits, busy)
     whole = static + compute + memory
     average = whole * (1 / time_s)
     own = (device.idle_power_source,) if device.idle_power_source is not None else ()
@@ -138,6 +134,61 @@ def _measured(
         notes=(shares.note,),
         sources=(shares.source, *own),
     )
+
+
+def _drawn(
+    shares: PowerShares,
+    device: Device,
+    tdp_w: float,
+    runs_s: Size,
+    waits_s: Size,
+    busy: tuple[Size, Size],
+) -> tuple[Size, Size, Size]:
+    """J drawn in any case, by the arithmetic, and by the memory."""
+    idle = device.idle_power_w if device.idle_power_w is not None else shares.busy * tdp_w
+    static = shares.busy * tdp_w * runs_s + idle * waits_s
+    return static, shares.compute * tdp_w * busy[0], shares.memory * tdp_w * busy[1]
+
+
+def energy_of_points(
+    work: Iterable[tuple[EngineWork, Size]],
+    traffic_bytes: Size,
+    memory_s: Size | None,
+    device: Device,
+    time_s: Size,
+    waits_s: Size,
+) -> Size | None:
+    """As `energy`, over arrays of one value per point; None where a part has no constant.
+
+    Args:
+        work: One FLOP of each class of work as the device does it, and how many there are.
+        traffic_bytes: Of the run.
+        memory_s: Seconds that its memory is busy; None where its roof is unknown.
+        device: The machine.
+        time_s: Of the run.
+        waits_s: Of these, what the device waits for the host.
+    """
+    pairs = [(one, flops) for one, flops in work if one.work_class != "special"]
+    joules: Size | None = None
+    shares = measured_shares(device)
+    known = memory_s is not None and all(one.time_s is not None for one, _ in pairs)
+    if shares is not None and device.tdp_w is not None and known:
+        busy = sum((one.time_s or 0.0) * flops for one, flops in pairs)
+        parts = _drawn(shares, device, device.tdp_w, time_s - waits_s, waits_s, (busy, memory_s))
+        joules = sum(parts)
+    else:
+        constants = _Constants()
+        each = constants.parts_of(device, [one for one, _ in pairs])
+        if each is not None:
+            static, compute, memory = each
+            joules = static * time_s + memory * traffic_bytes
+            for (_, flops), one in zip(pairs, compute, strict=True):
+                joules = joules + one * flops
+        elif device.typical_power_w is not None:
+            joules = device.typical_power_w * time_s
+    if joules is None or device.tdp_w is None:
+        return joules
+    return minimum(joules, device.tdp_w * time_s)
 
 
 def _typical(device: Device, joules: float) -> _Parts:
@@ -177,6 +228,21 @@ class _Constants:
             notes=tuple(self.notes),
             sources=tuple(self.sources),
         )
+
+    def parts_of(
+        self, device: Device, work: Iterable[EngineWork]
+    ) -> tuple[float, list[float], float] | None:
+        """W of static power, J of one FLOP of each class, J of a byte; None where one is unknown.
+
+        Args:
+            device: The machine.
+            work: One FLOP of each class of work.
+        """
+        static, memory = self._static(device, 1.0), self._memory(1, device)
+        each = [self._compute([one], device) for one in work]
+        if static is None or memory is None or None in each:
+            return None
+        return static, [one or 0.0 for one in each], memory
 
     def _reason(self) -> str:
         unread = sum(s.confidence == "unverified" for s in dict.fromkeys(self.sources))

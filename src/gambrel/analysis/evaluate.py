@@ -9,6 +9,7 @@ from gambrel.analysis.equal import classes_of
 from gambrel.dtypes import width_bytes
 from gambrel.ops import Conventions, Cost, OpView, TensorView, cost
 from gambrel.ops.base import product
+from gambrel.roofline import maximum
 from gambrel.workload import Dim, Op, Role, Tensor, Workload, evaluate
 
 
@@ -132,8 +133,8 @@ class Evaluator:
             view = self.tensor(index)
             begin = self.dim(t.offset) if t.role is Role.WEIGHT else 0
             nbytes = (begin + view.elements) * width_bytes(view.dtype)
-            if t.storage not in sizes or nbytes > sizes[t.storage]:
-                sizes[t.storage] = nbytes
+            before = sizes.get(t.storage)
+            sizes[t.storage] = nbytes if before is None else maximum(before, nbytes)
         return sizes
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
 from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
 from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
@@ -32,7 +33,8 @@ from gambrel.runtimes import Host, Kernels, Runtime
 #: Engines beside the one that the constants of a device are of.
 BESIDE: Final = frozenset({"dla", "npu"})
 #: Predicts kernel by kernel, or whole runs.
-Forecaster: TypeAlias = Predictor | TiledEstimator | StreamEstimator
+Whole: TypeAlias = TiledEstimator | StreamEstimator | EngineEstimator
+Forecaster: TypeAlias = Predictor | Whole
 
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
@@ -92,14 +94,18 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecast
     if shares is not None:
         return SharesEstimator(roofs, shares)
     kernels = [name for name in constants if name in FRAMEWORKS]
-    if not kernels:
-        return None
-    return Estimator(
-        roofs,
-        calibration,
-        kernels[0],
-        compiled=runtime.kernels is not Kernels.OP,
-    )
+    single = None
+    if kernels:
+        compiled = runtime.kernels is not Kernels.OP
+        single = Estimator(roofs, calibration, kernels[0], compiled=compiled)
+    return engine_estimator(roofs.device, constants, calibration, single) or single
+
+
+def _fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None:
+    """The estimator that describes a table: an engine's, or that of its kernels one by one."""
+    if isinstance(estimator, EngineEstimator) and not estimator.describes(table):
+        return estimator.beside
+    return estimator
 
 
 def expected_times(
@@ -118,9 +124,10 @@ def expected_times(
         runtime: That runs it.
         device: The machine.
     """
+    estimator = _fitting(table, estimator)
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
-    if isinstance(estimator, TiledEstimator | StreamEstimator):
+    if isinstance(estimator, Whole):
         return _whole(table, estimator)
     items = _items(table, evaluation, estimator)
     if not estimator.partial and any(one is None for one in items):
@@ -141,13 +148,18 @@ def expected_seconds(
     estimator: Forecaster | None,
     runtime: Runtime,
     device: Device,
-) -> Size | None:
-    """The expected time of the run at every point of a sweep, without its range."""
+) -> tuple[Size, Size] | None:
+    """The expected time of the run at every point of a sweep, without its range.
+
+    Returns:
+        Seconds, and how many of them the device waits for the host; None where nothing is known.
+    """
+    estimator = _fitting(table, estimator)
     if estimator is None:
         return None
-    if isinstance(estimator, TiledEstimator | StreamEstimator):
+    if isinstance(estimator, Whole):
         times = estimator.times(table)
-        return None if times is None else times.total.value
+        return None if times is None else (times.total.value, times.total.host_s)
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
@@ -163,16 +175,17 @@ def expected_seconds(
         seconds.append(alone)
     host = runtime.host_on(device)
     if host is None:
-        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
+        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True)), 0.0
     queue = (
         (seconds[p.item] * p.op.repeat, table.items[p.item].dispatches * p.op.repeat)
         for p in table.places
         if p.item is not None
     )
-    return queue_end(queue, host.per_launch_s)[0] + host.per_run_s
+    end, busy = queue_end(queue, host.per_launch_s)
+    return end + host.per_run_s, end - busy + host.per_run_s
 
 
-def _whole(table: CostTable, estimator: TiledEstimator | StreamEstimator) -> Expected:
+def _whole(table: CostTable, estimator: Whole) -> Expected:
     times = estimator.times(table)
     if times is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)

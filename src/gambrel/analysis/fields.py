@@ -15,6 +15,8 @@ from gambrel.workload.inputs import ExampleInput, parse_input
 
 #: No size of a model, and no count of anything, is larger.
 MOST: Final = 10**9
+#: Values of one range.
+_MOST_VALUES: Final = 1_000_000
 _BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
 
 
@@ -124,19 +126,20 @@ class Field:
         return self.flags[0] if face == "cli" and self.flags else self.name
 
     def _parts(self, value: Any, label: str) -> Iterable[Any]:
-        """One value after another; ``"1:256"`` and ``"1:256:5"`` are ranges of whole numbers."""
+        """One value after another; ``"1:256"``, ``"1:256:5"`` and ``"1:256:x2"`` are ranges."""
         single = isinstance(value, (str, bytes, Mapping, PathLike)) or self.kind is MODEL
         listed = isinstance(value, (list, tuple)) or (isinstance(value, Iterable) and not single)
         for one in value if listed else (value,):
             if not isinstance(one, str) or not self.split:
                 yield one
                 continue
-            parts = one.split(",") if self.kind.read is _whole else _split(one)
+            counts = self.kind.read in (_whole, _tokens)
+            parts = one.split(",") if counts else _split(one)
             if not parts:
                 _refuse(label, one, "a list of values")
             for part in parts:
-                ranged = self.kind.read is _whole and ":" in part
-                yield from _range(part, label) if ranged else (part,)
+                ranged = counts and ":" in part
+                yield from _range(part, self.kind, label) if ranged else (part,)
 
 
 def _split(text: str) -> list[str]:
@@ -150,13 +153,27 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _range(text: str, label: str) -> range:
-    first, last, *step = (_whole_text(part, label) for part in text.split(":"))
-    if len(step) > 1 or last < first or (step and not step[0]):
-        _refuse(label, text, "a range such as 1:256 or 1:256:5")
-    if last > MOST:
-        _refuse(label, text, f"a range of whole numbers up to {MOST:,}")
-    return range(first, last + 1, *step)
+def _range(text: str, kind: Kind, label: str) -> Iterable[int]:
+    """``1:256``, ``1:256:5`` and, each value a multiple of the one before, ``1:256:x2``."""
+    wanted = "a range such as 1:256, 1:256:5 or 1:256:x2"
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3:
+        _refuse(label, text, wanted)
+    last_part = parts[2].strip() if len(parts) == 3 else "1"
+    grows = last_part[:1] in ("x", "*")
+    first, last = (int(kind.read(part, kind, label)) for part in parts[:2])
+    step = _whole_text(last_part[grows:], label)
+    if last < first or step < 1 + grows or (grows and not first):
+        _refuse(label, text, wanted)
+    if not grows:
+        found = range(first, last + 1, step)
+        if len(found) > _MOST_VALUES:
+            raise InputError(
+                f"{label}: {shown(text)} makes {len(found):,} values, more than {_MOST_VALUES:,}; "
+                f"take steps, e.g. {first}:{last}:x2."
+            )
+        return found
+    return (first * step**i for i in range(MOST.bit_length()) if first * step**i <= last)
 
 
 def _refuse(label: str, value: object, wanted: str) -> NoReturn:
@@ -255,12 +272,31 @@ def _quantity(value: Any, kind: Kind, label: str) -> float:
 
 
 def _sizes(value: Any, kind: Kind, label: str) -> dict[str, int]:
-    """Name → whole number, from a mapping or from texts NAME=NUMBER; None values are left out."""
+    """Name → whole number, from a mapping or from texts NAME=NUMBER; None values are left out.
+
+    Several numbers (``steps=20,50`` or ``steps=10:50:10``) are a tuple, which a sweep takes.
+    """
     return {
-        name: _whole(number, kind, f"{label} {name}")
+        name: _one_or_more(number, kind, f"{label} {name}")
         for name, number in _pairs(value, label, "NAME=NUMBER", "seq=2048")
         if number is not None
     }
+
+
+def _one_or_more(value: Any, kind: Kind, label: str) -> Any:
+    if isinstance(value, str) and re.search(r"[,:]", value):
+        parts = [
+            p
+            for part in value.split(",")
+            for p in (_range(part, kind, label) if ":" in part else (part,))
+        ]
+    elif isinstance(value, (list, tuple, range)):
+        parts = list(value)
+    else:
+        return _whole(value, kind, label)
+    if not parts:
+        _refuse(label, value, "a list of numbers")
+    return tuple(_whole(part, kind, label) for part in parts)
 
 
 def _prices(value: Any, _: Kind, label: str) -> dict[str, float]:

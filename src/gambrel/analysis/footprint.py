@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes, peak_index
+from gambrel.analysis.liveness import Lifetime, lifetimes, live_bytes, peak_bytes, peak_index
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.workspace import workspaces
+from gambrel.ops.base import Size
 from gambrel.runtimes import Workspace
 from gambrel.workload import Op, Tensor, Workload
 from gambrel.workload.parameters import count_parameters
@@ -42,6 +43,16 @@ def footprint(
         peak_op=op_name(workload.ops[worst]) if workload.ops else "",
         fits=None,
     ).within(capacity_bytes)
+
+
+def peak_memory(workload: Workload, evaluator: Evaluator) -> Size:
+    """Bytes needed at once at each point of a sweep, without the workspace of kernels.
+
+    Args:
+        workload: The model.
+        evaluator: Bound to a precision and to sizes, which may be arrays.
+    """
+    return peak_bytes(lifetimes(workload, evaluator), len(workload.ops))
 
 
 def all_lifetimes(

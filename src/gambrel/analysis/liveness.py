@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.ops.base import Size
+from gambrel.roofline import maximum
 from gambrel.workload import Op, Phase, Role, Workload
 
 #: Parts of the memory, in the order of the fields of `Footprint`.
@@ -96,7 +98,7 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
         Lifetime(
             storage=storage,
             part=_PART_OF.get(seen.role, "activations"),
-            nbytes=math.ceil(sizes[storage]) * workload.tensors[seen.tensor].copies,
+            nbytes=_whole(sizes[storage]) * workload.tensors[seen.tensor].copies,
             first=-1 if seen.role in _THROUGHOUT or seen.existed else seen.first,
             last=end if seen.role in _THROUGHOUT | _STAYING or storage in kept else seen.last,
             tensor=seen.tensor,
@@ -133,11 +135,26 @@ def _survey(workload: Workload, evaluator: Evaluator) -> dict[int, _Seen]:
             continue
         if t.role in _PART_OF or t.role in _THROUGHOUT:
             seen.role = t.role
-        if elements > largest[t.storage]:
+        if _exceeds(elements, largest[t.storage]):
             seen.tensor, largest[t.storage] = index, elements
     for position, op in enumerate(workload.ops):
         _touch(workload, found, op, position)
     return found
+
+
+def _whole(nbytes: Size) -> Size:
+    """Bytes rounded up; over arrays each."""
+    if isinstance(nbytes, (int, float)):
+        return math.ceil(nbytes)
+    import numpy as np
+
+    return np.ceil(nbytes)
+
+
+def _exceeds(a: Size, b: Size) -> bool:
+    """Whether one size is larger; over arrays, at any point."""
+    larger = a > b
+    return larger if isinstance(larger, bool) else bool(larger.any())
 
 
 def _touch(workload: Workload, found: dict[int, _Seen], op: Op, position: int) -> None:
@@ -259,6 +276,27 @@ def _running(changes: list[int]) -> list[int]:
         total += change
         sums.append(total)
     return sums
+
+
+def peak_bytes(found: Iterable[Lifetime], ops: int) -> Size:
+    """The most that is alive at once; over arrays at each point.
+
+    Args:
+        found: Lifetimes.
+        ops: Number of ops.
+    """
+    steps = max(ops, 1)
+    change: list[Size] = [0] * (steps + 1)
+    for life in found:
+        first, last = max(life.first, 0), min(life.last, steps - 1) + 1
+        change[first] = change[first] + life.nbytes
+        change[last] = change[last] - life.nbytes
+    alive: Size = 0
+    most: Size = 0
+    for step in change[:-1]:
+        alive = alive + step
+        most = maximum(most, alive)
+    return most
 
 
 def peak_index(live: dict[str, list[int]]) -> int:

@@ -200,6 +200,11 @@ def _hidden_roof(work: Iterable[EngineWork], main_class: str, traffic: int, roof
     return any(w.time_s is None and w.work_class == main_class for w in work)
 
 
+def one_flop(work_class: str, dtype: str, prunable: bool, roofs: Roofs) -> EngineWork:
+    """One FLOP of a class of work as the device does it."""
+    return _engine_work(work_class, dtype, 1, roofs, prunable)
+
+
 def totals(table: CostTable, held: Evaluation, expected: Expected, roofs: Roofs) -> Measures:
     """The measures of the whole from distinct items, without those of each op.
 

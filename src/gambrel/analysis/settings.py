@@ -10,7 +10,7 @@ from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import check_precision
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
-from gambrel.dtypes import parse_dtype
+from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Chosen, Runtime, choose, runtime, takes
@@ -75,7 +75,8 @@ def resolved(
     _check_engine(device, settings.engine)
     asked = settings.precision
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
-    single = None if workload.precisions else known
+    mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
+    single = known if mixed or not workload.precisions else None
     if language is None:
         language = is_language_model(workload)
     language = language or _is_layer_of_one(workload, settings.runtime)

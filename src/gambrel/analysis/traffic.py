@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
+from gambrel.dtypes import STORED_WEIGHT
 from gambrel.ops import Cost, OpView, TensorView
 from gambrel.ops.base import Size, as_read, distinct_bytes, minimum
 from gambrel.roofline import maximum
@@ -59,7 +60,8 @@ class IdealTraffic:
         for storage, views in by_storage.items():
             before = into[storage]
             into[storage] = maximum(before, distinct_bytes(tuple(views)) * share)
-            new = new + (into[storage] - before) * self._copies.get(storage, 1)
+            stored = STORED_WEIGHT.get(views[0].dtype, 1) if views[0].role == Role.WEIGHT else 1
+            new = new + (into[storage] - before) * stored * self._copies.get(storage, 1)
         return new
 
 

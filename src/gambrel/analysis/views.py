@@ -15,6 +15,7 @@ _VIEWS: Final = {
     "envelope": ("gambrel.report", "envelope"),
     "write": ("gambrel.report", "write"),
     "frame": ("gambrel.report.frame", "to_dataframe"),
+    "sweep_frame": ("gambrel.report.sweep_frame", "frame"),
     "roofline": ("gambrel.report.plot_interactive", "plot"),
     "memory": ("gambrel.report.timeline", "plot"),
     "recommend": ("gambrel.advise.recommend", "recommend"),

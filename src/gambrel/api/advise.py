@@ -186,8 +186,8 @@ def _subject(
     notes: list[str] = []
     asked = question.several("runtime")
 
-    def make(size: int | None, served: bool) -> Fleet:
-        return _fleet(question, model, size, notes, served=served, bulk=bulk)
+    def make(size: int | None, layers: str) -> Fleet:
+        return _fleet(question, model, size, notes, layers=layers, bulk=bulk)
 
     names = [] if asked == (None,) else list(asked)
     subject = Subject(make=make, batch=batch, runtimes=names)
@@ -201,18 +201,18 @@ def _fleet(
     batch: int | None,
     notes: list[str],
     *,
-    served: bool,
+    layers: str,
     bulk: bool,
 ) -> Fleet:
     from gambrel.advise.fleet import Fleet
-    from gambrel.capture.resolve import resolve_model
+    from gambrel.capture.resolve import has_parts, resolve_model
 
     sizes = sizes_of(question, batch)
-    request = request_of(question, sizes, precision=None, served=served)
+    request = request_of(question, sizes, precision=None, layers=layers)
     resolved = resolve_model(model, request)
     notes += [note for note in resolved.notes if note not in notes]
     built: dict[str, Workload] = {}
-    for precision in question.several("precision") if str(model).endswith(".json") else ():
+    for precision in question.several("precision") if has_parts(model, layers) else ():
         if precision is not None:
             workload = resolve_model(model, replace(request, precision=precision)).workload
             built |= {precision: workload} if workload.precisions else {}

@@ -16,15 +16,15 @@ import msgspec
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
 from gambrel.api.faces import asks
-from gambrel.device.resolve import Hardware, asked_device, asked_devices, resolve_hardware
+from gambrel.device.resolve import Hardware, asked_device, resolve_hardware
 from gambrel.errors import InputError
 from gambrel.fileio import path_of
 
 if TYPE_CHECKING:
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.settings import Settings
-    from gambrel.analysis.sweep import Sweep
     from gambrel.capture.resolve import Request
+    from gambrel.device.model import Device
     from gambrel.workload import Workload
 
 
@@ -49,7 +49,6 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.analysis.settings import is_language_model
     from gambrel.capture.resolve import resolve_model
-    from gambrel.runtimes import choose
 
     q = question
     device, device_notes = asked_device(q.hardware, q.peak, q.bandwidth)
@@ -57,8 +56,9 @@ def answers(question: Question) -> tuple[Analysis, ...]:
     request = request_of(q, sizes[0])
     found = [resolve_model(q.model, request)]
     language = is_language_model(found[0].workload)
-    if q.runtime is None and choose(device, language=language).runtime.served:
-        request = replace(request, served=True)
+    layers = _layers(q, device) if language else "code"
+    if layers != request.layers:
+        request = replace(request, layers=layers)
         found = [resolve_model(q.model, request)]
     for wanted in sizes[1:]:
         known = _fits(found[0].workload, wanted)
@@ -74,6 +74,18 @@ def answers(question: Question) -> tuple[Analysis, ...]:
         )
         for model, wanted in zip(found, sizes, strict=True)
     )
+
+
+def _layers(question: Question, device: Device) -> str:
+    """Whose layers of a language model run: those of the runtime that the question gets."""
+    from gambrel.advise.subjects import single_format
+    from gambrel.runtimes import choose
+
+    q = question
+    if q.runtime is not None:
+        return choose(device, q.runtime, language=True).runtime.layers
+    precision = single_format(q.several("precision")[0])
+    return choose(device, precision=precision, language=True).runtime.layers
 
 
 def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Request:
@@ -93,7 +105,7 @@ def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Req
             "trust": q.trust,
             "sizes": sizes,
             "precision": q.several("precision")[0],
-            "served": named is not None and runtime(named).served,
+            "layers": "code" if named is None else runtime(named).layers,
             **more,
         }
     )
@@ -142,41 +154,6 @@ def _with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
     if not notes:
         return analysis
     return msgspec.structs.replace(analysis, assumptions=(*notes, *analysis.assumptions))
-
-
-@asks("sweep")
-def sweep(question: Question) -> Sweep:
-    """Analyzes every combination of devices, precisions and sizes as array arithmetic.
-
-    Returns:
-        One row per combination.
-    """
-    from gambrel.analysis.sweep import joined
-    from gambrel.analysis.sweep import sweep as sweep_workload
-    from gambrel.capture.resolve import resolve_model
-
-    q = question
-    devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
-    values = {k: v if isinstance(v, tuple) else (v,) for k, v in q.size_values().items()}
-    if q.batch_size:
-        values = {"batch": q.batch_size, **values}
-    precisions = q.precision or ("fp16",)
-
-    def workload(precision: str | None) -> Workload:
-        asked = request_of(q, {}, precision=precision, keep_open=True)
-        return resolve_model(q.model, asked).workload
-
-    built: list[tuple[Workload, list[str]]] = [(workload(None), list(precisions))]
-    if str(q.model).endswith(".json"):
-        # The formats of a configuration's parts are built into its workload: one for each.
-        made = [(workload(p), p) for p in precisions]
-        built = [(w, [w.precisions or p]) for w, p in made]
-    parts = [
-        sweep_workload(w, devices, formats, values, settings_of(q, precision=None, runtime=name))
-        for name in q.several("runtime")
-        for w, formats in built
-    ]
-    return joined(parts)
 
 
 def calibrate(

@@ -15,7 +15,7 @@ from gambrel.errors import InputError
 if TYPE_CHECKING:
     from gambrel.device.model import Device
     from gambrel.llm.cache_plan import CachePlan
-    from gambrel.llm.serving.question import Speculation
+    from gambrel.llm.serving.question import ServingEngine, Speculation
     from gambrel.llm.serving.records import Plan
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.spec import ModelSpec
@@ -32,22 +32,13 @@ def serve_plan(question: Question) -> Plan:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.kv import Policy
     from gambrel.llm.serving.plan import plan
-    from gambrel.llm.serving.question import Requests, ServingEngine, Target
+    from gambrel.llm.serving.question import Requests, Target
 
     q = question
-    spec = _spec(q.model, q.precision, "w4a16")
+    spec = spec_of_plan(q.model, q.precision, "w4a16")
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
-    engine = ServingEngine(
-        utilization=q.utilization,
-        policy=Policy(page=q.page),
-        step_tokens=q.step_tokens,
-        overlap=q.overlap,
-        host_s=q.host,
-        speculation=_speculation(q),
-        routing_skew=q.routing_skew,
-    )
+    engine = engine_of(q)
     return plan(
         spec,
         devices,
@@ -58,13 +49,14 @@ def serve_plan(question: Question) -> Plan:
             cached_tokens=q.cached,
             concurrency=q.concurrency,
             per_s=q.rate,
+            arrivals=q.arrivals,
         ),
         max_devices=q.max_devices,
         target=Target(ttft_s=q.ttft, tpot_s=q.tpot),
         engine=engine,
         settings=settings_of(q, precision=None),
         prices=prices_of(q.prices, devices),
-        topology=_topology(q.topology),
+        topology=topology_of(q.topology),
         shardings=_shardings(q),
         top=q.layouts,
     )
@@ -86,18 +78,18 @@ def train_plan(question: Question) -> TrainingStep:
         sequences=q.sequences,
         seq=q.seq,
         microbatches=q.microbatches,
-        sharding=Sharding(**_degrees(q)),
+        sharding=Sharding(**degrees_of(q)),
         zero=q.zero,
         recompute=q.recompute,
         overlap=q.overlap,
     )
     return train(
-        _spec(q.model, q.precision, "bf16"),
+        spec_of_plan(q.model, q.precision, "bf16"),
         asked_device(q.hardware, q.peak, q.bandwidth)[0],
         plan,
         settings=settings_of(q, precision=None),
         precisions=None if q.precision is None else Precisions.parse(q.precision),
-        topology=_topology(q.topology),
+        topology=topology_of(q.topology),
     )
 
 
@@ -140,7 +132,7 @@ def kv_cache(question: Question) -> CachePlan:
     )
 
 
-def _spec(model: Any, precision: object, example: str) -> ModelSpec:
+def spec_of_plan(model: Any, precision: object, example: str) -> ModelSpec:
     """The model of a plan; that of a GGUF file without its tensors of many widths.
 
     Raises:
@@ -160,6 +152,23 @@ def _spec(model: Any, precision: object, example: str) -> ModelSpec:
             f"scheme of formats; give --precision, e.g. {example}."
         )
     return spec
+
+
+def engine_of(question: Question) -> ServingEngine:
+    """How the serving engine is set up."""
+    from gambrel.llm.kv import Policy
+    from gambrel.llm.serving.question import ServingEngine
+
+    q = question
+    return ServingEngine(
+        utilization=q.utilization,
+        policy=Policy(page=q.page),
+        step_tokens=q.step_tokens,
+        overlap=q.overlap,
+        host_s=q.host,
+        speculation=_speculation(q),
+        routing_skew=q.routing_skew,
+    )
 
 
 def _speculation(question: Question) -> Speculation | None:
@@ -190,11 +199,13 @@ def prices_of(given: Mapping[str, float] | None, devices: Sequence[Device]) -> d
     return found | dict(named)
 
 
-def _topology(given: object) -> Any:
+def topology_of(given: object) -> Any:
+    """A topology as it was given; a path as a text."""
     return str(given) if isinstance(given, PathLike) else given
 
 
-def _degrees(question: Question) -> dict[str, int]:
+def degrees_of(question: Question) -> dict[str, int]:
+    """Degrees of parallelism that were given."""
     names = {"tensor", "pipeline", "expert", "attention_data", "data"}
     given = {name: getattr(question, name) for name in names}
     return {
@@ -207,7 +218,7 @@ def _degrees(question: Question) -> dict[str, int]:
 def _shardings(question: Question) -> list[Sharding] | None:
     from gambrel.llm.sharding import Sharding
 
-    given, degrees = question.sharding, _degrees(question)
+    given, degrees = question.sharding, degrees_of(question)
     if given is not None and degrees:
         raise InputError(f"give either sharding or {', '.join(sorted(degrees))}, not both.")
     if given is None:

@@ -73,6 +73,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         suffixes=(".xml",),
     ),
     FileFormat(
+        kind=FileKind.COREML,
+        sniff=tests.is_coreml,
+        reader=readers.from_coreml,
+        suffixes=(".mlpackage", ".mlmodel"),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,
@@ -103,6 +109,19 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         sniff=tests.is_config,
         reader=readers.from_config,
         suffixes=(".json",),
+    ),
+    FileFormat(
+        kind=FileKind.STABLEHLO,
+        sniff=tests.is_stablehlo,
+        reader=readers.from_stablehlo,
+        suffixes=(".mlir", ".mlirbc", ".stablehlo"),
+        extra="jax",
+    ),
+    FileFormat(
+        kind=FileKind.HLO,
+        sniff=tests.is_hlo,
+        reader=readers.from_hlo,
+        suffixes=(".hlo",),
     ),
     FileFormat(
         kind=FileKind.PYTHON,

@@ -41,11 +41,33 @@ def from_openvino(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_openvino(path, request.sizes))
 
 
+def from_coreml(path: Path, request: Request) -> Resolved:
+    """A Core ML model: a package, or the file in it."""
+    from gambrel.capture.coreml.reader import read_coreml
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_coreml(path))
+
+
 def _refuse_training(path: Path, request: Request) -> None:
     if request.train:
         raise CaptureError(
             f"{path.name} describes an inference step; for a training step give a file.py:function."
         )
+
+
+def from_stablehlo(path: Path, request: Request) -> Resolved:
+    """A module of StableHLO."""
+    from gambrel.capture.xla.reader import read_stablehlo
+
+    return Resolved(workload=read_stablehlo(path, request.sizes))
+
+
+def from_hlo(path: Path, request: Request) -> Resolved:
+    """A dump of XLA."""
+    from gambrel.capture.xla.reader import read_hlo
+
+    return Resolved(workload=read_hlo(path, request.sizes))
 
 
 def from_config(path: Path, request: Request) -> Resolved:
@@ -137,7 +159,7 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             precision=request.precision,
             keep_open=request.keep_open,
             name=name,
-            served=request.served,
+            served=request.layers == "merged",
         )
         return Resolved(workload=found)
     from gambrel.capture.torch.huggingface import workload_from_config

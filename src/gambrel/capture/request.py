@@ -27,8 +27,7 @@ class Request:
         precision: Number formats, part by part; applied to a language model's configuration.
         keep_open: Leave sizes open even where windows of attention make memory depend on them in
             another way than a polynomial.
-        served: A configuration runs as serving frameworks store it: q, k, v and gate, up as one
-            product each.
+        layers: Whose layers of a language model run, as `gambrel.runtimes.Runtime.layers` has it.
     """
 
     inputs: Any = None
@@ -40,7 +39,7 @@ class Request:
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     precision: str | None = None
     keep_open: bool = False
-    served: bool = False
+    layers: str = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

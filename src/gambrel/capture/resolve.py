@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, need_inputs
 from gambrel.capture.jax.capture import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
-from gambrel.capture.readers import of_config
+from gambrel.capture.readers import from_coreml, of_config
 from gambrel.capture.request import Request, Resolved, refuse_inputs
+from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.fileio import check_name
 from gambrel.workload import Workload
@@ -92,6 +95,7 @@ def _missing_file(path: Path, request: Request) -> Resolved:
 
 def _from_zoo(name: str, request: Request) -> Resolved:
     from gambrel.capture import pipelines, zoo
+    from gambrel.llm.known import config_of
 
     refuse_inputs(f"{name} is a built-in model", request)
     if request.train:
@@ -102,16 +106,43 @@ def _from_zoo(name: str, request: Request) -> Resolved:
     pipeline = pipelines.find(name)
     if pipeline is not None:
         return Resolved(workload=pipelines.load(pipeline, request.sizes, request.phase))
+    if request.layers != "code" or _names_parts(request.precision):
+        # What the zoo has is the model's own code, in one format.
+        base, phase = _phase_of(name)
+        if (named := config_of(base)) is not None:
+            return of_config(named[1], replace(request, phase=request.phase or phase), named[0])
     try:
         summary, note = zoo.find(name, phase=request.phase)
     except UnknownNameError:
-        from gambrel.llm.known import config_of
-
-        named = config_of(name)
-        if named is None:
+        if (named := config_of(name)) is None:
             raise
         return of_config(named[1], request, named[0])
     return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
+
+
+def _phase_of(name: str) -> tuple[str, str | None]:
+    """``llama-3-8b-decode`` → (``llama-3-8b``, ``decode``)."""
+    base, _, last = name.lower().rpartition("-")
+    return (base, last) if last in {"prefill", "decode"} else (name, None)
+
+
+def _names_parts(precision: str | None) -> bool:
+    """Whether a format is more than one for the whole model: ``w4a16``, ``q4_k_m``."""
+    if precision is None:
+        return False
+    try:
+        return parse_dtype(precision) in GGUF_MIXES
+    except UnknownNameError:
+        return True
+
+
+def has_parts(model: Any, layers: str) -> bool:
+    """Whether a number format applies to the parts of a model: one workload for each format."""
+    from gambrel.llm.known import config_of
+
+    if not isinstance(model, (str, Path)) or str(model).endswith(".json"):
+        return isinstance(model, (str, Path))
+    return layers != "code" and config_of(_phase_of(str(model))[0]) is not None
 
 
 def _from_code(target: str, request: Request) -> Resolved:
@@ -137,6 +168,8 @@ def _from_file(path: Path, request: Request) -> Resolved:
         return _read_pipeline(path, request)
     if path.is_dir() and (path / "config.json").is_file():
         return _read_folder(path, request)
+    if is_package(path):
+        return from_coreml(path, request)
     row = format_of(identify(path))
     if not row.runs:
         refuse_inputs(f"{path.name} is a description of a model ({row.kind.value})", request)
@@ -213,4 +246,4 @@ def _capture_live(
     return capture(model, args, dict(kwargs), train=request.train, name=name)
 
 
-__all__ = ["Request", "Resolved", "resolve_model"]
+__all__ = ["Request", "Resolved", "has_parts", "resolve_model"]

@@ -71,13 +71,3 @@ def what_if(question: Question, **shown: Any) -> None:
     asked = Shown.of(**shown, top=question.top).check(Changed)
     before, after, found = what_if_sides(question)
     asked.emit(Changed(found=found, before=before, after=after))
-
-
-sweep = asking(
-    "sweep",
-    "Analyze every combination of devices, precisions and sizes as array arithmetic.",
-    examples="""
-  gambrel sweep resnet50 --hardware h100,a100,l4 --batch 1:256 --precision fp16,int8 -o sweep.csv
-  gambrel sweep llama-3-8b --hardware h100 --phase decode --batch 1,8,64 --context 1024,8192
-""",
-)

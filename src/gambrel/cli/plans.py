@@ -55,6 +55,30 @@ def _write_step(found: Any, which: str, target: Path) -> None:
     print(f"wrote {target}", file=sys.stderr)
 
 
+@command(
+    "serve-sim",
+    *(JSON, VERBOSE, HTML),
+    verb="serve-sim",
+    examples="""
+  gambrel serve-sim llama-3.1-8b -d h100 --rate 10/s --input 2k --output 500 --replicas 2
+  gambrel serve-sim llama-3.1-70b -d h100 --precision fp8 --trace requests.csv --ttft 1s \\
+    --tpot 50ms --max-devices 64 --price 2.5/h --html run.html
+  gambrel serve-sim llama-3.1-8b -d h100 --concurrency 64 --input 1k --output 512 --shortest 0.8
+
+Exit code: 1 where the targets are not met.
+""",
+)
+def serve_sim(question: Question, **shown: Any) -> int:
+    """Simulate serving request by request: latency percentiles, goodput, queue; fewest devices."""
+    from gambrel.api.serving import serve_sim as simulate
+    from gambrel.llm.serving.outcomes import Simulation
+
+    asked = Shown.of(**shown, top=question.top).check(Simulation)
+    record = simulate.answer(question)
+    asked.emit(record)
+    return exit_code(record.met is not False)
+
+
 train_plan = asking(
     "train-plan",
     "Predict a training step: time, MFU, tokens per second per device, memory.",

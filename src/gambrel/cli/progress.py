@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,40 @@ def watched(files: Sequence[Path]) -> Iterator[None]:
 
         with watching(told):
             yield
+
+
+@contextmanager
+def counted(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
+    """Shows on stderr how many of a known number are done, the rate and the time left.
+
+    Args:
+        what: Things that are counted.
+
+    Yields:
+        What is told (done, in all, done by an earlier run); None without a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, rate="")
+        began = time.monotonic()
+
+        def told(done: int, total: int, earlier: int) -> None:
+            spent = max(time.monotonic() - began, 1e-3)
+            rate = f"{(done - earlier) / spent:,.0f}/s"
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        yield told
 
 
 def _size(path: Path) -> int:

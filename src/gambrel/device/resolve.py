@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gambrel.device.files import load_file
 from gambrel.device.lookup import find, from_peaks
 from gambrel.device.model import Device
-from gambrel.errors import InputError
+from gambrel.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from gambrel.measure.records import HardwarePeaks
@@ -74,10 +74,40 @@ def asked_device(
     return from_peaks(peak, bandwidth), ()
 
 
+def _resolved(name: Hardware) -> list[tuple[Device, tuple[str, ...]]]:
+    """One device, or those of a class; names before a class stand beside it."""
+    if not isinstance(name, str) or "=" not in name:
+        return [resolve_hardware(name)]
+    parts = [part.strip() for part in name.split(",")]
+    plain = [resolve_hardware(part) for part in parts if "=" not in part]
+    return [*plain, *((device, ()) for device in _of_class(part for part in parts if "=" in part))]
+
+
+def _of_class(parts: Iterable[str]) -> list[Device]:
+    from dataclasses import fields
+
+    from gambrel.device.catalog import load
+    from gambrel.device.listing import Filter, list_rows
+
+    pairs = (part.partition("=") for part in parts)
+    wanted: dict[str, Any] = {name.strip(): value.strip() for name, _, value in pairs}
+    known = [field.name for field in fields(Filter)]
+    for field in wanted:
+        if field not in known:
+            raise UnknownNameError("class of devices", field, known)
+    rows = list_rows(Filter(**wanted))
+    if not rows:
+        said = ", ".join(f"{field}={value}" for field, value in wanted.items())
+        raise InputError(f"no device of the catalog has {said}; see 'gambrel hardware list'.")
+    return [load(row.id) for row in rows]
+
+
 def asked_devices(
     hardware: Iterable[Hardware] | None, peak: float | None, bandwidth: float | None
 ) -> tuple[list[Device], list[str]]:
     """Several devices, each once, with what the user should know; ``"all"`` is the catalog.
+
+    ``"category=edge,max_tdp=15W"`` is a class of them: fields of `gambrel.device.listing.Filter`.
 
     Raises:
         InputError: As `asked_device`.
@@ -90,6 +120,6 @@ def asked_devices(
         return [device], list(notes)
     if any(isinstance(name, str) and name.strip().lower() == "all" for name in named):
         return list(list_devices()), []
-    found = [resolve_hardware(name) for name in named]
+    found = [one for name in named for one in _resolved(name)]
     devices = {device.id: device for device, _ in found}
     return list(devices.values()), list(dict.fromkeys(n for _, notes in found for n in notes))

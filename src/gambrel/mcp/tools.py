@@ -111,6 +111,8 @@ _ABOUT: Final = {
     "do first.",
     "serve-plan": "How to serve a language model: layout, batch, devices, TTFT, TPOT, tokens/s and "
     "cost.",
+    "serve-sim": "Serving request by request: TTFT, TPOT percentiles, goodput, queue, fewest "
+    "devices for a trace or a rate.",
     "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",
     "kv-cache": "The key/value cache: bytes needed and reserved, and the batch and context that "
     "fit.",

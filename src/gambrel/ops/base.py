@@ -320,6 +320,35 @@ def where(condition: Any, a: Size, b: Size) -> Size:
     return np.where(condition, a, b)
 
 
+class MixedError(Exception):
+    """A question about sizes that some points of a sweep answer with yes and others with no.
+
+    Formulas ask `holds` where they choose a form; who evaluates arrays takes the points apart.
+
+    Attributes:
+        mask: Where the answer is yes.
+    """
+
+    def __init__(self, mask: Any) -> None:
+        super().__init__("points differ in the form that applies; evaluate them apart")
+        self.mask = mask
+
+
+def holds(condition: Any) -> bool:
+    """Whether a condition on sizes holds: a bool, or an array of one per point.
+
+    Raises:
+        MixedError: At some points it does, at others not.
+    """
+    if isinstance(condition, (bool, int)):
+        return bool(condition)
+    if condition.all():
+        return True
+    if condition.any():
+        raise MixedError(condition)
+    return False
+
+
 def ceil_div(a: Size, b: Size) -> Size:
     """``ceil(a / b)``."""
     return -(-a // b)

@@ -136,7 +136,7 @@ def _points(analysis: Analysis, recipe: Recipe, tokens: int) -> Iterator[tuple[f
         runtime=analysis.runtime, sparsity=analysis.sparsity, engine=analysis.engine or None
     )
     devices, sizes = [analysis.hardware], {"batch": BATCHES}
-    found = sweep(workload, devices, [precision], sizes, settings, expected=False)
+    found = sweep(workload, devices, [precision], sizes, settings, times_only=True)
     ratio = found.flops / np.maximum(found.traffic_bytes, 1)
     return ((float(b), float(r)) for b, r in zip(BATCHES, ratio, strict=True))
 

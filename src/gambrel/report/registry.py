@@ -173,6 +173,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.judge.records:Problems",
         builder="problems",
     ),
+    Kind(
+        type="gambrel/diagnosis",
+        record="gambrel.analysis.samples.diagnosis:Diagnosis",
+        builder="diagnosis",
+    ),
     Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
     Kind(
         type="gambrel/baseline",
@@ -187,7 +192,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     ),
     Kind(
         type="gambrel/sweep",
-        record="gambrel.analysis.sweep:Sweep",
+        record="gambrel.analysis.sweep.record:Sweep",
         builder="sweep",
         pictures="sweep_chart:pictures",
     ),
@@ -196,6 +201,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
         pictures="serving_chart:pictures",
+    ),
+    Kind(
+        type="gambrel/serve-sim",
+        record="gambrel.llm.serving.outcomes:Simulation",
+        builder="simulation",
+        pictures="simulation_chart:pictures",
     ),
     Kind(
         type="gambrel/train-plan",

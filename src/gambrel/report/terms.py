@@ -107,9 +107,14 @@ def items(analysis: Analysis) -> tuple[int, str]:
         return batch, "images"
     if analysis.model.name.endswith("decode") or ("context" in symbols and "seq" not in symbols):
         return batch, "tokens"
-    if analysis.model.name.endswith("prefill"):
+    if analysis.model.name.endswith("prefill") or '"phase":"prefill"' in _recipe(analysis):
         return batch * symbols.get("seq", 1), "tokens"
     return batch, "samples" if "batch" in symbols else "runs"
+
+
+def _recipe(analysis: Analysis) -> str:
+    """How a language model in closed form was made; empty for others."""
+    return analysis.workload.recipe if analysis.workload else ""
 
 
 def verdict(analysis: Analysis) -> str:

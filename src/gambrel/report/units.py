@@ -51,18 +51,18 @@ BESIDE: Final = "as 'unit' beside it"
 #: Counts, shares and ratios.
 _COUNTS: Final = frozenset((
     "acceptance", "attained", "attention_data", "batch", "batch_size", "bits", "blocks",
-    "bubble", "concurrency", "count", "coverage", "coverage_ops", "coverage_time",
+    "bubble", "cache", "concurrency", "count", "coverage", "coverage_ops", "coverage_time",
     "coverage_traffic", "coverage_work", "covered", "data", "depth", "devices", "error",
-    "expert", "free_ops", "gain", "gain_low", "gap_closed", "headroom", "headroom_factor", "hfu",
-    "high_ratio",
-    "host_ops", "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio",
-    "max_batch", "max_devices", "max_sequences", "mfu", "microbatches", "missed", "nodes",
-    "num_units", "ops", "overlap", "page", "parameters", "peak_index", "per_unit", "pipeline",
-    "plain_spread", "points", "profiled_steps", "rank", "ranks", "ratio", "ratios", "recorded",
-    "replicas", "rounds", "routing_skew", "rows", "samples", "schema_version", "score", "sequences",
-    "shape", "share", "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "steps",
-    "stolen", "strain", "symbols", "tensor", "threads", "times", "unmodelled", "windowed",
-    "zero",
+    "expert", "free_ops", "gain", "gain_low", "gap_closed", "headroom", "headroom_factor",
+    "hfu", "high_ratio", "host_ops", "huge_page_share", "index", "inferences", "items",
+    "layers", "load", "low_ratio", "max_batch", "max_devices", "max_sequences", "mfu",
+    "microbatches", "missed", "most_waiting", "nodes", "num_units", "ops", "overlap", "page",
+    "parameters", "peak_index", "per_unit", "percentile", "pipeline", "plain_spread", "points",
+    "preemptions", "profiled_steps", "rank", "ranks", "ratio", "ratios", "recorded", "replicas",
+    "requests", "rounds", "routing_skew", "rows", "running", "samples", "schema_version",
+    "score", "sequences", "shape", "share", "shares", "sizes", "skipped", "sparsity", "speedup",
+    "spread", "steps", "stolen", "strain", "symbols", "tensor", "threads", "times",
+    "unmodelled", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gambrel.device.model import Device
+from gambrel.dtypes import GGUF_MIXES
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
 from gambrel.runtimes.model import Default, Kernels, Runtime, matches
 
@@ -54,7 +55,7 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    near = difflib.get_close_matches(key, known, 3) or known
+    near = difflib.get_close_matches(key, known, 3, cutoff=0.0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
@@ -105,7 +106,9 @@ def choose(
         return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
     able = [r for r in own if precision is None or takes(r, precision)]
     if not able:
-        formats = "; ".join(f"{r.name} takes {', '.join(r.formats)}" for r in own)
+        formats = "; ".join(f"{r.name} takes {', '.join(r.formats)}" for r in own if r.formats)
+        if precision in GGUF_MIXES:
+            formats = "it is a mixture that engines for language models read"
         raise InputError(f"no runtime on {device.id} runs {precision}: {formats}.")
     return Chosen(runtime=able[0], reason=f"the one on {device.id} that runs {precision}")
 
@@ -152,13 +155,17 @@ def check_runs(
         others = ", ".join(r.id for r in on_device(device, language=language))
         raise InputError(f"{found.name} runs {what}; choose from {others}.")
     if precision is not None and not takes(found, precision):
-        raise InputError(
-            f"{found.name} does not run {precision}; it takes {', '.join(found.formats)}."
-        )
+        what = ", ".join(found.formats) or "formats of the device, not those of GGUF files"
+        raise InputError(f"{found.name} does not run {precision}; it takes {what}.")
 
 
 def takes(found: Runtime, precision: str) -> bool:
-    """Whether a runtime computes in a format; formats part by part are the engine's business."""
+    """Whether a runtime computes in a format; formats part by part are the engine's business.
+
+    Mixtures of blocks, as GGUF files hold them, are unpacked by engines for language models only.
+    """
+    if precision in GGUF_MIXES:
+        return found.language is True or found.kernels is Kernels.WHOLE
     return not found.formats or precision in found.formats or "," in precision or "=" in precision
 
 

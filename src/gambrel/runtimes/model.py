@@ -78,12 +78,14 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
             a step is not replayed as a graph, so that the host launches every kernel.
         step_s: Host time of a step that the device waits for.
+        request_s: The same for each request in the step: sampling, stop checks, answers handed on.
         frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
         source: Where the figures come from.
     """
 
     eager_layer_s: float
     step_s: float
+    request_s: float
     frontend_s: float
     source: Source
 
@@ -192,6 +194,17 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_for: tuple[Default, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     aliases: tuple[str, ...] = ()
+
+    @property
+    def layers(self) -> str:
+        """Whose layers of a language model run.
+
+        ``code``: those of the model's code; ``engine``: an engine's own; ``merged``: those of an
+        engine that stores q, k and v as one matrix.
+        """
+        if self.served:
+            return "merged"
+        return "engine" if self.language else "code"
 
     def host_on(self, device: Device) -> Host | None:
         """The host time with a device; None where it is not known or the launches are replayed."""

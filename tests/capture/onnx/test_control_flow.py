@@ -151,3 +151,16 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
     )
     with pytest.raises(gambrel.errors.FileFormatError, match="nested more than 40 deep"):
         read_onnx(path)
+
+
+def test_a_loop_that_data_end_runs_as_often_as_the_user_says(tmp_path):
+    loop = node("Loop", "n", "last all", body=body())
+    loop.input[:] = ["n", "", "x"]
+    inputs = [value("x", [2, 8]), value("n", [], 7)]
+    path = save(tmp_path / "m.onnx", [loop], inputs, [value("last", None), value("all", None)])
+    once = read_onnx(path)
+    assert any("--size trip=N" in note for note in once.assumptions)
+    assert flops(path) == 2 * 2 * 8 * 8
+    analysis = gambrel.analyze(str(path), "h100", sizes={"trip": 5})
+    assert analysis.total.matrix_flops == 5 * 2 * 2 * 8 * 8
+    assert not any("--size trip=N" in note for note in analysis.assumptions)

@@ -60,9 +60,9 @@ def test_by_hand():
     assert seen.interference_s == pytest.approx(0.005)
     assert seen.requests_per_s == pytest.approx(11 / 1.55)
     # A step holds a prompt with probability 1 - exp(-11 / 101) = 0.10318 and takes 60 ms then:
-    # mean 15.159 ms, mean square 461.1 ms^2, so 15.21 ms pass until the next. A tenth of the first
+    # mean 15.159 ms, mean square 461.1 ms^2, so 15.21 ms pass until the next. 16 % of the first
     # wave's 5 x 50 ms; the prompt's own steps take 70 ms.
-    assert seen.ttft_s == pytest.approx(0.07 + 0.01521 + 0.025, rel=1e-3)
+    assert seen.ttft_s == pytest.approx(0.07 + 0.01521 + 0.04, rel=1e-3)
     assert seen.queue_s == pytest.approx(seen.ttft_s - 0.06)
     assert seen.burst_ttft_s == pytest.approx(0.07 + 5 * 0.05)
 
@@ -78,6 +78,16 @@ def test_steps_with_prompts_take_the_floor():
     assert seen.ttft_s > 0.1 + 0.02
     large = latency(101, 101, decode_s=0.03, prompts=prompts, overhead=slow)
     assert large.tpot_s == pytest.approx(0.031)
+
+
+def test_a_burst_prefills_first():
+    # 11 requests, prompts of 50 ms: half of the ten others come before one's own, half after it.
+    prompts, slow = Prompts(each_s=0.05, alone_s=0.05), Overhead(floor_s=0.02, frontend_s=0.1)
+    seen = latency(11, 101, decode_s=0.01, prompts=prompts, overhead=slow, arrivals="burst")
+    assert seen.ttft_s == pytest.approx(0.1 + 0.05 + 5 * 0.05)
+    assert seen.tpot_s == pytest.approx(0.01 + 5 * 0.05 / 100)
+    # The wave ends after the front end, 11 prompts and 100 steps.
+    assert seen.requests_per_s == pytest.approx(11 / (0.1 + 11 * 0.05 + 1.0))
 
 
 def test_answers_of_one_token_have_no_time_per_token():
@@ -103,9 +113,9 @@ def test_no_device_works_more_than_all_the_time(batch, output, decode_s, prompt_
 def test_random_arrivals_wait_for_each_other_and_not_for_a_first_wave():
     prompts = Prompts(each_s=0.05, alone_s=0.05)
     closed = latency(11, 101, decode_s=0.01, prompts=prompts)
-    at_random = latency(11, 101, decode_s=0.01, prompts=prompts, closed=False)
+    at_random = latency(11, 101, decode_s=0.01, prompts=prompts, arrivals="poisson")
     # Busy with prompts 0.55 / 1.55 of the time = 0.3548: 0.3548 * 0.05 / (2 * 0.6452) = 13.75 ms.
-    assert at_random.ttft_s - closed.ttft_s == pytest.approx(0.01375 - 0.025, rel=1e-3)
+    assert at_random.ttft_s - closed.ttft_s == pytest.approx(0.01375 - 0.04, rel=1e-3)
 
 
 def test_arrays_equal_numbers():

@@ -22,6 +22,8 @@ from gambrel.roofline import maximum
 _BLOCK: Final = 128
 #: Query rows that a decode tile takes.
 _DECODE_ROWS: Final = 64
+#: Keys of a latent cache that a piece holds at least.
+_LATENT_KEYS: Final = 128
 #: Values of keys in a block of decoding: 256 keys of 64, 128 of 128, 64 of 256.
 _BLOCK_VALUES: Final = 16384
 #: Values of the queries of 16 heads of 128.
@@ -165,6 +167,45 @@ def decode_attention(
 
     split = cut_into(maximum(1.0, room * may_split)) + c["combine"] / machine.clock_hz
     return minimum(cut_into(1.0), split) + c["lone_launch"] * lone / machine.clock_hz
+
+
+def latent_decode(
+    c: Constants,
+    machine: Machine,
+    peak: float,
+    *,
+    batch: Size,
+    heads: Size,
+    keys: Size,
+    widths: Size,
+    token_bytes: Size,
+) -> Size:
+    """Attention of one query per sequence over a latent cache that all heads share.
+
+    A token of the cache is read once for all heads, as keys and as values. The heads fill the rows
+    of a tile, ``rows`` at least; that many rows are multiplied for every key. Sequences that are
+    fewer than the units split their keys, down to 128 of them. Products meet the stream
+    imperfectly; a piece alone takes ``key`` cycles per key, and its start ``tile`` cycles.
+
+    Args:
+        c: Constants.
+        machine: The device.
+        peak: FLOP/s of the products.
+        batch: Sequences.
+        heads: Query heads.
+        keys: Cached tokens of a sequence.
+        widths: Width of a key and of a value together.
+        token_bytes: Bytes of a cached token.
+    """
+    rows = maximum(heads, c["rows"])
+    computed = 2 * batch * keys * widths * rows / (peak * minimum(c["compute"], 1.0))
+    share = minimum(c["memory"], machine.most)
+    streamed = batch * keys * token_bytes / machine.streaming(share)
+    tiles = batch * ceil(heads / _DECODE_ROWS)
+    pieces = maximum(1.0, minimum(machine.units / tiles, keys / _LATENT_KEYS))
+    alone = keys / pieces * c["key"] / machine.clock_hz
+    starts = c["tile"] / machine.clock_hz * maximum(1.0, tiles * pieces / machine.units)
+    return starts + _longer(overlap(computed, streamed), alone, c["join"])
 
 
 def _longer(a: Size, b: Size, power: float) -> Size:

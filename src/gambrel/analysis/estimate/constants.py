@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
@@ -141,8 +142,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """All constants.
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """All constants. Two are the same only if they are one object, so that tables can be kept.
 
     Attributes:
         source: Where the measurements come from, with licence and date.
@@ -153,6 +154,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
         streams: Constants of chips that stream frames.
+        engines: Constants of engines, by class of devices.
     """
 
     source: dict[str, str]
@@ -163,6 +165,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
     streams: tuple[StreamConstants, ...] = ()
+    engines: tuple[EngineConstants, ...] = ()
 
 
 @lru_cache(maxsize=1)

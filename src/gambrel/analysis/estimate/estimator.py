@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.roofs import Roofs
 
 _ON_MATRIX: Final = frozenset(
-    {"matmul", "grouped_matmul", "attention", "decode_attention", "torch_matmul"}
+    {"matmul", "grouped_matmul", "attention", "decode_attention", "latent_decode", "torch_matmul"}
 )
 #: A total is called as certain as the part of its time that is at least this large.
 _SHARE: Final = 0.8
@@ -56,6 +56,11 @@ class Predictor(Protocol):
     @property
     def batched(self) -> bool:
         """Whether `estimate_batch` may be asked."""
+        ...
+
+    @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point."""
         ...
 
     @property
@@ -204,6 +209,14 @@ class Estimator:
         Not where kernels were measured here, nor where formulas look at shapes (PyTorch's).
         """
         return not self._probed and self._framework != "torch"
+
+    @property
+    def over_arrays(self) -> bool:
+        """Whether `seconds` says over arrays what `estimate` says of each point.
+
+        Not where kernels were measured here: of those the nearest counts.
+        """
+        return not self._probed
 
     def in_sequence(self, view: OpView) -> bool:
         """Whether the estimate of an op holds all its dependent steps already."""

@@ -12,7 +12,7 @@ from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
-from gambrel.ops.base import Engine, Size, minimum, product, total, where
+from gambrel.ops.base import Engine, Size, holds, minimum, product, total, where
 from gambrel.ops.matmul import touched_share
 from gambrel.roofline import maximum
 
@@ -99,13 +99,19 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 def rule_of(view: OpView) -> Rule:
     """The rule for an op."""
     if view.kind == "attention" and _decodes(view):
-        return _DECODE
+        return _LATENT if _is_latent(view) else _DECODE
     return RULES.get(view.kind, _STREAM_LOW)
 
 
 def _decodes(view: OpView) -> bool:
-    queries = view.size("q_len")
-    return isinstance(queries, int | float) and queries <= DECODE_QUERIES
+    return holds(view.size("q_len") <= DECODE_QUERIES)
+
+
+def _is_latent(view: OpView) -> bool:
+    """Whether all heads read keys and values from one latent cache (latent attention)."""
+    if len(view.inputs) < 3 or view.size("kv_heads", view.size("heads")) != 1:
+        return False
+    return bool(view.inputs[1].storage == view.inputs[2].storage)
 
 
 def _scheme(view: OpView) -> str:
@@ -280,6 +286,22 @@ def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
     )
 
 
+def _latent_decode(c: Constants, machine: Machine, task: Task) -> Size:
+    view = task.view
+    d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
+    keys = view.size("kv_len")
+    return attention_forms.latent_decode(
+        c,
+        machine,
+        task.matrix_peak,
+        batch=view.size("batch"),
+        heads=view.size("heads") * view.size("q_len"),
+        keys=minimum(view.size("window", keys), keys),
+        widths=d + dv,
+        token_bytes=maximum(d, dv) * _kv_width(view),
+    )
+
+
 def _stream(c: Constants, machine: Machine, task: Task) -> Size:
     seconds = forms.stream(
         c,
@@ -347,6 +369,7 @@ def _any(_view: OpView) -> str:
 
 
 _DECODE: Final = Rule(form="decode_attention", seconds=_decode_attention, scheme=_attention_scheme)
+_LATENT: Final = Rule(form="latent_decode", seconds=_latent_decode, scheme=_attention_scheme)
 _STREAM: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="medium")
 #: Kinds whose kernels are unlike anything measured: sorting, recurrences, decompositions.
 _STREAM_LOW: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="low")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
+from gambrel.analysis.estimate.shown import level_of
 from gambrel.device.model import Device
 
 LEVELS: Final = ("high", "medium", "low")
@@ -104,24 +105,39 @@ def choose(
     """
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
-    others = () if kin.alone else (s.device for s in calibration.sets)
+    index = _index(calibration)
+    others = () if kin.alone else index.devices
     nearest = (kin.nearest[form],) if form in kin.nearest else ()
     devices = dict.fromkeys((device.id, *nearest, kin.borrow, *others))
     places = [(source, wanted[:1]) for source in (device.id, *kin.before)]
     places += [(source, wanted) for source in devices]
-    sets = [s for s in calibration.sets if s.form == form]
     for source, names in places:
         for name in names:
             for candidate in frameworks:
+                found = index.first.get((form, source, name, candidate))
                 own = source == device.id and name == precision
-                found = _first(
-                    s for s in sets if _is(s, source, name, candidate) and (own or not s.slower)
-                )
-                if found is not None:
+                if found is not None and (own or not found.slower):
                     own_format = name == precision
                     chosen = _carried(found, device, kin, own_format, framework)
-                    return _with_caution(chosen, found, sets)
+                    wide = index.first.get((form, found.device, "bf16", found.framework))
+                    return _with_caution(chosen, found, wide)
     return None
+
+
+class _Index(NamedTuple):
+    """Sets by form, device, number format and framework: the first of each; and all devices."""
+
+    first: dict[tuple[str, str, str, str], Set]
+    devices: tuple[str, ...]
+
+
+@lru_cache(maxsize=4)
+def _index(calibration: Calibration) -> _Index:
+    first: dict[tuple[str, str, str, str], Set] = {}
+    for s in calibration.sets:
+        for name in s.formats:
+            first.setdefault((s.form, s.device, name, s.framework), s)
+    return _Index(first=first, devices=tuple(dict.fromkeys(s.device for s in calibration.sets)))
 
 
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})
@@ -143,19 +159,11 @@ def _wanted(form: str, precision: str) -> tuple[str, ...]:
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
 
 
-def _is(s: Set, device: str, name: str, framework: str) -> bool:
-    return s.device == device and name in s.formats and s.framework == framework
-
-
-def _first(sets: Iterable[Set]) -> Set | None:
-    return next(iter(sets), None)
-
-
 def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str) -> Chosen:
     own_device = s.device == device.id
     constants, low, high = s.constants, s.low, s.high
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
-    confidence = s.confidence or "high"
+    confidence = s.confidence or level_of(s.held_out)
     reason = f"{s.points:,} kernels of {name} measured on this device"
     if s.framework == "any" and s.points:
         covers = "the range covers others" if s.describes != "any" else "this is their average"
@@ -197,7 +205,7 @@ _KERNELS: Final = {"grouped_matmul": "expert kernels", "matmul": "GEMM kernels"}
 _SHORT: Final = 0.3
 
 
-def _with_caution(chosen: Chosen, s: Set, sets: Sequence[Set]) -> Chosen:
+def _with_caution(chosen: Chosen, s: Set, wide: Set | None) -> Chosen:
     """Says where the kernels behind a set are slower than those of a wider format."""
     kernels, name = _KERNELS.get(s.form, f"{s.form} kernels"), _NAMES[s.describes]
     these = f"{s.formats[0]} {kernels} of {name} measured on {s.device}"
@@ -208,7 +216,6 @@ def _with_caution(chosen: Chosen, s: Set, sets: Sequence[Set]) -> Chosen:
             "is faster."
         )
         return replace(chosen, caution=text)
-    wide = _first(w for w in sets if _is(w, s.device, "bf16", s.framework))
     start, other = s.constants.get("launch"), wide and wide.constants.get("launch")
     if not start or not other or wide is s or start <= other:
         return chosen

@@ -13,7 +13,7 @@ times as fast as a 16-bit one where the lanes are few.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
@@ -23,7 +23,7 @@ from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, Size, minimum
+from gambrel.ops.base import Engine, Size, holds, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Runtime, matches
 
@@ -53,6 +53,7 @@ class SharesEstimator:
     """
 
     batched = False
+    over_arrays = True
     partial = False
 
     def __init__(self, roofs: Roofs, shares: Shares) -> None:
@@ -135,5 +136,4 @@ def _unpacked(view: OpView) -> Size | None:
 
 def _streams(flops: Size, moved: Size) -> bool:
     """Whether work is so thin that the memory decides on any engine."""
-    thin: Any = flops <= _THIN * moved
-    return thin if isinstance(thin, bool) else bool(thin.all())
+    return holds(flops <= _THIN * moved)

@@ -89,7 +89,15 @@ class StreamEstimator:
 
 
 def cut_share(c: StreamConstants, work: StreamWork) -> float:
-    """How likely it is that the network is cut into parts."""
+    """How likely it is that the network is cut into parts.
+
+    A cut shows in rates that rise with the batch, as parts then take turns less often. On the
+    Hailo-8 (Hailo Model Zoo, commit c83fc030) the 20 measured models without a norm whose load is
+    below 0.7 gain nothing between batch 1 and 8 (median 1.00). The nine with norms and such a load
+    gain 2.0 to 4.6 times: with two norms already at a load of 0.07 (YOLO11n). Of models with one
+    norm there is a single row (YOLOv9c, load 0.54, gains 2.0 times), so that the half for one norm
+    rests on little where a network is small.
+    """
     load = (
         work.all_weights / c.held_weights + work.activations / c.held_activations + work.norms / 2
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gambrel.dtypes import width_bytes
+from gambrel.dtypes import STORED_WEIGHT, width_bytes
 from gambrel.ops import OpView, cost
 from gambrel.ops.attention import visible_pairs
 from gambrel.ops.base import Engine, Size, ceil_div, distinct_bytes, product, total
@@ -32,9 +32,6 @@ LAYOUT: Final = 2.0
 #: Multiply-adds of a window of several taps, relative to those of a single one: what was loaded is
 #: used by the neighbouring positions as well. From the same fit: 18.0 to 15.5 % with `LAYOUT`.
 REUSE: Final = 0.7
-#: Bytes of a stored weight relative to the number format of the run: int16 means 16-bit
-#: activations with 8-bit weights (w8a16), the only such format that the compilers take.
-STORED: Final[Mapping[str, float]] = {"int16": 0.5}
 #: Loaded ahead: they are in memory before the run.
 _AHEAD: Final = frozenset({"input", "kv_cache", "state"})
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
@@ -129,7 +126,7 @@ def tiled_work(item: Item) -> TiledWork:
         dtype=dtype,
         vector=vector * width_bytes(dtype or view.dtype) / 2,
         moved_bytes=0 if _passes(view) else moved,
-        ahead_bytes=weights * STORED.get(dtype, 1.0) + given,
+        ahead_bytes=weights * STORED_WEIGHT.get(dtype, 1.0) + given,
     )
 
 

@@ -22,6 +22,8 @@ from gambrel.analysis.question.lists import ListFields
 from gambrel.analysis.question.model import ModelFields
 from gambrel.analysis.question.plan import PlanFields
 from gambrel.analysis.question.printing import PrintFields
+from gambrel.analysis.question.requests import RequestFields
+from gambrel.analysis.question.sweeping import SweepFields
 from gambrel.analysis.question.targets import TargetFields
 from gambrel.errors import InputError, UnknownNameError
 
@@ -33,6 +35,8 @@ class Question(
     PrintFields,
     ListFields,
     PlanFields,
+    RequestFields,
+    SweepFields,
     TargetFields,
     JudgeFields,
     HowFields,

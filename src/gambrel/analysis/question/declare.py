@@ -8,7 +8,9 @@ from typing import Any, Final
 from gambrel.analysis.fields import Field, Kind
 
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
+REQUESTS: Final = "Requests"
 TARGETS, PLAN, LISTED, PRINT = "Targets", "Deployment", "Which to list", "What to print"
+SWEPT = "The sweep"
 JUDGED: Final = "What is judged"
 #: Questions about one model on one device, and about many.
 ONE: Final = "analyze recommend check what-if"
@@ -18,8 +20,10 @@ JUDGE: Final = "judge"
 GAP: Final = "explain-gap"
 JUDGING: Final = f"{JUDGE} limits {GAP}"
 RUNS: Final = f"{ONE} {MANY} {JUDGING}"
-PLANS: Final = "serve-plan train-plan"
-SERVE: Final = "serve-plan"
+PLANS: Final = "serve-plan serve-sim train-plan"
+SERVE: Final = "serve-plan serve-sim"
+SERVE_PLAN: Final = "serve-plan"
+SERVE_SIM: Final = "serve-sim"
 TRAIN: Final = "train-plan"
 LIMITED: Final = "check select"
 ALL: Final = f"{RUNS} {PLANS} kv-cache import"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE, field
+from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE_PLAN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +17,9 @@ class DeviceFields:
     hardware: Any = field(
         *(f.HARDWARE, DEVICE, f"{ALL} device runtimes explain"),
         "A device (gambrel hardware list), a TOML file, or 'this' machine; where several are taken "
-        "a list as a100,h100, or all.",
+        "a list as a100,h100, a class as category=edge,max_tdp=15W, or all.",
         *("--hardware", "-d"),
-        several=f"{MANY} {SERVE}",
+        several=f"{MANY} {SERVE_PLAN}",
         required="device",
         words=("device", "gpu", "chip", "accelerator", "on"),
     )

@@ -21,7 +21,7 @@ class JudgeFields:
 
     time: float | None = field(
         *(f.TIME, JUDGED, f"{JUDGE} {GAP}", "The measured time of one run, e.g. 1.42ms.", "--time"),
-        words=("measured", "took", "runtime"),
+        words=("measured", "took"),
     )
     op: str | None = field(
         *(f.TEXT, JUDGED, JUDGING),

@@ -30,7 +30,7 @@ class ModelFields:
         "A name (gambrel models list), a file (.pt2, .pt, .safetensors, .gguf, config.json), "
         "file.py:function or package.module:Class, or one op as matmul:m=4096,n=4096,k=4096,bf16.",
         *("--model", "-m"),
-        several="compare",
+        several="compare sweep",
         required=f"analyze recommend what-if {MANY} {PLANS} kv-cache limits explain-gap",
         words=("network", "architecture"),
     )
@@ -52,7 +52,7 @@ class ModelFields:
     )
     batch_size: Any = field(
         *(f.whole("items"), MODEL, f"{RUNS} kv-cache import"),
-        "Items at once; where several are taken a list as 1,8,64 or a range as 1:256.",
+        "Items at once; where several are taken a list as 1,8,64 or a range as 1:256 or 1:256:x2.",
         *("--batch", "-b"),
         several="analyze compare sweep",
         words=("batch", "batches", "bs", "sequences"),
@@ -81,9 +81,10 @@ class ModelFields:
         *("Any other size of the model, NAME=NUMBER; repeatable.", "--size"),
         default=None,
     )
-    phase: str | None = field(
+    phase: Any = field(
         *(f.choice("prefill", "decode"), MODEL, f"{RUNS} import"),
         *("Of a language model: prefill reads the prompt, decode writes one token.", "--phase"),
+        several="sweep",
     )
     train: bool = field(
         *(f.FLAG, MODEL, f"{RUNS} import"),

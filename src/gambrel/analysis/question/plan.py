@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import OBJECT, PLAN, PLANS, SERVE, TRAIN, field
+from gambrel.analysis.question.declare import OBJECT, PLAN, PLANS, SERVE, SERVE_PLAN, TRAIN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +16,19 @@ class PlanFields:
 
     input: int = field(
         *(f.tokens(), PLAN, SERVE, "Tokens of a prompt; 8k is 8,192.", "--input"),
-        required=SERVE,
+        required=SERVE_PLAN,
     )
     output: int = field(
-        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"), required=SERVE
+        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"), required=SERVE_PLAN
     )
     cached: int = field(
-        *(f.tokens(0), PLAN, SERVE, "Tokens of a prompt that a prefix cache holds.", "--cached"),
+        *(
+            f.tokens(0),
+            PLAN,
+            SERVE_PLAN,
+            "Tokens of a prompt that a prefix cache holds.",
+            "--cached",
+        ),
         default=0,
     )
     max_devices: int = field(
@@ -39,13 +45,22 @@ class PlanFields:
         *(f.PER_S, PLAN, SERVE),
         *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
     )
+    arrivals: str | None = field(
+        *(f.choice("closed", "burst", "poisson"), PLAN, SERVE),
+        "How requests come: one for each that ends (closed), all at once and of equal length "
+        "(burst), at random (poisson); by default poisson with --rate, else closed.",
+        "--arrivals",
+    )
     sharding: Any = field(
-        *(f.ANY, PLAN, SERVE),
+        *(f.ANY, PLAN, SERVE_PLAN),
         "Layouts of one replica to compare; by default all that the model allows.",
         absent=OBJECT,
     )
-    tensor: int | None = field(
-        *(f.whole("devices"), PLAN, PLANS, "Devices that share each layer.", "--tensor"),
+    tensor: Any = field(
+        *(f.whole("devices"), PLAN, f"{PLANS} sweep"),
+        "Devices that share each layer; of a sweep a list, e.g. 1,2,4,8.",
+        *("--tensor", "--tp"),
+        several="sweep",
         words=("tp",),
     )
     pipeline: int | None = field(

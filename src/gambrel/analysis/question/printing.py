@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import PLANS, PRINT, RUNS, SERVE, field
+from gambrel.analysis.question.declare import PLANS, PRINT, RUNS, SERVE_PLAN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +13,7 @@ class PrintFields:
     """How much of an answer is shown."""
 
     layouts: int = field(
-        *(f.whole("layouts"), PRINT, SERVE, "Layouts looked at in full.", "--layouts"),
+        *(f.whole("layouts"), PRINT, SERVE_PLAN, "Layouts looked at in full.", "--layouts"),
         default=5,
     )
     top: int = field(

@@ -79,6 +79,12 @@ def _values(symbol: Symbol) -> list[int]:
     return found
 
 
+def trip_symbol(trips: int | None) -> Symbol:
+    """How often loops run whose end depends on data; for another number the file is read again."""
+    n = 1 if trips is None else trips
+    return Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops")
+
+
 def sizes_text(dynamic: list[DynamicSize]) -> str:
     """Sizes and their values, for a sentence."""
     return ", ".join(f"{d.name}={d.hint}" for d in dynamic)

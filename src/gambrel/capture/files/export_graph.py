@@ -14,7 +14,6 @@ from gambrel.capture.files.export_tensors import DTYPES, Tensors, Value
 from gambrel.capture.files.lowering import lower
 from gambrel.errors import FileFormatError
 from gambrel.workload import Op, Role, Workload
-from gambrel.workload.parameters import main_dtype
 
 #: What the signature calls an input → its role, and where its name stands.
 _ROLES: Final[dict[str, tuple[Role, str]]] = {
@@ -84,19 +83,7 @@ def build_workload(
     for node in graph["nodes"]:
         _walk(scope, node)
     outputs = [scope.value(n) for n in _names(graph.get("outputs") or ())]
-    for value in outputs:
-        if value.memory.role is Role.ACTIVATION:
-            value.memory.role = Role.OUTPUT
-    indices = tuple(map(scope.tensors.entry, outputs))
-    tensors = scope.tensors.tensors()
-    return Workload(
-        name=name,
-        dtype=main_dtype(tensors),
-        tensors=tensors,
-        ops=tuple(scope.ops),
-        outputs=indices,
-        origin=origin,
-    )
+    return scope.tensors.workload(name, scope.ops, outputs, origin)
 
 
 @lru_cache(maxsize=4096)

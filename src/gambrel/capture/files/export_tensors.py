@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 from gambrel.capture.aten import TensorArg
 from gambrel.capture.files.sizes import evaluate_size
 from gambrel.errors import FileFormatError
-from gambrel.workload import Role, Tensor
-from gambrel.workload.parameters import distinct_elements
+from gambrel.workload import Op, Role, Tensor, Workload
+from gambrel.workload.parameters import distinct_elements, main_dtype
 
 #: torch._export.serde.schema.ScalarType → names of gambrel.dtypes.
 DTYPES: Final[dict[int, str]] = {
@@ -101,6 +101,31 @@ class Tensors:
         value = Value(arg, offset, Memory())
         self.values.append(value)
         return value
+
+    def workload(
+        self, name: str, ops: Sequence[Op], outputs: Sequence[Value], origin: str
+    ) -> Workload:
+        """The finished workload.
+
+        Args:
+            name: Of the model.
+            ops: In order.
+            outputs: What the model returns.
+            origin: Where it comes from.
+        """
+        for value in outputs:
+            if value.memory.role is Role.ACTIVATION:
+                value.memory.role = Role.OUTPUT
+        indices = tuple(map(self.entry, outputs))
+        tensors = self.tensors()
+        return Workload(
+            name=name,
+            dtype=main_dtype(tensors),
+            tensors=tensors,
+            ops=tuple(ops),
+            outputs=indices,
+            origin=origin,
+        )
 
     def temporary(self, shape: tuple[int, ...], dtype: str) -> Value:
         """A contiguous value that the file does not name."""

@@ -6,6 +6,7 @@ The tests of the formats; `gambrel.capture.formats` is the table that they stand
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,12 +26,15 @@ class FileKind(StrEnum):
     TORCHSCRIPT = "torchscript"
     ONNX = "onnx"
     TFLITE = "tflite"
+    COREML = "coreml"
     OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
     CONFIG = "config"
     WORKLOAD = "workload"
     ANALYSIS = "analysis"
+    STABLEHLO = "stablehlo"
+    HLO = "hlo"
     PYTHON = "python"
 
 
@@ -42,11 +46,16 @@ _HEAD_BYTES: Final = 4096
 #: producer_version, 4 domain, 5 model_version, 6 doc_string, 7 graph, 8 opset_import).
 _ONNX_SECOND: Final = frozenset({0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42})
 
+#: MLIR's bytecode.
+_BYTECODE: Final = b"ML\xefR"
+#: A module of MLIR in text, behind what it says of its lines.
+_MODULE: Final = re.compile(rb"^module\b[^\n]*\{|^ *(?:func\.func|stablehlo\.)", re.M)
+
 #: A configuration has one of these; the last is in those of Mamba's authors.
 _CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
 
 _WANTED: Final = (
-    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx or .tflite file, a config.json, "
+    "give a .pt2 export, a .pt/.pth checkpoint, an .onnx, .tflite or .mlir file, a config.json, "
     "a file.py:function or a name from 'gambrel models list'."
 )
 
@@ -163,6 +172,19 @@ def is_openvino(probe: FileProbe) -> bool:
     return head.startswith((b"<?xml", b"<net")) and b"<net" in head
 
 
+def is_coreml(probe: FileProbe) -> bool:
+    """specificationVersion, then a description whose first field is a message; or named so."""
+    head = probe.head
+    if probe.path.suffix.lower() == ".mlmodel":
+        return True
+    if len(head) < 8 or head[0] != 0x08 or head[2] != 0x12:
+        return False
+    at = 3
+    while at < 7 and head[at] & 0x80:
+        at += 1
+    return head[at + 1] in (0x0A, 0x52, 0xA2)
+
+
 def is_safetensors(probe: FileProbe) -> bool:
     """A length, then JSON. A damaged length is recognised by the file's name."""
     head = probe.head
@@ -186,6 +208,19 @@ def is_analysis(probe: FileProbe) -> bool:
 def is_config(probe: FileProbe) -> bool:
     """The configuration of a model of Hugging Face."""
     return bool(_CONFIG_FIELDS.intersection(probe.data))
+
+
+def is_stablehlo(probe: FileProbe) -> bool:
+    """Bytecode of MLIR, by itself or as jax.export wraps it; a module in text; or named so."""
+    if probe.path.suffix.lower() in (".mlir", ".mlirbc", ".stablehlo") or _BYTECODE in probe.head:
+        return True
+    return bool(_MODULE.search(probe.head)) and probe.path.suffix.lower() != ".py"
+
+
+def is_hlo(probe: FileProbe) -> bool:
+    """The first word of a dump; or named so."""
+    named = probe.path.suffix.lower() == ".hlo" and _is_text(probe.head)
+    return named or probe.head.startswith(b"HloModule ")
 
 
 def is_python(probe: FileProbe) -> bool:

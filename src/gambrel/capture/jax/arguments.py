@@ -7,16 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gambrel.capture.xla.arguments import NAMES
 from gambrel.workload import Role
-
-#: Names of arguments, or of the collections of Flax within one, and what they hold.
-_NAMES: Final[dict[str, Role]] = {
-    **dict.fromkeys(("params", "parameters", "weights", "variables", "theta"), Role.WEIGHT),
-    **dict.fromkeys(("model", "net", "network", "module"), Role.WEIGHT),
-    **dict.fromkeys(("batch_stats", "buffers", "constants"), Role.BUFFER),
-    **dict.fromkeys(("cache", "kv_cache", "caches"), Role.KV_CACHE),
-    **dict.fromkeys(("opt_state", "optimizer_state"), Role.OPTIMIZER_STATE),
-}
 
 RULE: Final = (
     "parameters are the arrays that the function closes over and the real arrays of {what}; other "
@@ -48,9 +40,9 @@ def leaves_of(
     found: list[Leaf] = []
     for i, (name, value) in enumerate(zip(names, args, strict=True)):
         default = Role.WEIGHT if (first and i == 0) or _is_module(value) else Role.INPUT
-        found += _leaves(jax, name, value, _NAMES.get(name, default))
+        found += _leaves(jax, name, value, NAMES.get(name, default))
     for name in sorted(kwargs):
-        found += _leaves(jax, name, kwargs[name], _NAMES.get(name, Role.INPUT))
+        found += _leaves(jax, name, kwargs[name], NAMES.get(name, Role.INPUT))
     return found
 
 
@@ -62,7 +54,7 @@ def _leaves(jax: Any, name: str, value: Any, role: Role) -> list[Leaf]:
 def _leaf(jax: Any, name: str, path: Any, leaf: Any, role: Role) -> Leaf:
     collection = str(getattr(path[0], "key", "")) if path else ""
     # Flax keeps parameters, statistics and caches under names of their own in one dictionary.
-    known = _NAMES.get(collection) if isinstance(collection, str) else None
+    known = NAMES.get(collection) if isinstance(collection, str) else None
     role = known if known is not None and role in (Role.WEIGHT, Role.INPUT) else role
     if role is Role.WEIGHT and not _is_real(leaf):
         role = Role.BUFFER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gambrel.capture.onnx.edges import Edge
@@ -51,5 +52,5 @@ def while_loop(walker: JaxprWalker, eqn: Any, inputs: list[Edge]) -> list[Edge]:
 def cond(walker: JaxprWalker, eqn: Any, inputs: list[Edge]) -> list[Edge]:
     """The larger branch, or the one that is known to be taken."""
     index, *given = inputs
-    tried = [lambda b=b: walker.walk_closed(b, given) for b in eqn.params["branches"]]
+    tried = [partial(walker.walk_closed, b, given) for b in eqn.params["branches"]]
     return branches(walker.graph, index, tried)

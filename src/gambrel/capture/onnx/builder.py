@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.aten.call import present
 from gambrel.capture.files.export_tensors import Memory, Tensors, Value
@@ -13,7 +15,6 @@ from gambrel.capture.onnx.lowering import NodeOperands, lower
 from gambrel.capture.onnx.lowering.attention import SCALED
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
-from gambrel.workload.parameters import main_dtype
 
 
 @dataclass(slots=True)
@@ -50,20 +51,9 @@ class Builder:
         for step in trace.steps:
             self._add(step)
         outputs = [self.value(e) for e in trace.outputs if e.is_known]
-        for value in outputs:
-            if value.memory.role is Role.ACTIVATION:
-                value.memory.role = Role.OUTPUT
-        indices = tuple(map(self.tensors.entry, outputs))
-        tensors = self.tensors.tensors()
-        return Workload(
-            name=name,
-            dtype=main_dtype(tensors),
-            tensors=tensors,
-            ops=tuple(self.ops),
-            outputs=indices,
-            origin=origin,
-            assumptions=tuple(f"{note[0].upper()}{note[1:]}." for note in trace.notes),
-        )
+        notes = tuple(f"{note[0].upper()}{note[1:]}." for note in trace.notes)
+        found = self.tensors.workload(name, self.ops, outputs, origin)
+        return msgspec.structs.replace(found, assumptions=notes)
 
     def _share(self, source: Edge, steps: list[Step]) -> None:
         """Makes the parts of stacked parameters one tensor, with as many copies as parts."""
@@ -186,9 +176,11 @@ def _layers(trace: Trace) -> dict[Edge, list[Step]]:
 
 
 def _is_layer(step: Step, edge: Edge) -> bool:
+    if not edge.numel:
+        return False
     return (
         step.op == "gambrel::Part"
         and step.attrs.get("copies") == (edge.shape or (0,))[0]
-        and (edge.shape or ())[1:] == step.out.shape
+        and step.repeat % step.attrs["copies"] == 0
         and step.out.is_known
     )

@@ -22,7 +22,7 @@ _MAX_UNROLLED: Final = 128
 PART: Final = "gambrel::Part"
 
 LARGER_BRANCH: Final = "of an If whose condition depends on data, the larger branch is counted"
-ONE_TRIP: Final = "a Loop whose trip count depends on data is counted once"
+ONE_TRIP: Final = "a Loop whose trip count depends on data is counted once (--size trip=N)"
 
 _Flow = Callable[["Walker", Step, Any, "NameScope"], None]
 
@@ -67,6 +67,9 @@ def step_weight(step: Step) -> int:
     weight = step.input(1)
     if step.op in ("MatMul", "Gemm", "Conv") and weight is not None and weight.shape:
         length = weight.shape[0] if step.op != "Conv" else prod(weight.shape[1:])
+    elif step.op in ("gambrel::Dense", "gambrel::Convolution") and weight is not None:
+        rows = int(step.attrs.get("out_channels", 0)) or (weight.shape or (1,))[0]
+        length = weight.numel // max(rows, 1)
     return step.repeat * results * length + 1
 
 
@@ -77,8 +80,7 @@ def _loop(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     if condition is not None and condition.scalar == 0:
         trips = 0
     if trips is None:
-        walker.note(ONE_TRIP)
-        trips = 1
+        trips = walker.data_trips()
     count = len(carried)
     scans: list[list[Edge | None]] = [[] for _ in step.outputs[count:]]
     if trips > 0:

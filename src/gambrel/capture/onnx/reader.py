@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gambrel.capture.files.dynamic import MAX_SYMBOLS, DynamicSize, lifted
+from gambrel.capture.files.dynamic import MAX_SYMBOLS, DynamicSize, lifted, trip_symbol
 from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.dimensions import OpenInputs, open_inputs
 from gambrel.capture.onnx.edges import Trace
@@ -63,11 +63,18 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {told(text)}" if text else type(error).__name__
 
 
-def trace_model(model: Any, inputs: OpenInputs, values: Mapping[str, int]) -> Trace:
-    """The steps of a model at given sizes, decompositions recognised."""
-    trace = Walker(model, inputs.at(values)).run()
+def trace_model(
+    model: Any, inputs: OpenInputs, values: Mapping[str, int], trips: int | None = None
+) -> tuple[Trace, bool]:
+    """The steps of a model at given sizes, decompositions recognised.
+
+    Returns:
+        The trace, and whether a loop in it runs as often as only the user can say.
+    """
+    walker = Walker(model, inputs.at(values), trips)
+    trace = walker.run()
     refine(trace)
-    return trace
+    return trace, walker.open_trips
 
 
 def _workload(
@@ -76,12 +83,16 @@ def _workload(
     producer = f"{model.producer_name} {model.producer_version}".strip()[:60]
     origin = f"ONNX, {producer}" if producer else "ONNX"
 
+    trips, open_loops = chosen.get("trip"), [False]
+
     def at(values: Mapping[str, int]) -> Workload:
-        trace = trace_model(model, inputs, values)
+        trace, open_loops[0] = trace_model(model, inputs, values, trips)
         return drop_unused_outputs(Builder().build(trace, name=name, origin=origin))
 
     hints = {d.name: d.hint for d in inputs.sizes}
     built = _open(inputs.sizes, hints, at, chosen)
+    if open_loops[0] and "trip" not in hints:
+        built = replace(built, symbols=(*built.symbols, trip_symbol(trips)))
     if not inputs.defaulted:
         return built
     said = ", ".join(f"{n}={hints[n]}" for n in inputs.defaulted)

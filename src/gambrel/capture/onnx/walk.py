@@ -50,15 +50,19 @@ class Walker:
         steps: Where steps go: those of the trace, or of a branch that is only tried.
         repeat: How often what is being walked runs.
         module: Of the function that is being walked.
+        open_trips: Whether a loop was met whose trips only the user can say.
     """
 
-    def __init__(self, model: Any, forms: Mapping[str, Form]) -> None:
+    def __init__(self, model: Any, forms: Mapping[str, Form], trips: int | None = None) -> None:
         """Starts a walk.
 
         Args:
             model: An ``onnx.ModelProto``.
             forms: Shape and type of each input.
+            trips: Of loops whose end depends on data, where the user said so.
         """
+        self.open_trips = False
+        self._trips = trips
         self.model = model
         self.trace = Trace()
         self.steps = self.trace.steps
@@ -98,6 +102,13 @@ class Walker:
                 raise FileFormatError(f"the output {told(result.name)} is made by no node.")
             trace.outputs.append(returned)
         return trace
+
+    def data_trips(self) -> int:
+        """How often a loop runs whose end depends on data: as the user says, else once."""
+        self.open_trips = True
+        if self._trips is None:
+            self.note(control.ONE_TRIP)
+        return 1 if self._trips is None else self._trips
 
     def stored_names(self, graph: Any, outer: NameScope | None) -> NameScope:
         """A scope with the tensors that a graph holds."""

@@ -57,7 +57,7 @@ def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> l
     inner, dropped = _MESSAGES[message], _DROPPED.get(message, frozenset())
     parts: list[bytes] = []
     copied = start
-    for number, wire, head, begin, stop in _fields(data, start, end):
+    for number, wire, head, begin, stop in read_fields(data, start, end):
         small = stop - begin <= KEPT_BYTES
         if message == "tensor" and number in _DATA:
             keep = small and stop - start <= 2 * KEPT_BYTES
@@ -75,8 +75,12 @@ def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> l
     return parts
 
 
-def _fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """(number, wire type, first byte, first byte of the value, byte behind it) of each field."""
+def read_fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """(number, wire type, first byte, first byte of the value, byte behind it) of each field.
+
+    Raises:
+        FileFormatError: The bytes are no sequence of protobuf fields, or too many.
+    """
     at, count = start, 0
     while at < end:
         count += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gambrel.capture.files.dynamic import DynamicSize, lifted
+from gambrel.capture.files.dynamic import DynamicSize, lifted, trip_symbol
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.openvino.opening import IrLayer, open_model
@@ -63,6 +63,5 @@ def _workload(layers: list[IrLayer], name: str, batch: int, trips: int | None) -
     walker.run(layers)
     symbols: tuple[Symbol, ...] = ()
     if walker.open_trips:
-        n = 1 if trips is None else trips
-        symbols = (Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops"),)
+        symbols = (trip_symbol(trips),)
     return finish(writer.trace, name=name, origin="OpenVINO IR", symbols=symbols)

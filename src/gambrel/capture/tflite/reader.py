@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gambrel.capture.files.dynamic import trip_symbol
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.tflite.opening import open_model
@@ -32,8 +33,5 @@ def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None)
         walker.run()
         symbols: tuple[Symbol, ...] = ()
         if walker.open_trips:
-            n = 1 if trips is None else trips
-            symbols = (
-                Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops"),
-            )
+            symbols = (trip_symbol(trips),)
         return finish(writer.trace, name=path.stem, origin="TFLite", symbols=symbols)

@@ -95,8 +95,13 @@ class Ledger:
         )
         return self._index.setdefault(key, len(self._index))
 
-    def enter_whole(self, tensors: Iterable[Any]) -> None:
-        """Adds entries of those contiguous tensors of which the present ones leave out a part."""
+    def enter_whole(self, tensors: Iterable[Any], *, read: bool = False) -> None:
+        """Adds entries of those contiguous tensors of which the present ones leave out a part.
+
+        Args:
+            tensors: Any.
+            read: Only of tensors of which a part is there.
+        """
         seen: dict[int, set[tuple[int, int]]] = {}
         for storage, _, offset, shape, strides, _ in self._index:
             seen.setdefault(storage, set()).add((offset, distinct_elements(shape, strides)))
@@ -106,7 +111,8 @@ class Ledger:
                 (max(offset, begin), min(offset + n, begin + count) - max(offset, begin))
                 for offset, n in seen.get(self.storage(tensor).id, ())
             )
-            if union_length((offset, n) for offset, n in parts if n > 0) < count:
+            length = union_length((offset, n) for offset, n in parts if n > 0)
+            if (length or not read) and length < count:
                 self.entry(tensor)
 
     def tensors(self) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ import torch
 from gambrel.capture.torch.execute import Assumptions, MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
 from gambrel.capture.torch.module import enter_parameters, meta_module
-from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_tensors
+from gambrel.capture.torch.nested import copy_inputs, label_tensors, returned_tensors, tensors_of
 from gambrel.capture.torch.recorder import NESTED, Recorder
 from gambrel.capture.torch.replace import replacements
 from gambrel.capture.torch.scopes import Scopes
@@ -83,6 +83,9 @@ def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Optio
     returned = list(returned_tensors(outputs))
     label_tensors(session.ledger, (positional, named, outputs), returned)
     _mention_copied_caches(session)
+    given = (t for t, _ in tensors_of((positional, named)))
+    ledger = session.ledger
+    ledger.enter_whole((t for t in given if ledger.storage(t).role is Role.INPUT), read=True)
     return _workload(model, name, session, returned)
 
 

@@ -21,6 +21,8 @@ NO_TRIPS: Final = (
 
 def unvalued(edge: Edge) -> Edge:
     """A state at the start of any trip: its value is known at the first one only."""
+    if edge.value is None and not edge.generated:
+        return edge
     return Edge(edge.name, edge.shape, edge.code)
 
 

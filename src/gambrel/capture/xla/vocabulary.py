@@ -283,7 +283,9 @@ def _dynamic_slice(graph: Graph, o: Operation) -> list[Edge]:
         ends = [s + n for s, n in zip(starts, o.shape, strict=True)]
         fixed = {"starts": starts, "limits": ends, "strides": [1] * len(starts)}
         return _slice(graph, Operation("slice", [x], o.forms, fixed, o.title, o.module, o.source))
-    return graph.step(o, "gambrel::Part", [x], {})
+    rest = (x.shape or ())[1:]
+    layers = {"copies": (x.shape or (0,))[0]} if o.shape == (1, *rest) else {}
+    return graph.step(o, "gambrel::Part", [x], layers)
 
 
 @handles("concatenate")

@@ -29,6 +29,8 @@ def quantization(f: Fields) -> Quantization | None:
         )
         return Quantization(method=method, precision=f.dtype() or "bf16", note=note)
     precision, note = reader(part)
+    if _is_two_of_four(part):
+        note = f"{note} {_PRUNED}".strip()
     return Quantization(method=method, precision=precision, note=note)
 
 
@@ -93,6 +95,65 @@ def _compressed(q: Fields) -> _Answer:
     return ("w4a8" if bits == 4 else "w8a8"), ""
 
 
+#: torchao's schemes, lower case without underscores and "config": (precision, has a group size).
+#: Names of pytorch/ao, torchao/quantization/quant_api.py (seen 2026-11-22).
+_TORCHAO: Final[dict[str, tuple[str, bool]]] = {
+    "int4weightonly": ("w4a16", True),
+    "int8weightonly": ("w8a16", False),
+    "int8dynamicactivationint8weight": ("w8a8", False),
+    "int8dynamicactivationint4weight": ("w4a8", False),
+    "float8weightonly": ("fp8,compute=bf16", False),
+    "float8dynamicactivationfloat8weight": ("fp8", False),
+}
+
+
+def _torchao(q: Fields) -> _Answer:
+    """A name with arguments beside it, or the newer record of a configuration's class."""
+    arguments: Fields | None = q.part("quant_type_kwargs")
+    if isinstance(q.raw("quant_type"), str):
+        name = q.text("quant_type")
+    else:
+        record = q.part("quant_type")
+        record = record.part("default") if record is not None else None
+        name = record.text("_type") if record is not None else ""
+        arguments = record.part("_data") if record is not None else None
+    found = _TORCHAO.get(name.lower().replace("_", "").removesuffix("config"))
+    if found is None:
+        return "w8a16", f"torchao's {name!r} is not known: counted as weights of 8 bits."
+    scheme, grouped = found
+    size = arguments.whole("group_size", least=-1, default=128) if arguments is not None else 128
+    return (f"{scheme},block={size}" if grouped and size > 0 else scheme), ""
+
+
+def _hqq(q: Fields) -> _Answer:
+    part = q.part("quant_config")
+    part = part.part("weight_quant_params") if part is not None else None
+    if part is None:
+        return "w4a16,block=64", "the configuration of hqq names no widths: counted as 4 bits."
+    bits = part.whole("nbits", most=16, default=4)
+    return _weights_only(bits, part.whole("group_size", least=-1, default=64))
+
+
+def _quanto(q: Fields) -> _Answer:
+    schemes = {"int8": "w8a16", "int4": "w4a16", "float8": "fp8,compute=bf16"}
+    name = q.text("weights", default="int8")
+    if name not in schemes:
+        return "w4a16", f"weights of {name} are counted as 4 bits."
+    return schemes[name], ""
+
+
+def _is_two_of_four(part: Fields) -> bool:
+    """Whether a checkpoint says that two of four neighbouring weights are zero."""
+    sparse = part.part("sparsity_config")
+    return sparse is not None and sparse.text("sparsity_structure") == "2:4"
+
+
+_PRUNED: Final = (
+    "weights are pruned 2:4: two of four neighbours are zero; add --sparse to hold the matrix work "
+    "against the device's peaks for that structure."
+)
+
+
 _METHODS: Final[dict[str, Callable[[Fields], _Answer]]] = {
     "fp8": _fp8,
     "fbgemm_fp8": lambda _: ("fp8", ""),
@@ -101,6 +162,10 @@ _METHODS: Final[dict[str, Callable[[Fields], _Answer]]] = {
     "awq": _grouped,
     "auto-round": _grouped,
     "bitsandbytes": _bitsandbytes,
+    "torchao": _torchao,
+    "hqq": _hqq,
+    "quanto": _quanto,
+    "eetq": lambda _: ("w8a16", ""),
     "mxfp4": _mxfp4,
     "modelopt": _modelopt,
     "modelopt_fp4": lambda _: ("nvfp4", ""),

@@ -109,7 +109,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             decode_s=steps.expected,
             prompts=self.prompts,
             overhead=setup.overhead,
-            closed=requests.per_s is None,
+            arrivals=requests.arriving,
         )
         points = (
             self._point(found, int(batch), float(steps.sol[i]), i)

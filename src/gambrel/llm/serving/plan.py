@@ -10,22 +10,20 @@ import msgspec
 
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
-from gambrel.device.roofs import main_memory
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.collectives import assumptions as of_layout
-from gambrel.llm.collectives import busiest
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
+from gambrel.llm.serving.place import place
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
-from gambrel.runtimes import choose as choose_runtime
 from gambrel.runtimes import runtime
 from gambrel.units import format_si
 from gambrel.workload import Workload
@@ -200,26 +198,20 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         built: dict[Any, Workload],
     ) -> Setup | Refusal:
         try:
-            memory = main_memory(device)
-            if memory is None or memory.byte_per_s is None:
-                raise DeviceError("publishes no bandwidth of a memory that could hold the model.")
-            placed = node.place(device, layout.devices, busiest(layout))
-            chosen = choose_runtime(device, self.settings.runtime, language=True)
+            return place(
+                self.spec,
+                device,
+                layout,
+                formats,
+                node=node,
+                engine=self.engine,
+                settings=self.settings,
+                built=built,
+            )
         except (DeviceError, InputError) as error:
             return Refusal(
                 device=device.id, precision=formats.name, sharding=layout, reason=str(error)
             )
-        return Setup(
-            spec=self.spec,
-            device=device,
-            placed=placed,
-            topology=node,
-            sharding=layout,
-            precisions=formats,
-            engine=self.engine,
-            settings=replace(self.settings, runtime=chosen.runtime.id),
-            built=built,
-        )
 
     def _rank(self, layout: Layout) -> tuple[float, float, float]:
         """Cheapest tokens first where prices are known; fewest devices where a load is given."""
@@ -257,12 +249,12 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def _assumptions(
         self, setups: Sequence[Setup], ranked: Sequence[Layout], best: Sequence[Choice]
     ) -> tuple[str, ...]:
-        engine, said = self.engine, list(_ALWAYS)
+        engine, said = self.engine, [*_ALWAYS, _ARRIVE[self.requests.arriving]]
         said.append(
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."
         )
-        said += [s for setup in setups[:1] for s in _of_engine(setup)]
+        said += [s for setup in setups[:1] for s in of_engine(setup)]
         if engine.speculation:
             said.append(
                 f"{engine.speculation.tokens} drafted tokens are kept with probability "
@@ -281,12 +273,14 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*said, *self.spec.notes)))
 
 
-def _of_engine(setup: Setup) -> Iterator[str]:
+def of_engine(setup: Setup) -> Iterator[str]:
     """What is taken for granted of the serving engine."""
     if setup.service is None and setup.engine.host_s is None:
         yield "scheduler and sampling on the host take no time besides the device's."
-    elif setup.host_s:
-        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host."
+    elif setup.host_s or setup.request_host_s:
+        each = setup.request_host_s
+        more = f" and {format_si(each, 's', 3)} for each request in it" if each else ""
+        yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host{more}."
     if setup.service is not None:
         floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
         yield (
@@ -298,5 +292,11 @@ def _of_engine(setup: Setup) -> Iterator[str]:
 
 _ALWAYS: Final = (
     "TPOT is (total - TTFT) / (output - 1), the mean over an answer; TTFT is prefill + queue.",
-    "requests are alike, as many in flight as the batch says: one that ends is replaced at once.",
+    "requests are alike, as many in flight as the batch says.",
 )
+#: What is said of each way in which requests come.
+_ARRIVE: Final = {
+    "closed": "a request that ends is replaced at once.",
+    "burst": "all requests in flight come together and stay together: no decode step has prompts.",
+    "poisson": "requests come at random.",
+}

@@ -23,6 +23,8 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         concurrency: Requests in flight at once, all replicas together; None: as many as fit the
             target.
         per_s: Requests that arrive in a second; None: as many as can be served.
+        arrivals: ``"closed"``, ``"burst"`` or ``"poisson"``, see `gambrel.llm.serving.timing`;
+            None: at random where ``per_s`` is given, else closed.
 
     Raises:
         InputError: A number out of range.
@@ -33,6 +35,7 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     concurrency: int | None = None
     per_s: float | None = None
+    arrivals: str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("input_tokens", 1), ("output_tokens", 1), ("cached_tokens", 0)):
@@ -50,8 +53,15 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
                 f"cached_tokens={self.cached_tokens}: at least one of the {self.input_tokens} "
                 f"tokens of the prompt is new; at most {self.input_tokens - 1}."
             )
+        if self.arrivals == "poisson" and self.per_s is None:
+            raise InputError("arrivals at random need a rate of requests, e.g. 20/s.")
         if self.per_s is not None and not 0 < self.per_s < 1e12:
             raise InputError(f"requests per second={self.per_s!r} must be above 0.")
+
+    @property
+    def arriving(self) -> str:
+        """How requests come."""
+        return self.arrivals or ("closed" if self.per_s is None else "poisson")
 
     @property
     def new_tokens(self) -> int:

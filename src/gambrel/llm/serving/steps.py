@@ -16,7 +16,8 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sol import Sol
-from gambrel.analysis.sweep import Floats, sweep
+from gambrel.analysis.sweep import sweep
+from gambrel.analysis.sweep.points import Floats
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
@@ -33,7 +34,7 @@ from gambrel.llm.step import Step, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
 from gambrel.runtimes import Service, runtime
-from gambrel.workload import Symbol, Workload
+from gambrel.workload import Dim, Symbol, Workload
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -102,16 +103,17 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Times:
         """Times of the busiest pipeline stage, at every size; symbols of the step are open."""
         workload = self.workload(symbolic(step, {k: v[0] for k, v in sizes.items()}), spec)
-        found = self._swept(workload, sizes)
+        found = self.swept(workload, sizes)
         hidden = self.engine.overlap
         talk = tuple(op for op in workload.ops if op.kind == "collective") if hidden else ()
         if not talk:
             return found
-        shown = self._swept(msgspec.structs.replace(workload, ops=talk), sizes)
+        shown = self.swept(msgspec.structs.replace(workload, ops=talk), sizes)
         return Times(found.expected - hidden * shown.expected, found.sol)
 
-    def _swept(self, workload: Workload, sizes: Mapping[str, Sequence[int]]) -> Times:
-        found = sweep(workload, [self.placed], [None], sizes, self.settings)
+    def swept(self, workload: Workload, sizes: Mapping[str, Sequence[int]]) -> Times:
+        """Times of a workload at every combination of sizes."""
+        found = sweep(workload, [self.placed], [None], sizes, self.settings, times_only=True)
         known = ~np.isnan(found.expected_time_s)
         expected = np.where(known, found.expected_time_s, found.roofline_time_s)
         return Times(expected, found.sol_time_s)
@@ -132,6 +134,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         if self.engine.host_s is not None:
             return self.engine.host_s
         return self.service.step_s if self.service else 0.0
+
+    @property
+    def request_host_s(self) -> float:
+        """Host time of a step for each request in it; none beside a host time that was asked."""
+        if self.engine.host_s is not None or self.service is None:
+            return 0.0
+        return self.service.request_s
 
     @property
     def overhead(self) -> Overhead:
@@ -173,7 +182,9 @@ def symbolic(step: Step, defaults: Mapping[str, int]) -> Step:
     return msgspec.structs.replace(step, symbols=symbols)
 
 
-def decode_times(setup: Setup, context: int, batches: Sequence[int]) -> Times:
+def decode_times(
+    setup: Setup, context: Dim, batches: Sequence[int], *, contexts: Sequence[int] = ()
+) -> Times:
     """Seconds until every request in flight has one more token.
 
     The busiest stage runs once for every microbatch, of which there are as many as stages.
@@ -182,19 +193,23 @@ def decode_times(setup: Setup, context: int, batches: Sequence[int]) -> Times:
         setup: The layout.
         context: Tokens that the new one sees.
         batches: Requests of one microbatch on one device.
+        contexts: Where ``context`` is a symbol: its values, all of them for each batch.
     """
-    speculation, sizes = setup.engine.speculation, {"batch": batches}
+    speculation = setup.engine.speculation
+    sizes = {"batch": batches} | ({str(context): contexts} if contexts else {})
     found = setup.stage(decode_step(setup, context, "batch"), sizes)
     if speculation is not None:
         own = speculation.draft or _drafter(setup.spec)
         drafted = setup.stage(decode("batch", context), sizes, own)
         found = found.then(drafted.times(speculation.tokens))
     found = found.times(setup.stages)
-    found = Times(found.expected + setup.host_s, found.sol)
+    per_replica = np.repeat(np.asarray(batches, dtype=float) * setup.stages, len(contexts) or 1)
+    host_s = setup.host_s + setup.request_host_s * per_replica
+    found = Times(found.expected + host_s, found.sol)
     return found.times(1 / tokens_per_step(setup))
 
 
-def decode_step(setup: Setup, context: int, batch: int | str) -> Step:
+def decode_step(setup: Setup, context: Dim, batch: int | str) -> Step:
     """The model's own step: one token, or the check of those that were drafted."""
     speculation = setup.engine.speculation
     if speculation is None:

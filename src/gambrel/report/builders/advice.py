@@ -41,10 +41,10 @@ HEADINGS: Final = {
 
 def advice_of(analysis: Analysis) -> Advice | None:
     """Advice with the constants that this machine's user has calibrated; None without a time."""
-    if analysis.workload is None or analysis.total.roofline_time_s is None:
-        return None
-    from gambrel.advise.recommend import advise
+    from gambrel.advise.recommend import advise, has_time
 
+    if analysis.workload is None or not has_time(analysis):
+        return None
     return advise(analysis, load())
 
 

@@ -34,6 +34,7 @@ def document(found: Runtime, _options: Options) -> Document:
             section(FactList(items=tuple(_facts(found)))),
             section(_hosts(found)),
             section(_evidence(found)),
+            section(_shown(found)),
         ),
     )
 
@@ -68,8 +69,9 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         front = seconds(service.frontend_s)
         yield (
             "Engine",
-            f"steps with prompt tokens at least {layer} per layer, {step} host time per step, "
-            f"{front} front end per request ({service.source.title})",
+            f"steps with prompt tokens at least {layer} per layer; host time {step} per step and "
+            f"{seconds(service.request_s)} per request in it; {front} front end per request "
+            f"({service.source.title})",
         )
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""
@@ -92,8 +94,34 @@ def _hosts(found: Runtime) -> DataTable | None:
     )
 
 
-def _evidence(found: Runtime) -> DataTable:
+def _shown(found: Runtime) -> DataTable | None:
+    """Held-out errors, which decide what a prediction may be called."""
+    from gambrel.analysis.estimate import packaged
+    from gambrel.analysis.estimate.shown import shares_shown, shown_of
+
+    base = packaged()
+    rows = (*shown_of(found.constants, base), *shares_shown(found.id, base))
+    if not rows:
+        return None
+    return table_of(
+        rows,
+        col("class of op", "what", minimum=10, shorten=cut),
+        col("formats", "formats", priority=2, minimum=8, shorten=cut),
+        col("device", "device", minimum=14, shorten=cut),
+        col("rows", "rows", count),
+        col("error", "error", share),
+        col("inside range", "inside", share),
+        col("at best", "confidence", priority=1),
+        heading="Errors on rows that were not fitted",
+        note="error: mean absolute error; inside range: share of these rows inside the range.",
+        all=True,
+    )
+
+
+def _evidence(found: Runtime) -> DataTable | None:
     rows = found.evidence
+    if not rows and found.constants:
+        return None
     if not rows:
         return DataTable(columns=(), note="No measured rows: its expected times are unknown.")
     return table_of(

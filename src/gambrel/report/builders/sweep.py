@@ -1,15 +1,16 @@
-"""A sweep: sizes × devices × precisions, one row a point."""
+"""A sweep: its front and its points, or where they were written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.engine.tables import FLAG, NUMBER, WHOLE, DataField, PointTable, length, plain
 from gambrel.report.blocks import (
     Column,
     DataTable,
     Document,
     amount,
+    capacity,
     count,
     figures,
     ratio,
@@ -19,58 +20,134 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.options import Options
+from gambrel.units import format_si
 
 if TYPE_CHECKING:
-    from gambrel.analysis.sweep import Sweep
+    from gambrel.analysis.sweep.record import Sweep
 
 #: How columns whose name ends so are shown.
-_SHOWN: Final = (("_time_s", seconds), ("_bytes", amount), ("flops", amount))
+_SHOWN: Final = (
+    ("_time_s", seconds),
+    ("memory_bytes", capacity),
+    ("_bytes", amount),
+    ("flops", amount),
+    ("_per_s", amount),
+    ("_j", lambda value: format_si(value, "J", 3)),
+)
 #: Which columns go first where a terminal is narrow; sizes stay.
 _PRIORITIES: Final = {
     "device": 0,
     "expected_time_s": 0,
     "roofline_time_s": 1,
     "precision": 2,
+    "model": 3,
+    "items_per_s": 3,
     "bound": 3,
+    "fits": 4,
+    "energy_per_item_j": 4,
+    "memory_bytes": 5,
     "sol_time_s": 5,
     "runtime": 6,
 }
+_TITLES: Final = {
+    "energy_per_item_j": "J per item",
+    "items_per_s": "items per s",
+    "memory_bytes": "memory",
+    "traffic_bytes": "traffic",
+}
+#: Columns that are left out where they say the same of every row.
+_CONSTANT: Final = ("model", "refused", "runtime", "phase", "engine")
 
 
 def document(found: Sweep, _options: Options) -> Document:
-    """All points in order."""
-    table = rows(found)
+    """The front, then the points."""
+    parts = []
+    if found.front is not None:
+        parts.append(section(_table(found, found.front, _front_heading(found))))
+    if length(found.table):
+        heading = "Points" if parts else ""
+        parts.append(section(_table(found, found.table, heading)))
     return Document(
-        title=f"{found.model}: {table.rows:,} points",
-        sections=sections(section(table)),
+        title=f"{', '.join(found.models)}: {found.points:,} points",
+        answer=tuple(_answer(found)),
+        sections=sections(*parts),
     )
 
 
+def _front_heading(found: Sweep) -> str:
+    return f"No other point is better in all of {', '.join(found.pareto)}"
+
+
+def _answer(found: Sweep) -> list[str]:
+    said = []
+    if found.rows != found.points:
+        said.append(f"{found.rows:,} of {found.points:,} points are kept.")
+    if found.front is not None:
+        said.append(f"The front over {', '.join(found.pareto)} has {length(found.front):,} points.")
+    if found.path is not None:
+        earlier = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
+        said.append(f"{found.rows:,} points are in {found.path}{earlier}.")
+    refused = _refused(found)
+    if refused:
+        said.append(refused)
+    return [*said, *found.warnings]
+
+
+def _refused(found: Sweep) -> str:
+    """How many rows have no figures, and the first reason."""
+    if not length(found.table):
+        return ""
+    reasons = [text for text in plain(found.table["refused"]) if text]
+    if not reasons:
+        return ""
+    return f"{len(reasons):,} points are refused, the first because: {reasons[0]}"
+
+
 def rows(found: Sweep) -> DataTable:
-    """One column a field of the sweep, and one a size."""
-    return DataTable(columns=tuple(_column(n, v, found.sizes) for n, v in found.to_dict().items()))
+    """One column a field of the sweep; of a sweep on disk its front."""
+    table = found.table if length(found.table) or found.front is None else found.front
+    return DataTable(columns=tuple(_column(field, table) for field in found.fields))
 
 
-def _column(name: str, values: Any, sizes: Mapping[str, Any]) -> Column:
-    priority = _PRIORITIES.get(name, 0 if name in sizes else 4)
-    title = name.removesuffix("_time_s").removesuffix("_bytes")
-    show = next((s for end, s in _SHOWN if name.endswith(end)), None)
-    if show is not None:
-        return figures(title, _known(values), show, name, priority=priority)
-    if values.dtype.kind in "iu":
-        return figures(title, values.tolist(), count, name, priority=priority)
-    if values.dtype.kind == "f":
-        return figures(title, _known(values), ratio, name, priority=priority)
-    return words(title, values.tolist(), name, priority=priority)
+def _table(found: Sweep, table: PointTable, heading: str) -> DataTable:
+    shown = [f for f in found.fields if not (f.name in _CONSTANT and _is_constant(table, f))]
+    return DataTable(columns=tuple(_column(field, table) for field in shown), heading=heading)
+
+
+def _is_constant(table: PointTable, field: DataField) -> bool:
+    return len(set(plain(table[field.name]))) <= 1
+
+
+def _column(field: DataField, table: PointTable) -> Column:
+    name, values = field.name, plain(table[field.name])
+    sized = field.kind == WHOLE
+    priority = _PRIORITIES.get(name, 0 if sized else 4)
+    title = _TITLES.get(name, name.removesuffix("_time_s").removesuffix("_bytes"))
+    if sized:
+        return figures(title, values, count, name, priority=priority)
+    if field.kind == NUMBER:
+        show = next((s for end, s in _SHOWN if name.endswith(end)), ratio)
+        return figures(title, values, show, name, priority=priority)
+    if field.kind == FLAG:
+        said = [{True: "yes", False: "no", None: "unknown"}[value] for value in values]
+        return words(title, said, name, priority=priority)
+    return words(title, values, name, priority=priority)
 
 
 def content(found: Sweep, _options: Options | None = None) -> dict[str, Any]:
     """Columns rather than rows: a sweep may have 1e5 points."""
-    columns = {n: _known(v) for n, v in found.to_dict().items() if n not in found.sizes}
-    sizes = {name: values.tolist() for name, values in found.sizes.items()}
-    return {"model": found.model, "sizes": sizes, "columns": columns}
-
-
-def _known(values: Any) -> list[Any]:
-    """As numbers of Python; NaN is None."""
-    return [None if v != v else v for v in values.tolist()]
+    named = {f.name: plain(found.table[f.name]) for f in found.fields}
+    sizes = {f.name: named.pop(f.name) for f in found.fields if f.kind == WHOLE}
+    said: dict[str, Any] = {
+        "model": ", ".join(found.models),
+        "points": found.points,
+        "rows": found.rows,
+        "sizes": sizes,
+        "columns": named,
+    }
+    if found.front is not None:
+        said["pareto"] = list(found.pareto)
+        said["front"] = {f.name: plain(found.front[f.name]) for f in found.fields}
+    if found.path is not None:
+        said |= {"path": str(found.path), "resumed": found.resumed}
+    return said

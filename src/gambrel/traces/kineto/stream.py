@@ -50,7 +50,7 @@ class Stream:
     def __init__(self, path: Path) -> None:
         self.rest = Rest()
         self._path = path
-        self._source = _unpacked(path)
+        self._source = unpacked(path)
         self._offset = 0  # of the first byte that is held
         self._held = b""
 
@@ -165,7 +165,7 @@ class Stream:
         return FileFormatError(f"{self._path}, offset {where}: no complete trace: {text}.")
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def unpacked(path: Path) -> Iterator[bytes]:
     """Blocks of a file, decompressed where it is compressed.
 
     Raises:

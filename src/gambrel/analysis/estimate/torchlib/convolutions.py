@@ -18,7 +18,7 @@ from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
 from gambrel.ops import OpView
-from gambrel.ops.base import Size, distinct_bytes, minimum, product, where
+from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
 
 #: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
@@ -58,10 +58,8 @@ def _passes(task: Task) -> Size:
 def _is_depthwise(view: OpView) -> bool:
     """One input channel for each group, in up to two dimensions."""
     groups, channels = view.size("groups", 1), view.size("in_channels")
-    if not isinstance(groups, (int, float)) or not isinstance(channels, (int, float)):
-        return False
     plain = not view.attrs.get("transposed") and len(view.size("kernel")) <= 2
-    return plain and groups == channels > 1
+    return plain and holds((groups == channels) & (channels > 1))
 
 
 def _depthwise(c: Constants, machine: Machine, task: Task) -> Size:
@@ -129,9 +127,11 @@ def _engine(c: Constants, task: Task, dims: int) -> Size:
 
 def _is_pointwise(view: OpView) -> bool:
     """A 1x1 kernel of stride 1 is a GEMM in either layout."""
-    if product(view.size("kernel")) != 1 or not view.inputs or not view.outputs:
+    if holds(product(view.size("kernel")) != 1) or not view.inputs or not view.outputs:
         return False
-    return tuple(view.inputs[0].shape[2:]) == tuple(view.outputs[0].shape[2:])
+    given, made = view.inputs[0].shape[2:], view.outputs[0].shape[2:]
+    alike = len(given) == len(made)
+    return alike and all(holds(a == b) for a, b in zip(given, made, strict=True))
 
 
 def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
@@ -175,5 +175,4 @@ def _keeps_size(view: OpView) -> bool:
     if not view.inputs or not view.outputs or view.attrs.get("transposed"):
         return False
     pairs = zip(view.inputs[0].shape[2:], view.outputs[0].shape[2:], strict=True)
-    plain = (int, float)
-    return all(isinstance(a, plain) and isinstance(b, plain) and a <= b + 2 for a, b in pairs)
+    return all(holds(a <= b + 2) for a, b in pairs)

@@ -12,7 +12,7 @@ from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
-from gambrel.ops.base import Size, distinct_bytes, minimum, product, where
+from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
 
 #: A block of layer norm: 128 threads with four values each.
@@ -68,18 +68,11 @@ def softmax(c: Constants, machine: Machine, task: Task) -> Size:
     row_bytes = x / maximum(view.size("rows", 1), 1)
     if task.compiled:
         return _compiled(c, machine, task, x, row_bytes)
-    inner = (
-        bool(view.inputs) and bool(view.inputs[0].shape) and _is(length, view.inputs[0].shape[-1])
-    )
+    shaped = bool(view.inputs) and bool(view.inputs[0].shape)
+    inner = shaped and holds(length == view.inputs[0].shape[-1])
     if not inner:
         return streamed(machine, task.traffic_bytes + 2 * x, c["outer"])
     # Rows of more than 1,024 values leave the kernel that keeps a row in the registers of a warp.
     again = where(length > 1024, c["extra"], 0.0)
     again = where(row_bytes > c["kept_row_bytes"], maximum(again, 2.0), again)
     return streamed(machine, task.traffic_bytes + again * x, c["inner"])
-
-
-def _is(length: Size, last: Size) -> bool:
-    if isinstance(length, (int, float)) and isinstance(last, (int, float)):
-        return float(length) == float(last)
-    return True

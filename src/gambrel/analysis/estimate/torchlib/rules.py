@@ -14,6 +14,7 @@ from gambrel.analysis.estimate.torchlib import (
     windows,
 )
 from gambrel.ops import OpView
+from gambrel.ops.base import holds
 
 
 def _any(_view: OpView) -> str:
@@ -22,8 +23,7 @@ def _any(_view: OpView) -> str:
 
 def _product_scheme(view: OpView) -> str:
     """Libraries have other kernels for a batch of products than for one."""
-    b = view.size("b", 1)
-    return "linear" if isinstance(b, (int, float)) and b == 1 else "bmm"
+    return "linear" if holds(view.size("b", 1) == 1) else "bmm"
 
 
 def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:

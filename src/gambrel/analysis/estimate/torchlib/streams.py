@@ -13,7 +13,7 @@ from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.ops import OpView
-from gambrel.ops.base import Size, distinct_bytes, product
+from gambrel.ops.base import Size, distinct_bytes, holds, product
 from gambrel.roofline import maximum
 
 #: Reductions that also carry the index of what they chose.
@@ -63,11 +63,7 @@ def _broadcasts(view: OpView) -> bool:
 def _differs(given: tuple[Size, ...], shape: tuple[Size, ...]) -> bool:
     if len(given) != len(shape):
         return True
-    plain = (int, float)
-    return any(
-        isinstance(a, plain) and isinstance(b, plain) and a != b
-        for a, b in zip(given, shape, strict=True)
-    )
+    return any(holds(a != b) for a, b in zip(given, shape, strict=True))
 
 
 def reduction(c: Constants, machine: Machine, task: Task) -> Size:

@@ -1,0 +1,91 @@
+"""MLPerf Inference: whole models under TensorRT on GPUs, and by oneDNN's kernels on Xeons.
+
+Every row is predicted twice: by constants that saw no row of its model, and no row of its device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from benchmarks.accuracy import Run, Score
+
+from gambrel.analysis.estimate import packaged
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, answered
+from gambrel.device.catalog import load
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import fit_engines
+from mlperf_rows import MODELS, Row, bench, rows
+
+TARGETS = {"stable": "12 %"}
+NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
+
+
+def score(folder: Path) -> Iterable[Score]:
+    """By model and scenario."""
+    found = rows(folder)
+    stored = {c.runtime: c for c in packaged().engines}
+    for one in fit_engines.CLASSES:
+        own, c = fit_engines.rows_of(one, found), stored[one.runtime]
+        by_model = fit_engines.left_out(one, own, lambda r: r.group)
+        by_device = fit_engines.left_out(one, own, lambda r: r.device)
+        for held_out, times, ends in (
+            ("leave one model out", by_model, (c.low, c.high)),
+            ("leave one device out", by_device, (c.far_low, c.far_high)),
+        ):
+            yield from _scores(one.runtime, own, times, held_out, ends)
+
+
+def _scores(
+    name: str, own: Sequence[Row], times: Sequence[float], held_out: str, ends: tuple[float, float]
+) -> Iterable[Score]:
+    pairs = list(zip(own, times, strict=True))
+    for scenario in ("Offline", "SingleStream", "MultiStream"):
+        for model in MODELS:
+            chosen = [(r, t) for r, t in pairs if (r.model, r.scenario) == (model, scenario)]
+            if chosen:
+                yield Score(
+                    what=f"MLPerf {model} {scenario}, {NAMES[name]}",
+                    runs=[_run(r, t, ends) for r, t in chosen],
+                    held_out=held_out,
+                    family=f"MLPerf {_name(model)}, {NAMES[name]}",
+                    target=TARGETS.get(chosen[0][0].group, "20 %") if name == "tensorrt" else "",
+                )
+
+
+def _name(model: str) -> str:
+    """BERT's two accuracies are one line of the summary."""
+    return model.removesuffix(".9").removesuffix("-99")
+
+
+def _run(row: Row, expected: float, ends: tuple[float, float]) -> Run:
+    sol, roofline = _limits(row)
+    return Run(
+        name=f"{row.model} {row.scenario} {row.device} v{row.version}",
+        measured=row.seconds,
+        expected=expected,
+        low=expected * ends[0],
+        high=expected * ends[1],
+        roofline=roofline,
+        sol=sol,
+    )
+
+
+@cache
+def _limits(row: Row) -> tuple[float | None, float | None]:
+    """Speed of light and roofline of a sample (Offline) or of a query, at the best batch."""
+    settings = Settings(precision=row.precision, runtime=row.runtime)
+    machine = Machine(load(row.device), settings)
+    sols, rooflines = [], []
+    for batch in row.batches:
+        found = answered(bench(row.model, batch), machine, settings)
+        samples = batch if row.scenario == "Offline" else 1
+        if found.sol_time_s is not None:
+            sols.append(found.sol_time_s / samples)
+        if found.held.time_s is not None:
+            rooflines.append(found.held.time_s / samples)
+    return min(sols, default=None), min(rooflines, default=None)

@@ -1,0 +1,308 @@
+"""Fits the constants of engines on whole classes of devices; prints errors on models left out.
+
+    python scripts/fit_engines.py FOLDER [--write]
+
+FOLDER holds ``truth/mlperf_inference.csv``. One set of constants serves all devices of a class;
+only energies per FLOP differ, by process. Errors and ranges come from fits without one model after
+another, and without one device after another. ``--write`` replaces the section ``engines`` of
+src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gambrel.analysis.estimate.engine import machine_of
+from gambrel.analysis.estimate.engine_constants import EngineConstants
+from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
+from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.tiled_fit import minimized
+from gambrel.device.catalog import load
+from gambrel.device.roofs import resolve
+from mlperf_rows import Row, rows, tables
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
+SOURCE = (
+    "mlcommons/inference_results_v3.0 @1948f9b5 and v4.1 @198fc467, Apache-2.0 (figures only), "
+    "2026-11-22"
+)
+#: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
+PULL = 0.3
+TAIL = 0.05
+#: How much wider a range is where neither the model nor the device was measured. Assumed.
+BOTH = 1.15
+#: No share is more than whole, and no memory attains all of its bandwidth.
+MOST = {"compute": 0.95, "attention": 0.95, "memory": 0.95, "cache": 1.0, "small": 1.0, "wave": 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """A class of devices: where its fit starts, and what is said of it.
+
+    Attributes:
+        runtime: Id.
+        start: Constants from what is known of such kernels before any of these rows.
+        free: Names of those that the rows can tell.
+    """
+
+    runtime: str
+    match: tuple[str, ...]
+    start: dict[str, float]
+    free: tuple[str, ...]
+    flop_energy: dict[str, float]
+    formats: dict[str, float]
+    lanes_per_unit: float
+    confidence: str
+    why: str
+
+
+GPU = {
+    "compute": 0.8, "attention": 0.3, "small": 0.8, "wave": 0.5, "finish": 4.0, "tap": 10.0,
+    "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0, "step": 60.0,
+    "start_s": 5e-5,
+}  # fmt: skip
+#: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
+ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
+#: Processes that an architecture shares with one of `ENERGY`.
+SAME_PROCESS = {"Volta": "Turing", "Hopper": "Ada"}
+CLASSES = (
+    Class(
+        runtime="tensorrt",
+        match=("nvidia",),
+        start=GPU,
+        free=tuple(GPU),
+        flop_energy=ENERGY,
+        formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},
+        lanes_per_unit=128,
+        confidence="medium",
+        why="whole runs of MLPerf Inference under TensorRT on 14 GPUs",
+    ),
+    Class(
+        runtime="openvino",
+        match=("xeon",),
+        start={
+            **GPU, "compute": 0.5, "small": 1.0, "wave": 0.0, "attention": 0.3, "launch": 5000.0,
+            "start_s": 0.0,
+        },
+        free=("compute", "finish"),
+        flop_energy={},
+        formats={"int8": 1.0},
+        lanes_per_unit=32,
+        confidence="low",
+        why="whole runs of MLPerf Inference on two Xeons, by the kernels of oneDNN that OpenVINO "
+        "uses as well",
+    ),
+)  # fmt: skip
+
+
+class Runs:
+    """Measured runs as arrays: every kernel of every batch of every row in one line.
+
+    Args:
+        measured: Rows.
+        one: Their class.
+    """
+
+    def __init__(self, measured: Sequence[Row], one: Class) -> None:
+        self.rows = tuple(measured)
+        bare = constants_of(one, one.start, one.flop_energy, one.formats)
+        columns: dict[str, list[Any]] = {}
+        self._machines: list[EngineMachine] = []
+        peaks, self._formats, sizes, self._row, self._batch = [], [], [], [], []
+        for index, row in enumerate(measured):
+            device = load(row.device)
+            machine, _ = machine_of(device, bare)
+            for batch, table in tables(row):
+                for name, values in table.columns.items():
+                    columns.setdefault(name, []).append(values)
+                self._formats += [k.dtype for k in table.kernels]
+                peaks += [_peak(device, k.dtype) for k in table.kernels]
+                sizes.append(len(table.kernels))
+                self._machines.append(machine)
+                self._row.append(index)
+                self._batch.append(batch if row.scenario == "Offline" else 1)
+        self._columns = {name: np.concatenate(parts) for name, parts in columns.items()}
+        self._peaks, self._sizes = np.array(peaks), np.array(sizes)
+        self._first = np.cumsum([0, *sizes])[:-1]
+        self._rows_of = np.array(self._row)
+        self._architectures = [load(measured[i].device).architecture for i in self._row]
+        self.seconds = np.array([r.seconds for r in measured])
+
+    def predicted(self, c: EngineConstants) -> Any:
+        """Seconds of each row, at its best batch."""
+        flop_j = np.array([c.flop_energy_of(a) for a in self._architectures])
+        energies = {f: c.energy_of(f) for f in set(self._formats)}
+        times = kernel_times(
+            c.constants,
+            self._machine(flop_j, spread=True),
+            self._columns,
+            self._peaks,
+            np.array([energies[f] for f in self._formats]),
+        )
+        count = self._columns["count"]
+        busy = np.add.reduceat(times.whole * count, self._first)
+        energy = np.add.reduceat(times.energy_j * count, self._first)
+        whole = whole_run(c.constants, self._machine(flop_j, spread=False), busy, energy)
+        best = np.full(len(self.rows), np.inf)
+        np.minimum.at(best, self._rows_of, whole / np.array(self._batch))
+        return best
+
+    def _machine(self, flop_j: Any, *, spread: bool) -> EngineMachine:
+        def of(name: str) -> Any:
+            values = flop_j
+            if name != "flop_j":
+                values = np.array([getattr(m, name) for m in self._machines])
+            return np.repeat(values, self._sizes) if spread else values
+
+        names = EngineMachine.__dataclass_fields__
+        return EngineMachine(**{name: of(name) for name in names})
+
+
+def _peak(device: Any, dtype: str) -> float:
+    roof = resolve(device, "matrix", dtype) if dtype else None
+    return roof.flop_per_s if roof else 1.0
+
+
+def main() -> None:
+    """Fits, prints, writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    found = rows(options.folder)
+    fitted = [fit_class(one, found) for one in CLASSES]
+    for c in fitted:
+        print(msgspec.json.format(msgspec.json.encode(c)).decode())
+    if options.write:
+        stored = json.loads(TARGET.read_text(encoding="utf-8"))
+        stored["engines"] = json.loads(msgspec.json.encode(fitted))
+        text = json.dumps(stored, indent=1, ensure_ascii=False) + "\n"
+        TARGET.write_text(text, encoding="utf-8")
+
+
+def rows_of(one: Class, found: Sequence[Row]) -> list[Row]:
+    """Those of a class."""
+    return [r for r in found if r.runtime == one.runtime]
+
+
+def is_fitted(row: Row) -> bool:
+    """RetinaNet of v3.0 spends a fifth of its time in non-maximum suppression, of v4.1 little."""
+    return not (row.model == "retinanet" and row.version == "3.0")
+
+
+def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:
+    """Constants of a class with their errors."""
+    own = rows_of(one, found)
+    c = fit(one, own)
+    by_model = left_out(one, own, lambda r: r.group)
+    by_device = left_out(one, own, lambda r: r.device)
+    ratios = [r.seconds / t for r, t in zip(own, by_model, strict=True)]
+    both = ratios + [r.seconds / t for r, t in zip(own, by_device, strict=True)]
+    low, high = (float(q) for q in np.quantile(ratios, [TAIL, 1 - TAIL]))
+    errors = [abs(1 / r - 1) for r in ratios]
+    far = [float(q) for q in np.quantile(both, [TAIL / 2, 1 - TAIL / 2])]
+    return msgspec.structs.replace(
+        c,
+        low=round(low, 3),
+        high=round(high, 3),
+        far_low=round(far[0] / BOTH, 3),
+        far_high=round(far[1] * BOTH, 3),
+        held_out=HeldOut(
+            points=len(own),
+            mape=round(statistics.fmean(errors), 4),
+            median=round(statistics.median(errors), 4),
+            inside=round(sum(low <= r <= high for r in ratios) / len(ratios), 4),
+            width=round(high / low, 3),
+            by_framework={},
+        ),
+    )
+
+
+def left_out(one: Class, own: Sequence[Row], key: Any) -> list[float]:
+    """Seconds of each row by constants that saw no row with its key."""
+    expected: dict[int, float] = {}
+    for name in sorted({key(r) for r in own}):
+        c = fit(one, [r for r in own if key(r) != name])
+        held = [(i, r) for i, r in enumerate(own) if key(r) == name]
+        times = Runs([r for _, r in held], one).predicted(c)
+        expected |= {i: float(t) for (i, _), t in zip(held, times, strict=True)}
+    return [expected[i] for i in range(len(own))]
+
+
+def fit(one: Class, measured: Sequence[Row]) -> EngineConstants:
+    """The constants that describe runs best."""
+    used = [r for r in measured if is_fitted(r)]
+    runs = Runs(used, one)
+    processes = tuple(one.flop_energy)
+    relative = tuple(f for f in one.formats if f != "int8")
+    count = len(one.free) + len(processes) + len(relative)
+
+    def scaled(x: Any) -> EngineConstants:
+        factors = iter(np.exp(x))
+        constants = {**one.start, **{n: one.start[n] * next(factors) for n in one.free}}
+        constants = {n: min(v, MOST.get(n, v)) for n, v in constants.items()}
+        energy = {n: one.flop_energy[n] * next(factors) for n in processes}
+        formats = {**one.formats, **{n: one.formats[n] * next(factors) for n in relative}}
+        return constants_of(one, constants, energy, formats, used)
+
+    def residuals(x: Any) -> Any:
+        return np.log(runs.predicted(scaled(x)) / runs.seconds)
+
+    return rounded(scaled(minimized(residuals, count, PULL)))
+
+
+def rounded(c: EngineConstants) -> EngineConstants:
+    """As they are stored: four digits say more than the rows."""
+
+    def few(values: dict[str, float]) -> dict[str, float]:
+        return {k: float(f"{v:.4g}") for k, v in values.items()}
+
+    return msgspec.structs.replace(
+        c,
+        constants=few(c.constants),
+        flop_energy=few(c.flop_energy),
+        formats=few(c.formats),
+    )
+
+
+def constants_of(
+    one: Class,
+    constants: dict[str, float],
+    energy: dict[str, float],
+    formats: dict[str, float],
+    used: Sequence[Row] = (),
+) -> EngineConstants:
+    """Without errors."""
+    energy = energy | {k: energy[v] for k, v in SAME_PROCESS.items() if v in energy}
+    return EngineConstants(
+        runtime=one.runtime,
+        match=one.match,
+        constants=constants,
+        flop_energy=energy,
+        lanes_per_unit=one.lanes_per_unit,
+        formats=formats,
+        devices=tuple(sorted({r.device for r in used})),
+        rows=sum(r.rows for r in used),
+        models=len({r.group for r in used}),
+        low=1.0,
+        high=1.0,
+        far_low=1.0,
+        far_high=1.0,
+        confidence=one.confidence,
+        why=one.why,
+        source=SOURCE,
+    )
+
+
+if __name__ == "__main__":
+    main()

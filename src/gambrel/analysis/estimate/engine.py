@@ -1,0 +1,248 @@
+"""Expected times of engines: graphs compiled for a GPU or a processor, run as a whole.
+
+TensorRT's runs are predicted from the kernels that its fusion leaves (`engine_forms`), with one set
+of constants for a whole class of devices: they were fitted to runs of whole models, so that the
+range is that of a run and the time of a kernel in it a share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.engine_constants import EngineConstants
+from gambrel.analysis.estimate.engine_forms import (
+    EngineMachine,
+    KernelTimes,
+    kernel_times,
+    whole_run,
+)
+from gambrel.analysis.estimate.engine_work import EngineTable
+from gambrel.analysis.estimate.tiled import WholeTimes
+from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.device.model import Device
+from gambrel.device.roofs import main_memory, resolve
+from gambrel.ops.base import where
+from gambrel.runtimes import matches
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable
+    from gambrel.analysis.estimate.estimator import Predictor
+
+_PART: Final = "a share of the whole run, which is what was measured"
+#: Where a device publishes none: of the order of current GPUs, and said in the reason.
+_USUAL_CLOCK_HZ: Final = 1.7e9
+_CACHES: Final = ("LLC", "L2")
+#: How much further a range reaches in a number format that was not measured. Assumed.
+_OTHER_FORMAT: Final = (0.7, 1.5)
+#: Joules per byte of memory: HBM2 3.9 pJ/bit (O'Connor et al., Fine-Grained DRAM, MICRO 2017);
+#: GDDR6 and LPDDR about 7.5 (Micron, Ultra-Bandwidth Solutions, 2026-11-20).
+_STACKED_J, _PLAIN_J = 31e-12, 60e-12
+
+
+class EngineEstimator:
+    """Predicts whole runs of an engine.
+
+    Args:
+        constants: Of the class of devices.
+        device: The device.
+        beside: What predicts runs that the formulas are not about; None for nothing.
+    """
+
+    #: Ops are not predicted one by one.
+    batched: Final = False
+
+    def __init__(
+        self, constants: EngineConstants, device: Device, beside: Predictor | None
+    ) -> None:
+        self._c = constants
+        self._device = device
+        self.beside = beside
+        self._machine, self._assumed = machine_of(device, constants)
+        self._peaks: dict[str, float] = {}
+
+    def describes(self, table: CostTable) -> bool:
+        """Whether the formulas are about all of a table, and the device has engines for it."""
+        work = table.engine
+        return work.described and bool(work.formats) and all(map(self._peak, work.formats))
+
+    def times(self, table: CostTable) -> WholeTimes | None:
+        """The times of a table; None where an engine of the device is not known."""
+        if not self.describes(table):
+            return None
+        work = table.engine
+        times = self._kernels(work)
+        count = work.columns["count"]
+        busy = float((times.whole * count).sum())
+        energy = float((times.energy_j * count).sum())
+        seconds = float(whole_run(self._c.constants, self._machine, busy, energy))
+        start = self._c.constants["start_s"]
+        stretch = (seconds - start) / busy if busy else 1.0
+        limiters = _limiters(times)
+        shares = _shares(times, count, stretch, start)
+        return WholeTimes(
+            items=self._items(table, work, times, stretch),
+            total=self._total(seconds, work, shares, start),
+            limited_by=max(shares, key=lambda name: shares[name]),
+            limiters=_of_items(table, work, limiters),
+        )
+
+    def _kernels(self, work: EngineTable) -> KernelTimes:
+        import numpy as np
+
+        c = self._c
+        formats = [k.dtype for k in work.kernels]
+        peaks = {f: self._peak(f) for f in set(formats)}
+        energies = {f: c.energy_of(f) for f in set(formats)}
+        return kernel_times(
+            c.constants,
+            self._machine,
+            work.columns,
+            np.array([peaks[f] for f in formats]),
+            np.array([energies[f] for f in formats]),
+        )
+
+    def _peak(self, dtype: str) -> float:
+        if not dtype:
+            return 1.0
+        if dtype not in self._peaks:
+            roof = resolve(self._device, "matrix", dtype)
+            self._peaks[dtype] = roof.flop_per_s if roof else 0.0
+        return self._peaks[dtype]
+
+    def _items(
+        self, table: CostTable, work: EngineTable, times: KernelTimes, stretch: float
+    ) -> tuple[Estimate | None, ...]:
+        """Each kernel's time belongs to its first product, or to its first op."""
+        found: list[Estimate | None] = [None] * len(table.items)
+        wholes, launches = times.whole.tolist(), times.launch.tolist()
+        for kernel, whole, launch in zip(work.kernels, wholes, launches, strict=True):
+            value = whole * stretch
+            found[kernel.main] = Estimate(
+                value=value,
+                low=value * self._c.low,
+                high=value * self._c.high,
+                confidence="low",
+                reason=_PART,
+                launches_s=min(launch, value),
+            )
+        return tuple(found)
+
+    def _total(
+        self, seconds: float, work: EngineTable, shares: dict[Limiter, float], start: float
+    ) -> Estimate:
+        c = self._c
+        own = self._device.id in c.devices
+        known = c.measured_formats >= set(work.formats)
+        low, high = (c.low, c.high) if own and known else (c.far_low, c.far_high)
+        reason = c.why if own else f"{c.why}; none on this device"
+        if not known:
+            low, high = low * _OTHER_FORMAT[0], high * _OTHER_FORMAT[1]
+            reason += f"; none in {work.formats[0]}"
+        if self._assumed:
+            reason += f"; {' and '.join(self._assumed)} assumed"
+        return Estimate(
+            value=seconds,
+            low=seconds * low,
+            high=seconds * high,
+            confidence=c.confidence if own and known else "low",
+            reason=reason,
+            launches_s=shares[Limiter.LAUNCHES],
+            host_s=start,
+        )
+
+
+def _limiters(times: KernelTimes) -> tuple[Limiter, ...]:
+    """Of each kernel, what takes most of it."""
+    rows = zip(times.launch.tolist(), times.compute.tolist(), times.memory.tolist(), strict=True)
+    return tuple(map(_limiter, rows))
+
+
+def _limiter(parts: tuple[float, float, float]) -> Limiter:
+    launch, compute, memory = parts
+    if launch > (compute**2 + memory**2) ** 0.5:
+        return Limiter.LAUNCHES
+    return Limiter.COMPUTE if compute >= memory else Limiter.MEMORY
+
+
+def _shares(times: KernelTimes, count: Any, stretch: float, start: float) -> dict[Limiter, float]:
+    """Seconds of the run by what they are spent on; the power limit is one of computing."""
+    launches = float((times.launch * count).sum())
+    shares = {
+        Limiter.COMPUTE: float((times.whole * count).sum()) * (stretch - 1),
+        Limiter.MEMORY: 0.0,
+        Limiter.LAUNCHES: launches,
+        Limiter.HOST: start,
+    }
+    work = ((times.whole - times.launch) * count).tolist()
+    compute, memory = times.compute.tolist(), times.memory.tolist()
+    for spent, busy, moving in zip(work, compute, memory, strict=True):
+        shares[Limiter.COMPUTE if busy >= moving else Limiter.MEMORY] += spent
+    return shares
+
+
+def _of_items(
+    table: CostTable, work: EngineTable, limits: tuple[Limiter, ...]
+) -> tuple[Limiter, ...]:
+    found = [Limiter.MEMORY] * len(table.items)
+    for kernel, limiter in zip(work.kernels, limits, strict=True):
+        for i in kernel.members:
+            found[i] = limiter
+    return tuple(found)
+
+
+def engine_estimator(
+    device: Device, names: tuple[str, ...], calibration: Calibration, beside: Predictor | None
+) -> EngineEstimator | None:
+    """What predicts an engine's runs on a device; None where its class was not measured.
+
+    A user's own measured kernels of the device come first: they say more of it than a class.
+
+    Args:
+        device: The device.
+        names: Under which constants of the runtime are stored, best first.
+        calibration: All constants.
+        beside: What predicts runs that the formulas are not about.
+    """
+    memory = main_memory(device)
+    if memory is None or not memory.byte_per_s or _is_own(device, calibration):
+        return None
+    if resolve(device, "vector", "fp32") is None:
+        return None
+    for c in calibration.engines:
+        if c.runtime in names and matches(c.match, device):
+            return EngineEstimator(c, device, beside)
+    return None
+
+
+def _is_own(device: Device, calibration: Calibration) -> bool:
+    names = {device.id, device.name}
+    own = any(s.framework == "own" and s.device == device.id for s in calibration.sets)
+    return own or any(p.device in names for p in calibration.probed)
+
+
+def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple[str, ...]]:
+    """What the formulas need, and the names of what had to be assumed."""
+    units, clock = device.fact("num_units"), device.fact("boost_clock")
+    memory, vector = main_memory(device), resolve(device, "vector", "fp32")
+    assert memory is not None
+    assert memory.byte_per_s is not None
+    assert vector is not None
+    hz = clock.value if clock else _USUAL_CLOCK_HZ
+    lanes = vector.flop_per_s / 2
+    levels = (device.level(name) for name in _CACHES)
+    cache = next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0)
+    flop_j = c.flop_energy_of(device.architecture)
+    stacked = "HBM" in (memory.technology or "")
+    missing = [n for n, f in (("number of units", units), ("clock", clock)) if not f]
+    machine = EngineMachine(
+        units=units.value if units else max(1.0, lanes / hz / c.lanes_per_unit),
+        clock_hz=hz,
+        byte_per_s=memory.byte_per_s,
+        cache_bytes=float(cache or 0),
+        lanes_per_s=lanes,
+        tdp_w=where(flop_j > 0, device.tdp_w or 0.0, 0.0),
+        flop_j=flop_j,
+        byte_j=_STACKED_J if stacked else _PLAIN_J,
+    )
+    return machine, tuple(missing)

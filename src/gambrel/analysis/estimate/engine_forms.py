@@ -1,0 +1,123 @@
+"""How long the kernels of an engine take, and what the power limit adds.
+
+A kernel takes
+
+    t = launch + step · K + sqrt((C + V)² + max(D, L)²)
+
+C: tiles of 128 x 128 or 64 x 64 in waves over the units, at a share of the peak; V: what the vector
+units do with elements that leave the products, with windows and with everything else; D: bytes that
+the last cache does not keep; L: all bytes at the rate of that cache; step · K: a tile walks along
+its reduction however few tiles there are. The run takes the sum, or longer where it would need more
+power than the cooling allows:
+
+    t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
+
+All constants are shares, clock cycles and energies, so that they hold for all devices of a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gambrel import roofline
+from gambrel.analysis.estimate.forms import ceil
+from gambrel.ops.base import Size, minimum, where
+from gambrel.roofline import maximum
+
+#: Sides of an output tile: a large one, a small one (its share of the peak is a constant).
+LARGE, SMALL = 128, 64
+#: Bytes that a unit takes from the last cache in a cycle: NVIDIA's A100 white paper has 5,120 for
+#: 108 units and 2,048 for the 80 of V100; most are lower, which the share ``cache`` takes in.
+CACHE_BYTES_PER_CYCLE: Final = 64
+#: Part of the TDP that moves with the work. Assumed: the energies are fitted beside it.
+DYNAMIC: Final = 0.8
+_SHARP: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMachine:
+    """What the formulas need of a device; numbers, or arrays with one entry for each kernel.
+
+    Attributes:
+        units: Multiprocessors or cores.
+        clock_hz: Boost clock.
+        byte_per_s: Of the memory.
+        cache_bytes: Of the last cache.
+        lanes_per_s: Vector lanes times clock.
+        tdp_w: 0 where unknown.
+        flop_j: Energy per FLOP in int8.
+        byte_j: Energy per byte of the memory.
+    """
+
+    units: Size
+    clock_hz: Size
+    byte_per_s: Size
+    cache_bytes: Size
+    lanes_per_s: Size
+    tdp_w: Size
+    flop_j: Size
+    byte_j: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTimes:
+    """Of one execution of each kernel, s, and its energy, J."""
+
+    launch: Size
+    compute: Size
+    memory: Size
+    whole: Size
+    energy_j: Size
+
+
+def kernel_times(
+    c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size, energy: Size
+) -> KernelTimes:
+    """The kernels of an engine.
+
+    Args:
+        c: Constants.
+        m: The device.
+        w: Columns of `EngineTable`.
+        peak: FLOP/s of each kernel's format; 1 for those without products.
+        energy: Energy of a FLOP in each kernel's format, relative to int8.
+    """
+    vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * w["elements"]
+    compute = _tiled(c, m, w, peak) + roofline.seconds(vector, 1.0) / m.lanes_per_s
+    left = w["weight_bytes"] + maximum(w["inner_bytes"] - c["kept"] * m.cache_bytes, 0.0)
+    memory = left / (c["memory"] * m.byte_per_s)
+    passed = (w["weight_bytes"] + w["inner_bytes"]) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
+    memory = maximum(memory, passed / (m.units * m.clock_hz))
+    launch = (c["launch"] + c["step"] * w["step_bytes"] / SMALL) / m.clock_hz
+    flops = 2 * w["rows"] * w["columns"] * w["depth"] * w["copies"]
+    return KernelTimes(
+        launch=launch,
+        compute=compute,
+        memory=memory,
+        whole=launch + (compute**2 + memory**2) ** 0.5,
+        energy_j=flops * energy * m.flop_j + left * m.byte_j,
+    )
+
+
+def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size) -> Size:
+    """Seconds of the products; an attention walks over its keys with one tile of queries."""
+    rate = peak * where(w["attention"] > 0, c["attention"], c["compute"])
+    best: Size = None
+    for side, share in ((LARGE, 1.0), (SMALL, c["small"])):
+        across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / side))
+        width = where(w["attention"] > 0, w["columns"], float(side))
+        filled = w["copies"] * ceil(w["rows"] / side) * across / m.units
+        waves = maximum(filled + c["wave"] * (ceil(filled) - filled), 1.0)
+        flops = waves * 2 * side * width * w["depth"] * m.units
+        seconds = flops / (rate * share)
+        best = seconds if best is None else minimum(best, seconds)
+    return where(w["copies"] > 0, best, 0.0)
+
+
+def whole_run(c: Mapping[str, float], m: EngineMachine, busy: Size, energy_j: Size) -> Size:
+    """Seconds of a run from those of its kernels and its energy."""
+    known = maximum(m.tdp_w, 1e-9)
+    limited = where(m.tdp_w > 0, energy_j / (DYNAMIC * known), 0.0)
+    return c["start_s"] + (busy**_SHARP + limited**_SHARP) ** (1 / _SHARP)

@@ -1,0 +1,276 @@
+"""What an engine that was built for a GPU or a processor has to run, kernel by kernel.
+
+A *kernel* is a convolution, linear layer or attention with what follows it element by element, or
+a norm, a pooling, a copy by itself. Its work is that of the device's units: products after padding,
+elements that the vector units finish, and bytes, of which some may stay in the last cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.estimate.tiled_work import groups_of, is_depthwise
+from gambrel.dtypes import width_bytes
+from gambrel.ops import OpView
+from gambrel.ops.attention import visible_pairs
+from gambrel.ops.base import Engine, Size, TensorView, ceil_div, distinct_bytes, product
+
+if TYPE_CHECKING:
+    from gambrel.analysis.costs import CostTable, Item
+
+#: Channels of a tile's side: fewer are padded.
+CHANNELS: Final = 32
+#: Bytes of a step along the reduction: fewer are padded.
+STEP_BYTES: Final = 64
+#: Keys from which on an attention in 8 bits runs in 16: TensorRT fuses it for up to 512 (reply of
+#: its engineers to an issue on slow SDXL in int8, NVIDIA/TensorRT, 2024).
+FUSED_KEYS: Final = 512
+#: Kinds that wait step by step, or for other devices: not what is described here.
+OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "optimizer"})
+_SCALARS: Final = (
+    "rows", "columns", "depth", "copies", "attention", "finished", "taps", "elements",
+    "weight_bytes", "inner_bytes", "count", "step_bytes",
+)  # fmt: skip
+_STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
+_CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
+_LAYERS: Final = frozenset({"convolution", "matmul"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineKernel:
+    """One execution of a kernel.
+
+    Attributes:
+        dtype: Number format of its products; empty without any.
+        rows: Of one product.
+        columns: The same.
+        depth: Length of the reduction, after padding; two products of an attention together.
+        copies: Products of these sizes: groups, heads, sequences.
+        attention: Whether they are those of an attention.
+        finished: Elements that leave the products and are finished on vector units.
+        taps: Products of vector units: depthwise convolutions, windows of poolings.
+        elements: Elements that vector units pass over outside of products.
+        weight_bytes: Weights and what enters or leaves the run.
+        inner_bytes: Activations that other kernels wrote or read.
+        count: Executions in a run.
+        members: Items of the cost table, by index.
+        main: Of these, the one that its time is shown at.
+    """
+
+    dtype: str
+    rows: float
+    columns: float
+    depth: float
+    copies: float
+    attention: bool
+    finished: float
+    taps: float
+    elements: float
+    weight_bytes: float
+    inner_bytes: float
+    count: int
+    members: tuple[int, ...]
+    main: int
+
+    @property
+    def flops(self) -> float:
+        """Of all its products."""
+        return 2 * self.rows * self.columns * self.depth * self.copies
+
+    @property
+    def step_bytes(self) -> float:
+        """Bytes along the reduction."""
+        return self.depth * width_bytes(self.dtype) if self.dtype else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Products:
+    """Equal products of one kernel."""
+
+    rows: Size = 0
+    columns: Size = 0
+    depth: Size = 0
+    copies: Size = 0
+    taps: Size = 0
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: columns are kept
+class EngineTable:
+    """A cost table as engines run it.
+
+    Attributes:
+        kernels: In no particular order.
+        formats: Number formats of products, the one of most first.
+        described: Whether all of its ops are such that the formulas are about them.
+    """
+
+    kernels: tuple[EngineKernel, ...]
+    formats: tuple[str, ...]
+    described: bool = True
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """Each field of the kernels as an array, made once for all devices."""
+        import numpy as np
+
+        return {
+            name: np.array([getattr(k, name) for k in self.kernels], dtype=float)
+            for name in _SCALARS
+        }
+
+
+def engine_table(table: CostTable) -> EngineTable:
+    """What a table asks of an engine."""
+    kernels = tuple(
+        kernel
+        for group in groups_of(table)
+        if (kernel := _kernel([table.items[i] for i in group], group)) is not None
+    )
+    flops: dict[str, float] = {}
+    for kernel in kernels:
+        if kernel.dtype:
+            flops[kernel.dtype] = flops.get(kernel.dtype, 0.0) + kernel.flops * kernel.count
+    return EngineTable(
+        kernels=kernels,
+        formats=tuple(sorted(flops, key=lambda f: -flops[f])),
+        described=not any(item.view.kind in OTHERS for item in table.items),
+    )
+
+
+def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
+    """A kernel; None where all of it is folded into constants."""
+    main = next((i.view for i in items if _has_products(i)), None)
+    view = items[0].view if main is None else main
+    if main is None and _is_folded(view):
+        return None
+    made = _Products(taps=_window_taps(view)) if main is None else _products(view)
+    written = float(sum(t.elements for t in view.outputs))
+    beside = sum(_beside(i.view) for i in items if i.view is not view)
+    kept = _bytes(view, stays=True)
+    inner = _bytes(view, stays=False) + beside * width_bytes(view.dtype)
+    if main is None and view.kind != "pooling":  # what is not multiplied passes in 16 bits
+        inner *= max(1.0, 2 / width_bytes(view.dtype)) if width_bytes(view.dtype) <= 1 else 1.0
+    return EngineKernel(
+        dtype=_dtype(items, made),
+        rows=float(made.rows),
+        columns=float(made.columns),
+        depth=float(made.depth),
+        copies=float(made.copies),
+        attention=view.kind == "attention",
+        finished=written if main is not None else 0.0,
+        taps=float(made.taps),
+        elements=0.0 if main is not None else _passed(view, items),
+        weight_bytes=float(kept),
+        inner_bytes=float(inner),
+        count=items[0].count,
+        members=members,
+        main=next(i for i, item in zip(members, items, strict=True) if item.view is view),
+    )
+
+
+def _has_products(item: Item) -> bool:
+    return any(engine is Engine.MATRIX and n for (engine, _), n in item.cost.work.items())
+
+
+def _dtype(items: list[Item], made: _Products) -> str:
+    formats = (d for i in items for engine, d in i.cost.work if engine is Engine.MATRIX)
+    dtype = next(formats, "")
+    narrow = bool(dtype) and width_bytes(dtype) <= 1
+    long = any(i.view.kind == "attention" for i in items) and made.depth > FUSED_KEYS
+    return "fp16" if narrow and long else dtype
+
+
+def _products(view: OpView) -> _Products:
+    width = width_bytes(view.operand_dtype(2))
+    if view.kind == "convolution":
+        return _convolution(view, width)
+    if view.kind == "attention":
+        return _attention(view)
+    if view.kind == "matmul":
+        return _Products(
+            rows=view.size("m"),
+            columns=_padded(view.size("n"), CHANNELS),
+            depth=_padded(view.size("k"), STEP_BYTES / width),
+            copies=view.size("b", 1),
+        )
+    return _Products(rows=_flops(view) / 2, columns=1, depth=1, copies=1)
+
+
+def _attention(view: OpView) -> _Products:
+    """A tile holds rows of queries; it walks over the keys that they see."""
+    d, queries = view.size("head_dim"), view.size("q_len")
+    both = d + view.size("v_head_dim", d)
+    return _Products(
+        rows=queries,
+        columns=both,
+        depth=visible_pairs(view) / queries,
+        copies=view.size("batch") * view.size("heads"),
+    )
+
+
+def _convolution(view: OpView, width: float) -> _Products:
+    groups, taps = view.size("groups", 1), product(view.size("kernel"))
+    positions = view.size("batch") * product(view.size("spatial"))
+    inputs, outputs = view.size("in_channels") // groups, view.size("out_channels") // groups
+    if is_depthwise(view):
+        return _Products(taps=positions * taps * outputs * groups)
+    together = max(1, CHANNELS // inputs) if groups > 1 else 1  # narrow groups share a tile
+    return _Products(
+        rows=positions,
+        columns=_padded(outputs * together, CHANNELS),
+        depth=_padded(inputs * together * taps, STEP_BYTES / width),
+        copies=groups / together,
+    )
+
+
+def _padded(size: Size, multiple: float) -> Size:
+    return ceil_div(size, int(multiple)) * int(multiple)
+
+
+def _flops(view: OpView) -> float:
+    from gambrel.ops import cost
+
+    found = cost(view)
+    work = {} if found is None else found.work
+    return float(sum(n for (engine, _), n in work.items() if engine is Engine.MATRIX))
+
+
+def _window_taps(view: OpView) -> Size:
+    if view.kind != "pooling":
+        return 0
+    window = view.size("window", 1)
+    taps = product(window) if isinstance(window, tuple) else window
+    return taps * view.size("outputs", sum(t.elements for t in view.outputs))
+
+
+def _passed(view: OpView, items: list[Item]) -> float:
+    """Elements that a kernel without products passes over, its longest op."""
+    del view
+    return float(max(sum(t.elements for t in i.view.outputs) for i in items))
+
+
+def _beside(view: OpView) -> float:
+    """Elements of a second large operand that a kernel reads: a residual."""
+    if view.kind != "elementwise":
+        return 0.0
+    n = view.size("elements")
+    operands = [t for t in view.inputs if t.role not in _CONSTANT and 2 * t.elements > n]
+    return float(n) if len(operands) > 1 else 0.0
+
+
+def _bytes(view: OpView, *, stays: bool) -> float:
+    """Bytes of an op that cross the memory in any case, or those that a cache may keep."""
+
+    def crosses(t: TensorView) -> bool:
+        return t.role in _CONSTANT or t.role in _STAYS
+
+    chosen = tuple(t for t in (*view.inputs, *view.outputs) if crosses(t) is stays)
+    if view.kind in ("embedding", "gather"):  # of a table only the rows that are looked up
+        chosen = tuple(t for t in view.outputs if crosses(t) is stays)
+    return float(distinct_bytes(chosen))
+
+
+def _is_folded(view: OpView) -> bool:
+    return bool(view.inputs) and all(t.role in _CONSTANT for t in view.inputs)

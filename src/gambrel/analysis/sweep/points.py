@@ -1,0 +1,290 @@
+"""The figures of many points of one model on one device: array arithmetic where the formulas allow.
+
+Where a runtime fuses ops, whose grouping depends on sizes, each combination of sizes is evaluated
+by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gambrel import roofline
+from gambrel.analysis.costs import CostTable
+from gambrel.analysis.energy import energy, energy_of_points
+from gambrel.analysis.evaluation import Busy, Evaluation, evaluate_table, hides_a_roof
+from gambrel.analysis.expected import expected_seconds
+from gambrel.analysis.footprint import peak_memory
+from gambrel.analysis.measures import Bound
+from gambrel.analysis.scopes import one_flop, totals
+from gambrel.analysis.settings import Resolved, Settings, resolved
+from gambrel.analysis.sol import sol_time
+from gambrel.analysis.sweep.record import unknown_numbers
+from gambrel.analysis.workbench import Answer, Machine, Workbench, answered
+from gambrel.engine.tables import PointTable, Words, joined, repeated, take
+from gambrel.ops import Conventions, Cost
+from gambrel.ops.base import Engine, MixedError
+from gambrel.runtimes import Kernels, Runtime
+from gambrel.workload import Workload
+
+Floats: TypeAlias = NDArray[np.float64]
+#: Names of bounds in the order of their codes.
+BOUNDS: Final = ("", *(bound.value for bound in Bound))
+
+
+class SizedPoints:
+    """A workload at some combinations of sizes.
+
+    Args:
+        workload: The model.
+        sizes: Symbol → its value at each point, or one value for all of them.
+        count: Points.
+        conventions: How to count where the field disagrees.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        sizes: Mapping[str, Any],
+        count: int,
+        conventions: Conventions,
+    ) -> None:
+        self.workload = workload
+        self.count = count
+        self.sizes = sizes
+        self._conventions = conventions
+        self._memory: dict[str, Any] = {}
+        self.groups: tuple[SizedPoints, SizedPoints] | None = None
+        self.order: NDArray[np.int64] = np.arange(count)
+
+    @cached_property
+    def arrays(self) -> Workbench:
+        """All points at once."""
+        return Workbench(self.workload, self.sizes, self._conventions)
+
+    @cached_property
+    def each(self) -> list[Workbench]:
+        """Every point by itself."""
+        columns = {name: np.broadcast_to(v, self.count).tolist() for name, v in self.sizes.items()}
+        points = [
+            {name: int(values[i]) for name, values in columns.items()} for i in range(self.count)
+        ]
+        return [Workbench(self.workload, point, self._conventions) for point in points]
+
+    def divide(self, mask: NDArray[np.bool_]) -> None:
+        """Takes the points where a mask holds apart from the others, for all machines."""
+        self.groups = self._some(mask), self._some(~mask)
+        self.order = np.argsort(np.concatenate([np.flatnonzero(mask), np.flatnonzero(~mask)]))
+
+    def _some(self, mask: NDArray[np.bool_]) -> SizedPoints:
+        sizes = {name: v[mask] if np.ndim(v) else v for name, v in self.sizes.items()}
+        return SizedPoints(self.workload, sizes, int(mask.sum()), self._conventions)
+
+    @property
+    def items(self) -> Any:
+        """Items at once."""
+        return self.sizes.get("batch", 1)
+
+    def memory(self, chosen: Resolved, machine: Machine) -> Any:
+        """Bytes that a run needs at once."""
+        if chosen.runtime.runtime.workspace_on(machine.device) is not None:
+            found = [bench.footprint(chosen, machine).total_bytes for bench in self.each]
+            return np.array(found, dtype=float)
+        if chosen.precision not in self._memory:
+            evaluator = self.arrays.evaluator(chosen.precision)
+            self._memory[chosen.precision] = peak_memory(self.workload, evaluator)
+        return self._memory[chosen.precision]
+
+
+def figures(
+    points: SizedPoints, machine: Machine, settings: Settings, *, times_only: bool = False
+) -> PointTable:
+    """The figures of all points on a machine.
+
+    Args:
+        points: The workload at sizes.
+        machine: The device under the settings.
+        settings: Precision and runtime.
+        times_only: Leave out memory and energy, which a planner of steps does not ask for.
+
+    Raises:
+        UnknownNameError: No such precision or runtime.
+        InputError: The device or the runtime lacks what was asked for.
+    """
+    chosen = resolved(points.workload, machine.device, settings)
+    runtime = chosen.runtime.runtime
+    if is_at_once(machine, runtime):
+        found = _apart(points, machine, chosen)
+    else:
+        found = _one_by_one(points, machine, settings)
+    unknown = unknown_numbers(points.count)
+    memory = unknown if times_only else points.memory(chosen, machine)
+    found |= _per_item(points, machine, found["expected_time_s"], found.pop("energy_j"), memory)
+    return {
+        "precision": repeated(chosen.precision, points.count),
+        "runtime": repeated(runtime.id, points.count),
+        **found,
+        "refused": repeated("", points.count),
+    }
+
+
+def refused(count: int, settings: Settings, reason: str) -> PointTable:
+    """Rows of a combination that a device or a runtime does not take."""
+    unknown = unknown_numbers(count)
+    numbers = dict.fromkeys(
+        ("flops", "traffic_bytes", "sol_time_s", "roofline_time_s", "expected_time_s"), unknown
+    )
+    return {
+        "precision": repeated(settings.precision or "", count),
+        "runtime": repeated(settings.runtime or "", count),
+        **numbers,
+        "bound": Words(np.zeros(count, np.int32), BOUNDS),
+        "items_per_s": unknown,
+        "memory_bytes": unknown,
+        "fits": np.full(count, -1, np.int8),
+        "energy_per_item_j": unknown,
+        "refused": repeated(reason, count),
+    }
+
+
+def _apart(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
+    """All points at once, or in groups for which the formulas take the same forms."""
+    if points.groups is None:
+        try:
+            return _at_once(points, machine, chosen)
+        except MixedError as mixed:
+            points.divide(np.broadcast_to(mixed.mask, points.count))
+    assert points.groups is not None  # divided now, or for an earlier machine
+    both = joined([_apart(one, machine, chosen) for one in points.groups])
+    return take(both, points.order)
+
+
+def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
+    n, runtime = points.count, chosen.runtime.runtime
+    table = points.arrays.table(chosen.precision, machine.plan(runtime))
+    held = evaluate_table(table, machine.roofs)
+    sol = sol_time(table.sol_parts, machine.limits)
+    run = expected_seconds(table, held, machine.estimator(runtime), runtime, machine.device)
+    expected, waits = (None, 0.0) if run is None else run
+    if expected is not None and sol is not None:
+        expected = roofline.maximum(expected, sol)
+    time_s = held.time_s if expected is None else expected
+    joules = None if time_s is None else _energy(table, held, machine, time_s, waits)
+    return {
+        "flops": _full(_main_flops(table), n),
+        "traffic_bytes": _full(_traffic(table), n),
+        "sol_time_s": _full(sol, n),
+        "roofline_time_s": _full(held.time_s, n),
+        "bound": _bounds(held.total_busy, n, known=not hides_a_roof(table, machine.roofs)),
+        "expected_time_s": _full(expected, n),
+        "energy_j": _full(joules, n),
+    }
+
+
+def _one_by_one(points: SizedPoints, machine: Machine, settings: Settings) -> PointTable:
+    rows = [_row(answered(bench, machine, settings), machine) for bench in points.each]
+    flops, traffic, sol, roof, bound, expected, joules = map(list, zip(*rows, strict=True))
+    return {
+        "flops": np.array(flops, dtype=float),
+        "traffic_bytes": np.array(traffic, dtype=float),
+        "sol_time_s": np.array(sol, dtype=float),
+        "roofline_time_s": np.array(roof, dtype=float),
+        "bound": Words(np.array(bound, dtype=np.int32), BOUNDS),
+        "expected_time_s": np.array(expected, dtype=float),
+        "energy_j": np.array(joules, dtype=float),
+    }
+
+
+def _row(found: Answer, machine: Machine) -> tuple[float, float, float, float, int, float, float]:
+    table, total = found.table, found.expected.total
+    bound = _bounds(found.held.total_busy, 1, known=not hides_a_roof(table, machine.roofs))
+    whole = totals(table, found.held, found.expected, machine.roofs)
+    used = energy(whole, machine.device, 1)
+    return (
+        float(_main_flops(table)),
+        float(_traffic(table)),
+        _number(found.sol_time_s),
+        _number(found.held.time_s),
+        int(bound.codes[0]),
+        _number(None if total is None else total.value),
+        _number(used.energy_j),
+    )
+
+
+def _per_item(
+    points: SizedPoints, machine: Machine, expected: Any, joules: Any, memory: Any
+) -> PointTable:
+    n, items = points.count, np.asarray(points.items, dtype=float)
+    capacity = machine.roofs.capacity_bytes
+    needed = _full(memory, n)
+    fits = np.full(n, -1, np.int8)
+    if capacity is not None:
+        fits = np.where(np.isnan(needed), -1, needed <= capacity).astype(np.int8)
+    return {
+        "items_per_s": _full(items * (1 / expected), n),
+        "memory_bytes": needed,
+        "fits": fits,
+        "energy_per_item_j": _full(joules * (1 / items), n),
+    }
+
+
+def _energy(table: CostTable, held: Evaluation, machine: Machine, time_s: Any, waits_s: Any) -> Any:
+    work: dict[tuple[str, str, bool], Any] = {}
+    for item in table.items:
+        for (engine, dtype), flops in item.cost.work.items():
+            key = engine.value, dtype, item.cost.prunable
+            work[key] = work.get(key, 0) + flops * item.count
+    pairs = [(one_flop(*key, machine.roofs), flops) for key, flops in work.items() if np.any(flops)]
+    memory = [t for (_, bound), t in held.total_busy.items() if bound is Bound.MEMORY]
+    slowest: Any = memory[0] if memory else None
+    for seconds in memory[1:]:
+        slowest = roofline.maximum(slowest, seconds)
+    return energy_of_points(pairs, _traffic(table), slowest, machine.device, time_s, waits_s)
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _full(value: Any, n: int) -> Floats:
+    return np.broadcast_to(np.asarray(_number(value) if value is None else value, float), (n,))
+
+
+def _traffic(table: CostTable) -> Any:
+    return sum(_moved(item.cost) * item.count for item in table.items)
+
+
+def _moved(cost: Cost) -> Any:
+    return cost.read_bytes + cost.write_bytes
+
+
+def _main_flops(table: CostTable) -> Any:
+    """Matrix work where there is any, else vector work."""
+    sums: dict[Engine, Any] = {Engine.MATRIX: 0, Engine.VECTOR: 0}
+    for item in table.items:
+        for (engine, _), flops in item.cost.work.items():
+            if engine in sums:
+                sums[engine] = sums[engine] + flops * item.count
+    return np.where(np.asarray(sums[Engine.MATRIX]) > 0, sums[Engine.MATRIX], sums[Engine.VECTOR])
+
+
+def _bounds(busy: Busy, n: int, *, known: bool) -> Words:
+    """The resource with the largest busy time at each point; compute wins a tie."""
+    if not busy or not known:
+        return Words(np.zeros(n, np.int32), BOUNDS)
+    resources = sorted(busy, key=lambda key: key[1] is not Bound.COMPUTE)
+    times = np.stack([np.broadcast_to(np.asarray(busy[r], float), (n,)) for r in resources])
+    codes = np.array([BOUNDS.index(bound.value) for _, bound in resources], dtype=np.int32)
+    return Words(codes[np.argmax(times, axis=0)], BOUNDS)
+
+
+def is_at_once(machine: Machine, runtime: Runtime) -> bool:
+    """Whether points under a runtime on a machine are array arithmetic."""
+    if runtime.kernels is not Kernels.OP or machine.roofs.off_chip_only:
+        return False
+    estimator = machine.estimator(runtime)
+    return estimator is None or getattr(estimator, "over_arrays", False)

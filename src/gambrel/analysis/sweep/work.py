@@ -1,0 +1,175 @@
+"""A sweep as work of the engine: cases (what is named) x sizes, any range of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from gambrel._version import __version__
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.sweep.points import SizedPoints, figures, refused
+from gambrel.analysis.sweep.record import fields_for
+from gambrel.analysis.workbench import Machine
+from gambrel.device.model import Device
+from gambrel.engine.grid import PointGrid
+from gambrel.engine.tables import DataField, PointTable, joined, repeated
+from gambrel.errors import GambrelError
+from gambrel.workload import Workload
+
+#: Points that are evaluated at once: enough to pay for walking over the ops, few enough for caches.
+CHUNK: Final = 4096
+#: Points of a partition of a few seconds, as array arithmetic and one by one.
+FAST: Final = 1 << 17
+SLOW: Final = 1 << 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepCase:
+    """What is swept over sizes.
+
+    Attributes:
+        labels: Column → text.
+        workload: The model; cases of the same one share the object.
+        device: The machine; as with the workload.
+        settings: Precision, runtime and the rest.
+    """
+
+    labels: Mapping[str, str]
+    workload: Workload
+    device: Device
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepWork:
+    """All points of a sweep; see `gambrel.engine.work.PointWork`.
+
+    Attributes:
+        cases: Axes of what is named.
+        opened: From the values of those axes to the case; pickled with what it needs.
+        sizes: Axes of sizes.
+        size_names: Sizes that are shown.
+        label_names: Columns of what is named, besides precision and runtime.
+        content: What the values depend on besides the axes: devices, models, constants.
+        fast: Whether the points are array arithmetic.
+        times_only: Leave out memory and energy.
+    """
+
+    cases: PointGrid
+    opened: Callable[[Mapping[str, Any]], SweepCase]
+    sizes: PointGrid
+    size_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+    content: bytes = b""
+    fast: bool = True
+    times_only: bool = False
+    _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def points(self) -> int:
+        """Cases times sizes."""
+        return len(self.cases) * len(self.sizes)
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns."""
+        named = [n for n in self.label_names if n not in ("precision", "runtime")]
+        at = named.index("device") + 1 if "device" in named else len(named)
+        return fields_for((*named[:at], "precision", "runtime", *named[at:]), self.size_names)
+
+    @property
+    def identity(self) -> bytes:
+        """Version, axes and what they mean."""
+        axes = [(a.name, [str(v) for v in a.values]) for a in (*self.cases.axes, *self.sizes.axes)]
+        return msgspec.json.encode([__version__, axes]) + self.content
+
+    @property
+    def partition_points(self) -> int:
+        """Points of a partition."""
+        return FAST if self.fast else SLOW
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_machines": {}}
+
+    def evaluate(self, start: int, stop: int) -> PointTable:
+        """The columns of a range of points."""
+        found: dict[int, PointTable] = {}
+        pieces = list(self._pieces(start, stop))
+        for (first, last), group in groupby(pieces, key=lambda piece: piece[2:]):
+            cases = [(at, self._case(index)) for at, index, *_ in group]
+            self._evaluate_group(cases, first, last, found)
+        table = joined([found[place] for place in sorted(found)])
+        return {
+            f.name: np.ascontiguousarray(v) if isinstance(v := table[f.name], np.ndarray) else v
+            for f in self.fields
+        }
+
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+        """(place, case, first size, one behind the last) of the range."""
+        n = len(self.sizes)
+        at = start
+        while at < stop:
+            case, first = divmod(at, n)
+            last = min(n, first + stop - at)
+            yield at, case, first, last
+            at += last - first
+
+    def _case(self, index: int) -> SweepCase:
+        return self.opened(self.cases.point(index))
+
+    def _evaluate_group(
+        self,
+        cases: list[tuple[int, SweepCase]],
+        first: int,
+        last: int,
+        found: dict[int, PointTable],
+    ) -> None:
+        """Cases over one range of sizes; those of one model share its costs."""
+        shared: dict[Any, list[tuple[int, SweepCase]]] = {}
+        for at, case in cases:
+            key = id(case.workload), case.settings.conventions
+            shared.setdefault(key, []).append((at, case))
+        for group in shared.values():
+            one = group[0][1]
+            for begin in range(first, last, CHUNK):
+                end = min(begin + CHUNK, last)
+                sizes = self._sizes(one.workload, begin, end)
+                points = SizedPoints(one.workload, sizes, end - begin, one.settings.conventions)
+                for at, case in group:
+                    found[at + begin - first] = self._rows(points, case)
+
+    def _sizes(self, workload: Workload, begin: int, end: int) -> dict[str, Any]:
+        """Symbol → its values; a number where all points have the same one."""
+        values: dict[str, Any] = {s.name: s.default for s in workload.symbols}
+        places = self.sizes.places(begin, end)
+        for axis in self.sizes.axes:
+            if len(axis.values) == 1:
+                values[axis.name] = axis.values[0]
+            else:
+                values[axis.name] = np.asarray(axis.values, dtype=float)[places[axis.name]]
+        return values
+
+    def _rows(self, points: SizedPoints, case: SweepCase) -> PointTable:
+        n = points.count
+        try:
+            machine = self._machine(case)
+            own = figures(points, machine, case.settings, times_only=self.times_only)
+        except GambrelError as error:
+            own = refused(n, case.settings, str(error))
+        sizes = {
+            name: np.broadcast_to(np.asarray(points.sizes[name], dtype=np.int64), (n,))
+            for name in self.size_names
+        }
+        return {**{name: repeated(text, n) for name, text in case.labels.items()}, **sizes, **own}
+
+    def _machine(self, case: SweepCase) -> Machine:
+        settings = case.settings
+        key = id(case.device), settings.sparsity, settings.engine, id(settings.calibration)
+        if key not in self._machines:
+            self._machines[key] = Machine(case.device, settings)
+        return self._machines[key]

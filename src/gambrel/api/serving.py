@@ -1,0 +1,290 @@
+"""The public functions that simulate serving: requests one by one, and the time of any step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.question import Question, ask
+from gambrel.api.analyze import settings_of
+from gambrel.api.faces import asks
+from gambrel.api.plans import degrees_of, engine_of, prices_of, spec_of_plan, topology_of
+from gambrel.device.resolve import asked_device
+from gambrel.errors import DeviceError, InputError
+from gambrel.llm.serving.timer import StepTimes, tables
+
+if TYPE_CHECKING:
+    from gambrel.llm.serving.fleet import Load, Server
+    from gambrel.llm.serving.outcomes import Outcome, Simulation
+    from gambrel.llm.serving.question import Target
+    from gambrel.llm.serving.replica import Request
+    from gambrel.llm.serving.steps import Setup
+    from gambrel.llm.sharding import Sharding
+
+#: Requests for each slot of a closed loop, and requests that come by themselves.
+_PER_SLOT, _COUNT = 10, 10_000
+_PERCENTILES: Final = (50, 90, 99)
+
+
+@asks("serve-sim")
+def serve_sim(question: Question) -> Simulation:
+    """Simulates the serving of requests one by one: percentiles, goodput, queue, over time.
+
+    Returns:
+        What the requests see, on the replicas asked for, or else on the fewest devices that meet
+        the targets.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.llm.serving.commands import commands
+    from gambrel.llm.serving.fleet import fewest, meets
+    from gambrel.llm.serving.outcomes import Simulation
+    from gambrel.llm.serving.question import Target
+
+    q = question
+    _check(q)
+    load, target = _load(q), Target(ttft_s=q.ttft, tpot_s=q.tpot)
+    limited = q.ttft is not None or q.tpot is not None
+    servers, reasons = _servers(q)
+    tried: Any = ()
+    if q.replicas is None and limited:
+        one, count, tried = fewest(servers, load, target, q.percentile, q.max_devices)
+        if one is None:
+            one, count = _nearest(servers, q.max_devices)
+    else:
+        one, count = _nearest(servers, q.max_devices)
+        count = q.replicas or count
+    result, count = _served(one, count, load, target, q)
+    setup = one.setup
+    return Simulation(
+        model=setup.spec.name,
+        device=setup.device.id,
+        precision=setup.precisions.name,
+        runtime=setup.settings.runtime or "",
+        sharding=_with_replicas(setup.sharding, count),
+        load=load.about,
+        target=target,
+        percentile=q.percentile,
+        met=meets(result, target, q.percentile) if limited else None,
+        outcome=result,
+        price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
+        tried=(*tried, *reasons),
+        commands=commands(setup.spec.name, _with_replicas(setup.sharding, count), setup.engine),
+        assumptions=_assumptions(one, q, searched=bool(tried)),
+    )
+
+
+class StepTimer(StepTimes):
+    """Times of any step of a model on a device, for simulators that call them millions of times.
+
+    Tables are made once (0.1 s); a call takes microseconds. It can be pickled.
+
+    Args:
+        model: A name, a ``config.json``, its folder, or a `gambrel.llm.spec.ModelSpec`.
+        device: Name, file or `Device`.
+        runtime: The serving engine; None takes the device's default.
+        layout: Degrees of parallelism, e.g. ``{"tensor": 4}``, or a `Sharding`; None is one device.
+        precision: Number formats; None is the checkpoint's.
+        longest: Tokens of the longest request; None: the model's context, at most 131,072.
+        **more: As for `gambrel.serve_sim`: ``step_tokens``, ``host``, ``topology`` ...
+
+    Raises:
+        GambrelError: As `gambrel.serve_sim`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        device: Any,
+        runtime: str | None = None,
+        layout: Sharding | dict[str, int] | None = None,
+        *,
+        precision: str | None = None,
+        longest: int | None = None,
+        **more: Any,
+    ) -> None:
+        from gambrel.llm.sharding import Sharding
+
+        given = {"model": model, "hardware": device, "runtime": runtime, "precision": precision}
+        question = ask("serve-sim", given | more)
+        split = layout if isinstance(layout, Sharding) else Sharding(**(layout or {}))
+        setup = _setup(question, split)
+        super().__init__(tables(setup, longest=longest))
+        self.description = f"{setup.spec.name} on {split.devices} x {setup.device.id}, {split}"
+
+    def __repr__(self) -> str:
+        return f"StepTimer({self.description})"
+
+
+def _check(q: Question) -> None:
+    if q.percentile not in _PERCENTILES:
+        raise InputError(f"percentile={q.percentile}: give 50, 90 or 99.")
+    if q.trace is not None:
+        for name in ("rate", "concurrency", "arrivals", "input", "output"):
+            if getattr(q, name) is not None:
+                raise InputError(f"{name}: the trace has the requests; leave {name} out.")
+        return
+    for name, example in (("input", "2k"), ("output", "500")):
+        if getattr(q, name) is None:
+            raise InputError(
+                f"serve-sim needs --trace FILE, or --input and --output, e.g. --{name} {example}."
+            )
+    if q.rate is None and q.concurrency is None:
+        raise InputError("serve-sim needs --rate, e.g. 20/s, or --concurrency, e.g. 64.")
+    if q.rate is not None and q.concurrency is not None:
+        raise InputError("give either a rate or a concurrency: requests come or are replaced.")
+
+
+def _load(q: Question) -> Load:
+    """The requests that are asked for."""
+    from gambrel.llm.serving import arrivals
+    from gambrel.llm.serving.fleet import Load
+    from gambrel.llm.serving.question import Requests
+
+    if q.trace is not None:
+        return _traced(q)
+    Requests(input_tokens=q.input, output_tokens=q.output, arrivals=q.arrivals, per_s=q.rate)
+    lengths = arrivals.Lengths(
+        input_tokens=q.input, output_tokens=q.output, least=q.shortest or 1.0
+    )
+    Requests(input_tokens=q.input, output_tokens=q.output).check(_spec(q))
+    many = "" if q.shortest == 1 else f", lengths from {q.shortest:.0%} of these"
+    shape = f"{q.input:,} tokens in, {q.output:,} out{many}"
+    if q.rate is not None:
+        count, rate = q.requests or _COUNT, q.rate
+        return Load(
+            about=f"{count:,} requests at random, {rate:g}/s, {shape}",
+            open=lambda: arrivals.poisson(lengths, rate, count, q.seed),
+        )
+    slots = q.concurrency or 1
+    if q.arrivals == "burst":
+        count = q.requests or slots
+        return Load(
+            about=f"{count:,} requests at once, {shape}",
+            open=lambda: arrivals.burst(lengths, count, q.seed),
+        )
+    count = q.requests or _PER_SLOT * slots
+    return Load(
+        about=f"{count:,} requests, {slots:,} in flight, {shape}",
+        lengths=lambda: lengths.draw(count, q.seed),
+        slots=slots,
+    )
+
+
+def _traced(q: Question) -> Load:
+    from itertools import islice
+
+    from gambrel.llm.serving.fleet import Load
+    from gambrel.llm.serving.trace import read_trace
+
+    path, longest = Path(str(q.trace)), _spec(q).max_context
+
+    def requests() -> Iterator[Request]:
+        return islice(read_trace(path, longest=longest), q.requests)
+
+    return Load(about=f"requests of {path.name}", open=requests)
+
+
+def _spec(q: Question) -> Any:
+    return spec_of_plan(q.model, q.precision, "w4a16")
+
+
+def _setup(q: Question, sharding: Sharding, built: Any = None) -> Setup:
+    """One layout, checked."""
+    from gambrel.llm.layouts import check
+    from gambrel.llm.serving.place import place
+    from gambrel.llm.topology import topology_for
+    from gambrel.runtimes import runtime
+
+    spec, device = _spec(q), asked_device(q.hardware, q.peak, q.bandwidth)[0]
+    check(sharding, spec, max(q.max_devices, sharding.devices))
+    settings = settings_of(q, precision=None)
+    name = None if settings.runtime is None else runtime(settings.runtime).id
+    try:
+        return place(
+            spec,
+            device,
+            sharding,
+            spec.precisions(q.precision),
+            node=topology_for(device, topology_of(q.topology)),
+            engine=engine_of(q),
+            settings=replace(settings, precision=None, sizes=None, runtime=name),
+            built=built,
+        )
+    except DeviceError as error:
+        raise DeviceError(f"{device.id}, {sharding}: {error}") from None
+
+
+def _servers(q: Question) -> tuple[list[Server], list[Any]]:
+    """The layout that was asked for, or all that hold the model, and why others cannot."""
+    from gambrel.llm.layouts import candidates
+    from gambrel.llm.serving.fleet import server
+    from gambrel.llm.serving.outcomes import Attempt
+    from gambrel.llm.sharding import Sharding
+
+    degrees, spec = degrees_of(q), _spec(q)
+    if degrees:
+        layouts = [Sharding(**degrees)]
+    else:
+        layouts = [s for s in candidates(spec, q.max_devices) if s.data == 1 and s.context == 1]
+    servers: list[Server] = []
+    refused: list[Any] = []
+    built: dict[Any, Any] = {}
+    for layout in layouts:
+        try:
+            setup = _setup(q, layout, built)
+            servers.append(server(setup, cached_share=q.hit_rate, most=q.max_requests))
+        except (InputError, DeviceError) as error:
+            if degrees:
+                raise
+            refused.append(Attempt(sharding=layout, reason=str(error)))
+    if not servers:
+        raise InputError(f"no layout holds the model: {refused[0].reason}")
+    return servers, refused
+
+
+def _served(
+    one: Server, count: int, load: Load, target: Target, q: Question
+) -> tuple[Outcome, int]:
+    """All requests; where a search by the first of them was too hopeful, with more replicas."""
+    from gambrel.llm.serving.fleet import meets
+
+    result = one.run(load, count, target)
+    most = q.max_devices // one.setup.sharding.devices
+    limited = q.replicas is None and (q.ttft is not None or q.tpot is not None)
+    while limited and count < most and not meets(result, target, q.percentile):
+        count = min(most, count + max(1, count // 16))
+        result = one.run(load, count, target)
+    return result, count
+
+
+def _nearest(servers: list[Server], max_devices: int) -> tuple[Server, int]:
+    """The smallest layout that holds the model, as often as there is room."""
+    one = min(servers, key=lambda s: s.setup.sharding.devices)
+    return one, max(1, max_devices // one.setup.sharding.devices)
+
+
+def _with_replicas(sharding: Sharding, count: int) -> Sharding:
+    import msgspec
+
+    return msgspec.structs.replace(sharding, data=count)
+
+
+def _assumptions(one: Server, q: Question, *, searched: bool) -> tuple[str, ...]:
+    from gambrel.llm.serving.fleet import TRIED
+    from gambrel.llm.serving.plan import of_engine
+
+    said = [
+        "requests go to the replicas in turn, first come first served; chunked prefill of up to "
+        f"{one.limits.step_tokens:,} tokens per step shares steps with decode.",
+        "when the cache is full, the request that came last is preempted and computed again.",
+        *of_engine(one.setup),
+    ]
+    if q.hit_rate:
+        said.append(f"{q.hit_rate:.0%} of every prompt is in a prefix cache and not computed.")
+    if searched:
+        said.append(f"the search for the fewest devices ran the first {TRIED:,} requests.")
+    return tuple(said)

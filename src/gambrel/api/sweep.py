@@ -1,0 +1,150 @@
+"""Sweeps: every combination of the values of a question, here, on more processes or a cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gambrel.analysis.question import FIELDS, Question
+from gambrel.api.faces import asks
+from gambrel.errors import InputError, cut
+
+if TYPE_CHECKING:
+    from gambrel.analysis.sweep.record import Sweep
+    from gambrel.analysis.sweep.work import SweepWork
+    from gambrel.engine.pareto import Objective
+    from gambrel.engine.run import RunRequest, Told
+
+#: More points are not kept in memory; at 15 columns this many take 100 MB.
+MOST_KEPT: Final = 1_000_000
+#: Metric → column, and whether more is better.
+METRICS: Final = {
+    "latency": ("expected_time_s", False),
+    "throughput": ("items_per_s", True),
+    "energy": ("energy_per_item_j", False),
+    "memory": ("memory_bytes", False),
+    "work": ("flops", False),
+    "traffic": ("traffic_bytes", False),
+    "sol": ("sol_time_s", False),
+    "roofline": ("roofline_time_s", False),
+}
+
+
+@asks("sweep")
+def sweep(question: Question, told: Told | None = None) -> Sweep:
+    """Analyzes every combination of models, devices, number formats, runtimes and sizes.
+
+    Returns:
+        One row per combination that `where` keeps; where the points are written as they are
+        computed (``save``), the folder or file that has them, and the front.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.api.sweep_cases import work_of
+    from gambrel.engine.run import RunRequest
+
+    work = work_of(question)
+    request = RunRequest(
+        where=question.where,
+        pareto=objectives_of(question.pareto, work),
+        apart="model" if len(work.cases.axes[0].values) > 1 else "",
+        jobs=question.jobs,
+        scheduler=question.scheduler,
+        told=told,
+    )
+    if question.save is not None:
+        return _saved(question, work, request, Path(question.save))
+    if work.points > MOST_KEPT and question.where is None and not request.pareto:
+        raise InputError(
+            f"the sweep has {work.points:,} points, more than are kept in memory ({MOST_KEPT:,}); "
+            "write them to a file (-o sweep.parquet, in Python save=), or keep fewer with --where "
+            "or --pareto."
+        )
+    return _kept(question, work, request)
+
+
+def objectives_of(given: tuple[str, ...], work: SweepWork) -> tuple[Objective, ...]:
+    """Objectives as the engine takes them.
+
+    Raises:
+        InputError: A text or an unknown name.
+    """
+    from gambrel.engine.pareto import Objective
+    from gambrel.engine.tables import NUMBER, WHOLE
+    from gambrel.errors import UnknownNameError
+
+    columns = {f.name for f in work.fields if f.kind in (NUMBER, WHOLE)}
+    found = []
+    for text in given:
+        side, colon, name = text.rpartition(":")
+        if colon and side not in ("min", "max"):
+            raise InputError(f"--pareto {cut(text)}: write min:COLUMN or max:COLUMN.")
+        column, largest = METRICS.get(name, (name, False))
+        if column not in columns:
+            raise UnknownNameError("objective", name, (*METRICS, *sorted(columns)))
+        found.append(Objective(column=column, largest=side == "max" if colon else largest))
+    return tuple(found)
+
+
+def _kept(question: Question, work: SweepWork, request: RunRequest) -> Sweep:
+    """A sweep in memory; of more points than that holds, the front alone."""
+    import dataclasses
+
+    from gambrel.analysis.sweep import refuse_if_none
+    from gambrel.engine.run import run
+
+    only = bool(request.pareto) and work.points > MOST_KEPT
+    started = time.perf_counter()
+    found = run(work, dataclasses.replace(request, fronts_only=only))
+    table = found.best if only else found.table
+    assert table is not None  # without a folder
+    if question.where is None:
+        refuse_if_none(table)
+    return _record(question, work, table=table, rows=found.rows, best=found.best, began=started)
+
+
+def _saved(question: Question, work: SweepWork, request: RunRequest, target: Path) -> Sweep:
+    from gambrel.engine.save import save
+    from gambrel.engine.tables import empty
+
+    started = time.perf_counter()
+    found = save(work, request, target, asked=asked_text(question))
+    return _record(
+        question,
+        work,
+        table=empty(work.fields),
+        rows=found.rows,
+        best=found.best,
+        began=started,
+        path=target,
+        resumed=found.resumed,
+    )
+
+
+def asked_text(question: Question) -> str:
+    """The question as a command, for who finds the folder."""
+    from gambrel.analysis.commandline import command_of
+
+    given = {}
+    for name in FIELDS:
+        value = getattr(question, name)
+        several = value if isinstance(value, tuple) else (value,)
+        if all(isinstance(one, (str, int, float, dict)) for one in several):
+            given[name] = value
+    return cut(command_of("sweep", given))
+
+
+def _record(question: Question, work: SweepWork, *, began: float, best: Any, **more: Any) -> Sweep:
+    from gambrel.analysis.sweep.record import Sweep
+
+    return Sweep(
+        models=tuple(value.label for value in work.cases.axes[0].values),
+        fields=work.fields,
+        points=work.points,
+        pareto=question.pareto,
+        front=best,
+        seconds=time.perf_counter() - began,
+        **more,
+    )

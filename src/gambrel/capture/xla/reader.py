@@ -1,0 +1,139 @@
+"""From a file of StableHLO or HLO to a workload: the ways in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from gambrel.capture.files.archive import check_file
+from gambrel.capture.xla.arguments import said
+from gambrel.capture.xla.finish import finished
+from gambrel.capture.xla.graph import Graph
+from gambrel.errors import FileFormatError, require, told
+from gambrel.workload import Workload
+
+#: Constants of a module may be its weights.
+_MAX_BYTES: Final = 4 * 2**30
+
+_DEFECTS: Final = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    MemoryError,
+)
+
+
+def read_stablehlo(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
+    """Reads a module of StableHLO: text, bytecode, or what ``jax.export`` serialized.
+
+    Args:
+        path: The file.
+        sizes: ``trips`` says how often loops run whose trip count depends on data.
+
+    Raises:
+        FileFormatError: It is no such module, damaged or hostile.
+        MissingExtraError: JAX, whose MLIR reads it, is not installed.
+    """
+    path = Path(path)
+    require("jaxlib", "jax", "reading StableHLO")
+    return _read(path, sizes, "stablehlo", "StableHLO", _record_module)
+
+
+def read_hlo(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
+    """Reads the text of an HLO module, as ``--xla_dump_to`` writes it. Needs no package.
+
+    Args:
+        path: The file.
+        sizes: ``trips`` says how often loops run whose trip count depends on data.
+
+    Raises:
+        FileFormatError: It is no such module, damaged or hostile.
+    """
+    return _read(Path(path), sizes, "hlo", "HLO", _record_text)
+
+
+def _read(
+    path: Path,
+    sizes: Mapping[str, int | None] | None,
+    family: str,
+    origin: str,
+    record: Callable[[bytes, Graph, int | None], None],
+) -> Workload:
+    if check_file(path) > _MAX_BYTES:
+        raise FileFormatError(f"{path}: more than {_MAX_BYTES // 2**30} GiB of a program; refused.")
+    trips = (sizes or {}).get("trips")
+    graph = Graph(family)
+    try:
+        record(path.read_bytes(), graph, trips)
+        rule = said((*graph.trace.inputs, *graph.trace.stored))
+        workload = finished(graph, name=path.stem, origin=origin, trips=trips)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    except _DEFECTS as error:
+        raise FileFormatError(
+            f"{path}: the module contradicts itself ({_first_line(error)}); write it again."
+        ) from None
+    first = f"{rule[0].upper()}{rule[1:]}."
+    return replace(workload, assumptions=(first, *workload.assumptions))
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0][:200]
+    return f"{type(error).__name__}: {told(text)}" if text else type(error).__name__
+
+
+def _record_module(data: bytes, graph: Graph, trips: int | None) -> None:
+    from gambrel.capture.xla.stablehlo import ModuleWalker
+
+    context, module = _parsed(data)
+    with context:
+        ModuleWalker(module, graph, trips).run()
+
+
+def _parsed(data: bytes) -> tuple[Any, Any]:
+    """A module in the context with every dialect that JAX writes."""
+    from jax.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    context = mlir.make_ir_context()
+    said: list[str] = []
+
+    def heard(diagnostic: Any) -> bool:
+        said.append(str(diagnostic.message))
+        return True  # nothing is printed
+
+    context.attach_diagnostic_handler(heard)
+    try:
+        if _BYTECODE not in data:
+            return context, ir.Module.parse(data.decode("utf-8"), context)
+        if not data.startswith(_BYTECODE):
+            data = _exported(data)
+        return context, stablehlo.deserialize_portable_artifact(context, data)
+    except Exception as error:  # MLIR's own classes
+        lines = [*said, *(x.strip() for x in str(error).splitlines() if x.strip())]
+        why = told(lines[0][:200]) if lines else type(error).__name__
+        raise FileFormatError(f"this is no module of StableHLO that is whole ({why}).") from None
+
+
+def _exported(data: bytes) -> bytes:
+    """The module in what ``jax.export.Exported.serialize`` wrote."""
+    from jax import export
+
+    return bytes(export.deserialize(bytearray(data)).mlir_module_serialized)
+
+
+_BYTECODE: Final = b"ML\xefR"
+
+
+def _record_text(data: bytes, graph: Graph, trips: int | None) -> None:
+    from gambrel.capture.xla.hlo import HloWalker, parse
+
+    HloWalker(parse(data.decode("utf-8", "replace")), graph, trips).run()

@@ -1,0 +1,56 @@
+"""``gambrel sweep``: many points at once, here or on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gambrel.analysis.question import Question
+from gambrel.cli.command import HTML, JSON, VERBOSE, command, path
+from gambrel.cli.output import Shown
+
+_OUTPUT = path(
+    *("--output", "-o"),
+    help="Write the points: .parquet (a folder), .csv, .jsonl; or a report: .html .svg .png .pdf "
+    ".json .md; repeatable.",
+    multiple=True,
+)
+
+
+@command(
+    "sweep",
+    *(JSON, VERBOSE, HTML, _OUTPUT),
+    verb="sweep",
+    examples="""
+  gambrel sweep resnet50 --hardware h100,a100,l4 --batch 1:256 --precision fp16,int8 -o sweep.csv
+  gambrel sweep resnet50 --hardware category=edge --where 'fits and expected_time_s < 33ms'
+  gambrel sweep llama-3-8b --hardware h100 --phase decode --batch 1:1024:x2 --context 1k,8k,32k
+  gambrel sweep resnet50 --hardware all --batch 1:64 --pareto throughput,energy --html front.html
+  gambrel sweep resnet50 --hardware all --batch 1:1024 --jobs 4 -o sweep.parquet
+  gambrel sweep resnet50 --hardware all --batch 1:4096 --scheduler tcp://10.0.0.1:8786 -o s.parquet
+
+Ranges: 1:256 every one, 1:256:8 every eighth, 1:1024:x2 doubling. Every combination is a point.
+Points that a device or a runtime refuses are rows whose column 'refused' says why. A run with -o
+that is stopped goes on where it was when the same command is given again.
+""",
+)
+def sweep(question: Question, output: tuple[Path, ...], **shown: Any) -> None:
+    """Analyze every combination of models, devices, runtimes, number formats and sizes."""
+    import dataclasses
+
+    from gambrel.analysis.sweep.record import Sweep
+    from gambrel.api.sweep import sweep as sweep_points
+    from gambrel.cli.progress import counted
+    from gambrel.engine.save import is_stream
+    from gambrel.errors import InputError
+
+    streams = [target for target in output if is_stream(target)]
+    reports = [target for target in output if not is_stream(target)]
+    asked = Shown.of(**shown, output=reports, top=question.top).check(Sweep)
+    if len(streams) > 1:
+        raise InputError("a sweep writes its points to one of .parquet, .csv and .jsonl.")
+    if streams:
+        question = dataclasses.replace(question, save=str(streams[0]))
+    with counted("points") as told:
+        found = sweep_points.answer(question, told)
+    asked.emit(found)

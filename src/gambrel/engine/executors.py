@@ -1,0 +1,173 @@
+"""Who computes the partitions: this process, other processes, a cluster.
+
+The engine is Dask; where the user has chosen a backend of joblib (Ray, Dask, loky), the same tasks
+go through it. Every executor gives outcomes in the order in which they end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from gambrel.engine.task import PartOutcome, PartTask, run_packed
+from gambrel.engine.work import Partition
+from gambrel.errors import GambrelError, InputError, require, shown
+
+#: Partitions under way for each worker: the next one waits there already.
+_AHEAD = 3
+
+
+class VanishedError(GambrelError):
+    """The scheduler or its workers went away while a run was under way."""
+
+
+def outcomes(
+    task: PartTask, todo: Sequence[Partition], *, jobs: int = 1, scheduler: Any = None
+) -> Iterator[PartOutcome]:
+    """Computes partitions.
+
+    Args:
+        task: What they are computed from.
+        todo: Which.
+        jobs: Local processes; 1 computes here.
+        scheduler: Address of a ``dask.distributed`` scheduler, a client of one, ``"joblib"`` for
+            the backend that `joblib.parallel_config` has chosen, or ``"joblib:NAME"``.
+
+    Raises:
+        InputError: The scheduler cannot be reached.
+        VanishedError: It, or its workers, went away.
+    """
+    if isinstance(scheduler, str) and scheduler.partition(":")[0] == "joblib":
+        yield from _through_joblib(task, todo, jobs, scheduler.partition(":")[2])
+    elif scheduler is not None or jobs > 1:
+        _check(scheduler)
+        require("distributed", "sweep", "--scheduler" if scheduler is not None else "--jobs")
+        with _client(jobs, scheduler) as client:
+            yield from _through_dask(task, todo, client)
+    else:
+        for part in todo:
+            yield task.run(part)
+
+
+def _check(scheduler: Any) -> None:
+    """Refuses what is neither an address nor a client.
+
+    Raises:
+        InputError: It is something else.
+    """
+    address = isinstance(scheduler, str) and scheduler.strip()
+    client = hasattr(scheduler, "scheduler_info") and hasattr(scheduler, "submit")
+    if scheduler is not None and (isinstance(scheduler, type) or not (address or client)):
+        raise InputError(
+            f"scheduler: {shown(scheduler)} is neither an address such as tcp://10.0.0.1:8786 nor "
+            "a dask.distributed client."
+        )
+
+
+@contextmanager
+def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
+    import logging
+
+    import dask
+    from distributed import Client, LocalCluster
+
+    if scheduler is not None and not isinstance(scheduler, str):
+        yield scheduler
+        return
+    # What a vanished scheduler means is said once, by the error.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
+        if scheduler is None:
+            cluster = LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+            )
+            with cluster, Client(cluster) as client:
+                yield client
+            return
+        try:
+            client = Client(scheduler, timeout=10)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"no dask scheduler answers at {scheduler}: {_first_line(error)}. "
+                "Start one with: dask scheduler"
+            ) from None
+        try:
+            yield client
+        finally:
+            client.close(timeout=2)
+
+
+def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Iterator[PartOutcome]:
+    """Keeps the workers busy, with a bounded number of partitions under way."""
+    from distributed import as_completed
+
+    packed = pickle.dumps(task)
+    name = hashlib.sha256(packed).hexdigest()[:16]
+    waiting = iter(todo)
+
+    def submitted(part: Partition) -> Any:
+        # The key says what is computed, so that nothing is computed twice on one scheduler.
+        key = f"gambrel-{name}-{part.key}"
+        return client.submit(run_packed, packed, part, key=key, retries=2)
+
+    ahead = max(4, _AHEAD * _workers(client))
+    done = as_completed([submitted(part) for part in islice(waiting, ahead)])
+    for future in done:
+        try:
+            one = future.result()
+        except (GambrelError, OSError):
+            raise
+        except Exception as error:
+            if _is_dask(error):
+                raise VanishedError(_first_line(error)) from None
+            raise
+        future.release()
+        following = next(waiting, None)
+        if following is not None:
+            done.add(submitted(following))
+        yield one
+
+
+def _workers(client: Any) -> int:
+    found = client.scheduler_info(n_workers=-1).get("workers", {})
+    return sum(int(worker.get("nthreads", 1)) for worker in found.values())
+
+
+def _is_dask(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in ("distributed", "dask", "asyncio", "tornado")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _through_joblib(
+    task: PartTask, todo: Sequence[Partition], jobs: int, backend: str
+) -> Iterator[PartOutcome]:
+    require("joblib", "sweep", "--scheduler joblib")
+    from joblib import Parallel, delayed, parallel_config
+
+    packed = pickle.dumps(task)
+
+    def all_of() -> Iterator[PartOutcome]:
+        workers = jobs if jobs > 1 else None
+        parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
+        yield from parallel(delayed(run_packed)(packed, part) for part in todo)
+
+    if not backend:
+        yield from all_of()
+        return
+    try:
+        with parallel_config(backend=backend):
+            yield from all_of()
+    except ValueError as error:
+        raise InputError(f"joblib: {_first_line(error)}.") from None

@@ -1,0 +1,286 @@
+"""One replica of a serving engine, run event by event.
+
+The rules are those that the large engines share. A step holds one token of every request that
+decodes and, first come first served, chunks of waiting prompts: at most ``step_tokens`` tokens of
+both, ``most`` requests, and what the cache has room for. A prompt's last chunk gives its first
+token. When the cache is full, the request that came last gives its place up, goes to the head of
+the queue, and computes its prompt and the tokens so far again. Requests pass the front end before
+they queue.
+
+Steps without a prompt are alike until a request ends, the cache is full or the next request comes;
+they are taken together, each at its own context, so that a request costs a handful of events
+whatever the length of its answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from gambrel.errors import InputError
+from gambrel.llm.serving.activity import ActivityLog
+from gambrel.llm.serving.timer import StepTimes
+from gambrel.units import format_capacity
+
+#: Seconds at which it comes, tokens of the prompt, tokens of the answer.
+Request: TypeAlias = tuple[float, int, int]
+_NEVER: Final = math.inf
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one replica can hold and do in a step.
+
+    Attributes:
+        cache_bytes: For all requests in flight.
+        token_bytes: Of one token of one request.
+        request_bytes: Of a request, whatever its length: half a page, recurrent states.
+        most: Requests in flight.
+        step_tokens: Tokens of a step.
+        frontend_s: Of a request, outside of the steps.
+        cached_share: Part of every prompt that a prefix cache holds: not computed again.
+        stages: Pipeline stages that a prompt passes.
+    """
+
+    cache_bytes: float
+    token_bytes: float
+    request_bytes: float
+    most: int
+    step_tokens: int
+    frontend_s: float = 0.0
+    cached_share: float = 0.0
+    stages: int = 1
+
+
+class _Job:
+    """A request inside the engine."""
+
+    __slots__ = ("came", "done", "end", "first", "left", "output", "prompt", "start", "tokens")
+
+    def __init__(self, came: float, tokens: int, output: int) -> None:
+        self.came, self.tokens, self.output = came, tokens, output
+        self.first = -1.0  # seconds of the first token
+        self.prompt = tokens  # to be computed, with the tokens of the answer after a preemption
+        self.done = 0  # of these
+        self.left = output  # tokens of the answer
+        self.start = 0  # decode steps that the engine had run when it joined
+        self.end = -1  # decode step of its last token; below 0 while it does not decode
+
+
+class Replica:
+    """An engine that is offered requests and runs.
+
+    Args:
+        times: Of its steps.
+        limits: What it can hold.
+        following: Closed loop: where the next request comes from when one ends.
+
+    Attributes:
+        now: Seconds.
+        came: When each finished request came, s.
+        ttft: Time to the first token, s.
+        tpot: Time per token after the first, s; NaN for answers of one token.
+        total: From arrival to the last token, s.
+        outputs: Tokens of its answer.
+        preemptions: Requests that gave their place up.
+        most_waiting: Longest queue.
+        timeline: What it did.
+    """
+
+    def __init__(
+        self, times: StepTimes, limits: Limits, following: Iterator[tuple[int, int]] | None = None
+    ) -> None:
+        self.now = 0.0
+        self.came, self.ttft, self.tpot, self.total = (array("d") for _ in range(4))
+        self.outputs = array("l")
+        self.preemptions = self.most_waiting = 0
+        self.timeline = ActivityLog()
+        self._times, self._limits, self._following = times, limits, following
+        self._floor = times.tables.floor_s
+        self._coming: deque[tuple[float, _Job]] = deque()
+        self._waiting: deque[_Job] = deque()
+        self._running: list[_Job] = []  # as they joined; may hold some that ended
+        self._ends: list[tuple[int, int, _Job]] = []  # heap: decode step, number, job
+        self._steps = self._joined = self._batch = self._held = 0
+
+    def offer(self, request: Request) -> None:
+        """A request that comes; in order of time.
+
+        Raises:
+            InputError: The cache could not hold it alone.
+        """
+        came, tokens, output = request
+        if self._used(tokens + output, 1) > self._limits.cache_bytes:
+            raise InputError(
+                f"a request of {tokens:,} tokens in and {output:,} out needs "
+                f"{format_capacity(self._used(tokens + output, 1))} of cache, and a replica has "
+                f"{format_capacity(self._limits.cache_bytes)}."
+            )
+        self._coming.append((came + self._limits.frontend_s, _Job(came, tokens, output)))
+
+    def run(self, until: float = _NEVER) -> None:
+        """Runs all steps that begin before a time."""
+        until += self._limits.frontend_s
+        while self.now < until:
+            coming, waiting = self._coming, self._waiting
+            while coming and coming[0][0] <= self.now:
+                waiting.append(coming.popleft()[1])
+            if self._batch:
+                self._make_room()
+            if waiting:
+                self.most_waiting = max(self.most_waiting, len(waiting))
+                chunks = self._admitted()
+                if chunks:
+                    self._mixed(chunks)
+                    continue
+            horizon = min(until, coming[0][0]) if coming else until
+            if self._batch:
+                self._decode(horizon)
+            elif horizon == _NEVER:
+                return
+            else:
+                self.now = horizon
+
+    def _admitted(self) -> list[tuple[_Job, int]]:
+        """Chunks of waiting prompts for the next step."""
+        limits, waiting = self._limits, self._waiting
+        room = limits.step_tokens - self._batch
+        free = limits.cache_bytes - self._used(self._held, self._batch) - self._growth()
+        seats = limits.most - self._batch
+        chunks: list[tuple[_Job, int]] = []
+        for job in waiting:
+            if room <= 0 or seats <= len(chunks):
+                break
+            need = (job.prompt + 1) * limits.token_bytes + limits.request_bytes
+            if need > free:
+                break
+            free -= need
+            if not job.done:
+                job.done = int(job.prompt * limits.cached_share)
+            chunk = min(room, job.prompt - job.done)
+            chunks.append((job, chunk))
+            room -= chunk
+        return chunks
+
+    def _used(self, tokens: int, requests: int) -> float:
+        return tokens * self._limits.token_bytes + requests * self._limits.request_bytes
+
+    def _growth(self) -> float:
+        """Bytes that one more token of every request takes."""
+        return self._batch * self._limits.token_bytes
+
+    def _mixed(self, chunks: list[tuple[_Job, int]]) -> None:
+        """A step with prompts; those that decode get a token as well."""
+        times, batch = self._times, self._batch
+        linear, attention = 0, 0.0
+        for job, chunk in chunks:
+            linear += chunk
+            attention += times.attention(chunk, job.done)
+        prompts = times.linear(linear) + attention
+        seconds = prompts
+        if self._batch:
+            seconds += times.uniform(self._batch, self._held / self._batch)
+        seconds = max(seconds, self._floor)
+        start, self.now = self.now, self.now + seconds
+        late = self.now + (self._limits.stages - 1) * prompts
+        if self._batch:
+            self._steps += 1
+            self._held += self._batch
+            self._finish()
+        joined = 0
+        for job, chunk in chunks:
+            job.done += chunk
+            if job.done == job.prompt:
+                self._waiting.popleft()  # chunks are of the first in the queue, in order
+                self._join(job, late)
+                joined += 1
+        self._note(start, batch, batch + joined)
+
+    def _join(self, job: _Job, at: float) -> None:
+        """The prompt is computed: its next token is there."""
+        if job.first < 0:
+            job.first = at
+        job.left -= 1
+        if not job.left:
+            self._end(job)
+            return
+        job.start, job.end = self._steps, self._steps + job.left
+        self._held += job.prompt + 1
+        self._batch += 1
+        self._joined += 1
+        self._running.append(job)
+        heapq.heappush(self._ends, (job.end, self._joined, job))
+
+    def _decode(self, horizon: float) -> None:
+        """Steps without prompts until a request ends, comes, or the cache is full."""
+        batch, held = self._batch, self._held
+        steps = self._ends[0][0] - self._steps
+        growth = self._growth()
+        if growth:
+            room = self._limits.cache_bytes - self._used(held, batch)
+            steps = max(1, min(steps, int(room / growth)))
+        mean = held / batch
+        seconds = self._times.uniform(batch, mean + 0.5 * steps)
+        start, left = self.now, horizon - self.now
+        if steps > 1 and seconds * steps > left:
+            steps = max(1, min(steps, math.ceil(left / seconds)))
+            seconds = self._times.uniform(batch, mean + 0.5 * steps)
+        self.now = start + seconds * steps
+        self._steps += steps
+        self._held = held + steps * batch
+        self._finish()
+        self._note(start, batch, steps * batch)
+
+    def _finish(self) -> None:
+        """Takes out those whose last token is there."""
+        ends, steps = self._ends, self._steps
+        while ends and ends[0][0] <= steps:
+            end, _, job = heapq.heappop(ends)
+            if job.end == end:  # else it was preempted in between
+                job.end = -1
+                self._batch -= 1
+                self._held -= job.prompt + 1 + (steps - job.start)
+                self._end(job)
+        if len(self._running) > 2 * self._batch + 64:
+            self._running = [job for job in self._running if job.end >= 0]
+
+    def _end(self, job: _Job) -> None:
+        now = max(self.now, job.first)
+        self.came.append(job.came)
+        self.ttft.append(job.first - job.came)
+        later = job.output - 1
+        self.tpot.append((now - job.first) / later if later else math.nan)
+        self.total.append(now - job.came)
+        self.outputs.append(job.output)
+        if self._following is not None:
+            following = next(self._following, None)
+            if following is not None:
+                self.offer((now, *following))
+
+    def _make_room(self) -> None:
+        """Preempts those that came last until every request has room for a token."""
+        capacity = self._limits.cache_bytes
+        while self._batch > 1:
+            if self._used(self._held, self._batch) + self._growth() <= capacity:
+                return
+            job = self._running.pop()
+            if job.end < 0:
+                continue
+            written = self._steps - job.start
+            job.end = -1
+            self._batch -= 1
+            self._held -= job.prompt + 1 + written
+            job.left -= written
+            job.prompt, job.done = job.tokens + job.output - job.left, 0
+            self._waiting.appendleft(job)
+            self.preemptions += 1
+
+    def _note(self, start: float, batch: int, tokens: int) -> None:
+        share = self._used(self._held, self._batch) / self._limits.cache_bytes
+        waits = len(self._waiting)
+        self.timeline.add(start, self.now, max(batch, self._batch), waits, min(share, 1.0), tokens)

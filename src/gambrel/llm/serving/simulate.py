@@ -1,0 +1,200 @@
+"""Requests over time through the replicas of one layout: what each of them saw, and goodput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gambrel.errors import InputError
+from gambrel.llm.kv import kv_cache
+from gambrel.llm.serving.activity import ActivityLog
+from gambrel.llm.serving.outcomes import Activity, Outcome, Spread
+from gambrel.llm.serving.question import Requests, Target
+from gambrel.llm.serving.replica import Limits, Replica, Request
+from gambrel.llm.serving.steps import Setup, memory
+from gambrel.llm.serving.timer import StepTimes
+
+#: Tokens of a request by whose cache a token and a request are priced.
+_SHORT, _LONG = 1024, 2048
+
+
+def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = None) -> Limits:
+    """What a replica of a layout can hold.
+
+    Args:
+        setup: The layout.
+        cached_share: Part of every prompt that a prefix cache holds.
+        most: Requests in flight of a replica; None: as many as memory holds.
+
+    Raises:
+        InputError: Weights and activations leave no room.
+    """
+    engine = setup.engine
+    wide = Requests(input_tokens=engine.step_tokens, output_tokens=1)
+    held = memory(setup, wide)
+    if held.free_bytes <= 0:
+        raise InputError(
+            f"{setup.spec.name} does not fit {setup.sharding.devices} x {setup.device.id} "
+            f"({setup.sharding}): weights and activations need "
+            f"{(held.weights_bytes + held.activations_bytes) / 1e9:.3g} GB of "
+            f"{held.usable_bytes / 1e9:.3g} GB usable on each."
+        )
+    short, long = (_cache_bytes(setup, tokens) for tokens in (_SHORT, _LONG))
+    each = (long - short) / (_LONG - _SHORT)
+    groups = setup.sharding.attention_data
+    free = held.free_bytes if np.isfinite(held.free_bytes) else 1e15
+    return Limits(
+        cache_bytes=free * groups,
+        token_bytes=each,
+        request_bytes=max(0.0, short - each * _SHORT) + each * engine.policy.page / 2,
+        most=min(most or engine.step_tokens - 1, engine.step_tokens - 1),
+        step_tokens=engine.step_tokens,
+        frontend_s=setup.overhead.frontend_s,
+        cached_share=cached_share,
+        stages=setup.stages,
+    )
+
+
+def _cache_bytes(setup: Setup, tokens: int) -> float:
+    return kv_cache(
+        setup.spec,
+        setup.precisions,
+        batch=1,
+        context=tokens,
+        policy=setup.engine.policy,
+        sharding=setup.sharding,
+    ).allocated_bytes
+
+
+def simulate(
+    times: StepTimes,
+    limits: Limits,
+    requests: Iterable[Request],
+    *,
+    replicas: int = 1,
+    target: Target | None = None,
+) -> Outcome:
+    """Serves requests as they come; they go to the replicas in turn.
+
+    Args:
+        times: Of the steps of one replica.
+        limits: What it can hold.
+        requests: In order of time.
+        replicas: All alike.
+        target: Latencies that a request is to meet.
+
+    Raises:
+        InputError: A request that the cache could not hold alone; no request.
+    """
+    engines = [Replica(times, limits) for _ in range(replicas)]
+    for i, request in enumerate(requests):
+        engine = engines[i % replicas]
+        engine.run(request[0])
+        engine.offer(request)
+    for engine in engines:
+        engine.run()
+    return outcome(engines, target or Target())
+
+
+def closed_loop(
+    times: StepTimes,
+    limits: Limits,
+    lengths: Iterator[tuple[int, int]],
+    *,
+    slots: int,
+    replicas: int = 1,
+    target: Target | None = None,
+) -> Outcome:
+    """Keeps ``slots`` requests in flight, all replicas together, until there are no more lengths.
+
+    Args:
+        times: Of the steps of one replica.
+        limits: What it can hold.
+        lengths: Tokens in and out of one request after another.
+        slots: Requests in flight.
+        replicas: All alike; each has its share of the slots.
+        target: Latencies that a request is to meet.
+    """
+    engines = [Replica(times, limits, lengths) for _ in range(min(replicas, slots))]
+    for i in range(slots):
+        pair = next(lengths, None)
+        if pair is not None:
+            engines[i % len(engines)].offer((0.0, *pair))
+    for engine in engines:
+        engine.run()
+    return outcome(engines, target or Target())
+
+
+def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
+    """What the requests of all replicas saw."""
+    came, ttft, tpot, total, output = (
+        np.concatenate([np.asarray(getattr(engine, name)) for engine in engines])
+        for name in ("came", "ttft", "tpot", "total", "outputs")
+    )
+    if not came.size:
+        raise InputError("no request was served: give at least one.")
+    duration = float((came + total).max() - came.min())
+    several = ~np.isnan(tpot)
+    met = np.ones(len(came), dtype=bool)
+    if target.ttft_s is not None:
+        met &= ttft <= target.ttft_s
+    if target.tpot_s is not None:
+        met &= ~several | (tpot <= target.tpot_s)
+    asked = target.ttft_s is not None or target.tpot_s is not None
+    activity = _activity(engines)
+    busy = sum(sum(engine.timeline.busy_s) for engine in engines)
+    return Outcome(
+        requests=int(came.size),
+        duration_s=duration,
+        ttft=_spread(ttft),
+        tpot=_spread(tpot[several]) if several.any() else None,
+        total=_spread(total),
+        requests_per_s=came.size / duration,
+        tokens_per_s=float(output.sum()) / duration,
+        attained=float(met.mean()) if asked else None,
+        goodput_per_s=float(met.sum()) / duration if asked else None,
+        preemptions=sum(engine.preemptions for engine in engines),
+        most_waiting=max(engine.most_waiting for engine in engines),
+        utilization=min(1.0, busy / (duration * len(engines))),
+        activity=activity,
+    )
+
+
+def _spread(values: NDArray[np.float64]) -> Spread:
+    p50, p90, p99 = (float(v) for v in np.percentile(values, (50, 90, 99)))
+    return Spread(mean_s=float(values.mean()), p50_s=p50, p90_s=p90, p99_s=p99)
+
+
+def _activity(engines: Sequence[Replica]) -> Activity:
+    """Sums over replicas; the busy share and that of the cache are means."""
+    width = max(engine.timeline.width_s for engine in engines)
+    columns: dict[str, NDArray[np.float64]] = {}
+    for name in ("busy_s", "running", "waiting", "cache", "tokens"):
+        rows = [_widened(engine.timeline, name, width) for engine in engines]
+        longest = max(map(len, rows))
+        padded = [np.pad(row, (0, longest - len(row))) for row in rows]
+        columns[name] = np.sum(padded, axis=0) / width
+    count = len(columns["busy_s"])
+    return Activity(
+        start_s=tuple(float(i * width) for i in range(count)),
+        busy_share=_numbers(columns["busy_s"] / len(engines)),
+        running=_numbers(columns["running"]),
+        waiting=_numbers(columns["waiting"]),
+        cache=_numbers(columns["cache"] / len(engines)),
+        tokens_per_s=_numbers(columns["tokens"]),
+    )
+
+
+def _widened(timeline: ActivityLog, name: str, width: float) -> NDArray[np.float64]:
+    """A column with wider intervals."""
+    values = np.asarray(getattr(timeline, name))
+    factor = round(width / timeline.width_s)
+    padded = np.pad(values, (0, -len(values) % factor))
+    widened: NDArray[np.float64] = padded.reshape(-1, factor).sum(axis=1)
+    return widened
+
+
+def _numbers(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(float(v) for v in values)

@@ -1,0 +1,43 @@
+"""A diagnosis: ten lines, the cause that can give back most first."""
+
+from __future__ import annotations
+
+from gambrel.analysis.samples.diagnosis import Diagnosis, DiagnosisItem
+from gambrel.report.blocks import Document, Notes, col, seconds, section, sections, share, table_of
+from gambrel.report.options import Options
+from gambrel.units import format_percent, format_si
+
+
+def document(found: Diagnosis, _options: Options) -> Document:
+    """The first cause leads; a table; the command that checks each."""
+    return Document(
+        title=f"{found.source}, {format_si(found.whole_s, 's')}",
+        answer=_answer(found),
+        sections=sections(
+            section(
+                table_of(
+                    found.items,
+                    col("cause", "cause", minimum=12),
+                    col("saves at most", "saves_s", seconds),
+                    col("of the whole", "saves_share", share),
+                    col("evidence", "evidence", priority=1, minimum=20),
+                    all=True,
+                )
+            ),
+            section(Notes(heading="What to do", items=tuple(map(_advice, found.items)))),
+            section(Notes(heading="Notes", items=found.notes), folded="notes"),
+        ),
+    )
+
+
+def _answer(found: Diagnosis) -> tuple[str, ...]:
+    if not found.items:
+        return ("Nothing stands out: no known cause takes 3 % of the time.",)
+    first = found.items[0]
+    gain = "" if first.saves_share is None else f", up to {format_percent(first.saves_share)}"
+    return (f"{first.cause.capitalize()}{gain}: {first.evidence}.", f"Next: {first.change}.")
+
+
+def _advice(item: DiagnosisItem) -> str:
+    check = f" Check: {item.command}" if item.command else ""
+    return f"{item.cause}: {item.change}.{check}"

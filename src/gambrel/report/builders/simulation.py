@@ -1,0 +1,151 @@
+"""A simulation of serving: percentiles, goodput, queue, over time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gambrel.llm.serving.outcomes import Attempt, Simulation, Spread
+from gambrel.report.blocks import (
+    DataTable,
+    Document,
+    FactList,
+    Notes,
+    col,
+    rate_text,
+    seconds,
+    section,
+    sections,
+    table_of,
+)
+from gambrel.report.options import Options
+from gambrel.units import format_number, format_percent, format_si
+
+#: Layouts of a search that are listed.
+_TRIED: Final = 12
+
+
+def document(record: Simulation, _options: Options) -> Document:
+    """The verdict leads, then the percentiles."""
+    return Document(
+        title=f"{record.model}: {record.load}",
+        answer=_answer(record),
+        style="warning" if record.met is False else "",
+        sections=sections(
+            section(_latencies(record)),
+            section(_facts(record)),
+            section(_tried(record) if record.tried else None),
+            section(Notes(heading="Start it with", items=record.commands)),
+            section(Notes(heading="Assumptions", items=record.assumptions), folded="assumptions"),
+        ),
+    )
+
+
+def _answer(record: Simulation) -> tuple[str, ...]:
+    o = record.outcome
+    split = "one device" if record.devices == 1 else str(record.sharding)
+    return (
+        f"{record.devices} x {record.device}, {split}, {record.precision}, {record.runtime}: "
+        f"{_verdict(record)}",
+        f"TTFT {_tail(o.ttft)}; TPOT {_tail(o.tpot)}; whole answer {_tail(o.total)}",
+        f"{rate_text(o.requests_per_s)} requests/s, {rate_text(o.tokens_per_s)} tokens/s, "
+        f"{rate_text(o.tokens_per_s / record.devices)} per device{_cost(record)}",
+    )
+
+
+def _verdict(record: Simulation) -> str:
+    if record.met is None:
+        return f"{record.outcome.requests:,} requests served"
+    target = record.target
+    parts = [
+        f"{name} {format_si(limit, 's', 3)}"
+        for name, limit in (("TTFT", target.ttft_s), ("TPOT", target.tpot_s))
+        if limit is not None
+    ]
+    verb = "meets" if record.met else "misses"
+    return f"{verb} {' and '.join(parts)} at p{record.percentile}"
+
+
+def _cost(record: Simulation) -> str:
+    cost = record.cost_per_million
+    return "" if cost is None else f", {format_number(cost, 4)} per 1M output tokens"
+
+
+def _tail(spread: Spread | None) -> str:
+    if spread is None:
+        return "none, answers have one token"
+    return f"p50 {format_si(spread.p50_s, 's', 3)}, p99 {format_si(spread.p99_s, 's', 3)}"
+
+
+def _latencies(record: Simulation) -> DataTable:
+    o = record.outcome
+    rows = [("TTFT", o.ttft), ("TPOT", o.tpot), ("whole answer", o.total)]
+    return table_of(
+        [(name, spread) for name, spread in rows if spread is not None],
+        col("latency", lambda r: r[0], key="latency_of"),
+        col("mean", lambda r: r[1].mean_s, seconds, key="mean_s"),
+        col("p50", lambda r: r[1].p50_s, seconds, key="p50_s"),
+        col("p90", lambda r: r[1].p90_s, seconds, key="p90_s"),
+        col("p99", lambda r: r[1].p99_s, seconds, key="p99_s"),
+        all=True,
+    )
+
+
+def _facts(record: Simulation) -> FactList:
+    o, a = record.outcome, record.outcome.activity
+    goodput = (
+        "no target was given"
+        if o.goodput_per_s is None or o.attained is None
+        else f"{rate_text(o.goodput_per_s)} requests/s meet the target, "
+        f"{format_percent(o.attained)} of all"
+    )
+    return FactList(
+        heading="Run",
+        items=(
+            ("Goodput", goodput),
+            ("Requests", f"{o.requests:,} in {format_si(o.duration_s, 's', 4)}"),
+            (
+                "Queue",
+                f"at most {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",
+            ),
+            (
+                "In flight",
+                f"at most {max(a.running):,.0f} on average over an interval, "
+                f"{max(a.running) / record.sharding.data:,.0f} per replica",
+            ),
+            (
+                "Cache",
+                f"at most {format_percent(max(a.cache))} in use; steps run "
+                f"{format_percent(o.utilization)} of the time",
+            ),
+        ),
+    )
+
+
+def _tried(record: Simulation) -> DataTable:
+    shown = sorted(record.tried, key=lambda t: (bool(t.reason), not t.met, t.sharding.devices))
+    return table_of(
+        shown[:_TRIED],
+        col("devices", "sharding.devices", str, align="right"),
+        col("split", lambda t: str(t.sharding), key="layout"),
+        col(f"TTFT p{record.percentile}", "ttft_s", seconds),
+        col(f"TPOT p{record.percentile}", "tpot_s", seconds),
+        col("target", _why, key="reason", minimum=16),
+        heading=f"Layouts that were tried: {len(record.tried)}",
+        all=True,
+    )
+
+
+def _why(attempt: Attempt) -> str:
+    return attempt.reason or ("met" if attempt.met else "missed")
+
+
+def content(record: Simulation, _options: Options | None = None) -> dict[str, Any]:
+    """The record with its devices and cost."""
+    return {
+        **msgspec.to_builtins(record),
+        "layout": str(record.sharding),
+        "devices": record.devices,
+        "cost_per_million": record.cost_per_million,
+    }

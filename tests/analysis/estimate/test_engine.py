@@ -1,0 +1,160 @@
+"""Engines: work of kernels by hand, the formula by hand, whole answers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import gambrel
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
+from gambrel.analysis.measures import Limiter
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.device.catalog import load
+from gambrel.ops import Conventions
+
+#: One unit of 1 Hz with one lane, 1 byte/s, no cache, no power limit: seconds can be counted.
+PLAIN = EngineMachine(
+    units=1.0,
+    clock_hz=1.0,
+    byte_per_s=1.0,
+    cache_bytes=0.0,
+    lanes_per_s=1.0,
+    tdp_w=0.0,
+    flop_j=0.0,
+    byte_j=0.0,
+)
+NOTHING = dict.fromkeys(
+    ("launch", "step", "finish", "tap", "element", "kept", "wave", "start_s"), 0.0
+)
+WHOLE = dict.fromkeys(("compute", "attention", "small", "memory", "cache"), 1.0)
+EMPTY = dict.fromkeys(
+    ("rows", "columns", "depth", "copies", "attention", "finished", "taps", "elements",
+     "weight_bytes", "inner_bytes", "step_bytes"), 0.0
+)  # fmt: skip
+
+
+def _bench(name: str, **sizes: int) -> Workbench:
+    workload = gambrel.load_model(name)
+    return Workbench(workload, workload.resolve_symbols(sizes), Conventions())
+
+
+def _answer(device: str, precision: str = "int8", name: str = "resnet50", batch: int = 1):
+    settings = Settings(precision=precision, runtime="tensorrt")
+    return answered(_bench(name, batch=batch), Machine(load(device), settings), settings)
+
+
+@pytest.mark.parametrize(
+    ("changed", "seconds"),
+    [
+        # 65 rows are two tiles of 64, which are one of 128: 2 x 128 x 64 x 10 FLOP.
+        ({"rows": 65, "columns": 64, "depth": 10, "copies": 1}, 2 * 128 * 64 * 10),
+        # 129 rows: three small tiles beat two large ones.
+        ({"rows": 129, "columns": 64, "depth": 10, "copies": 1}, 2 * 192 * 64 * 10),
+        ({"weight_bytes": 70.0, "inner_bytes": 30.0}, 100),
+        ({"elements": 0.0}, 0),
+    ],
+)
+def test_kernel_by_hand(changed: dict[str, float], seconds: float) -> None:
+    times = kernel_times({**NOTHING, **WHOLE}, PLAIN, {**EMPTY, **changed}, 1.0, 1.0)
+    assert float(times.whole) == pytest.approx(seconds)
+
+
+def test_cache_keeps_activations_but_not_weights() -> None:
+    machine = EngineMachine(**{f: getattr(PLAIN, f) for f in PLAIN.__slots__} | {"cache_bytes": 50})
+    work = {**EMPTY, "weight_bytes": 70.0, "inner_bytes": 30.0}
+    times = kernel_times({**NOTHING, **WHOLE, "kept": 1.0}, machine, work, 1.0, 1.0)
+    assert float(times.memory) == pytest.approx(70)
+
+
+def test_power_limit_sets_the_time_when_it_is_far_beyond() -> None:
+    machine = EngineMachine(**{f: getattr(PLAIN, f) for f in PLAIN.__slots__} | {"tdp_w": 10.0})
+    # 800 J at 0.8 of 10 W: 100 s, beside which 1 s of kernels does not show.
+    assert float(whole_run(NOTHING, machine, 1.0, 800.0)) == pytest.approx(100)
+    assert float(whole_run(NOTHING, PLAIN, 1.0, 800.0)) == pytest.approx(1)
+
+
+def test_first_convolution_of_resnet50_by_hand() -> None:
+    settings = Settings(precision="int8", runtime="tensorrt")
+    machine = Machine(load("l4"), settings)
+    found = answered(_bench("resnet50", batch=2), machine, settings)
+    first = next(k for k in found.table.engine.kernels if k.depth == 192)
+    # 7 x 7 x 3 = 147 bytes along the reduction are padded to three steps of 64.
+    assert (first.rows, first.columns, first.copies) == (2 * 112 * 112, 64, 1)
+    assert first.step_bytes == 192
+    assert first.finished == 2 * 64 * 112 * 112
+    assert first.inner_bytes == 2 * 64 * 112 * 112  # written in 8 bits
+    assert first.weight_bytes == 2 * 3 * 224 * 224 + 64 * 147
+
+
+def test_grouped_convolutions_share_tiles() -> None:
+    bench = _bench("resnext50", batch=1)
+    settings = Settings(precision="int8", runtime="tensorrt")
+    found = answered(bench, Machine(load("l4"), settings), settings)
+    # 32 groups of 4 channels: 8 groups fill a tile of 32 channels.
+    first = next(k for k in found.table.engine.kernels if k.copies == 4)
+    assert (first.columns, first.depth) == (32, 32 * 9 + 32)  # 288 bytes padded to 320
+
+
+def test_long_attention_of_8_bits_runs_in_16() -> None:
+    settings = Settings(precision="int8", runtime="tensorrt")
+    machine = Machine(load("l4"), settings)
+    # BERT reads 384 keys; the first blocks of Stable Diffusion's U-Net 4,096.
+    for bench, expected in ((_bench("bert-base", seq=384), "int8"), (_bench("sd15-unet"), "fp16")):
+        kernels = answered(bench, machine, settings).table.engine.kernels
+        longest = max((k for k in kernels if k.attention), key=lambda k: k.depth)
+        assert longest.dtype == expected
+
+
+def test_parts_add_up_to_the_run() -> None:
+    found = _answer("a30", batch=8)
+    whole = found.expected.total
+    assert whole is not None
+    items = zip(found.expected.items, found.table.items, strict=True)
+    parts = sum(one.value * item.count for one, item in items if one is not None)
+    assert parts + whole.host_s == pytest.approx(whole.value)
+
+
+def test_small_batches_wait_for_launches_and_large_ones_compute() -> None:
+    assert _answer("h100-sxm5-80gb").expected.limited_by is Limiter.LAUNCHES
+    assert _answer("t4", batch=256).expected.limited_by is Limiter.COMPUTE
+
+
+def test_confidence_falls_with_the_distance_from_what_was_measured() -> None:
+    own, far = _answer("l4").expected.total, _answer("rtx-4090").expected.total
+    other = _answer("l4", "bf16").expected.total
+    assert own is not None
+    assert far is not None
+    assert other is not None
+    assert (own.confidence, far.confidence, other.confidence) == ("medium", "low", "low")
+    assert far.high / far.low > own.high / own.low
+    assert "none on this device" in far.reason
+    assert "none in bf16" in other.reason
+
+
+def test_recurrent_layers_take_the_constants_of_single_kernels() -> None:
+    settings = Settings(precision="fp16", runtime="tensorrt")
+    machine = Machine(load("h100-sxm5-80gb"), settings)
+    found = answered(_bench("lstm"), machine, settings)
+    assert not found.table.engine.described
+    assert found.expected.total is not None
+
+
+def test_published_rates_lie_inside_the_range() -> None:
+    """MLPerf Inference v3.0, Offline, ResNet-50 in int8, samples/s for each device."""
+    published = {"a100-sxm4-80gb": 41_542, "a30": 20_030, "l4": 13_160, "t4": 6_121}
+    for device, rate in published.items():
+        times = [_answer(device, batch=b).expected.total for b in (32, 128, 512)]
+        rates = [(b / t.high, b / t.low) for b, t in zip((32, 128, 512), times, strict=True) if t]
+        assert max(low for low, _ in rates) <= rate <= max(high for _, high in rates), device
+
+
+def test_constants_are_physical() -> None:
+    for one in packaged().engines:
+        shares = ("compute", "attention", "memory", "small", "wave", "cache")
+        assert all(0 <= one.constants[name] <= 1 for name in shares), one.runtime
+        assert one.low < 1 < one.high
+        assert one.far_low < one.low
+        assert one.far_high > one.high or one.runtime == "openvino"
+        assert msgspec.json.decode(msgspec.json.encode(one), type=type(one)) == one

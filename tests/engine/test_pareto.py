@@ -1,0 +1,45 @@
+"""Fronts against the definition, whole and gathered from parts."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gambrel.engine.pareto import Objective, front
+from gambrel.engine.tables import Words, joined, take
+
+VALUES = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 1)), min_size=1, max_size=60
+)
+GOALS = (Objective(column="a"), Objective(column="b", largest=True))
+
+
+def table_of(rows):
+    a, b, group = (np.array(column) for column in zip(*rows, strict=True))
+    floats = np.where(a == 6, np.nan, a)
+    index = np.arange(len(rows))
+    return {"a": floats, "b": b, "group": Words(group.astype(np.int32), ("x", "y")), "i": index}
+
+
+def by_definition(rows, apart):
+    kept = []
+    for i, (a, b, g) in enumerate(rows):
+        others = [
+            (x, y) for x, y, h in rows if x != 6 and (not apart or h == g) and (x, y) != (a, b)
+        ]
+        if a != 6 and not any(x <= a and y >= b for x, y in others):
+            kept.append(i)
+    return kept
+
+
+@given(VALUES, st.booleans())
+def test_a_front_is_what_nothing_dominates(rows, apart):
+    found = front(table_of(rows), GOALS, "group" if apart else "")
+    assert found["i"].tolist() == by_definition(rows, apart)
+
+
+@given(VALUES, st.integers(1, 20))
+def test_the_front_of_fronts_is_the_front(rows, size):
+    table = table_of(rows)
+    parts = [take(table, slice(i, i + size)) for i in range(0, len(rows), size)]
+    gathered = front(joined([front(part, GOALS) for part in parts]), GOALS)
+    assert gathered["i"].tolist() == front(table, GOALS)["i"].tolist()

@@ -1,0 +1,112 @@
+"""Simulations as a user asks for them: devices given or searched, traces, bad input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import gambrel
+from gambrel.cli import run
+from gambrel.errors import InputError
+from gambrel.llm.serving.commands import commands, parse_command
+from gambrel.llm.serving.question import ServingEngine
+from gambrel.llm.sharding import Sharding
+
+ASKED = {"model": "llama-3.1-8b", "hardware": "h100", "requests": 300}
+
+
+def test_the_fewest_devices_meet_the_target_and_one_less_does_not():
+    load = ASKED | {"rate": "30/s", "input": 2048, "output": 200}
+    found = gambrel.serve_sim(**load, ttft="1s", tpot="20ms", max_devices=8, tensor=1)
+    assert found.met
+    assert 1 < found.devices <= 8
+    fewer = gambrel.serve_sim(**load, ttft="1s", tpot="20ms", tensor=1, replicas=found.devices - 1)
+    assert not fewer.met
+    assert fewer.outcome.attained < found.outcome.attained <= 1
+
+
+def test_a_trace_through_the_command_line(tmp_path, capsys):
+    trace = tmp_path / "trace.csv"
+    rows = (f"{i / 10},{500 + i},{50 + i % 30}" for i in range(60))
+    trace.write_text("time,input,output\n" + "\n".join(rows))
+    asked = ["serve-sim", "llama-3.1-8b", "-d", "h100", "--trace", str(trace), "--replicas", "1"]
+    assert run([*asked, "--ttft", "1s", "--json", "--price", "2"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["type"] == "gambrel/serve-sim"
+    assert said["outcome"]["requests"] == 60
+    assert said["units"]["p99_s"] == "s"
+    tokens = sum(50 + i % 30 for i in range(60))
+    rate = said["outcome"]["tokens_per_s"]
+    assert rate * said["outcome"]["duration_s"] == pytest.approx(tokens)
+    assert said["cost_per_million"] == pytest.approx(2 / 3600 / rate * 1e6)
+    assert run([*asked, "--ttft", "1ms"]) == 1
+    assert "misses TTFT 1 ms at p99" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"rate": "5/s"}, "needs --trace FILE, or --input and --output"),
+        ({"input": 100, "output": 10}, "needs --rate"),
+        ({"input": 100, "output": 10, "rate": "5/s", "concurrency": 3}, "either a rate or a"),
+        ({"trace": "x.csv", "rate": "5/s"}, "the trace has the requests"),
+        ({"input": "200k", "output": 10, "rate": "5/s"}, "beyond max_position_embeddings"),
+        ({"input": 10, "output": 10, "rate": "5/s", "percentile": 95}, "give 50, 90 or 99"),
+        ({"input": 10, "output": 10, "rate": "5/s", "tensor": 3}, "3"),
+    ],
+)
+def test_questions_that_cannot_be_answered(more, said):
+    with pytest.raises(InputError, match=said):
+        gambrel.serve_sim("llama-3.1-8b", "h100", **more)
+
+
+def test_a_model_that_does_not_fit_is_refused():
+    with pytest.raises(InputError, match=r"no layout holds the model: llama-3.1-70b does not fit"):
+        gambrel.serve_sim("llama-3.1-70b", "h100", rate="1/s", input=100, output=10, max_devices=1)
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        Sharding(),
+        Sharding(tensor=4, pipeline=2),
+        Sharding(tensor=8, attention_data=8, expert=8),
+    ],
+    ids=str,
+)
+def test_command_lines_are_read_back(sharding):
+    engine = ServingEngine(utilization=0.85, step_tokens=4096)
+    for line in commands("some/model", sharding, engine, longest=9000):
+        found = parse_command(line)
+        assert found.model == "some/model"
+        assert (found.utilization, found.step_tokens, found.longest) == (0.85, 4096, 9000)
+        assert found.ignored == ()
+        assert (found.tensor or 1) == sharding.tensor
+        assert (found.pipeline or 1) == sharding.pipeline
+        if found.runtime != "tensorrt-llm":
+            assert (found.attention_data or 1) == sharding.attention_data
+        assert (found.expert or 1) == sharding.expert
+
+
+def test_command_lines_as_people_write_them():
+    found = parse_command(
+        "docker run vllm/vllm-openai vllm serve meta-llama/Llama-3.1-70B -tp 4 \\\n"
+        " --gpu-memory-utilization=0.92 --max-num-seqs 128 --enforce-eager --port 80"
+    )
+    assert (found.runtime, found.model) == ("vllm", "meta-llama/Llama-3.1-70B")
+    assert (found.tensor, found.utilization, found.max_requests) == (4, 0.92, 128)
+    assert "--enforce-eager" in found.ignored
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("python train.py", "not a command line of vllm serve"),
+        ("vllm serve m --tensor-parallel-size four", "tensor: 'four' is not a number"),
+        ("vllm serve 'm", "not a command line"),
+    ],
+)
+def test_command_lines_that_cannot_be_read(text, said):
+    with pytest.raises(InputError, match=said):
+        parse_command(text)

@@ -1,0 +1,169 @@
+"""Each cause is recognised in a small trace written by hand, and not where it is absent."""
+
+import gzip
+import json
+
+import pytest
+
+from gambrel.cli import run
+from gambrel.errors import FileFormatError
+from gambrel.traces.diagnose import diagnose
+from gambrel.traces.diagnose.timeline import TraceSpan, covered_s, outside_s
+
+FLOAT, DOUBLE, HALF = "float", "double", "c10::BFloat16"
+
+
+class Trace:
+    """Events one after another on a clock that is moved by hand."""
+
+    def __init__(self):
+        self.events, self.now = [], 0.0
+
+    def span(self, name, dur, *, cat="cpu_op", tid=1, start=None, shapes=(), types=()):
+        start = self.now if start is None else start
+        args = {"Input Dims": list(map(list, shapes)), "Input type": list(types)}
+        self.events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur,
+             "args": args}
+        )  # fmt: skip
+        self.now = max(self.now, start + dur)
+        return start
+
+    def product(self, side=1024, types=FLOAT, dur=1000.0):
+        self.span("aten::mm", dur, shapes=[(side, side)] * 2, types=[types] * 2)
+
+    def inside(self, outer, inner, dur, types=(FLOAT, FLOAT)):
+        """Ops around one another, each a microsecond longer than what it holds."""
+        start = self.now
+        for depth, name in enumerate((*outer, inner)):
+            last = depth == len(outer)
+            margin = len(outer) - depth
+            shapes = [(64, 64)] * 2
+            self.span(name, dur + margin, start=start, shapes=shapes, types=types if last else ())
+
+    def causes(self, tmp_path):
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": self.events}))
+        return {item.cause: item for item in diagnose(path).items}
+
+
+@pytest.fixture
+def trace():
+    made = Trace()
+    for _ in range(8):
+        made.product()
+    return made
+
+
+def test_products_alone_have_no_cause(trace, tmp_path):
+    assert trace.causes(tmp_path) == {}
+
+
+def test_gaps_between_ops(trace, tmp_path):
+    trace.now += 8000
+    trace.product()
+    gap = trace.causes(tmp_path)["launch-bound gaps"]
+    assert gap.saves_s == pytest.approx(8e-3)
+    assert gap.saves_share == pytest.approx(8 / 17)
+
+
+def test_a_wait_for_a_loader_is_no_gap(trace, tmp_path):
+    trace.span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 8000,
+               cat="user_annotation")  # fmt: skip
+    trace.product()
+    found = trace.causes(tmp_path)
+    assert set(found) == {"data loading"}
+    assert found["data loading"].saves_s == pytest.approx(8e-3)
+
+
+def test_a_chain_saves_all_but_its_longest_op(trace, tmp_path):
+    for name, dur in (("mul", 1000), ("add", 2000), ("tanh", 1500)):
+        trace.span(f"aten::{name}", dur, shapes=[(4096, 64)], types=[FLOAT])
+    assert trace.causes(tmp_path)["small ops to fuse"].saves_s == pytest.approx(2.5e-3)
+
+
+def test_two_ops_are_no_chain(trace, tmp_path):
+    for name in ("mul", "add"):
+        trace.span(f"aten::{name}", 2000, shapes=[(4096, 64)], types=[FLOAT])
+    trace.product()
+    trace.span("aten::tanh", 2000, shapes=[(4096, 64)], types=[FLOAT])
+    assert trace.causes(tmp_path) == {}
+
+
+def test_double_precision_products(trace, tmp_path):
+    trace.product(types=DOUBLE, dur=4000)
+    assert trace.causes(tmp_path)["wrong precision"].saves_s == pytest.approx(2e-3)
+
+
+def test_copies_for_layout_and_for_format_are_told_apart(trace, tmp_path):
+    trace.inside(("aten::contiguous", "aten::clone"), "aten::copy_", 3000)
+    trace.inside(("aten::to", "aten::_to_copy"), "aten::copy_", 2000, types=(HALF, FLOAT))
+    found = trace.causes(tmp_path)
+    assert found["layout transposes"].saves_s == pytest.approx(3e-3)
+    assert found["format conversions"].saves_s == pytest.approx(2e-3)
+
+
+def test_odd_sides_are_named_without_a_promise(trace, tmp_path):
+    trace.product(side=1021)
+    item = trace.causes(tmp_path)["unaligned shapes"]
+    assert item.saves_s is None
+    assert "1021" in item.evidence
+
+
+def test_values_that_the_host_reads(trace, tmp_path):
+    for _ in range(5):
+        trace.product()
+        trace.inside(("aten::item",), "aten::_local_scalar_dense", 5)
+    assert "5 values" in trace.causes(tmp_path)["host syncs"].evidence
+
+
+def test_collectives_count_where_nothing_is_computed_beside(trace, tmp_path):
+    start = trace.now
+    trace.span("gloo:all_reduce", 4000, cat="user_annotation", tid=7)
+    trace.span("aten::mm", 1000, start=start, shapes=[(64, 64)] * 2, types=[FLOAT] * 2)
+    assert trace.causes(tmp_path)["unhidden communication"].saves_s == pytest.approx(3e-3)
+
+
+def test_calls_that_get_slower(tmp_path):
+    trace = Trace()
+    for i in range(30):
+        trace.product(dur=1000 if i < 15 else 2000)
+    assert trace.causes(tmp_path)["clock throttling"].saves_s == pytest.approx(10e-3)
+
+
+def test_short_kernels_and_an_idle_gpu(tmp_path):
+    trace = Trace()
+    for i in range(20):
+        trace.span("aten::mul", 8, start=20.0 * i, shapes=[(8,)], types=[FLOAT])
+        trace.span("mul_kernel", 3, cat="kernel", tid=9, start=20.0 * i + 9)
+    found = trace.causes(tmp_path)
+    assert found["launch-bound gaps"].saves_s == pytest.approx(19 * 17e-6)
+    assert "short kernels" in found
+
+
+def spans(*ends):
+    return [TraceSpan(name="", start_s=a, end_s=b) for a, b in ends]
+
+
+def test_intervals_by_hand():
+    assert covered_s(spans((2, 4), (0, 1), (3, 6))) == [(0, 1), (2, 6)]
+    assert outside_s(spans((0, 10)), spans((1, 2), (1.5, 4), (9, 20))) == 6
+    assert outside_s(spans((0, 1)), ()) == 1.0
+
+
+def test_the_command_prints_ten_lines_at_most(trace, tmp_path, capsys):
+    trace.product(types=DOUBLE, dur=9000)
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": trace.events}).encode()))
+    assert run(["diagnose", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("Wrong precision, up to ")
+    assert run(["diagnose", str(path), "--model", "resnet18"]) == 2
+    assert run(["diagnose", str(path), "--model", "resnet18", "-d", "a100", "-v"]) == 0
+    assert "expected to take" in capsys.readouterr().out
+
+
+def test_what_is_no_trace_is_refused(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": []}')
+    with pytest.raises(FileFormatError):
+        diagnose(path)
