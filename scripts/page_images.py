@@ -1,6 +1,6 @@
 """Writes the screenshots of docs/images: pages of a few results, light and dark, as small PNG.
 
-    python scripts/page_images.py        # needs chromium, playwright and Pillow
+python scripts/page_images.py        # needs chromium, playwright and Pillow
 """
 
 from __future__ import annotations

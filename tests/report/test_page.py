@@ -7,6 +7,8 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,3 +210,15 @@ def test_the_built_files_match_their_sources() -> None:
     for name in ("page.js", "page.css"):
         assert seal[name] == hashlib.sha256(asset(name).encode()).hexdigest()
     assert seal["gzipped_bytes"] <= 150_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (WEB / "node_modules").exists() or shutil.which("npx") is None,
+    reason="the front end's packages are not installed (cd web && npm ci)",
+)
+def test_a_build_gives_the_committed_files(tmp_path: Path) -> None:
+    command = ["npx", "vite", "build", "--outDir", str(tmp_path), "--logLevel", "error"]
+    subprocess.run(command, cwd=WEB, check=True, capture_output=True, timeout=300)
+    for name in ("page.js", "page.css"):
+        assert (tmp_path / name).read_text("utf-8") == asset(name)

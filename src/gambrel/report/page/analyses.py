@@ -14,7 +14,7 @@ from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
 from gambrel.report.builders import analysis as report
-from gambrel.report.chart import describe
+from gambrel.report.chart import Chart, describe
 from gambrel.report.options import Options
 from gambrel.report.page.parts import Detail, PageParts
 from gambrel.report.picture import Picture
@@ -31,11 +31,18 @@ def parts(analysis: Analysis, options: Options) -> PageParts:
     advised = options.recommend or (analysis.workload is not None and len(analysis.ops) <= _QUICK)
     return PageParts(
         document=document(analysis, replace(options, recommend=advised)),
-        rooflines=(describe(analysis, options.title, levels=True, rows=rows),) if rows else (),
+        rooflines=(_roofline(analysis, options, rows),) if rows else (),
         pictures=tuple(_pictures(analysis)),
         details=tuple(details(rows)),
         commands=commands(analysis),
     )
+
+
+def _roofline(analysis: Analysis, options: Options, rows: Sequence[OpResult]) -> Chart:
+    """The chart with the whole path of each op's module; the page groups by as much as it shows."""
+    chart = describe(analysis, options.title, levels=True, rows=rows)
+    points = tuple(structs.replace(p, module=rows[p.index].module) for p in chart.points)
+    return structs.replace(chart, points=points)
 
 
 def details(rows: Sequence[OpResult]) -> Iterator[Detail]:
