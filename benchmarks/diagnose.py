@@ -119,7 +119,7 @@ def throttling() -> None:
 #: Injected → what a right diagnosis says.
 CAUSES = {
     "clean": None,
-    "gaps": "launch-bound gaps",
+    "gaps": "gaps between launches",
     "chains": "small ops to fuse",
     "fp64": "wrong precision",
     "layout": "layout transposes",

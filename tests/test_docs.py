@@ -94,6 +94,15 @@ def printed():
             yield pytest.param(command, marks=marks, id=f"{Path(page).stem}: {command}")
 
 
+FUNCTION = """
+import jax
+
+
+def step(w, x):
+    return jax.nn.softmax(x @ w.astype(x.dtype))
+"""
+
+
 def subcommands(group=None, path=()):
     """Every command of the command line, as ``(("hardware", "show"), command)``."""
     group = group or build()
@@ -119,6 +128,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     (folder / "my_model.py").write_text(MODEL, encoding="utf-8")
+    (folder / "net.py").write_text(FUNCTION, encoding="utf-8")
     write_onnx(folder / "model.onnx")
     (folder / "limits.toml").write_text(LIMITS, encoding="utf-8")
     for name, batch in (("before", 1), ("after", 8), ("batch1", 1), ("batch8", 8)):
@@ -195,6 +205,7 @@ OTHERS = {
     "--all-differential",
     "--all-published",
     "--cache-control",
+    "--gambrel",
     "--help",
     "--hypothesis-profile",
     "--metrics",

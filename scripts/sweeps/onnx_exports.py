@@ -26,6 +26,7 @@ KNOWN: Final[dict[str, str]] = {
         ("swin", "maxvit", "timm/levit", "timm/tiny_vit", "timm/gcvit", "timm/efficientformer"),
         "the exporter looks relative position biases up: a value per pair in place of the table",
     ),
+    "timm/nfnet": "the exporter stores each standardized weight twice, once transposed",
 }
 
 _TORCHVISION: Final = """

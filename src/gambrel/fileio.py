@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from gambrel.errors import FileFormatError, InputError, cut, shown
@@ -56,6 +57,22 @@ def read_text(path: Path, most: int, what: str, hint: str = "") -> str:
         return read_bytes(path, most, what, hint).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
+
+
+def text_lines(path: Path, what: str) -> Iterator[str]:
+    """The lines of a regular file of any size, in UTF-8, with or without its mark.
+
+    Raises:
+        FileFormatError: It is missing, no regular file, or no text.
+    """
+    file_size(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            yield from stream
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
+    except OSError as error:
+        raise FileFormatError(f"cannot read {cut(str(path))}: {_reason(error)}.") from None
 
 
 def file_size(path: Path) -> int:

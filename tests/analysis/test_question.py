@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 
 import click
@@ -241,3 +242,10 @@ def test_a_question_is_frozen():
 def test_kinds_say_their_unit():
     assert f.whole("items").unit == "items"
     assert f.TIME.unit == "s"
+
+
+def test_no_two_groups_declare_a_field_of_the_same_name():
+    """The later one would silently replace the other in the question."""
+    groups = [base for base in Question.__mro__[1:] if dataclasses.is_dataclass(base)]
+    names = [name for group in groups for name in vars(group).get("__annotations__", {})]
+    assert sorted(names) == sorted(set(names))

@@ -78,3 +78,21 @@ def test_a_file_of_models_needs_the_chip(tmp_path, gambrel):
     done = gambrel("calibrate", written(tmp_path, HEAD + FOUR))
     assert done.code == 2
     assert "--device" in done.err
+
+
+def test_a_file_of_any_length_is_read_and_its_bad_rows_are_counted(tmp_path, gambrel):
+    again = "resnet50,1,1.20,int8\n" * 40_000 + "resnet50,1,-1,int8\n" * 20_000
+    path = written(tmp_path, HEAD + FOUR + again)
+    done = gambrel("calibrate", path, "-d", "snapdragon-8-elite", "--json")
+    assert done.code == 0, done.err
+    (said,) = json.loads(done.out)["warnings"]
+    assert said.startswith("60,000 row(s) of ")
+    assert "and 59,995 more" in said
+
+
+def test_a_null_byte_is_no_traceback(tmp_path, gambrel):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(HEAD.encode() + b"resnet50,1,1\x00,int8\nresnet50,1,\xff,int8\n")
+    done = gambrel("calibrate", str(path), "-d", "snapdragon-8-elite")
+    assert done.code == 2
+    assert len(done.err.strip().splitlines()) == 1

@@ -62,7 +62,7 @@ def test_products_alone_have_no_cause(trace, tmp_path):
 def test_gaps_between_ops(trace, tmp_path):
     trace.now += 8000
     trace.product()
-    gap = trace.causes(tmp_path)["launch-bound gaps"]
+    gap = trace.causes(tmp_path)["gaps between launches"]
     assert gap.saves_s == pytest.approx(8e-3)
     assert gap.saves_share == pytest.approx(8 / 17)
 
@@ -137,7 +137,7 @@ def test_short_kernels_and_an_idle_gpu(tmp_path):
         trace.span("aten::mul", 8, start=20.0 * i, shapes=[(8,)], types=[FLOAT])
         trace.span("mul_kernel", 3, cat="kernel", tid=9, start=20.0 * i + 9)
     found = trace.causes(tmp_path)
-    assert found["launch-bound gaps"].saves_s == pytest.approx(19 * 17e-6)
+    assert found["gaps between launches"].saves_s == pytest.approx(19 * 17e-6)
     assert "short kernels" in found
 
 

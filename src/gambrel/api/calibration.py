@@ -58,7 +58,8 @@ def calibrate_models(
             refused.append((row.line, str(error)))
             continue
         measured.append(run)
-    warnings = _sentences(file, sorted(refused))
+    unnamed = read.refused_count - len(read.refused)
+    warnings = _sentences(file, sorted(refused), unnamed)
     if not measured:
         raise InputError(f"no row of {file} can be used. {' '.join(warnings[:1])}".strip())
     found = fit_chip(start, measured)
@@ -103,9 +104,10 @@ def _measured(row: ModelRow, device: Device) -> MeasuredRun:
     return MeasuredRun(model=workload.name, run=table, seconds=row.seconds)
 
 
-def _sentences(file: Path, refused: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+def _sentences(file: Path, refused: Sequence[tuple[int, str]], unnamed: int) -> tuple[str, ...]:
     if not refused:
         return ()
+    count = len(refused) + unnamed
     shown = "; ".join(f"row {line}: {reason}" for line, reason in refused[:5])
-    more = f"; and {len(refused) - 5} more" if len(refused) > 5 else ""
-    return (f"{len(refused)} row(s) of {file} left out: {shown}{more}.",)
+    more = f"; and {count - 5:,} more" if count > 5 else ""
+    return (f"{count:,} row(s) of {file} left out: {shown}{more}.",)

@@ -35,13 +35,13 @@ def judge(question: Question) -> Judgement:
     """
     from gambrel.advise.judge.ruling import rule
 
-    sources = [n for n in ("time", "run", "trace") if getattr(question, n) is not None]
+    sources = [n for n in ("time", "run", "recording") if getattr(question, n) is not None]
     if question.model is None:
         raise InputError("judge needs a reference: a model, a module, file.py:function or an op.")
     if len(sources) != 1:
         given = " and ".join(f"--{n}" for n in sources) or "none"
         raise InputError(
-            f"judge takes one of --time, --run and --trace; {given} was given. Without a time, "
+            f"judge takes one of --time, --run and --recording; {given} was given. Without a time, "
             "'gambrel judge REFERENCE --limits' prints what is possible."
         )
     allowed, whole_s, _ = _limits(question)
@@ -181,7 +181,7 @@ def _measured(question: Question, allowed: KernelLimits, whole_s: float | None) 
     more |= {"rest_s": whole_s} if beside else {"whole_s": whole_s}
     if question.time is not None:
         return Measured(time_s=question.time, origin="as given", **more)
-    if question.trace is not None:
+    if question.recording is not None:
         return Measured(**_from_trace(question), **more)
     from gambrel.measure.candidate import try_candidate
 
@@ -210,7 +210,7 @@ def _from_trace(question: Question) -> dict[str, Any]:
     from gambrel.measure.runs import load_run
     from gambrel.traces import read
 
-    path = Path(question.trace or "")
+    path = Path(question.recording or "")
     if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
         run = load_run(path)
         return {"time_s": run.total_s, "origin": f"{path.name}, the whole of a run"}

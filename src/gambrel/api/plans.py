@@ -70,15 +70,17 @@ def train_plan(question: Question) -> TrainingStep:
         GambrelError: Any of its subclasses; the message says what to do.
     """
     from gambrel.llm.precision import Precisions
-    from gambrel.llm.sharding import Sharding
-    from gambrel.llm.training import TrainingPlan, train
+    from gambrel.llm.training import train
+    from gambrel.llm.training_plan import TrainingPlan
 
     q = question
     plan = TrainingPlan(
         sequences=q.sequences,
         seq=q.seq,
         microbatches=q.microbatches,
-        sharding=Sharding(**degrees_of(q)),
+        sharding=_training_layout(**degrees_of(q)),
+        virtual=q.virtual,
+        schedule=q.schedule,
         zero=q.zero,
         recompute=q.recompute,
         overlap=q.overlap,
@@ -90,6 +92,31 @@ def train_plan(question: Question) -> TrainingStep:
         settings=settings_of(q, precision=None),
         precisions=None if q.precision is None else Precisions.parse(q.precision),
         topology=topology_of(q.topology),
+    )
+
+
+def _training_layout(tensor: int = 1, data: int = 1, expert: int = 1, **others: int) -> Sharding:
+    """A layout as training stacks state it: experts go over tensor groups of several replicas.
+
+    Raises:
+        InputError: Groups of experts that the devices of tensor groups and replicas do not divide.
+    """
+    from gambrel.llm.sharding import Sharding
+
+    groups = 1
+    if expert > tensor:
+        groups = expert // tensor
+        if expert % tensor or data % groups:
+            raise InputError(
+                f"expert={expert}: with tensor={tensor} and data={data} the experts may be divided "
+                f"into tensor times a divisor of data groups, e.g. {tensor * data}."
+            )
+    return Sharding(
+        tensor=tensor * groups,
+        attention_data=groups,
+        expert=expert,
+        data=data // groups,
+        **others,
     )
 
 
@@ -164,7 +191,7 @@ def engine_of(question: Question) -> ServingEngine:
         utilization=q.utilization,
         policy=Policy(page=q.page),
         step_tokens=q.step_tokens,
-        overlap=q.overlap,
+        overlap=q.overlap or 0.0,
         host_s=q.host,
         speculation=_speculation(q),
         routing_skew=q.routing_skew,

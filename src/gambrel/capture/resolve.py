@@ -239,7 +239,7 @@ def _capture_live(
                 f"{name or function_name(model)} is a function of JAX: analyze its training step, "
                 "e.g. jax.value_and_grad(loss) or the whole update, instead of train."
             )
-        trips = request.sizes.get("trips")
+        trips = request.sizes.get("trip")
         return capture_jax(model, args, kwargs, name=name, trips=trips)
     from gambrel.capture.torch import capture
 

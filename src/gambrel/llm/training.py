@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
 from gambrel.analysis.evaluate import Evaluator
@@ -23,99 +24,30 @@ from gambrel.analysis.settings import Settings
 from gambrel.analysis.sol import Sol
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
-from gambrel.device.roofs import main_memory
-from gambrel.dtypes import width_bytes
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
-from gambrel.llm.sharded import build_rank
-from gambrel.llm.sharding import Sharding
+from gambrel.llm.sharded import build_rank, rank_of
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology, topology_for
+from gambrel.llm.training_memory import TrainingMemory, memory_of
+from gambrel.llm.training_plan import TrainingPlan
+from gambrel.llm.training_time import (
+    GradientExchange,
+    Parts,
+    Stack,
+    exchange_s,
+    gradient_s,
+    parts_of,
+    pass_s,
+    stack_of,
+)
 from gambrel.ops import Conventions
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 
 _replace = msgspec.structs.replace
-
-#: Bytes of optimizer state a parameter: fp32 master weight and two fp32 moments.
-_ADAM_BYTES: Final = 12
-#: Choices of what is kept for the backward pass.
-RECOMPUTE: Final = ("none", "full")
-
-
-class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained.
-
-    Attributes:
-        sequences: Of one microbatch on one data-parallel device.
-        seq: Tokens of a sequence.
-        sharding: The layout; ``data`` replicas average their gradients.
-        microbatches: Passes before an update.
-        zero: 0 to 3: what the data-parallel devices divide.
-        recompute: ``"none"`` keeps all intermediates, ``"full"`` only what crosses layers.
-        overlap: Share of the gradient traffic hidden behind the backward pass; an assumption.
-
-    Raises:
-        InputError: A number out of range.
-    """
-
-    sequences: int
-    seq: int
-    sharding: Sharding = Sharding()
-    microbatches: int = 1
-    zero: int = 0
-    recompute: str = "none"
-    overlap: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("sequences", "seq", "microbatches"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
-        if self.zero not in (0, 1, 2, 3):
-            raise InputError(f"zero={self.zero!r}: stages are 0 to 3.")
-        if self.recompute not in RECOMPUTE:
-            raise InputError(f"recompute={self.recompute!r}: use {' or '.join(RECOMPUTE)}.")
-        if not 0 <= self.overlap <= 1:
-            raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of a whole step, all replicas."""
-        return self.sequences * self.seq * self.microbatches * self.sharding.data
-
-    @property
-    def bubble(self) -> float:
-        """Share of a step in which a pipeline stage waits: (p - 1) / (m + p - 1)."""
-        stages = self.sharding.pipeline
-        return (stages - 1) / (self.microbatches + stages - 1)
-
-
-class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on one device; None in ``capacity_bytes`` where unknown."""
-
-    parameters_bytes: float
-    gradients_bytes: float
-    optimizer_bytes: float
-    activations_bytes: float
-    capacity_bytes: int | None
-
-    @property
-    def total_bytes(self) -> float:
-        """Sum of the parts."""
-        return (
-            self.parameters_bytes
-            + self.gradients_bytes
-            + self.optimizer_bytes
-            + self.activations_bytes
-        )
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether it fits; None when the capacity is unknown."""
-        return None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes
 
 
 class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +72,7 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
         memory: Of one device.
         passes: The analysis of forward and backward of one microbatch on one device.
         end: That of the exchange and the update; None for inference-like plans without either.
+        parts: The step in the parts of tuned stacks; None where none was measured.
         assumptions: One sentence each.
     """
 
@@ -157,6 +90,7 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     memory: TrainingMemory
     passes: Analysis
     end: Analysis
+    parts: Parts | None = None
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -209,12 +143,14 @@ def train(
     passes = analyze(both, placed, settings)
     elements = passes.model.parameters
     last = place(_end(spec, elements, plan), plan.sharding, node)
+    end = analyze(last, placed, settings)
     return _summary(
         plan,
         passes,
-        analyze(last, placed, settings),
+        end,
+        _tuned(plan, rank_of(spec, plan.sharding), passes, end, node, settings),
         speed_of_light(_least_step(with_backward(forward), last, plan), placed, settings),
-        _memory(plan, device, forward, elements),
+        memory_of(plan, device, forward, *_held(passes)),
         assumptions(plan.sharding, node),
     )
 
@@ -252,7 +188,7 @@ def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload
 
 def _end(spec: ModelSpec, elements: int, plan: TrainingPlan) -> Workload:
     """Exchange of gradients (and parameters) between replicas, and the update."""
-    replicas = plan.sharding.data * plan.sharding.context
+    replicas = plan.replicas
     own = -(-elements // replicas) if plan.zero else elements
     tensors = [
         Tensor(shape=(elements,), dtype="bf16", storage=0, role=Role.GRADIENT),
@@ -310,10 +246,59 @@ def _exchanges(plan: TrainingPlan) -> tuple[tuple[str, str, int], ...]:
     )
 
 
+def _tuned(
+    plan: TrainingPlan,
+    rank: ModelSpec,
+    passes: Analysis,
+    end: Analysis,
+    node: Topology,
+    settings: Settings,
+) -> Parts | None:
+    """The step in the parts of tuned stacks; None where none was measured on such a device."""
+    if stack_of(passes.hardware) is None:
+        return None
+    dense, experts = _held(passes)
+    crossing = GradientExchange(
+        passes=_crossings(plan),
+        replicas=plan.replicas,
+        expert_replicas=plan.expert_replicas,
+        tensor=plan.sharding.attention_tensor,
+    )
+    update = next(g.measures for g in end.by_kind if g.name == "optimizer")
+    return parts_of(
+        passes,
+        rank,
+        tokens=plan.sequences * plan.seq / plan.sharding.context,
+        recompute=plan.recompute == "full",
+        tensor=plan.sharding.attention_tensor,
+        gradient_s=gradient_s(2.0 * dense, 2.0 * experts, crossing, node, passes.hardware),
+        update_s=update.roofline_time_s or 0.0,
+        eager=settings.runtime == "pytorch",
+    )
+
+
+def _held(passes: Analysis) -> tuple[float, float]:
+    """Parameters on a device: dense ones, and those of experts."""
+    workload = passes.workload
+    assert workload is not None  # it was analyzed here
+    grouped = {op.inputs[1] for op in workload.ops if op.kind == "grouped_matmul"}
+    evaluator = Evaluator(workload, {}, {}, Conventions())
+    routed = {i for i in grouped if workload.tensors[i].role is Role.WEIGHT}
+    repeats = {op.inputs[1]: op.repeat for op in workload.ops if op.kind == "grouped_matmul"}
+    experts = sum(float(evaluator.tensor(i).elements) * repeats[i] for i in routed)
+    return max(0.0, passes.model.parameters - experts), experts
+
+
+def _crossings(plan: TrainingPlan) -> int:
+    """Times that all parameters cross between replicas in a step; an all-reduce is two."""
+    return sum((2 if f == "all_reduce" else 1) * count for f, _, count in _exchanges(plan))
+
+
 def _summary(
     plan: TrainingPlan,
     passes: Analysis,
     end: Analysis,
+    parts: Parts | None,
     sol: Sol,
     memory: TrainingMemory,
     remarks: tuple[str, ...],
@@ -326,12 +311,22 @@ def _summary(
         _known(shares[kind].expected_time_s) if kind in shares else _NOTHING
         for kind in ("collective", "optimizer")
     )
-    shown = shown.times(1 - plan.overlap)
+    shown = shown.times(1 - (plan.overlap or 0.0))
     expected = _one_after_another(passed, shown, update)
+    limited_by = _limiter(
+        (passed, passes.limited_by),
+        (shown, Limiter.NETWORK),
+        (update, shares["optimizer"].limited_by),
+    )
+    stack = stack_of(passes.hardware)
+    exchange = shown.value
+    if parts is not None and stack is not None:
+        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
     step = expected.value
     tokens = plan.tokens / plan.sharding.devices
     model, done = _flops(passes)
-    per_token = model * plan.sharding.replica / (plan.sequences * plan.seq)
+    split = plan.sharding.replica / plan.sharding.attention_data
+    per_token = model * split / (plan.sequences * plan.seq)
     peak = passes.total.peak_flop_per_s
     rate = plan.microbatches / step
     return TrainingStep(
@@ -339,14 +334,10 @@ def _summary(
         sol_step_s=sol.time_s,
         roofline_step_s=plan.microbatches * _known(passes.roofline_time_s)
         + _known(end.roofline_time_s),
-        limited_by=_limiter(
-            (passed, passes.limited_by),
-            (shown, Limiter.NETWORK),
-            (update, shares["optimizer"].limited_by),
-        ),
+        limited_by=limited_by,
         bubble=plan.bubble,
-        exchange_s=shown.value,
-        update_s=update.value,
+        exchange_s=exchange,
+        update_s=update.value if parts is None else parts.update_s,
         tokens_per_s_per_device=tokens / step,
         model_flops=per_token,
         mfu=None if peak is None else model * rate / peak,
@@ -354,13 +345,46 @@ def _summary(
         memory=memory,
         passes=passes,
         end=end,
+        parts=parts,
         assumptions=(
             *remarks,
-            f"{plan.overlap:.0%} of the exchange of gradients is hidden behind backward.",
+            _hidden(plan, parts),
             "weights, gradients and activations in the formats given; master weights and both "
             "moments of AdamW in fp32.",
         ),
     )
+
+
+def _of_stack(
+    plan: TrainingPlan, parts: Parts, stack: Stack, sol: Sol
+) -> tuple[Estimate, str, float]:
+    """Seconds of a step under tuned stacks with their range, what limits it, and the exchange."""
+    one, shares = pass_s(parts, stack)
+    busy = plan.microbatches * one
+    shown = exchange_s(parts, stack, busy)
+    if plan.overlap is not None:
+        shown = roofline.seconds(parts.gradient_s, stack.network) * (1 - plan.overlap)
+    whole = busy + plan.idle * one + shown + parts.update_s
+    least = sol.time_s or 0.0
+    takes = {name: value * (plan.microbatches + plan.idle) for name, value in shares.items()}
+    takes[Limiter.NETWORK] += shown
+    takes[Limiter.MEMORY] += parts.update_s
+    estimate = Estimate(
+        value=max(whole, least),
+        low=max(whole * stack.low, least),
+        high=max(whole * stack.production, least),
+        confidence="medium",
+        reason=f"form fitted to {stack.rows} published steps of tuned runs on {stack.name} "
+        f"({stack.error:.0%} off with the model left out, up to {stack.high:.2f} times as long); "
+        f"production runs take up to {stack.production:.1f} times as long",
+    )
+    return estimate, max(takes, key=lambda name: takes[name]).value, shown
+
+
+def _hidden(plan: TrainingPlan, parts: Parts | None) -> str:
+    if plan.overlap is None and parts is not None:
+        return "backward hides as much of the exchange of gradients as in the tuned runs."
+    return f"{plan.overlap or 0.0:.0%} of the exchange of gradients is hidden behind backward."
 
 
 _NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
@@ -420,50 +444,3 @@ def _flops(passes: Analysis) -> tuple[float, float]:
     """
     once = sum(op.measures.matrix_flops for op in passes.ops if op.phase == Phase.FORWARD)
     return 3.0 * once, float(passes.total.matrix_flops)
-
-
-def _memory(plan: TrainingPlan, device: Device, forward: Workload, elements: int) -> TrainingMemory:
-    replicas = plan.sharding.data * plan.sharding.context
-    level = main_memory(device)
-    part = [replicas if plan.zero >= stage else 1 for stage in (3, 2, 1)]
-    return TrainingMemory(
-        parameters_bytes=2 * elements / part[0],
-        gradients_bytes=2 * elements / part[1],
-        optimizer_bytes=_ADAM_BYTES * elements / part[2],
-        activations_bytes=_activations(plan, forward),
-        capacity_bytes=level.capacity_bytes if level else None,
-    )
-
-
-def _activations(plan: TrainingPlan, forward: Workload) -> float:
-    """What backward needs of the microbatches in flight: one a stage, at most (1F1B).
-
-    Every intermediate of every layer; with recomputation the stream between layers and the
-    intermediates of one layer.
-    """
-    evaluator = Evaluator(forward, {}, {}, Conventions())
-    seen: set[int] = set()
-    kept = layer = 0.0
-    layers = 1
-    for op in forward.ops:
-        for index in op.outputs:
-            t = forward.tensors[index]
-            if t.storage in seen or t.role is not Role.ACTIVATION:
-                continue
-            seen.add(t.storage)
-            nbytes = float(evaluator.tensor(index).elements) * width_bytes(t.dtype)
-            kept += op.repeat * nbytes
-            layer += nbytes
-            layers = max(layers, op.repeat)
-    flying = min(plan.sharding.pipeline, plan.microbatches)
-    if plan.recompute == "none":
-        return kept * flying
-    return sum(_stream(forward, evaluator)) * flying + layer
-
-
-def _stream(forward: Workload, evaluator: Evaluator) -> list[float]:
-    """Bytes of the residual stream in front of each layer."""
-    first = next(op for op in forward.ops if op.kind == "embedding")
-    nbytes = float(evaluator.tensor(first.outputs[0]).nbytes)
-    groups = {op.module.split(".*", 1)[0]: op.repeat for op in forward.ops if ".*" in op.module}
-    return [nbytes * count for count in groups.values()]

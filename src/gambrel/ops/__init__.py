@@ -12,6 +12,7 @@ from gambrel.ops import (  # noqa: F401  # each registers its own
     elementwise,
     embedding,
     interpolation,
+    kernel,
     loss,
     matmul,
     movement,

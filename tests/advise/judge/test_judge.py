@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 
 import gambrel
@@ -84,6 +85,7 @@ def test_the_gap_adds_up_to_the_measured_time():
     question = ask("explain-gap", {"model": GEMM, "hardware": "h100", "time": "1ms"})
     found = judging.explain_gap.answer(question)
     assert math.isclose(sum(step.added_s for step in found.steps), 1e-3, rel_tol=1e-9)
+    assert all(step.added_s > 0 for step in found.steps)
     assert found.next.startswith("this kernel")
 
 
@@ -157,3 +159,22 @@ def test_one_source_of_a_time_is_needed():
 def test_peaks_of_ones_own_prove_what_they_say():
     found = gambrel.judge(GEMM, 1e-6, peak=989e12, bandwidth=3.35e12)
     assert found.ruling is Ruling.IMPOSSIBLE
+
+
+def test_a_time_is_taken_from_a_recording(tmp_path):
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm_bf16", "pid": 0, "tid": 7}
+    events = [kernel | {"ts": 400 * i, "dur": d, "args": {}} for i, d in enumerate((240, 250, 290))]
+    path = tmp_path / "trace.json"
+    path.write_bytes(msgspec.json.encode({"schemaVersion": 1, "traceEvents": events}))
+    found = gambrel.judge(GEMM, hardware="h100", recording=str(path), kernel="gemm")
+    assert found.measured_time_s == pytest.approx(250e-6)
+    with pytest.raises(InputError, match="--kernel must name one"):
+        gambrel.judge(GEMM, hardware="h100", recording=str(path), kernel="softmax")
+
+
+def test_the_library_time_of_a_kernel_has_no_host_in_it():
+    alone = gambrel.analyze("softmax:rows=512,cols=4096", "h100", runtime="pytorch")
+    found = gambrel.judge("softmax:rows=512,cols=4096", "20us", "h100")
+    assert alone.expected_time_s.host_s > 0
+    assert found.limits.library_time_s < alone.expected_time_s.value
+    assert found.limits.library_expected.host_s == 0

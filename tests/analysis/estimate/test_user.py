@@ -205,3 +205,19 @@ def test_refused_file_stores_nothing(home, capsys):
     assert error.startswith("gambrel: ")
     assert "row 17: 1e-06 s is 972 times less than the bound" in error
     assert not (home / "data").exists()
+
+
+def test_of_many_points_a_sample_is_fitted_and_every_row_is_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(user, "MOST_POINTS", 50)
+    head = "device,op,dtype,m,n,k,bytes,us\n"
+    rows = [f"h100,copy,,,,,{i * 1000 + 1000},{i + 1}\n" for i in range(400)]
+    path = tmp_path / "many.csv"
+    path.write_text(head + "".join(rows).replace("copy,,", "copy,fp32,"))
+    points = user.read(path, catalog.load("h100-sxm5-80gb"))
+    assert len(points) == 50
+    assert len({p.row for p in points}) == 50
+    # Every row is as likely: the middle of the sample is near the middle of the file.
+    assert 120 < sum(p.row for p in points) / 50 < 280
+    path.write_text(path.read_text() + "h100,copy,fp32,,,,1000,-1\n")
+    with pytest.raises(FileFormatError, match="row 402: us is '-1'"):
+        user.read(path, catalog.load("h100-sxm5-80gb"))

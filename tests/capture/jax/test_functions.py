@@ -270,11 +270,11 @@ class TestLoops:
     def test_a_while_that_depends_on_data_is_unmodelled(self):
         workload = taken(self.loop, S((8, 8), F32), S((), jnp.int32))
         assert gambrel.analyze(workload, "tpu-v5e").coverage < 1
-        assert any("--size trips=N" in text for text in workload.assumptions)
+        assert any("--size trip=N" in text for text in workload.assumptions)
 
     def test_its_trips_can_be_said(self):
         analysis = gambrel.analyze(
-            self.loop, "tpu-v5e", (S((8, 8), F32), S((), jnp.int32)), sizes={"trips": 30}
+            self.loop, "tpu-v5e", (S((8, 8), F32), S((), jnp.int32)), sizes={"trip": 30}
         )
         assert analysis.total.matrix_flops == 30 * 2 * 8 * 8 * 8
 
@@ -324,6 +324,32 @@ class TestDevices:
         assert dict(sent.sizes) == {"payload_bytes": 16 * 8 * 4, "devices": 4}
         assert sent.attrs["function"] == "all_reduce"
         assert any("one device of the mesh (x=4)" in text for text in workload.assumptions)
+
+
+class TestKernels:
+    def run(self, stated):
+        pl = pytest.importorskip("jax.experimental.pallas")
+        estimate = pl.CostEstimate(flops=700, transcendentals=30, bytes_accessed=1000)
+
+        def body(x, y):
+            y[...] = x[...] * 2
+
+        def function(x):
+            shape = S(x.shape, x.dtype)
+            cost = {"cost_estimate": estimate} if stated else {}
+            return pl.pallas_call(body, out_shape=shape, name="twice", **cost)(x)
+
+        return taken(function, S((8, 8), F32))
+
+    def test_what_the_author_states(self):
+        workload = self.run(True)
+        total = gambrel.analyze(workload, "a100").total
+        assert (total.matrix_flops, total.special_ops, total.traffic_bytes) == (700, 30, 1000)
+
+    def test_without_a_statement_it_is_unmodelled(self):
+        workload = self.run(False)
+        assert gambrel.analyze(workload, "a100").coverage == 0
+        assert any("twice states no cost" in text for text in workload.assumptions)
 
 
 class TestParameters:

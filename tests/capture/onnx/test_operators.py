@@ -282,3 +282,44 @@ def test_narrow_floats_keep_their_width(tmp_path):
             [value("y", None, code)],
         )
         assert read_onnx(path).tensors[0].dtype == name
+
+
+def experts(tmp_path, op, stored, **attributes):
+    names = "x r w1 {0} w2 {1}" if op == "QMoE" else "x r w1 {0} w2"
+    call = node(op, names.format("s1" if op == "QMoE" else "b1", "s2"), "y",
+                domain="com.microsoft", k=2, **attributes)  # fmt: skip
+    if op == "QMoE":
+        call.input[:] = ["x", "r", "w1", "s1", "", "w2", "s2"]
+    inputs = [value("x", [6, 16]), value("r", [6, 4])]
+    return read_onnx(
+        save(tmp_path / "m.onnx", [call], inputs, [value("y", None)], stored,
+             domains=["com.microsoft"])
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "width"), [("relu", 32), ("swiglu", 64)])
+def test_a_mixture_of_experts(tmp_path, name, width):
+    stored = [array("w1", 4, width, 16), array("b1", 4, width), array("w2", 4, 16, 32)]
+    workload = experts(tmp_path, "MoE", stored, activation_type=name)
+    flops, total = cost(workload)
+    # 6 tokens through 2 experts each: 16 to the hidden width (twice where gated), 32 to 16.
+    assert flops == 6 * 2 * 2 * (16 * width + 32 * 16)
+    assert gambrel.analyze(workload, "h100").model.parameters == 4 * (width * 16 + width + 16 * 32)
+    assert total.sol_traffic_bytes < sum(4 * np.prod(t.dims) for t in stored) + 4 * 6 * 36
+
+
+def test_a_mixture_of_experts_of_4_bits(tmp_path):
+    packed = [
+        helper_tensor("w1", (4, 32, 8)), array("s1", 4, 32),
+        helper_tensor("w2", (4, 16, 16)), array("s2", 4, 16),
+    ]  # fmt: skip
+    workload = experts(tmp_path, "QMoE", packed, expert_weight_bits=4)
+    assert cost(workload)[0] == 6 * 2 * 2 * (16 * 32 + 32 * 16)
+    products = [op for op in workload.ops if op.kind == "grouped_matmul"]
+    for op in products:
+        assert workload.tensors[op.inputs[1]].dtype == "int4"
+        assert op.attrs["compute_dtype"] == "fp32"
+
+
+def helper_tensor(name, shape):
+    return onnx.numpy_helper.from_array(np.zeros(shape, np.uint8), name)

@@ -221,3 +221,14 @@ class TestText:
             read_stablehlo(self.write(tmp_path, text, "m.mlir"))
         assert "\n" not in str(caught.value)
         assert capfd.readouterr() == ("", "")
+
+    def test_damaged_bytecode_does_not_end_the_process(self, tmp_path):
+        x = S((4, 4), F32)
+        data = bytearray(export.export(jax.jit(lambda x: x @ x))(x).mlir_module_serialized)
+        for at in range(40, len(data), 97):
+            data[at] ^= 255
+        path = tmp_path / "m.mlirbc"
+        path.write_bytes(data)
+        with pytest.raises(FileFormatError, match="no whole bytecode") as caught:
+            read_stablehlo(path)
+        assert "\n" not in str(caught.value)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.advise.judge.io_bounds import attention_note, io_bound
 from gambrel.advise.judge.records import IoBound, KernelLimits
 from gambrel.analysis.evaluation import binding_of
-from gambrel.analysis.measures import Bound
+from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import LENGTHS, resources_of, sol_time
 from gambrel.analysis.workbench import Machine, Workbench, chosen_for
@@ -37,7 +39,7 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         analyses,
         key=lambda a: float("inf") if a.expected_time_s is None else a.expected_time_s.value,
     )
-    expected = best.expected_time_s
+    expected, unhosted = _kernel_time(best)
     return KernelLimits(
         reference=first.model.name,
         hardware=first.hardware.id,
@@ -59,8 +61,32 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         proves=first.sol.proves,
         caveats=_caveats(first, priced),
         unknown=first.sol.unknown,
-        notes=(*_coverage(first), *first.sol.notes, *notes),
+        notes=(*_coverage(first), *first.sol.notes, *notes, *unhosted),
     )
+
+
+#: Up to so many launches a reference is taken for a kernel, whose time is that of the device.
+_KERNELS: Final = 3
+
+
+def _kernel_time(best: Analysis) -> tuple[Estimate | None, tuple[str, ...]]:
+    """The expected time; of a few kernels without the host, which stopwatches of kernels leave out.
+
+    The range keeps its width as a share of the value.
+    """
+    expected = best.expected_time_s
+    if expected is None or best.launches > _KERNELS or not expected.host_s:
+        return expected, ()
+    left = 1.0 - expected.host_share
+    own = msgspec.structs.replace(
+        expected,
+        value=expected.value * left,
+        low=expected.low * left,
+        high=expected.high * left,
+        host_s=0.0,
+    )
+    host = format_si(expected.host_s, "s")
+    return own, (f"the host's {host} of a call from Python are left out of the library's time.",)
 
 
 def light_of(bench: Workbench, machine: Machine) -> dict[str, Any]:

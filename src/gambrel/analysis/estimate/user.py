@@ -17,9 +17,9 @@ us, ms or s           time of one execution, in the unit that the column is name
 from __future__ import annotations
 
 import csv
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,7 @@ from gambrel.device.names import name_key
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import DeviceError, FileFormatError, GambrelError
-from gambrel.fileio import read_text
+from gambrel.fileio import text_lines
 
 #: Fewer points of one op than this are no calibration; from `MANY` on they are a certain one.
 FEW: Final = 5
@@ -44,8 +44,9 @@ MANY: Final = 30
 #: No honest time is further below the bound, nor further above what is expected.
 BELOW: Final = 2.0
 ABOVE: Final = 300.0
-#: A file of measurements is small; more than this is another file.
-MAX_BYTES: Final = 16 << 20
+#: Of more points than these a sample is fitted, every row being as likely in it; all are checked.
+MOST_POINTS: Final = 20_000
+_WHAT: Final = "a CSV file of measurements"
 
 UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SIZES: Final = {"matmul": ("m", "n", "k"), "copy": ("bytes",)}
@@ -82,8 +83,8 @@ def device_name(path: Path) -> str:
     Raises:
         FileFormatError: The file cannot be used, or has no rows.
     """
-    reader = csv.DictReader(io.StringIO(text_of(path)), restval="")
-    _header(path, reader.fieldnames or ())
+    reader = csv.DictReader(text_lines(path, _WHAT), restval="")
+    _header(path, header_of(path, reader))
     first = next(iter(reader), None)
     if first is None:
         raise FileFormatError(f"{path} holds no measurements.")
@@ -100,14 +101,21 @@ def read(path: Path, device: Device) -> tuple[Point, ...]:
     Raises:
         FileFormatError: The file cannot be used; the message names the row and the reason.
     """
-    text = text_of(path)
-    reader = csv.DictReader(io.StringIO(text), restkey="(more)", restval="")
-    unit = _header(path, reader.fieldnames or ())
-    points = []
-    for row in reader:
+    reader = csv.DictReader(text_lines(path, _WHAT), restkey="(more)", restval="")
+    unit = _header(path, header_of(path, reader))
+    points: list[Point] = []
+    known: set[str] = set()
+    draw = random.Random(0)  # the same sample of the same file
+    for seen, row in enumerate(rows_of(path, reader)):
         where = f"{path}, row {reader.line_num}"
-        _same_device(where, row["device"], device)
-        points.append(_point(where, reader.line_num, row, unit))
+        if row["device"] not in known:
+            _same_device(where, row["device"], device)
+            known.add(row["device"])
+        point = _point(where, reader.line_num, row, unit)
+        if seen < MOST_POINTS:
+            points.append(point)
+        elif (place := draw.randrange(seen + 1)) < MOST_POINTS:
+            points[place] = point
     return tuple(points)
 
 
@@ -258,9 +266,28 @@ def _minimize(
     return constants
 
 
-def text_of(path: Path) -> str:
-    """The text of a file of measurements."""
-    return read_text(path, MAX_BYTES, "a CSV file of measurements")
+def header_of(path: Path, reader: csv.DictReader[str]) -> Sequence[str]:
+    """The names of the columns.
+
+    Raises:
+        FileFormatError: The file is no CSV.
+    """
+    try:
+        return reader.fieldnames or ()
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, row 1: {error}.") from None
+
+
+def rows_of(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+    """The rows of a file of any length, one after another.
+
+    Raises:
+        FileFormatError: A row is no CSV.
+    """
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise FileFormatError(f"{path}, row {reader.line_num}: {error}.") from None
 
 
 def _header(path: Path, names: Sequence[str]) -> float:

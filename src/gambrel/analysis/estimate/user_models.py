@@ -8,7 +8,6 @@ be right are left out, counted and named; the others are fitted.
 from __future__ import annotations
 
 import csv
-import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -30,17 +29,21 @@ from gambrel.analysis.estimate.tiled_fit import (
     pull_of,
     scales_of,
 )
-from gambrel.analysis.estimate.user import UNITS, text_of
+from gambrel.analysis.estimate.user import UNITS, header_of, rows_of
 from gambrel.device.model import Device
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError, InputError
+from gambrel.fileio import text_lines
 
 #: An inference is no shorter than this, and no longer.
 _SHORTEST_S, _LONGEST_S = 1e-6, 3600.0
 #: Measured times that differ from the expected by more than this are of another run.
 _ABSURD = 30.0
-#: Rows beyond this are another file.
-_MOST = 100_000
+#: Different rows beyond this are another file; the same ones may be repeated any number of times.
+_MOST = 10_000
+#: Of rows that are left out so many are kept with their reason; all are counted.
+_NAMED = 20
+_WHAT = "a CSV file of measurements"
 #: Range of models around a chip's constants, where few were measured: 90 % of those of AI Hub.
 _RANGE = (0.72, 1.75)
 
@@ -70,11 +73,13 @@ class ModelRows:
 
     Attributes:
         rows: That can be used.
-        refused: Line and reason of the others.
+        refused: Line and reason of the first of the others.
+        refused_count: How many others there are.
     """
 
     rows: tuple[ModelRow, ...]
     refused: tuple[tuple[int, str], ...]
+    refused_count: int
 
 
 def holds_models(path: Path) -> bool:
@@ -83,7 +88,7 @@ def holds_models(path: Path) -> bool:
     Raises:
         FileFormatError: The file cannot be read.
     """
-    names = csv.DictReader(io.StringIO(text_of(path))).fieldnames or ()
+    names = header_of(path, csv.DictReader(text_lines(path, _WHAT)))
     return "model" in names and "op" not in names
 
 
@@ -93,8 +98,8 @@ def read_models(path: Path) -> ModelRows:
     Raises:
         FileFormatError: It has no column of times, or several, or no rows.
     """
-    reader = csv.DictReader(io.StringIO(text_of(path)), restkey="(more)", restval="")
-    units = [name for name in reader.fieldnames or () if name in UNITS]
+    reader = csv.DictReader(text_lines(path, _WHAT), restkey="(more)", restval="")
+    units = [name for name in header_of(path, reader) if name in UNITS]
     if len(units) != 1:
         raise FileFormatError(
             f"{path}, row 1: one column of times is needed, named us, ms or s; "
@@ -102,21 +107,36 @@ def read_models(path: Path) -> ModelRows:
         )
     rows: list[ModelRow] = []
     refused: list[tuple[int, str]] = []
+    count = 0
     seen: set[tuple[str, int, str | None]] = set()
-    for raw in reader:
+    for raw in rows_of(path, reader):
+        row, reason = _checked(raw, reader.line_num, units[0], seen)
+        if row is None:
+            count += 1
+            refused += [(reader.line_num, reason)] if len(refused) < _NAMED else []
+            continue
         if len(rows) >= _MOST:
-            raise FileFormatError(f"{path}: over {_MOST:,} rows; this is no file of a few models.")
-        try:
-            row = _row(raw, reader.line_num, units[0])
-        except InputError as error:
-            refused.append((reader.line_num, str(error)))
-            continue
-        if (row.model, row.batch, row.precision) in seen:
-            refused.append((row.line, f"{row.model} at batch {row.batch} stands there twice"))
-            continue
-        seen.add((row.model, row.batch, row.precision))
+            raise FileFormatError(
+                f"{path}: over {_MOST:,} different models, batches and formats; this is no file of "
+                "a few models."
+            )
         rows.append(row)
-    return ModelRows(rows=tuple(rows), refused=tuple(refused))
+    return ModelRows(rows=tuple(rows), refused=tuple(refused), refused_count=count)
+
+
+def _checked(
+    raw: Mapping[str, str], line: int, unit: str, seen: set[tuple[str, int, str | None]]
+) -> tuple[ModelRow | None, str]:
+    """A row that can be used and is the first of its kind; else why not."""
+    try:
+        row = _row(raw, line, unit)
+    except InputError as error:
+        return None, str(error)
+    key = row.model, row.batch, row.precision
+    if key in seen:
+        return None, f"{row.model} at batch {row.batch} stands there twice"
+    seen.add(key)
+    return row, ""
 
 
 def start_of_chip(

@@ -35,14 +35,14 @@ class JudgeFields:
         "--run",
         absent=CODE,
     )
-    trace: str | None = field(
+    recording: str | None = field(
         *(f.TEXT, JUDGED, JUDGE),
         "Take the time from what a profiler recorded; with --kernel.",
-        "--trace",
+        "--recording",
     )
     kernel: str | None = field(
         *(f.TEXT, JUDGED, JUDGE),
-        *("The kernel of --trace whose name has this.", "--kernel"),
+        *("The kernel of --recording whose name has this.", "--kernel"),
     )
     baseline: float | None = field(
         *(f.TIME, JUDGED, f"{JUDGE} {GAP}"),

@@ -108,10 +108,11 @@ class PlanFields:
         *(f.whole("tokens"), PLAN, SERVE, "Most prompt tokens of one step.", "--step-tokens"),
         default=8192,
     )
-    overlap: float = field(
+    overlap: float | None = field(
         *(f.SHARE, PLAN, PLANS),
-        *("Share of communication hidden behind computation; an assumption.", "--overlap"),
-        default=0.0,
+        "Share of communication hidden behind computation, an assumption; by default none in "
+        "serving, and in training what tuned frameworks hide.",
+        "--overlap",
     )
     host: float | None = field(
         *(f.TIME, PLAN, SERVE),
@@ -143,6 +144,17 @@ class PlanFields:
     microbatches: int = field(
         *(f.whole("passes"), PLAN, TRAIN, "Passes before an update.", "--microbatches"),
         default=1,
+    )
+    virtual: int = field(
+        *(f.whole("pieces"), PLAN, TRAIN),
+        *("Pieces of the model on each pipeline stage, interleaved.", "--virtual"),
+        default=1,
+        words=("vp",),
+    )
+    schedule: str = field(
+        *(f.choice("1f1b", "zero-bubble"), PLAN, TRAIN),
+        *("Order in which a pipeline runs its microbatches.", "--schedule"),
+        default="1f1b",
     )
     zero: int = field(
         *(f.whole("stage", 0), PLAN, TRAIN),

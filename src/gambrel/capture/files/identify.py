@@ -244,6 +244,11 @@ def _unknown(probe: FileProbe) -> str:
             f"{path} is a compiled AOTInductor package, whose code cannot be read as a model; save "
             "the program before compiling, with torch.export.save."
         )
+    if {"config.json", "model.weights.h5"} <= set(probe.members):
+        return (
+            f"{path} is a Keras archive, whose layers are code; load it in a function "
+            "(keras.saving.load_model, KERAS_BACKEND=jax) and give file.py:function."
+        )
     if probe.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return f"{path} is a zip archive without a model; {_WANTED}"
     if probe.unzipped or probe.head.startswith(b"\x1f\x8b"):

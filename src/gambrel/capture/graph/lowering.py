@@ -40,6 +40,8 @@ def convolution(op: NodeOperands) -> Lowered:
         "spatial": tuple(op.attr("spatial")),
     }
     x, weight, bias = op.x(0), op.x(1), op.optional(2)
+    if not len(op.attr("kernel")) == len(op.attr("spatial")) == len(x.shape) - 2:
+        raise ValueError("a kernel of another rank than its image")
     attrs: Attributes = {
         "transposed": bool(op.attr("transposed", False)),
         **quantized_attrs(op, bias),

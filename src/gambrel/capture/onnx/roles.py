@@ -25,6 +25,8 @@ _WEIGHTS: Final[dict[str, tuple[int, ...]]] = {
     "com.microsoft::GatherBlockQuantized": (0,),
     **dict.fromkeys(("com.microsoft::DynamicQuantizeMatMul", "com.microsoft::QAttention"), (1,)),
     "com.microsoft::MatMulIntegerToFloat": (1,),
+    "com.microsoft::MoE": tuple(range(2, 8)),
+    "com.microsoft::QMoE": (2, 4, 5, 7, 8, 10),
 }
 #: Operator → inputs that go with the model and are no parameters: statistics, scales, zero points.
 _BUFFERS: Final[dict[str, tuple[int, ...]]] = {
@@ -34,6 +36,7 @@ _BUFFERS: Final[dict[str, tuple[int, ...]]] = {
     "QLinearMatMul": (1, 2, 4, 5, 6, 7),
     **dict.fromkeys(("com.microsoft::MatMulNBits", "com.microsoft::MatMulBnb4"), (2, 3, 4)),
     "com.microsoft::GatherBlockQuantized": (2, 3),
+    "com.microsoft::QMoE": (3, 6, 9),
     **dict.fromkeys(("RotaryEmbedding", "com.microsoft::RotaryEmbedding"), (1, 2, 3)),
     "com.microsoft::GroupQueryAttention": (7, 8),
 }
@@ -62,6 +65,19 @@ def assign_roles(trace: Trace) -> None:
                 edge.role = Role.KV_CACHE
         if step.op in ("com.microsoft::MatMulNBits", "com.microsoft::GatherBlockQuantized"):
             _unpack(step)
+        if step.op == "com.microsoft::QMoE":
+            _unpack_experts(step)
+
+
+def _unpack_experts(step: Step) -> None:
+    """Several narrow weights of an expert lie in a byte."""
+    bits = int(step.attrs.get("expert_weight_bits", 4))
+    for edge in (step.input(i) for i in (2, 5, 8)):
+        if edge is None or edge.shape is None or edge.code != 2 or not edge.is_stored:
+            continue
+        if bits in _BITS and edge.shape:
+            edge.shape = (*edge.shape[:-1], edge.shape[-1] * 8 // bits)
+            edge.code = _BITS[bits]
 
 
 def _at(step: Step, table: dict[str, tuple[int, ...]]) -> list[Edge]:

@@ -234,6 +234,8 @@ def _narrow(step: Step) -> list[Form] | None:
     "com.microsoft::RotaryEmbedding",
     "com.microsoft::GroupNorm",
     "com.microsoft::BiasAdd",
+    "com.microsoft::MoE",
+    "com.microsoft::QMoE",
     "com.microsoft::BiasDropout",
     "com.microsoft::QLinearSigmoid",
     "com.microsoft::QLinearLeakyRelu",

@@ -15,7 +15,7 @@ _Condition: TypeAlias = Callable[[Sequence[Edge]], Edge]
 LARGER_BRANCH: Final = "of a branch that depends on data, the larger one is counted"
 NO_TRIPS: Final = (
     "a while loop whose trip count depends on data is unmodelled; say how often such loops run "
-    "with --size trips=N (sizes={'trips': N} in Python)"
+    "with --size trip=N (sizes={'trip': N} in Python)"
 )
 
 
@@ -74,6 +74,8 @@ def looped(
     condition: _Condition,
     body: _Record,
     given: int | None,
+    *,
+    stated: bool = False,
 ) -> list[Edge] | None:
     """The body times its trips; None where nobody can say how many there are.
 
@@ -83,6 +85,7 @@ def looped(
         condition: Records what decides on another trip.
         body: Records a trip.
         given: The user's word for loops that depend on data.
+        stated: Whether that is the program's own word.
     """
     states = [unvalued(e) for e in carried]
     with graph.aside() as tests, graph.deeper():
@@ -91,7 +94,7 @@ def looped(
         results = body(states)
     trips = _trips(carried, states, results, decided, [*tests, *steps])
     if trips is None:
-        trips = given
+        trips, graph.open_loops = given, graph.open_loops or not stated
     if trips is None:
         graph.note(NO_TRIPS)
         return None

@@ -26,8 +26,8 @@ def finished(graph: Graph, *, name: str, origin: str, trips: int | None = None) 
     """
     refine(graph.trace)
     built = drop_unused_outputs(Builder().build(graph.trace, name=name, origin=origin))
-    if trips is not None:
+    if trips is not None and graph.open_loops:
         about = "trips of every loop whose count depends on data"
-        symbol = Symbol(name="trips", default=trips, minimum=trips, maximum=trips, about=about)
+        symbol = Symbol(name="trip", default=trips, minimum=trips, maximum=trips, about=about)
         built = replace(built, symbols=(*built.symbols, symbol))
     return mention_unread(built)

@@ -83,6 +83,7 @@ class Graph:
         trace: What was recorded.
         steps: Where steps go: those of the trace, or of a branch that is only tried.
         repeat: How often what is being recorded runs.
+        open_loops: Whether a loop was met whose trips only the user can say.
     """
 
     def __init__(self, family: str) -> None:
@@ -93,7 +94,7 @@ class Graph:
         """
         self.trace = Trace(family=family)
         self.steps = self.trace.steps
-        self.repeat = 1
+        self.repeat, self.open_loops = 1, False
         self._count = self._depth = 0
 
     def note(self, sentence: str) -> None:

@@ -10,10 +10,14 @@ from msgspec.structs import replace
 
 from gambrel.capture.files.archive import check_file
 from gambrel.capture.xla.arguments import said
+from gambrel.capture.xla.bytecode import MAGIC, text_of
 from gambrel.capture.xla.finish import finished
 from gambrel.capture.xla.graph import Graph
 from gambrel.errors import FileFormatError, require, told
 from gambrel.workload import Workload
+
+#: What stands before the bytecode in what jax.export writes.
+_HEAD: Final = 4096
 
 #: Constants of a module may be its weights.
 _MAX_BYTES: Final = 4 * 2**30
@@ -35,7 +39,7 @@ def read_stablehlo(path: str | Path, sizes: Mapping[str, int | None] | None = No
 
     Args:
         path: The file.
-        sizes: ``trips`` says how often loops run whose trip count depends on data.
+        sizes: ``trip`` says how often loops run whose trip count depends on data.
 
     Raises:
         FileFormatError: It is no such module, damaged or hostile.
@@ -51,7 +55,7 @@ def read_hlo(path: str | Path, sizes: Mapping[str, int | None] | None = None) ->
 
     Args:
         path: The file.
-        sizes: ``trips`` says how often loops run whose trip count depends on data.
+        sizes: ``trip`` says how often loops run whose trip count depends on data.
 
     Raises:
         FileFormatError: It is no such module, damaged or hostile.
@@ -68,7 +72,7 @@ def _read(
 ) -> Workload:
     if check_file(path) > _MAX_BYTES:
         raise FileFormatError(f"{path}: more than {_MAX_BYTES // 2**30} GiB of a program; refused.")
-    trips = (sizes or {}).get("trips")
+    trips = (sizes or {}).get("trip")
     graph = Graph(family)
     try:
         record(path.read_bytes(), graph, trips)
@@ -101,36 +105,25 @@ def _parsed(data: bytes) -> tuple[Any, Any]:
     """A module in the context with every dialect that JAX writes."""
     from jax.interpreters import mlir
     from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import stablehlo
 
+    text = text_of(data) if MAGIC in data[:_HEAD] else data.decode("utf-8", "replace")
     context = mlir.make_ir_context()
     said: list[str] = []
 
     def heard(diagnostic: Any) -> bool:
-        said.append(str(diagnostic.message))
+        try:
+            said.append(str(diagnostic.message))
+        except Exception:  # of a damaged name that is no UTF-8: the binding's own class
+            said.append("a text in it is no UTF-8")
         return True  # nothing is printed
 
     context.attach_diagnostic_handler(heard)
     try:
-        if _BYTECODE not in data:
-            return context, ir.Module.parse(data.decode("utf-8"), context)
-        if not data.startswith(_BYTECODE):
-            data = _exported(data)
-        return context, stablehlo.deserialize_portable_artifact(context, data)
+        return context, ir.Module.parse(text, context)
     except Exception as error:  # MLIR's own classes
         lines = [*said, *(x.strip() for x in str(error).splitlines() if x.strip())]
         why = told(lines[0][:200]) if lines else type(error).__name__
         raise FileFormatError(f"this is no module of StableHLO that is whole ({why}).") from None
-
-
-def _exported(data: bytes) -> bytes:
-    """The module in what ``jax.export.Exported.serialize`` wrote."""
-    from jax import export
-
-    return bytes(export.deserialize(bytearray(data)).mlir_module_serialized)
-
-
-_BYTECODE: Final = b"ML\xefR"
 
 
 def _record_text(data: bytes, graph: Graph, trips: int | None) -> None:

@@ -22,7 +22,7 @@ from gambrel.report.terms import LIMITERS
 from gambrel.units import format_capacity, format_percent, format_si
 
 #: Fields that are analyses or written apart.
-_APART: Final = frozenset({"expected", "passes", "end", "memory"})
+_APART: Final = frozenset({"expected", "passes", "end", "parts", "memory"})
 
 
 def document(step: TrainingStep, _options: Options) -> Document:

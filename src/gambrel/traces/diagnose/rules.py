@@ -122,7 +122,7 @@ def gaps(line: TraceTimeline) -> list[DiagnosisItem]:
     evidence = f"{what} ran no op for {format_si(idle, 's')}: {each} for each of {count:,} ops"
     change = "torch.compile or CUDA graphs, larger batches, less Python in the loop"
     command = "gambrel profile model.py:build --compile --compare"
-    return _item("launch-bound gaps", idle, line, evidence, change, command)
+    return _item("gaps between launches", idle, line, evidence, change, command)
 
 
 def chains(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -165,7 +165,7 @@ def precision(line: TraceTimeline) -> list[DiagnosisItem]:
     if not found or not _enough(spent / 2, line):
         return []
     name, better = ("fp32", "TF32 or bf16") if line.kernels else ("fp64", "fp32")
-    evidence = f"{len(found):,} products in {name}, {format_si(spent, 's')}"
+    evidence = f"{len(found):,} matmuls or convolutions in {name}, {format_si(spent, 's')}"
     change = f"{better}: at least twice the rate and half the bytes"
     command = f"gambrel what-if MODEL --change precision={'bf16' if line.kernels else 'fp32'}"
     return _item("wrong precision", spent / 2, line, evidence, change, command)
@@ -219,7 +219,7 @@ def unaligned(line: TraceTimeline) -> list[DiagnosisItem]:
         return []
     sides = Counter(n for op in found for s in op.dims[:3] for n in s[-2:] if n % _ALIGNED)
     odd = ", ".join(str(side) for side, _ in sides.most_common(3))
-    evidence = f"{len(found):,} products with sides of {odd}, {format_si(spent, 's')}"
+    evidence = f"{len(found):,} matmuls with sides of {odd}, {format_si(spent, 's')}"
     change = f"pad to a multiple of {_ALIGNED} (64 for tensor cores); what it gives is not known"
     command = "gambrel judge matmul:m=M,n=N,k=K --hardware DEVICE --limits"
     return _item("unaligned shapes", None, line, evidence, change, command)

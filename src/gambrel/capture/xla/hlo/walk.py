@@ -132,6 +132,7 @@ class HloWalker:
             lambda edges: self._walk(test, [edges])[0],
             lambda edges: self._walk(body, [edges]),
             int(known[1]) if known else self._trips,
+            stated=known is not None,
         )
         return self.emit(i, inputs, "while without a known trip count") if found is None else found
 

@@ -115,3 +115,10 @@ def attention(op: NodeOperands) -> Lowered:
         attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
     inputs = (op.x(0), op.x(1), op.x(2), mask)
     return op.described("attention", sizes, attrs, inputs=inputs)
+
+
+@lowers("xla::kernel")
+def kernel(op: NodeOperands) -> Lowered:
+    """What its author states."""
+    names = ("flops", "transcendentals", "traffic_bytes")
+    return op.described("kernel", {name: int(op.attr(name)) for name in names})

@@ -1,10 +1,11 @@
-"""Feeds damaged ONNX files to the reader: ``python scripts/fuzz_onnx.py 600 model.onnx ...``.
+"""Feeds damaged files to the readers: ``python scripts/fuzz_formats.py 600 model.mlir dump.hlo``.
 
 Whatever a file holds, reading gives a workload that can be analyzed or one `GambrelError` of one
-line, soon and in bounded memory. Seeds are the structures of the given files, without their
-weights, and the node cases of onnx's backend tests. An execution damages one of them: bytes, or
-fields of its messages. The file being read is ``last.onnx`` beside the results, so that a crash of
-the interpreter leaves it; what fails is kept.
+line, soon and in bounded memory. Seeds are the given files (of ONNX their structures, without
+weights) and, with ``--onnx-cases``, the node cases of onnx's backend tests. An execution damages
+one of them: bytes; of ONNX also fields of its messages; of text also words, numbers and lines. The
+file being read is ``last.*`` beside the results, so that a crash of the interpreter leaves it;
+what fails is kept. A damaged file keeps its ending, and so goes to the reader of its format.
 """
 
 from __future__ import annotations
@@ -12,21 +13,19 @@ from __future__ import annotations
 import argparse
 import collections
 import random
+import re
 import resource
 import signal
 import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import onnx
-from onnx.backend.test.loader import load_model_tests
-
 import gambrel
-from gambrel.capture.onnx.reader import read_onnx
-from gambrel.capture.onnx.wire import without_data
 from gambrel.errors import GambrelError
 
 #: CPU seconds and bytes that one execution may take.
@@ -35,11 +34,85 @@ INTEGERS = (0, 1, -1, 2, 3, 7, 64, 2**31, -(2**31), 2**62, -(2**63), 2**63 - 1, 
 TEXTS = ("", "x", "N", "N/0", "2**9**9", "../x", "batch", "a b", "\u00e9", "-1", "same")
 
 
-def seeds(paths: list[Path]) -> list[bytes]:
-    """Structures of models."""
-    found = [without_data(path.read_bytes()) for path in paths]
-    cases = [case.model.SerializeToString() for case in load_model_tests(kind="node")]
+@dataclass(frozen=True)
+class Seed:
+    """A file that is whole.
+
+    Attributes:
+        suffix: The ending of its name.
+        data: What it holds.
+    """
+
+    suffix: str
+    data: bytes
+
+
+def seeds(paths: list[Path], onnx_cases: bool) -> list[Seed]:
+    """The files, and the cases of onnx's own tests."""
+    found = [_seed(path) for path in paths]
+    if not onnx_cases:
+        return found
+    from onnx.backend.test.loader import load_model_tests
+
+    models = [case.model for case in load_model_tests(kind="node")]
+    cases = [Seed(".onnx", model.SerializeToString()) for model in models]
     return [*found * max(len(cases) // max(2 * len(found), 1), 1), *cases]
+
+
+def _seed(path: Path) -> Seed:
+    data = path.read_bytes()
+    if path.suffix == ".onnx":
+        from gambrel.capture.onnx.wire import without_data
+
+        data = without_data(data)
+    return Seed(path.suffix, data)
+
+
+def damaged(seed: Seed, pool: list[Seed], rng: random.Random) -> bytes:
+    """One of the ways to damage a file."""
+    other = rng.choice(pool).data
+    way = STRUCTURED.get(seed.suffix)
+    if way is None and _is_text(seed.data):
+        way = reworded
+    if way is None or rng.random() < 0.3:
+        return bent(seed.data, other, rng)
+    return way(seed.data, rng)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+WORD = re.compile(r"[A-Za-z_][\w.\-]*|\d+|[^\w\s]")
+
+
+def reworded(data: bytes, rng: random.Random) -> bytes:
+    """A few words, numbers or lines of a text changed, moved or left out."""
+    lines = data.decode("utf-8").splitlines()
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        at = rng.randrange(len(lines))
+        kind = rng.random()
+        if kind < 0.1:
+            del lines[at]
+        elif kind < 0.2:
+            lines.insert(at, rng.choice(lines))
+        else:
+            words = list(WORD.finditer(lines[at]))
+            if not words:
+                continue
+            word = rng.choice(words)
+            new = str(rng.choice(INTEGERS)) if word[0].isdigit() else rng.choice(TEXTS)
+            if rng.random() < 0.5:
+                known = WORD.findall(rng.choice(lines))
+                new = rng.choice(known) if known else new
+            lines[at] = lines[at][: word.start()] + new + lines[at][word.end() :]
+        if not lines:
+            return b""
+    return "\n".join(lines).encode()
 
 
 def bent(data: bytes, other: bytes, rng: random.Random) -> bytes:
@@ -60,7 +133,9 @@ def bent(data: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def changed(data: bytes, rng: random.Random) -> bytes:
-    """A few fields of the messages set to something else."""
+    """A few fields of ONNX's messages set to something else."""
+    import onnx
+
     model = onnx.ModelProto.FromString(data)
     for _ in range(rng.choice((1, 1, 2, 5))):
         message: Any = model
@@ -109,11 +184,14 @@ def _set(message: Any, field: Any, value: Any, rng: random.Random) -> None:
         return
 
 
+#: Ending → how the structure of such a file is damaged.
+STRUCTURED: dict[str, Callable[[bytes, random.Random], bytes]] = {".onnx": changed}
+
+
 def execute(path: Path) -> str:
     """Reads one file and analyzes it; says how it ended."""
     try:
-        workload = read_onnx(path)
-        analysis = gambrel.analyze(workload, "h100")
+        analysis = gambrel.analyze(path, "h100")
         assert analysis.total.flops >= 0
     except GambrelError as error:
         if "\n" in str(error):
@@ -132,26 +210,28 @@ def main() -> None:
     parser.add_argument("seconds", type=int)
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, default=Path("fuzz_onnx"))
+    parser.add_argument("--onnx-cases", action="store_true", help="also onnx's own node cases")
+    parser.add_argument("--keep", type=Path, default=Path("fuzz_formats"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     args.keep.mkdir(exist_ok=True)
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     signal.signal(signal.SIGPROF, _too_long)
-    rng, pool = random.Random(args.seed), seeds(args.models)
+    rng, pool = random.Random(args.seed), seeds(args.models, args.onnx_cases)
     ended: collections.Counter[str] = collections.Counter()
-    path, start, number = args.keep / "last.onnx", time.monotonic(), 0
+    start, number = time.monotonic(), 0
     while time.monotonic() - start < args.seconds:
         number += 1
         seed = rng.choice(pool)
-        data = changed(seed, rng) if rng.random() < 0.7 else bent(seed, rng.choice(pool), rng)
+        data = damaged(seed, pool, rng)
+        path = args.keep / f"last{seed.suffix}"
         path.write_bytes(data)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             outcome = execute(path)
         except Exception as error:
             outcome = f"FAILED: {type(error).__name__}"
-            (args.keep / f"failed_{number}.onnx").write_bytes(data)
+            (args.keep / f"failed_{number}{seed.suffix}").write_bytes(data)
             (args.keep / f"failed_{number}.txt").write_text(traceback.format_exc(), "utf-8")
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)

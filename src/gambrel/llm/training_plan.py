@@ -1,0 +1,94 @@
+"""How a language model is trained: layout, batch, schedule, what is divided and what is kept."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gambrel.errors import InputError
+from gambrel.llm.sharding import Sharding
+
+#: Choices of what is kept for the backward pass.
+RECOMPUTE: Final = ("none", "full")
+#: Orders in which a pipeline runs its microbatches.
+SCHEDULES: Final = ("1f1b", "zero-bubble")
+
+
+class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is trained.
+
+    Attributes:
+        sequences: Of one microbatch on one data-parallel device.
+        seq: Tokens of a sequence.
+        sharding: The layout; ``data`` replicas average their gradients.
+        microbatches: Passes before an update.
+        zero: 0 to 3: what the data-parallel devices divide.
+        recompute: ``"none"`` keeps all intermediates, ``"full"`` only what crosses layers.
+        overlap: Share of the gradient traffic hidden behind the backward pass, as asked; None takes
+            what training stacks hide.
+        virtual: Pieces of the model on each pipeline stage, which run in turns (interleaved 1F1B).
+        schedule: ``"1f1b"``, or ``"zero-bubble"``, in which weight gradients fill the bubble.
+
+    Raises:
+        InputError: A number out of range.
+    """
+
+    sequences: int
+    seq: int
+    sharding: Sharding = Sharding()
+    microbatches: int = 1
+    zero: int = 0
+    recompute: str = "none"
+    overlap: float | None = None
+    virtual: int = 1
+    schedule: str = "1f1b"
+
+    def __post_init__(self) -> None:
+        for name in ("sequences", "seq", "microbatches", "virtual"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
+        if self.zero not in (0, 1, 2, 3):
+            raise InputError(f"zero={self.zero!r}: stages are 0 to 3.")
+        if self.recompute not in RECOMPUTE:
+            raise InputError(f"recompute={self.recompute!r}: use {' or '.join(RECOMPUTE)}.")
+        if self.schedule not in SCHEDULES:
+            raise InputError(f"schedule={self.schedule!r}: use {' or '.join(SCHEDULES)}.")
+        if self.virtual > 1 and self.sharding.pipeline == 1:
+            raise InputError(f"virtual={self.virtual}: pieces of a stage need pipeline above 1.")
+        if self.overlap is not None and not 0 <= self.overlap <= 1:
+            raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a whole step, all replicas."""
+        s = self.sharding
+        return self.sequences * self.seq * self.microbatches * s.data * s.attention_data
+
+    @property
+    def idle(self) -> float:
+        """Time that a pipeline stage waits, in passes of one microbatch.
+
+        (p - 1) / v with v pieces a stage (Narayanan et al., 2021). Weight gradients, a third of a
+        pass, can be put off to fill two thirds of it (Qi et al., "Zero bubble pipeline
+        parallelism", 2023, schedule ZB-H1).
+        """
+        waits = (self.sharding.pipeline - 1) / self.virtual
+        return waits / 3 if self.schedule == "zero-bubble" else waits
+
+    @property
+    def bubble(self) -> float:
+        """Share of a step in which a pipeline stage waits: idle / (m + idle)."""
+        return self.idle / (self.microbatches + self.idle)
+
+    @property
+    def replicas(self) -> int:
+        """Devices that hold the same parameters of attention and dense parts."""
+        s = self.sharding
+        return s.data * s.context * s.attention_data
+
+    @property
+    def expert_replicas(self) -> int:
+        """Devices that hold the same experts."""
+        return self.sharding.data * self.sharding.context

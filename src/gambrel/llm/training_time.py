@@ -1,0 +1,292 @@
+"""How long a training step takes on the stacks that people tune: one form, few constants.
+
+Per layer and microbatch GEMMs, experts and attention run at shares of the peak, everything else
+passes over the stream of activations a number of times; tensor and expert parallelism exchange
+activations, of which a share is hidden; the host launches each layer. A step is the passes of all
+microbatches with the idle time of the pipeline, what the exchange of gradients does not hide behind
+backward, and the update:
+
+    pass = max(GEMM / e + experts / (e · e_x) + attention / e_a + passes · stream / bandwidth
+               + x_t · tensor exchange + x_e · expert exchange,  layers · host)
+    step = (m + idle) · pass + gradients + update
+
+Constants belong to an architecture; ``scripts/fit_training.py`` fits them to published steps, and
+``training.toml`` has them with their sources.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gambrel import roofline
+from gambrel.analysis.measures import Limiter
+from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
+from gambrel.device.roofs import NETWORK
+from gambrel.llm.spec import Mixture, ModelSpec
+from gambrel.llm.topology import Topology
+
+_FILE: Final = Path(__file__).parent / "training.toml"
+#: Kinds of ops that are attention's.
+_ATTENTION: Final = frozenset({"attention", "attention_backward"})
+#: Collectives that carry tokens to their experts and back.
+_ROUTED: Final = frozenset({"dispatch", "combine"})
+_WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Constants of tuned training stacks on one architecture.
+
+    Attributes:
+        name: For reports.
+        architectures: Patterns, one of which occurs in the device's architecture.
+        gemm: Share of the peak that GEMMs reach, by number format.
+        attention: Share of the 16-bit peak that attention reaches, forward and backward.
+        passes: How often the stream of activations is read or written per layer, fused kernels.
+        eager_passes: The same where every op is a kernel of its own.
+        expert_share: Experts against GEMMs of the same format.
+        narrow_experts: The same again where experts compute in 8 bits or fewer.
+        expert_passes: How often the rows of experts are read or written.
+        tensor_shown: Share of the exchange within tensor groups that is not hidden.
+        expert_shown: Share of the exchange of tokens between experts that is not hidden.
+        gradient_shown: Share of the exchange of gradients that backward could hide and does not.
+        network: Share of the network's bandwidth that large exchanges reach.
+        host_layer_s: The host, per layer and microbatch, forward and backward.
+        host_experts_s: The same for a layer with experts.
+        low: Shortest measured step of nine in ten, over the expected one.
+        high: Longest of nine in ten for tuned stacks, over the expected one.
+        production: Published production runs over the expected step.
+        rows: Steps that the constants were fitted to.
+        error: Mean error with each model left out.
+        source: Where the steps are from.
+    """
+
+    name: str
+    architectures: tuple[str, ...]
+    gemm: dict[str, float]
+    attention: float
+    passes: float
+    eager_passes: float
+    expert_share: float
+    narrow_experts: float
+    expert_passes: float
+    tensor_shown: float
+    expert_shown: float
+    gradient_shown: float
+    network: float
+    host_layer_s: float
+    host_experts_s: float
+    low: float
+    high: float
+    production: float
+    rows: int
+    error: float
+    source: str
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """One microbatch on one device and its exchange of gradients, before constants.
+
+    Attributes:
+        gemm_s: Number format → seconds of GEMMs at the peak.
+        expert_s: The same of experts.
+        attention_s: Attention at the peak.
+        stream_s: The stream of activations of all layers, once over the main memory.
+        rows_s: The rows of experts, once over the main memory.
+        shared_s: Exchange within tensor and context groups, and between stages, at the link's rate.
+        routed_s: Tokens to experts and back, at the rate of their link.
+        gradient_s: All exchange of gradients and parameters of a step, at the rate of the slower of
+            the link and the network of a whole node.
+        update_s: The optimizer.
+        layers: Layers without experts.
+        mixtures: Layers with experts.
+        eager: Whether every op is a kernel of its own.
+    """
+
+    gemm_s: dict[str, float]
+    expert_s: dict[str, float]
+    attention_s: float
+    stream_s: float
+    rows_s: float
+    shared_s: float
+    routed_s: float
+    gradient_s: float
+    update_s: float
+    layers: float
+    mixtures: float
+    eager: bool
+
+
+@lru_cache(maxsize=1)
+def stacks() -> tuple[Stack, ...]:
+    """All of them."""
+    rows = tomllib.loads(_FILE.read_text(encoding="utf-8"))["stacks"]
+    return msgspec.convert(rows, tuple[Stack, ...])
+
+
+def stack_of(device: Device) -> Stack | None:
+    """The constants of a device; None where no step of its architecture was measured."""
+    name = device.architecture.lower()
+    return next((s for s in stacks() if any(a in name for a in s.architectures)), None)
+
+
+def _busy(passes: Analysis) -> dict[str, dict[str, float]]:
+    """Seconds at the peaks and at the links' rates, by what is done and in which format."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for op in passes.ops:
+        if op.kind == "collective":
+            axis = "routed" if op.name.rpartition(" ")[2] in _ROUTED else "shared"
+            found[axis][""] += op.measures.roofline_time_s or 0.0
+        kind = "experts" if op.kind == "grouped_matmul" else "gemm"
+        for work in op.measures.work:
+            if work.work_class == "matrix" and work.time_s is not None:
+                found["attention" if op.kind in _ATTENTION else kind][work.dtype] += work.time_s
+    return found
+
+
+def parts_of(
+    passes: Analysis,
+    rank: ModelSpec,
+    *,
+    tokens: float,
+    recompute: bool,
+    tensor: int,
+    gradient_s: float,
+    update_s: float,
+    eager: bool,
+) -> Parts:
+    """What one microbatch of a device consists of.
+
+    Args:
+        passes: Forward and backward on the device.
+        rank: The model of the device.
+        tokens: That the device passes.
+        recompute: Whether layers run forward twice.
+        tensor: Devices that share the heads, and the stream between them.
+        gradient_s: See `Parts`.
+        update_s: See `Parts`.
+        eager: See `Parts`.
+    """
+    seconds = _busy(passes)
+    mixed = [
+        (group.count, part.top_k)
+        for group in rank.layers
+        if isinstance(part := group.layer.feed_forward, Mixture)
+    ]
+    mixtures = sum(count for count, _ in mixed)
+    picked = sum(count * top_k for count, top_k in mixed)
+    layers = sum(group.count for group in rank.layers) - mixtures
+    bandwidth = passes.total.peak_byte_per_s or math.inf
+    once = roofline.seconds(2 * tokens * rank.hidden / tensor, bandwidth)
+    again = 4 / 3 if recompute else 1.0
+    return Parts(
+        gemm_s=dict(seconds["gemm"]),
+        expert_s=dict(seconds["experts"]),
+        attention_s=sum(seconds["attention"].values()),
+        stream_s=once * (layers + mixtures) * again,
+        rows_s=once * picked * again,
+        shared_s=sum(seconds["shared"].values()),
+        routed_s=sum(seconds["routed"].values()),
+        gradient_s=gradient_s,
+        update_s=update_s,
+        layers=layers,
+        mixtures=mixtures,
+        eager=eager,
+    )
+
+
+def pass_s(parts: Parts, stack: Stack) -> tuple[float, dict[Limiter, float]]:
+    """Seconds of one microbatch, and what takes them."""
+    narrow = {k: stack.narrow_experts if k not in _WIDE else 1.0 for k in parts.expert_s}
+    compute = sum(t / stack.gemm[_format(k, stack)] for k, t in parts.gemm_s.items())
+    compute += sum(
+        t / (stack.gemm[_format(k, stack)] * stack.expert_share * narrow[k])
+        for k, t in parts.expert_s.items()
+    )
+    touches = stack.eager_passes if parts.eager else stack.passes
+    shares = {
+        Limiter.COMPUTE: compute + parts.attention_s / stack.attention,
+        Limiter.MEMORY: touches * parts.stream_s + stack.expert_passes * parts.rows_s,
+        Limiter.NETWORK: stack.tensor_shown * parts.shared_s + stack.expert_shown * parts.routed_s,
+    }
+    host = parts.layers * stack.host_layer_s + parts.mixtures * stack.host_experts_s
+    waits = max(0.0, host - sum(shares.values()))
+    return sum(shares.values()) + waits, {**shares, Limiter.HOST: waits}
+
+
+def exchange_s(parts: Parts, stack: Stack, compute_s: float) -> float:
+    """What backward does not hide of the exchange of gradients.
+
+    All that is longer than nine tenths of the passes, and a share of the rest.
+    """
+    whole = parts.gradient_s / stack.network
+    return max(0.0, whole - 0.9 * compute_s) + stack.gradient_shown * min(whole, compute_s)
+
+
+def step_s(parts: Parts, stack: Stack, microbatches: int, idle: float) -> float:
+    """Seconds of a step."""
+    one, _ = pass_s(parts, stack)
+    whole = (microbatches + idle) * one
+    return whole + exchange_s(parts, stack, microbatches * one) + parts.update_s
+
+
+def gradient_s(
+    dense: float, experts: float, plan: GradientExchange, node: Topology, device: Device
+) -> float:
+    """Seconds of the exchange of gradients and parameters in a step, at the links' rates.
+
+    A ring over all replicas leaves each node once: the network of a whole node serves it, shared
+    by its tensor groups.
+
+    Args:
+        dense: Bytes of 16-bit parameters of a device that are not experts'.
+        experts: Those of its experts.
+        plan: How they are exchanged.
+        node: The node.
+        device: With its links placed.
+    """
+    seconds = 0.0
+    for nbytes, replicas in ((dense, plan.replicas), (experts, plan.expert_replicas)):
+        if replicas > 1 and nbytes:
+            sent = plan.passes * nbytes * (replicas - 1) / replicas
+            seconds += roofline.seconds(sent, _rate(replicas, plan.tensor, node, device))
+    return seconds
+
+
+def _rate(replicas: int, tensor: int, node: Topology, device: Device) -> float:
+    own = [x.byte_per_s_per_direction for x in device.links if x.name not in (NETWORK, "pcie")]
+    link = max((rate for rate in own if rate), default=math.inf)
+    size = node.devices_per_node
+    if size is None or replicas * tensor <= size or node.network_byte_per_s is None:
+        return link
+    return min(size * node.network_byte_per_s / tensor, link)
+
+
+class GradientExchange(msgspec.Struct, frozen=True, kw_only=True):
+    """How gradients and parameters pass between replicas.
+
+    Attributes:
+        passes: Times that all parameters cross in a step: an all-reduce is two.
+        replicas: Devices with the same dense parts.
+        expert_replicas: Devices with the same experts.
+        tensor: Devices of a tensor group, whose rings share the network of a node.
+    """
+
+    passes: int
+    replicas: int
+    expert_replicas: int
+    tensor: int
+
+
+def _format(dtype: str, stack: Stack) -> str:
+    """The number format whose share is known: that of the same width class."""
+    if dtype in stack.gemm:
+        return dtype
+    return "bf16" if dtype in _WIDE or "fp8" not in stack.gemm else "fp8"
