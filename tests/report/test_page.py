@@ -98,12 +98,17 @@ def test_key_figures_say_where_they_come_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("resnet18", {"batch_size": 4}), ("gpt2", {"phase": "decode"})]
+    ("name", "sizes"),
+    [
+        ("resnet18", {"batch_size": 4}),
+        ("bert-base", {"seq": 128}),
+        ("llama-3.1-8b", {"phase": "decode"}),
+    ],
 )
 def test_how_to_ask_again(
     name: str, sizes: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    analysis = gambrel.analyze(name, "a100", **sizes)
+    analysis = gambrel.analyze(name, "h200", **sizes)
     commands = page(analysis).data["views"][0]["commands"]
     space: dict[str, Any] = {}
     exec(commands["python"].replace("gambrel.analyze(", "again = gambrel.analyze("), space)

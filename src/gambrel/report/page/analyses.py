@@ -13,6 +13,8 @@ from msgspec import structs
 from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
+from gambrel.llm.known import names
+from gambrel.llm.recipe import recipe_of
 from gambrel.report.builders import analysis as report
 from gambrel.report.chart import Chart, describe
 from gambrel.report.options import Options
@@ -113,17 +115,15 @@ def _pictures(analysis: Analysis) -> Iterator[Picture]:
 
 
 def commands(analysis: Analysis) -> dict[str, str]:
-    """The command and the call that ask the same; none where the model is no entry of the zoo.
+    """The command and the call that ask the same; none where the model's name does not find it.
 
     A model from a file or a program has a name, not a place: a command with it would be wrong.
     """
     model, hardware = analysis.model, analysis.hardware.id
-    if not hardware or not _is_entry(model.name):
+    known = _known(analysis)
+    if not hardware or known is None:
         return {}
-    name, phase = model.name, ""
-    for ending in ("prefill", "decode"):
-        if name.endswith(f"-{ending}"):
-            name, phase = name.removesuffix(f"-{ending}"), ending
+    name, phase = known
     words = ["gambrel", "analyze", name, "--hardware", hardware, "--precision", model.precision]
     words += ["--runtime", analysis.runtime] if analysis.runtime else []
     words += ["--phase", phase] if phase else []
@@ -137,6 +137,17 @@ def commands(analysis: Analysis) -> dict[str, str]:
     return {"shell": shlex.join(words), "python": f"import gambrel\n\ngambrel.analyze({call})\n"}
 
 
-def _is_entry(name: str) -> bool:
-    """Whether the zoo has an entry of this name."""
-    return (resources.files("gambrel") / "capture" / "zoo_files" / f"{name}.json.gz").is_file()
+def _known(analysis: Analysis) -> tuple[str, str] | None:
+    """The name by which a model is found, and its phase; None where it is from elsewhere."""
+    name, workload = analysis.model.name, analysis.workload
+    if workload is not None and workload.recipe:
+        recipe = recipe_of(workload)
+        is_known = recipe is not None and not workload.precisions and name in names()
+        return (name, recipe.phase or "") if is_known and recipe is not None else None
+    entry = resources.files("gambrel") / "capture" / "zoo_files" / f"{name}.json.gz"
+    if not entry.is_file():
+        return None
+    for ending in ("prefill", "decode"):
+        if name.endswith(f"-{ending}"):
+            return name.removesuffix(f"-{ending}"), ending
+    return name, ""
