@@ -6,6 +6,7 @@ process of its own, so that viewers show both and nothing of the recording is lo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ _PID: Final = 9_000_001
 _LIST: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KERNELS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _MICRO: Final = 1e-6
+#: Microseconds without a kernel after which the counters go to zero.
+_GAP: Final = 1.0
+_COUNTERS: Final = (
+    b'{"ph":"C","pid":%d,"name":"achieved FLOP/s","ts":%.3f,"args":{"value":%.6g}},'
+    b'{"ph":"C","pid":%d,"name":"achieved byte/s","ts":%.3f,"args":{"value":%.6g}}'
+)
 #: Of the roof, name of the bound.
 _BOUNDS: Final = ("compute", "memory")
 
@@ -59,17 +66,19 @@ def annotate(source: Path, target: Path, device: Device | None = None) -> Annota
         FileFormatError: The source is no trace, or a list without an object around it.
     """
     roofs = _Roofs(device)
-    events: list[dict[str, Any]] = [_named("process_name", f"gambrel{roofs.title}")]
-    spans = without = 0
-    for span, call in _timed(source):
-        added = roofs.events(span, call)
-        spans, without = spans + bool(added), without + (not added)
-        events += added
+    made = [msgspec.json.encode(_named("process_name", f"gambrel{roofs.title}"))]
+    timed = list(_timed(source))
+    spans = 0
+    for at, (span, call) in enumerate(timed):
+        after = timed[at + 1][0][0] if at + 1 < len(timed) else math.inf
+        added = roofs.events(span, call, idle=after > span[1] + _GAP)
+        spans += bool(added)
+        if added:
+            made.append(added)
     if not spans:
         raise FileFormatError(f"{source}: no op of known work; record with record_shapes=True.")
-    encoded = b",".join(map(msgspec.json.encode, events))
-    replace_file(target, b"".join(_inserted(source, encoded)))
-    return Annotated(path=target, spans=spans, without=without)
+    replace_file(target, b"".join(_inserted(source, b",".join(made))))
+    return Annotated(path=target, spans=spans, without=len(timed) - spans)
 
 
 def _timed(source: Path) -> Iterator[tuple[tuple[float, float], Call]]:
@@ -107,6 +116,17 @@ def _outermost(
             yield (start, end), call
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What every call of an op with some shapes asks for, ready to be written."""
+
+    name: bytes
+    flops: int
+    moved: int
+    light_s: float | None
+    args: bytes
+
+
 class _Roofs:
     """What a device allows, as events."""
 
@@ -116,28 +136,48 @@ class _Roofs:
         memory = None if device is None else fastest_memory(device)
         self._byte_per_s = None if memory is None else memory.byte_per_s
         self._rates: dict[tuple[str, str], float | None] = {}
+        self._asked: dict[Call, _Asked | None] = {}
 
-    def events(self, span: tuple[float, float], call: Call) -> list[dict[str, Any]]:
-        """A slice and two counters of one op; none where its work is not known."""
+    def events(self, span: tuple[float, float], call: Call, *, idle: bool) -> bytes:
+        """A slice and counters of one op as JSON; empty where its work is not known.
+
+        Args:
+            span: Begin and end, µs.
+            call: The op.
+            idle: Whether nothing follows at once, so that the counters go to zero.
+        """
+        if call not in self._asked:
+            self._asked[call] = self._ask(call)
+        known, time_s = self._asked[call], (span[1] - span[0]) * _MICRO
+        if known is None or time_s <= 0:
+            return b""
+        share = None if known.light_s is None else ratio(known.light_s, time_s)
+        shown = b"" if share is None else b" %d%%" % round(share * 100)
+        said = b"null" if share is None else b"%.6g" % share
+        slice_ = (
+            b'{"ph":"X","pid":%d,"tid":1,"cat":"gambrel","name":"%b%b","ts":%.3f,"dur":%.3f,'
+            b'"args":{"sol_share":%b,%b}}'
+        ) % (_PID, known.name, shown, span[0], span[1] - span[0], said, known.args)
+        ends = [(span[0], rate(known.flops, time_s), rate(known.moved, time_s))]
+        if idle:
+            ends.append((span[1], 0.0, 0.0))
+        return b",".join([slice_, *(_COUNTERS % (_PID, t, f, _PID, t, b) for t, f, b in ends)])
+
+    def _ask(self, call: Call) -> _Asked | None:
         found = op_work(call)
-        time_s = (span[1] - span[0]) * _MICRO
-        if found is None or time_s <= 0:
-            return []
+        if found is None:
+            return None
         flops = sum(w.flops for w in found[0])
         moved = sum(t.traffic_bytes or 0 for t in found[1])
         light_s, bound = self._light(found[0], moved)
-        share = None if light_s is None else ratio(light_s, time_s)
-        name = call[0] if share is None else f"{call[0]} {share:.0%}"
-        args = {"flops": flops, "traffic_bytes": moved, "sol_share": share, "bound": bound}
-        achieved = rate(flops, time_s), rate(moved, time_s)
-        return [
-            {"ph": "X", "pid": _PID, "tid": 1, "cat": "gambrel", "name": name, "ts": span[0],
-             "dur": span[1] - span[0], "args": args},
-            _counter("achieved FLOP/s", span[0], achieved[0]),
-            _counter("achieved byte/s", span[0], achieved[1]),
-            _counter("achieved FLOP/s", span[1], 0),
-            _counter("achieved byte/s", span[1], 0),
-        ]  # fmt: skip
+        args = {"flops": flops, "traffic_bytes": moved, "bound": bound}
+        return _Asked(
+            name=msgspec.json.encode(call[0])[1:-1],
+            flops=flops,
+            moved=moved,
+            light_s=light_s,
+            args=msgspec.json.encode(args)[1:-1],
+        )
 
     def _light(self, work: Any, moved: int) -> tuple[float | None, str | None]:
         """The op's own speed of light and the resource that sets it."""
@@ -152,10 +192,6 @@ class _Roofs:
             known = self._rates[key]
             times[0] = max(times[0], float(seconds(one.flops, known)) if known else 0.0)
         return max(times), _BOUNDS[times.index(max(times))]
-
-
-def _counter(name: str, ts: float, value: float) -> dict[str, Any]:
-    return {"ph": "C", "pid": _PID, "name": name, "ts": ts, "args": {"value": value}}
 
 
 def _named(kind: str, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from gambrel.advise.judge.io_bounds import io_bound
 from gambrel.advise.judge.records import Ruling
 from gambrel.analysis.question import ask
 from gambrel.api import judging
+from gambrel.cli import run
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.ops import OpView
 from gambrel.ops.base import TensorView
@@ -178,3 +179,36 @@ def test_the_library_time_of_a_kernel_has_no_host_in_it():
     assert alone.expected_time_s.host_s > 0
     assert found.limits.library_time_s < alone.expected_time_s.value
     assert found.limits.library_expected.host_s == 0
+
+
+def test_the_command_of_the_documentation_judges_code(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_kernel.py").write_text(
+        "import torch\n\ndef build():\n"
+        "    return torch.nn.Linear(1024, 1024), torch.randn(256, 1024)\n\ndef function():\n"
+        "    return (lambda x: torch.softmax(x, -1)), (torch.randn(8, 64),)\n"
+    )
+    words = ["judge", "my_kernel.py:build", "--hardware", "h100", "--time", "1.42ms"]
+    assert run(words) == 0
+    assert "HEADROOM" in capsys.readouterr().out
+    words[1:2] = ["my_kernel.py:function"]
+    assert run([*words, "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["limits"]["traffic_bytes"] == 2 * 8 * 64 * 4
+
+
+def test_a_problem_of_kernelbench_runs_only_on_trust(tmp_path, capsys):
+    pytest.importorskip("torch")
+    (tmp_path / "1_Square.py").write_text(
+        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, a, b):\n"
+        "        return a @ b\n\ndef get_inputs():\n"
+        "    return [torch.rand(4096, 4096), torch.rand(4096, 4096)]\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    words = ["judge", "--jsonl", str(tmp_path), "--hardware", "h100,a100", "--json"]
+    assert run(words) == 2
+    assert "--trust" in capsys.readouterr().err
+    assert run([*words, "--trust"]) == 0
+    rows = msgspec.json.decode(capsys.readouterr().out)["rows"]
+    assert [row["matrix_flops"] for row in rows] == [2 * 4096**3] * 2
+    assert run(["judge", f"{tmp_path}/1_Square.py", "-d", "h100", "--time", "3ms"]) == 2

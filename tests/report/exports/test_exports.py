@@ -157,6 +157,17 @@ def test_the_graph_carries_the_figures(analysis, tmp_path):
     assert props["gambrel.device"].startswith("NVIDIA A100")
 
 
+def test_the_graph_of_a_model_with_fixed_sizes(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    tensors = tuple(Tensor(shape=s, dtype="fp32", storage=i) for i, s in enumerate([(4, 8), (4,)]))
+    op = Op(kind="reduction", inputs=(0,), outputs=(1,), sizes={"elements": 32, "outputs": 4},
+            attrs={"function": "sum"})  # fmt: skip
+    analysis = gambrel.analyze(Workload(name="w", dtype="fp32", tensors=tensors, ops=(op,)), "a100")
+    model = onnx.load(gambrel.export(analysis, tmp_path / "a.onnx"), load_external_data=False)
+    attributes = {a.name: a.i for a in model.graph.node[0].attribute if a.type == 2}
+    assert attributes == {"elements": 32, "outputs": 4}
+
+
 def _elements(dims):
     count = 1
     for n in dims:

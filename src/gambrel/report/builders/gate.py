@@ -82,7 +82,12 @@ def _style(row: GateRow) -> str:
 
 
 def _value(row: GateRow, value: float | None) -> str:
-    return "none" if value is None else format_si(value, _UNITS.get(row.unit, row.unit), 4)
+    return "none" if value is None else shown(value, row.unit)
+
+
+def shown(value: float, unit: str) -> str:
+    """A value with its unit as people write it."""
+    return format_si(value, _UNITS.get(unit, unit), 4)
 
 
 def _signed(share: float | None) -> str:

@@ -26,7 +26,7 @@ def document(found: Judgement, _options: Options) -> Document:
         answer=(
             f"{found.ruling.value.upper()}: {found.reason}",
             f"Measured: {format_si(found.measured_time_s, 's')} ({found.origin}){_score(found)}",
-            f"Headroom: {_headroom(found)}",
+            *((f"Headroom: {_headroom(found)}",) if found.headroom_s is not None else ()),
         ),
         style=_STYLES.get(found.ruling, ""),
         sections=sections(
@@ -53,8 +53,6 @@ def _score(found: Judgement) -> str:
 
 
 def _headroom(found: Judgement) -> str:
-    if found.headroom_s is None:
-        return "unknown"
     share = found.headroom_share
     whole = "" if share is None else f", {format_percent(share)} of the whole model"
     return f"{format_si(found.headroom_s, 's')} ({format_number(found.headroom_factor)}x){whole}"

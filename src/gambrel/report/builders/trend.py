@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gambrel.advise.gate.records import Trend, TrendPoint
 from gambrel.report.blocks import Document, col, section, sections, table_of
+from gambrel.report.builders.gate import shown
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve
-from gambrel.units import format_percent, format_si
+from gambrel.units import format_percent
 
 #: Metrics that are drawn; more cannot be told apart.
 _DRAWN = 6
@@ -24,8 +25,8 @@ def document(found: Trend, _options: Options) -> Document:
                     rows,
                     col("metric", lambda r: r[0].metric, key="metric", minimum=16),
                     col("times", lambda r: str(len(r)), key="times"),
-                    col("first", lambda r: format_si(r[0].sample, r[0].unit, 4), key="first"),
-                    col("last", lambda r: format_si(r[-1].sample, r[-1].unit, 4), key="last"),
+                    col("first", lambda r: shown(r[0].sample, r[0].unit), key="first"),
+                    col("last", lambda r: shown(r[-1].sample, r[-1].unit), key="last"),
                     col("change", lambda r: _change(r), key="change"),
                 )
             )
@@ -40,7 +41,9 @@ def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
     curves = tuple(
         Curve(
             name=points[0].metric,
-            points=tuple((float(i + 1), p.sample / points[0].sample) for i, p in enumerate(points)),
+            points=tuple(
+                (float(i + 1), 100 * p.sample / points[0].sample) for i, p in enumerate(points)
+            ),
             color=i,
         )
         for i, points in enumerate(histories[:_DRAWN])
@@ -52,7 +55,7 @@ def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
             title="Change since the first recording",
             about="The metrics that changed most, each over its first value.",
             x=Axis(title="recording", unit="", linear=True),
-            y=Axis(title="value over the first", unit="", linear=True),
+            y=Axis(title="share of the first value", unit="%", linear=True),
             curves=curves,
         ),
     )

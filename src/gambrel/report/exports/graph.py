@@ -128,12 +128,24 @@ class _Graph:
                 name=f"{number} {row.name}",
                 domain="gambrel",
                 doc_string=op.source or None,
-                **_attributes(op),
             )
+            for key, value in self._attributes(op).items():
+                node.attribute.append(helper.make_attribute(key, value))
             for key, value in _figures(row).items():
                 entry = node.metadata_props.add()
                 entry.key, entry.value = key, value
             yield node
+
+    def _attributes(self, op: Op) -> dict[str, Any]:
+        """Sizes at these values and attributes of the formula."""
+        sizes: dict[str, Any] = {}
+        for name, value in self._sizes.op(op).sizes.items():
+            if isinstance(value, tuple):
+                sizes |= {name: [int(n) for n in value]} if value else {}
+            else:
+                sizes[name] = int(value)
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.attrs.items()}
+        return {**sizes, **attrs, "kind": op.kind, "framework_op": op.name}
 
     def _read(self, index: int) -> tuple[str, Any]:
         """The name of a tensor, and the node of a view of what was written under another form."""
@@ -210,18 +222,6 @@ def _type(dtype: str) -> int:
 def _node_type(op: Op) -> str:
     function = str(op.attrs.get("function", ""))
     return _NODES.get(op.kind) or _FUNCTIONS.get(function) or function or op.kind
-
-
-def _attributes(op: Op) -> dict[str, Any]:
-    """Attributes and fixed sizes of the formula."""
-    sizes = {k: v for k, v in op.sizes.items() if isinstance(v, int)}
-    lists = {
-        k: list(v)
-        for k, v in op.sizes.items()
-        if isinstance(v, tuple) and v and all(isinstance(n, int) for n in v)
-    }
-    attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.attrs.items()}
-    return {**sizes, **lists, **attrs, "kind": op.kind, "framework_op": op.name}
 
 
 def _figures(row: OpResult) -> dict[str, str]:
