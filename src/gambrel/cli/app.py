@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, str]] = {
     "models": "catalog:models",
     "runtimes": "catalog:runtimes",
     "peaks": "peaks:peaks",
+    "fleet": "fleet:fleet",
     "profile": "profile:profile",
     "compare-runs": "compare_runs:compare_runs",
     "import": "import_:import_",

@@ -114,6 +114,8 @@ def _answer(name: str) -> str:
     return f"gambrel.report.answers:{name}"
 
 
+_FLEET: Final = "gambrel.measure.fleet.records:FleetReport"
+
 #: Every kind of result. A new one is one entry and one builder.
 KINDS: Final[tuple[Kind, ...]] = (
     Kind(
@@ -222,6 +224,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="peaks",
         pictures="roofs_chart:pictures",
     ),
+    Kind(type="gambrel/fleet", record=_FLEET, builder="fleet"),
     Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
     Kind(
         type="gambrel/profile",
