@@ -52,6 +52,24 @@ def sweep() -> Any:
     return sweep_all(zoo.load("resnet18"), [device], ["fp16"], {"batch": [1, 8]})
 
 
+def fleet() -> Any:
+    from gambrel.measure.fleet.compare import compared
+    from gambrel.measure.fleet.records import Checkup, FleetFigure
+
+    rates = (100e9, 101e9, 99e9, 100e9, 60e9)
+    made = [
+        Checkup(
+            worker=f"node{i}",
+            host=f"node{i}",
+            device="cpu",
+            sku="Processor",
+            figures=(FleetFigure(name="gemm fp32", value=rate, unit="FLOP/s"),),
+        )
+        for i, rate in enumerate(rates)
+    ]
+    return compared(made, date="2026-11-22")
+
+
 def devices() -> answers.Devices:
     from gambrel.device.listing import Filter, list_rows
 
@@ -259,7 +277,11 @@ KINDS: dict[str, Callable[[], Any]] = {
     "WhatIf": lambda: changed().found,
     "Changed": changed,
     "Sweep": sweep,
+    "FleetReport": fleet,
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
+    "SplitPlan": lambda: gambrel.serve_split(
+        "llama-3.1-8b", "h100", input="4k", output=200, ttft="1s", tpot="20ms", prices="2"
+    ),
     "Simulation": lambda: gambrel.serve_sim(
         "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
     ),

@@ -72,7 +72,19 @@ NAMES: Final[dict[str, str]] = {
         ("batch_tokens", "context", "seq", "tokens", "max_context", "model_limit"), "token"
     ),
     **dict.fromkeys(
-        ("value", "low", "high", "best", "worst", "limit", "median", "measured", "published"),
+        (
+            "value",
+            "low",
+            "high",
+            "best",
+            "worst",
+            "limit",
+            "median",
+            "slowest",
+            "fastest",
+            "measured",
+            "published",
+        ),
         BESIDE,
     ),
     **dict.fromkeys(("latency", "spans", "busy", "expected", "resources", "time"), "s"),

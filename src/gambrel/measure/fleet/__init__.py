@@ -1,0 +1,1 @@
+"""Fleets: every device of many workers measured alike, compared with its peers."""

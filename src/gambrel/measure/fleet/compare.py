@@ -1,0 +1,208 @@
+"""Which devices of a fleet are not like their peers.
+
+A device is slow where a figure lies more than a tenth below the median of its SKU and outside what
+the peers scatter: more than three standard deviations, estimated by the median absolute deviation
+(x 1.4826, as of a normal distribution), which up to half of the devices cannot move. A clock is
+wrong where the worker's duration contradicts that of whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from gambrel.measure.fleet.records import Checkup, FleetReport, Peers, Suspect
+from gambrel.units import format_percent, format_si
+
+#: Share below the median from which a device is worth a look.
+RULE: Final = 0.10
+#: From the median absolute deviation to a standard deviation, and how many of these are unusual.
+_NORMAL: Final = 1.4826
+_UNUSUAL: Final = 3.0
+#: Durations of the worker and of the asker agree within this share; what is sent takes a moment.
+_CLOCK_SHARE: Final = 0.25
+_CLOCK_S: Final = 0.3
+#: Wall clocks that are further apart than this break logs and certificates.
+_AHEAD_S: Final = 5.0
+#: Fewer peers tell nothing.
+_LEAST_PEERS: Final = 3
+#: The least share of devices that makes a second group of speeds.
+_GROUP: Final = 0.25
+
+
+def compared(
+    checkups: Sequence[Checkup], earlier: Sequence[Checkup] = (), date: str = ""
+) -> FleetReport:
+    """The comparison of all devices, and with an earlier run.
+
+    Args:
+        checkups: Every device.
+        earlier: The same fleet at another time.
+        date: Of this run.
+    """
+    bad_clocks = list(_clocks(checkups))
+    lying = {(s.worker, s.device) for s in bad_clocks if s.lag_share is None}
+    honest = [c for c in checkups if c.figures and (c.worker, c.device) not in lying]
+    peers = tuple(_peers(honest))
+    slow = list(_slow(honest, peers))
+    known = {(s.worker, s.device) for s in slow}
+    drifted = [s for s in _drifted(honest, earlier) if (s.worker, s.device) not in known]
+    silent = [
+        Suspect(
+            worker=c.worker, device=c.device, cause="silent", evidence=c.problem, confidence="high"
+        )
+        for c in checkups
+        if c.problem
+    ]
+    slow.sort(key=lambda s: -(s.lag_share or 0.0))
+    return FleetReport(
+        checkups=tuple(checkups),
+        peers=peers,
+        suspects=(*silent, *bad_clocks, *slow, *drifted),
+        warnings=tuple(_groups(honest, peers)) + tuple(_nodes(honest, slow)),
+        date=date,
+    )
+
+
+def _by_figure(checkups: Sequence[Checkup]) -> dict[tuple[str, str, str], list[float]]:
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for one in checkups:
+        for figure in one.figures:
+            found[one.sku, figure.name, figure.unit].append(figure.value)
+    return found
+
+
+def _peers(checkups: Sequence[Checkup]) -> Iterator[Peers]:
+    for (sku, name, unit), values in _by_figure(checkups).items():
+        middle = median(values)
+        yield Peers(
+            sku=sku,
+            figure=name,
+            unit=unit,
+            devices=len(values),
+            median=middle,
+            mad_share=median(abs(v - middle) for v in values) * (1 / middle),
+            slowest=min(values),
+            fastest=max(values),
+        )
+
+
+def _slow(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[Suspect]:
+    """One suspect a device, by the figure in which it is furthest behind."""
+    for one in checkups:
+        behind = [
+            (1 - value * (1 / p.median), p)
+            for p in peers
+            if p.sku == one.sku
+            and p.devices >= _LEAST_PEERS
+            and (value := one.value(p.figure)) is not None
+        ]
+        found = [(lag, p) for lag, p in behind if lag > max(RULE, _scatter(p))]
+        if not found:
+            continue
+        lag, p = max(found, key=lambda pair: pair[0])
+        others = [q.figure for other, q in found if q is not p and other > RULE]
+        yield Suspect(
+            worker=one.worker,
+            device=one.device,
+            cause="slow",
+            evidence=_evidence(one, p, lag, others),
+            confidence="high" if lag > 2 * max(RULE, _scatter(p)) else "medium",
+            lag_share=lag,
+        )
+
+
+def _scatter(peers: Peers) -> float:
+    return _UNUSUAL * _NORMAL * peers.mad_share
+
+
+def _evidence(one: Checkup, p: Peers, lag: float, others: Sequence[str]) -> str:
+    text = (
+        f"{p.figure} {format_si(one.value(p.figure), p.unit, 3)} is {format_percent(lag)} below "
+        f"the median of {p.devices} devices, {format_si(p.median, p.unit, 3)}, which scatter by "
+        f"{format_percent(p.mad_share)}"
+    )
+    if others:
+        text += f"; slow as well in {', '.join(others)}"
+    if one.stolen is not None and one.stolen > RULE:
+        text += f"; its process did not run for {format_percent(one.stolen)} of the time"
+    said = ", ".join(f"{name} {value}" for name, value in one.state.items())
+    return f"{text}; {said}." if said else f"{text}."
+
+
+def _clocks(checkups: Sequence[Checkup]) -> Iterator[Suspect]:
+    for one in checkups:
+        if one.claimed_s is not None and one.waited_s is not None:
+            gap = abs(one.claimed_s - one.waited_s)
+            if gap > max(_CLOCK_S, _CLOCK_SHARE * one.waited_s):
+                yield Suspect(
+                    worker=one.worker,
+                    device=one.device,
+                    cause="clock",
+                    evidence=f"by its own clock the measurement took {one.claimed_s:.2f} s, by the "
+                    f"asker's {one.waited_s:.2f} s: its rates mean nothing.",
+                    confidence="high",
+                )
+        if one.ahead_s is not None and abs(one.ahead_s) > _AHEAD_S:
+            yield Suspect(
+                worker=one.worker,
+                device=one.device,
+                cause="clock",
+                evidence=f"its wall clock is {one.ahead_s:+.0f} s from the asker's.",
+                confidence="high",
+                lag_share=0.0,
+            )
+
+
+def _drifted(checkups: Sequence[Checkup], earlier: Sequence[Checkup]) -> Iterator[Suspect]:
+    before = {(c.host, c.worker, c.device): c for c in earlier}
+    for one in checkups:
+        old = before.get((one.host, one.worker, one.device))
+        for figure in one.figures if old is not None else ():
+            was = old.value(figure.name) if old is not None else None
+            if was and figure.value < (1 - RULE) * was:
+                lag = 1 - figure.value * (1 / was)
+                yield Suspect(
+                    worker=one.worker,
+                    device=one.device,
+                    cause="drift",
+                    evidence=f"{figure.name} {format_si(figure.value, figure.unit, 3)} is "
+                    f"{format_percent(lag)} below the earlier run's "
+                    f"{format_si(was, figure.unit, 3)}.",
+                    confidence="medium",
+                    lag_share=lag,
+                )
+                break
+
+
+def _groups(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[str]:
+    """Figures with two groups of speeds, such as two firmwares or two power limits."""
+    values = _by_figure(checkups)
+    for p in peers:
+        own = sorted(values[p.sku, p.figure, p.unit])
+        gaps = [(high - low, i) for i, (low, high) in enumerate(pairwise(own), 1)]
+        widest, at = max(gaps, default=(0.0, 0))
+        fewer = min(at, len(own) - at)
+        inside = max(own[at - 1] - own[0], own[-1] - own[at]) if at else 0.0
+        if widest > RULE * p.median and fewer >= max(2, _GROUP * len(own)) and inside < widest:
+            yield (
+                f"{p.sku}: {p.figure} has two groups: {at} devices up to "
+                f"{format_si(own[at - 1], p.unit, 3)} and {len(own) - at} from "
+                f"{format_si(own[at], p.unit, 3)}."
+            )
+
+
+def _nodes(checkups: Sequence[Checkup], slow: Sequence[Suspect]) -> Iterator[str]:
+    """Nodes most of whose devices are slow: their cause is common."""
+    named = {(s.worker, s.device) for s in slow}
+    by_host: dict[str, list[bool]] = defaultdict(list)
+    for one in checkups:
+        by_host[one.host].append((one.worker, one.device) in named)
+    if len(by_host) > 1:
+        for host, flags in by_host.items():
+            if len(flags) > 1 and sum(flags) * 2 > len(flags):
+                slowed = f"{sum(flags)} of its {len(flags)} devices are slow"
+                yield f"{host}: {slowed}: look at the node."

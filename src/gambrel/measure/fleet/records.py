@@ -1,0 +1,124 @@
+"""What a worker says of its devices, and what the comparison of all of them says."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class FleetFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One ceiling of one device.
+
+    Attributes:
+        name: What was measured, e.g. ``"gemm fp32"``.
+        value: The rate, of the faster half of the slices.
+        unit: ``FLOP/s`` or ``B/s``.
+        spread: How far the slices are apart, as a share of the value.
+    """
+
+    name: str
+    value: float
+    unit: str
+    spread: float = 0.0
+
+
+class Checkup(msgspec.Struct, frozen=True, kw_only=True):
+    """One device of one worker.
+
+    Attributes:
+        worker: Its address or name.
+        host: The node.
+        device: ``cpu``, ``cuda:0``, ...
+        sku: What it calls itself; devices of one SKU are compared.
+        figures: What was measured.
+        claimed_s: Seconds that the measurement took by the worker's own clock.
+        waited_s: The same by the clock of whoever asked; None where nobody did.
+        ahead_s: How far the worker's wall clock is ahead of the asker's; None where unknown.
+        state: What else can be read: clock, power, temperature, throttle reasons, ECC errors.
+        load: Processes that wanted to run just before; None where unknown.
+        stolen: Share of the time in which its process wanted to run and did not.
+        problem: Why there are no figures; empty where there are.
+    """
+
+    worker: str
+    host: str
+    device: str
+    sku: str = ""
+    figures: tuple[FleetFigure, ...] = ()
+    claimed_s: float | None = None
+    waited_s: float | None = None
+    ahead_s: float | None = None
+    state: dict[str, str] = {}
+    load: float | None = None
+    stolen: float | None = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Worker and device."""
+        return f"{self.worker} {self.device}"
+
+    def value(self, name: str) -> float | None:
+        """One figure; None where it was not measured."""
+        return next((f.value for f in self.figures if f.name == name), None)
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that is not like its peers.
+
+    Attributes:
+        worker: Its worker.
+        device: Which.
+        cause: ``slow``, ``clock``, ``silent`` or ``drift``.
+        evidence: A sentence with figures.
+        confidence: ``high``, ``medium`` or ``low``.
+        lag_share: How much slower than the median it is; None for other causes.
+    """
+
+    worker: str
+    device: str
+    cause: str
+    evidence: str
+    confidence: str
+    lag_share: float | None = None
+
+
+class Peers(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure over all devices of a SKU.
+
+    Attributes:
+        sku: Of the devices.
+        figure: Which.
+        unit: Of the figure.
+        devices: How many have it.
+        median: The middle one.
+        mad_share: Median absolute deviation, as a share of the median.
+        slowest: Of all.
+        fastest: Of all.
+    """
+
+    sku: str
+    figure: str
+    unit: str
+    devices: int
+    median: float
+    mad_share: float
+    slowest: float
+    fastest: float
+
+
+class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet.
+
+    Attributes:
+        checkups: Every device.
+        peers: Each figure of each SKU.
+        suspects: Devices that are not like the others, the worst first.
+        warnings: What the reader should know: two groups of speeds, whole nodes that are slow.
+        date: ISO date and time.
+    """
+
+    checkups: tuple[Checkup, ...]
+    peers: tuple[Peers, ...]
+    suspects: tuple[Suspect, ...]
+    warnings: tuple[str, ...] = ()
+    date: str = ""
