@@ -45,7 +45,12 @@ _HOMES = {
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
     "judge": "gambrel.api.judging",
+    "flops_per_token": "gambrel.api.accounting",
     "kv_cache": "gambrel.api.plans",
+    "lightning_callback": "gambrel.api.callbacks",
+    "mfu": "gambrel.api.accounting",
+    "peak": "gambrel.api.accounting",
+    "trainer_callback": "gambrel.api.callbacks",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
     "export": "gambrel.report.exports",
@@ -53,6 +58,7 @@ _HOMES = {
     "select": "gambrel.api.advise",
     "serve_plan": "gambrel.api.plans",
     "serve_sim": "gambrel.api.serving",
+    "serve_split": "gambrel.api.splitting",
     "sweep": "gambrel.api.sweep",
     "track": "gambrel.measure.tracking",
     "train_plan": "gambrel.api.plans",
@@ -96,30 +102,39 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "export",
+    "flops_per_token",
     "judge",
     "kv_cache",
+    "lightning_callback",
     "load",
     "load_model",
     "measure_peaks",
+    "mfu",
+    "peak",
     "profiler_handler",
     "read",
     "select",
     "serve_plan",
     "serve_sim",
+    "serve_split",
     "sweep",
     "track",
     "train_plan",
+    "trainer_callback",
     "what_if",
 ]
 
 if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
+    from gambrel.api.accounting import flops_per_token, mfu, peak
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model
+    from gambrel.api.callbacks import lightning_callback, trainer_callback
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim
+    from gambrel.api.splitting import serve_split
     from gambrel.api.sweep import sweep
     from gambrel.api.unified import UnifiedAnalyzer
     from gambrel.device.model import Ceiling, Device, Link, MemoryLevel, Source

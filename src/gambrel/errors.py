@@ -33,7 +33,7 @@ def clean(text: str) -> str:
     A name from a file could otherwise move the cursor or recolour the terminal; direction marks
     could reorder what is read.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # nothing hidden is
         return text
     return "".join(_visible(c) for c in text)
 

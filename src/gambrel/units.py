@@ -108,6 +108,8 @@ def format_si(value: float | None, unit: str, digits: int = 4) -> str:
     steps = _SCALE + _SMALL if unit in {"s", "W", "J", "FLOP/byte", ""} else (*_SCALE, (1.0, ""))
     magnitude = abs(value)
     for scale, prefix in steps:
+        if magnitude < 0.9 * scale and scale != steps[-1][0]:
+            continue
         # Rounding may carry into the next prefix: 999.96 k with 4 digits is 1 M.
         if float(f"{magnitude / scale:.{digits}g}") >= 1 or (scale, prefix) == steps[-1]:
             return f"{_plain(value / scale, digits)} {prefix}{unit}".rstrip()

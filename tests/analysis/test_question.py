@@ -39,6 +39,7 @@ FUNCTIONS = {
     "sweep": gambrel.sweep,
     "serve-plan": gambrel.serve_plan,
     "serve-sim": gambrel.serve_sim,
+    "serve-split": gambrel.serve_split,
     "train-plan": gambrel.train_plan,
     "kv-cache": gambrel.kv_cache,
 }

@@ -279,6 +279,9 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Sweep": sweep,
     "FleetReport": fleet,
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
+    "SplitPlan": lambda: gambrel.serve_split(
+        "llama-3.1-8b", "h100", input="4k", output=200, ttft="1s", tpot="20ms", prices="2"
+    ),
     "Simulation": lambda: gambrel.serve_sim(
         "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
     ),

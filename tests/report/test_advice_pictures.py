@@ -29,7 +29,7 @@ def test_an_arrow_an_op_and_one_for_the_whole():
     (chart,) = advice_pictures.whatif(Changed(before=before, after=after, found=found), Options())
     whole = chart.arrows[0]
     assert whole.start[0] == pytest.approx(before.arithmetic_intensity)
-    assert whole.end[1] == pytest.approx(after.flops / after.roofline_time_s)
+    assert whole.end[1] == pytest.approx(after.flops / after.expected_time_s.value)
     assert len(chart.arrows) > 10
     places = {d.at for d in chart.dots}
     assert all(arrow.end in places for arrow in chart.arrows[:1])
@@ -134,7 +134,7 @@ def test_static_arrows_start_where_ops_were():
     before, after, _ = sides
     whole = chart.moves[0]
     assert whole.start[0] == pytest.approx(before.arithmetic_intensity)
-    assert whole.end[1] == pytest.approx(after.flops / after.roofline_time_s)
+    assert whole.end[1] == pytest.approx(after.flops / after.expected_time_s.value)
     used = {roof.peak_flop_per_s for roof in chart.roofs if roof.used}
     assert {312e12, 1979e12} <= {round(v, -12) for v in used}
     assert chart.y_range[0] <= min(m.start[1] for m in chart.moves)

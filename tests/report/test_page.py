@@ -6,6 +6,9 @@ import base64
 import hashlib
 import json
 import re
+import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 import gambrel
 from gambrel.analysis.result import Analysis
+from gambrel.cli import run
 from gambrel.report import document, render
 from gambrel.report.blocks import DataTable
 from gambrel.report.builders.analysis import slowest
@@ -93,13 +97,29 @@ def test_key_figures_say_where_they_come_from() -> None:
     assert figures[0]["confidence"].startswith(("high", "medium", "low"))
 
 
-def test_how_to_ask_again() -> None:
-    commands = page(gambrel.analyze("resnet18", "a100", batch_size=4)).data["views"][0]["commands"]
-    assert commands["shell"].startswith("gambrel analyze resnet18 --hardware a100-")
-    assert "--batch 4" in commands["shell"]
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("resnet18", {"batch_size": 4}),
+        ("bert-base", {"seq": 128}),
+        ("llama-3.1-8b", {"phase": "decode"}),
+    ],
+)
+def test_how_to_ask_again(
+    name: str, sizes: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis = gambrel.analyze(name, "h200", **sizes)
+    commands = page(analysis).data["views"][0]["commands"]
     space: dict[str, Any] = {}
     exec(commands["python"].replace("gambrel.analyze(", "again = gambrel.analyze("), space)
-    assert space["again"].model.symbols == {"batch": 4, "image": 224}
+    assert space["again"].total == analysis.total
+    assert run([*shlex.split(commands["shell"])[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["total"]["roofline_time_s"] == analysis.roofline_time_s
+
+
+def test_a_model_that_only_has_a_name_is_not_asked_for_again() -> None:
+    assert page(samples.tiny()).data["views"][0]["commands"] == {}
 
 
 @pytest.mark.parametrize("build", ALL)
@@ -195,3 +215,15 @@ def test_the_built_files_match_their_sources() -> None:
     for name in ("page.js", "page.css"):
         assert seal[name] == hashlib.sha256(asset(name).encode()).hexdigest()
     assert seal["gzipped_bytes"] <= 150_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (WEB / "node_modules").exists() or shutil.which("npx") is None,
+    reason="the front end's packages are not installed (cd web && npm ci)",
+)
+def test_a_build_gives_the_committed_files(tmp_path: Path) -> None:
+    command = ["npx", "vite", "build", "--outDir", str(tmp_path), "--logLevel", "error"]
+    subprocess.run(command, cwd=WEB, check=True, capture_output=True, timeout=300)
+    for name in ("page.js", "page.css"):
+        assert (tmp_path / name).read_text("utf-8") == asset(name)

@@ -146,7 +146,9 @@ def test_interactive_is_json(build: Callable[[], Analysis]) -> None:
 def test_interactive_has_a_legend_entry_for_each_kind() -> None:
     drawn = plot(samples.tiny(), "mine").to_plotly_json()
     shown = [t["name"] for t in drawn["data"] if t.get("showlegend", True)]
-    assert shown == [*describe(samples.tiny()).kinds, "whole model"]
+    # The one copy has no work: it is the mark of such ops.
+    kinds = [kind for kind in describe(samples.tiny()).kinds if kind != "copy"]
+    assert shown == [*kinds, "whole model", "without FLOPs"]
     assert drawn["layout"]["title"]["text"] == "mine"
 
 
@@ -154,7 +156,8 @@ def test_interactive_points_and_hover() -> None:
     traces = {t["name"]: t for t in plot(samples.tiny()).to_plotly_json()["data"]}
     conv = traces["convolution"]
     assert sorted(conv["x"]) == pytest.approx([33.3333, 118.0, 231.0], abs=1e-3)
-    assert traces["copy"]["marker"]["symbol"] == ["cross-open"]
+    assert traces["without FLOPs"]["marker"]["symbol"] == ["circle-open"]
+    assert "1 op without FLOPs" in traces["without FLOPs"]["text"][0]
     hover = conv["text"][0]
     for part in ("layer1.*.conv2", "924 MFLOP", "4 MB", "231 FLOP/byte", "9.24 µs", "28.7%"):
         assert part in hover

@@ -220,8 +220,9 @@ def test_reports_load_nothing_heavy() -> None:
         "plot_interactive",
         "plot_static",
     }
-    # The pictures of language models are computed as arrays.
-    modules |= (drawers | builders) - {"llm_pictures", "serving_chart", "builders.pictures"}
+    # Sweeps and the pictures of language models are computed as arrays.
+    arrays = {"llm_pictures", "serving_chart", "sweep_chart", "builders.pictures"}
+    modules |= (drawers | builders) - arrays
     code = "import " + ", ".join(f"gambrel.report.{name}" for name in sorted(modules))
     assert _loaded(code) == set()
     assert _loaded(f"{code}\nimport matplotlib") >= {"matplotlib"}  # the test can fail

@@ -99,13 +99,14 @@ function LinkedBody({ view, page, chart, table, rest }: { view: View; page: Page
 
 function Top({ view, chart }: { view: View; chart: preact.ComponentChildren }) {
   const [verdict, ...more] = view.answer;
+  const spoken = view.answer.length + view.figures.length > 0;
   return (
-    <section class={`top${chart ? " charted" : ""}`} aria-label="Answer">
-      <div class="words">
+    <section class={`top${chart && spoken ? " charted" : ""}`} aria-label="Answer">
+      {spoken && <div class="words">
         {verdict && <p class={`verdict s-${view.style}`}>{verdict}</p>}
         {more.map((line) => <p>{line}</p>)}
         {view.figures.length > 0 && <div class="figures">{view.figures.map((f) => <FigureCard figure={f} />)}</div>}
-      </div>
+      </div>}
       {chart && <div class="picture">{chart}</div>}
     </section>
   );

@@ -1,6 +1,7 @@
 // Tables decoded from columns: texts, numbers, order, and CSV.
 
-import type { Column, PageData, Table } from "./schema";
+import { si } from "./format";
+import type { Column, Detail, PageData, Table } from "./schema";
 
 export class Rows {
   readonly count: number;
@@ -27,6 +28,22 @@ export class Rows {
 
   share(row: number): number | null {
     return this.table.shares?.[row] ?? null;
+  }
+
+  /** Width of each column in characters: of its longest text, up to a limit. */
+  widths(): number[] {
+    return this.table.columns.map((c) => {
+      let longest = c.title.length + 2;
+      for (const text of c.text) longest = Math.max(longest, this.page.strings[text].length);
+      return Math.min(longest, 46) * 1.05 + 3;
+    });
+  }
+
+  /** What a detail says of a row; empty where it says nothing. */
+  detail(detail: Detail, row: number): string {
+    if (detail.text) return this.page.strings[detail.text[row]];
+    const parts = Object.entries(detail.numbers ?? {}).filter(([, column]) => column[row]);
+    return parts.map(([word, column]) => `${word} ${si(column[row], detail.unit ?? "")}`.trim()).join(detail.numbers?.to ? " " : ", ");
   }
 
   /** Rows in the order of a column; what is unknown comes last. */

@@ -20,6 +20,8 @@ export interface Filter {
 }
 
 const ALL: Filter = { query: "", module: "", kind: "", bound: "", least: 0 };
+/** Stands for ops outside all modules. */
+const TOP = "(top)";
 const SHARES = [0, 0.001, 0.01, 0.05];
 
 export interface LinkedState {
@@ -27,6 +29,8 @@ export interface LinkedState {
   marks: Mark[];
   /** What the kinds of dots are called. */
   kindLabel: string;
+  /** The module of a dot, as deep as modules are told apart. */
+  moduleOf(mark: Mark): string;
   filter: Filter;
   shown: Set<number> | null;
   hover: number | null;
@@ -43,8 +47,9 @@ export function useLinked(chart: Roofline, table: Table, page: PageData): Linked
   const [filter, setFilter] = useState(ALL);
   const [hover, setHover] = useState<number | null>(null);
   const [chosen, setChosen] = useState<number | null>(null);
-  const shown = useMemo(() => shownRows(rows, marks, filter), [rows, marks, filter]);
-  return { rows, marks, kindLabel: chart.kind_label, filter, shown, hover, chosen, setFilter, setHover, setChosen };
+  const moduleOf = useMemo(() => cutting(marks, rows), [marks, rows]);
+  const shown = useMemo(() => shownRows(rows, marks, filter, moduleOf), [rows, marks, filter, moduleOf]);
+  return { rows, marks, kindLabel: chart.kind_label, moduleOf, filter, shown, hover, chosen, setFilter, setHover, setChosen };
 }
 
 /** What part of the whole belongs to no row, by its name. */
@@ -54,12 +59,30 @@ function outsideOf(rows: Rows): Part | null {
   return name && rest > 0.001 ? { name, value: rest, bound: "overhead" } : null;
 }
 
-function shownRows(rows: Rows, marks: Mark[], f: Filter): Set<number> | null {
+const DEEPEST = 5;
+const TILES = 30;
+
+/** Cuts paths of modules where no part has most of the time, or there are as many as can be seen. */
+function cutting(marks: Mark[], rows: Rows): (mark: Mark) => string {
+  let depth = 1;
+  const at = (mark: Mark, d: number) => mark.module.split(".").slice(0, d).join(".");
+  for (let d = 1; d <= DEEPEST; d++) {
+    const sums = new Map<string, number>();
+    for (const m of marks) sums.set(at(m, d), (sums.get(at(m, d)) ?? 0) + (rows.share(m.row) ?? 0));
+    if (sums.size > TILES) break;
+    depth = d;
+    const total = [...sums.values()].reduce((a, b) => a + b, 0);
+    if (Math.max(...sums.values()) < 0.4 * total) break;
+  }
+  return (mark) => at(mark, depth);
+}
+
+function shownRows(rows: Rows, marks: Mark[], f: Filter, moduleOf: (mark: Mark) => string): Set<number> | null {
   if (!f.query && !f.module && !f.kind && !f.bound && !f.least) return null;
   const found = rows.matching(f.query);
   const shown = new Set<number>();
   for (const m of marks) {
-    if (f.module && m.module !== f.module) continue;
+    if (f.module && (moduleOf(m) || TOP) !== f.module) continue;
     if (f.kind && m.kind !== f.kind) continue;
     if (f.bound && m.bound !== f.bound) continue;
     if (f.least && !((rows.share(m.row) ?? 0) >= f.least)) continue;
@@ -92,7 +115,7 @@ function partsOf(state: LinkedState, of: (mark: Mark) => string): Part[] {
     if (seen.has(mark.row)) continue;
     seen.add(mark.row);
     const share = state.rows.share(mark.row) ?? 0;
-    const name = of(mark) || "(top)";
+    const name = of(mark) || TOP;
     const sum = sums.get(name) ?? { value: 0, bounds: new Map() };
     sum.value += share;
     sum.bounds.set(mark.bound, (sum.bounds.get(mark.bound) ?? 0) + share);
@@ -106,7 +129,7 @@ function partsOf(state: LinkedState, of: (mark: Mark) => string): Part[] {
 }
 
 export function Breakdown({ state }: { state: LinkedState }) {
-  const modules = useMemo(() => partsOf(state, (m) => m.module), [state.rows, state.marks]);
+  const modules = useMemo(() => partsOf(state, state.moduleOf), [state.rows, state.marks]);
   const kinds = useMemo(() => (state.kindLabel === "kind" ? partsOf(state, (m) => m.kind) : []), [state.rows, state.marks]);
   const set = (change: Partial<Filter>) => state.setFilter({ ...state.filter, ...change });
   if (!kinds.length && modules.length < 2) return null;
@@ -132,7 +155,7 @@ export function LinkedTable({ state }: { state: LinkedState }) {
   const set = (change: Partial<Filter>) => state.setFilter({ ...filter, ...change });
   const names = (of: (m: Mark) => string) => [...new Set(state.marks.map(of))].filter(Boolean).sort();
   const [modules, kinds, bounds] = useMemo(
-    () => [names((m) => m.module), names((m) => m.kind), names((m) => m.bound)],
+    () => [names((m) => state.moduleOf(m) || TOP), names((m) => m.kind), names((m) => m.bound)],
     [state.marks],
   );
   const list = shown ? [...shown] : Array.from({ length: rows.count }, (_, i) => i);
@@ -146,12 +169,12 @@ export function LinkedTable({ state }: { state: LinkedState }) {
         <Choice label="module" value={filter.module} options={modules} onChange={(module) => set({ module })} />
         <Choice label={state.kindLabel} value={filter.kind} options={kinds} onChange={(kind) => set({ kind })} />
         <Choice label="bound" value={filter.bound} options={bounds} onChange={(bound) => set({ bound })} />
-        <label>
+        {rows.table.shares && <label>
           share of time{" "}
           <select value={String(filter.least)} onChange={(e) => set({ least: Number(e.currentTarget.value) })}>
             {SHARES.map((s) => <option value={String(s)}>{s ? `at least ${percent(s)}` : "any"}</option>)}
           </select>
-        </label>
+        </label>}
         {shown && <button type="button" onClick={() => state.setFilter(ALL)}>clear</button>}
         <output aria-live="polite">
           {whole(list.length)} of {whole(rows.count)} rows{rows.table.whole ? `, ${percent(time)} of ${rows.table.whole}` : ""}

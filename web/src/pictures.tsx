@@ -51,7 +51,7 @@ export function CurvesChart({ chart, name }: { chart: Curves; name: string }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const svg = useRef<SVGSVGElement>(null);
   const [tip, setTip] = useState<{ lines: string[]; x: number; y: number } | null>(null);
-  const [limits, setLimits] = useState<Limit[]>(chart.limits ?? []);
+  const [limits, setLimits] = useState<Limit[]>(chart.limits);
   const height = Math.round(Math.max(240, Math.min(width * 0.55, 420)));
   const place = useMemo(() => placed(chart, width || 600, height), [chart, width, height]);
   const labels = useMemo(() => notesOf(chart, place), [chart, place]);
@@ -284,20 +284,20 @@ function fileOf(svg: SVGSVGElement): string {
 }
 
 export function BarsChart({ chart }: { chart: Bars }) {
-  const known = chart.rows.flatMap((row) => [...row.values, ...(row.range ?? [])]).filter((v): v is number => v !== null && Number.isFinite(v));
+  const known = chart.rows.flatMap((row) => [...row.values, ...(row.ends ?? [])]).filter((v): v is number => v !== null && Number.isFinite(v));
   const longest = Math.max(...known, 1e-30);
   const part = (v: number) => `${Math.max(0.3, Math.min(100, (v / longest) * 100))}%`;
   const forms = chart.series.map((name, i) => (chart.series.length > 1 ? `${i ? "outline" : "full"}: ${name}` : name)).join(", ");
   return (
     <figure class="chart bars">
       <h2>{chart.title}</h2>
-      <p class="soft">{forms}{chart.rows.some((r) => r.range) ? "; line: its range" : ""}</p>
+      <p class="soft">{forms}{chart.rows.some((r) => r.ends) ? "; line: its range" : ""}</p>
       {chart.rows.map((row) => (
         <div class={`barrow${row.missing ? " missing" : ""}`}>
           <span class="name" title={row.name}>{row.name}</span>
           <span class="track">
             {row.values.map((v, i) => v !== null && <span class={`rod ${i ? "outline" : ""} k-${row.color || "c5"}`} style={{ width: part(v) }} />)}
-            {row.range && <span class="range" style={{ left: part(row.range[0]), width: `${((Math.min(row.range[1], longest) - row.range[0]) / longest) * 100}%` }} />}
+            {row.ends && <span class="range" style={{ left: part(row.ends[0]), width: `${((Math.min(row.ends[1], longest) - row.ends[0]) / longest) * 100}%` }} />}
           </span>
           <span class="num">{row.missing || row.values.map((v) => (v === null ? "unknown" : onAxis(v, chart.unit))).join(" / ")}{row.note && <small class="soft"> {row.note}</small>}</span>
         </div>

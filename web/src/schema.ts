@@ -75,7 +75,15 @@ export interface Table {
   /** Its rows are the dots of the view's roofline. */
   linked?: boolean;
   /** What a row says on request. */
-  details?: { title: string; text: Text[] }[];
+  details?: Detail[];
+}
+
+/** Texts, or numbers in one unit with a word before each. */
+export interface Detail {
+  title: string;
+  text?: Text[];
+  numbers?: Record<string, Maybe[]>;
+  unit?: string;
 }
 
 export interface Column {
@@ -182,7 +190,7 @@ export interface Curves {
   notes: { at: [number, number]; text: string; side: "left" | "right"; faint: boolean; slanted: boolean }[];
   legend: { text: string; shape: string; color: number | string; hollow: boolean }[];
   /** Limits that a reader drags: dots beyond them fade. */
-  limits?: Limit[];
+  limits: Limit[];
 }
 
 export interface Limit {
@@ -206,8 +214,8 @@ export interface Bars {
     color: string;
     note: string;
     /** Ends of the range of the first value. */
-    range?: [number, number] | null;
+    ends: [number, number] | null;
     /** Why there is no value. */
-    missing?: string;
+    missing: string;
   }[];
 }

@@ -23,12 +23,29 @@ export interface Surface {
   circle(x: number, y: number, r: number, style: Stroke): void;
   text(x: number, y: number, text: string, style: TextStyle): void;
   clip(x: number, y: number, w: number, h: number, draw: () => void): void;
+  /** Many shapes of one look at once: x, y, radius of each. */
+  shapes(name: string, places: [number, number, number][], style: Stroke): void;
 }
 
 export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
 export class CanvasSurface implements Surface {
   constructor(private g: CanvasRenderingContext2D) {}
+
+  shapes(name: string, places: [number, number, number][], style: Stroke): void {
+    const corners = SHAPES[name] ?? [];
+    this.g.beginPath();
+    for (const [x, y, r] of places) {
+      if (!corners.length) {
+        this.g.moveTo(x + r, y);
+        this.g.arc(x, y, r, 0, 2 * Math.PI);
+      } else {
+        // Filling closes them; closePath takes longer the longer the whole path is.
+        corners.forEach(([a, b], i) => (i ? this.g.lineTo(x + 1.15 * r * a, y + 1.15 * r * b) : this.g.moveTo(x + 1.15 * r * a, y + 1.15 * r * b)));
+      }
+    }
+    this.finish(style);
+  }
 
   private finish(style: Stroke): void {
     const g = this.g;
@@ -128,6 +145,10 @@ export class SvgSurface implements Surface {
     this.parts.push(`<g clip-path="url(#${id})">`);
     draw();
     this.parts.push("</g>");
+  }
+
+  shapes(name: string, places: [number, number, number][], style: Stroke): void {
+    for (const [x, y, r] of places) shape(this, name, x, y, r, style);
   }
 
   file(width: number, height: number, ground: string): string {

@@ -11,6 +11,8 @@ const ROW = 29;
 const AHEAD = 12;
 /** Rows up to which all are drawn. */
 const FEW = 150;
+/** At least the height of the window on the rows; reading it would lay the page out. */
+const HIGH = 600;
 
 interface Props {
   rows: Rows;
@@ -51,10 +53,10 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
     };
   }, []);
 
+  const widths = useMemo(() => rows.widths(), [rows]);
   const virtual = list.length > FEW && !printing;
-  const high = scroller.current?.clientHeight || 560;
   const first = virtual ? Math.max(0, Math.floor(top / ROW) - AHEAD) : 0;
-  const last = virtual ? Math.min(list.length, Math.ceil((top + high) / ROW) + AHEAD) : list.length;
+  const last = virtual ? Math.min(list.length, Math.ceil((top + HIGH) / ROW) + AHEAD) : list.length;
 
   useEffect(() => {
     const place = chosen === null || chosen === undefined ? -1 : list.indexOf(chosen);
@@ -101,7 +103,8 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
       onKeyDown={onKey}
       onPointerLeave={() => onHover?.(null)}
     >
-      <table aria-rowcount={list.length + 1}>
+      <table aria-rowcount={list.length + 1} class={rows.count > FEW ? "fixed" : ""} style={rows.count > FEW ? { width: `${widths.reduce((a, b) => a + b, 0)}ch` } : undefined}>
+        {rows.count > FEW && <colgroup>{widths.map((w) => <col style={{ width: `${w}ch` }} />)}</colgroup>}
         <thead>
           <tr>
             {rows.table.columns.map((c) => (
@@ -168,7 +171,7 @@ function useExplainCell(rows: Rows): (column: Column, row: number) => void {
     const term = rows.page.terms[column.key ?? ""] ?? {};
     const value = rows.value(column, row);
     const unit = term.unit && term.unit !== "1" ? ` ${term.unit}` : "";
-    const details = (rows.table.details ?? []).map((d): [string, string] => [d.title, rows.page.strings[d.text[row]]]);
+    const details = (rows.table.details ?? []).map((d): [string, string] => [d.title, rows.detail(d, row)]);
     explain({
       title: `${column.title} of ${rows.text(rows.table.columns[0], row)}`,
       text: rows.text(column, row),

@@ -111,7 +111,7 @@ class StepTimer(StepTimes):
         given = {"model": model, "hardware": device, "runtime": runtime, "precision": precision}
         question = ask("serve-sim", given | more)
         split = layout if isinstance(layout, Sharding) else Sharding(**(layout or {}))
-        setup = _setup(question, split)
+        setup = setup_of(question, split)
         super().__init__(tables(setup, longest=longest))
         self.description = f"{setup.spec.name} on {split.devices} x {setup.device.id}, {split}"
 
@@ -192,8 +192,12 @@ def _spec(q: Question) -> Any:
     return spec_of_plan(q.model, q.precision, "w4a16")
 
 
-def _setup(q: Question, sharding: Sharding, built: Any = None) -> Setup:
-    """One layout, checked."""
+def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
+    """One layout of one replica, checked.
+
+    Raises:
+        GambrelError: It cannot be.
+    """
     from gambrel.llm.layouts import check
     from gambrel.llm.serving.place import place
     from gambrel.llm.topology import topology_for
@@ -235,7 +239,7 @@ def _servers(q: Question) -> tuple[list[Server], list[Any]]:
     built: dict[Any, Any] = {}
     for layout in layouts:
         try:
-            setup = _setup(q, layout, built)
+            setup = setup_of(q, layout, built)
             servers.append(server(setup, cached_share=q.hit_rate, most=q.max_requests))
         except (InputError, DeviceError) as error:
             if degrees:

@@ -21,6 +21,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "sweep": ("api.sweep:sweep", "analysis.sweep.record:Sweep"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
     "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
+    "serve-split": ("api.splitting:serve_split", "llm.serving.split_records:SplitPlan"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),
     "kv-cache": ("api.plans:kv_cache", "llm.cache_plan:CachePlan"),
     "devices": ("api.catalog:devices", "report.answers:Devices"),

@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, str]] = {
     "export": "export:export",
     "serve-plan": "plans:serve_plan",
     "serve-sim": "plans:serve_sim",
+    "serve-split": "plans:serve_split",
     "train-plan": "plans:train_plan",
     "kv-cache": "plans:kv_cache",
     "ask": "talk:ask",

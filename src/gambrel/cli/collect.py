@@ -56,7 +56,7 @@ def ncu(
 
     device = find(hardware).device if hardware else None
     if section is not None:
-        from gambrel.report.registry import check_target, replace_file
+        from gambrel.report.files import check_target, replace_file
 
         target = Path(section) / f"{SECTION}.section"
         check_target(target)

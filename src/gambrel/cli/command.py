@@ -134,7 +134,14 @@ OUTPUT: Final = path(
     help="Write a file; the suffix chooses: .html .svg .png .pdf .json .csv .md; repeatable.",
     multiple=True,
 )
-SHOWN: Final = (JSON, VERBOSE, HTML, OUTPUT)
+FIGURE: Final = option(
+    *("--figure",),
+    help="Size and style of .svg, .png and .pdf: for a screen, or a paper's column or page.",
+    section=PRINT,
+    type=click.Choice(["screen", "column", "page"]),
+    default="screen",
+)
+SHOWN: Final = (JSON, VERBOSE, HTML, OUTPUT, FIGURE)
 
 
 def asking(

@@ -129,8 +129,8 @@ def _earlier(file: Path) -> Sequence[Checkup]:
 
 def _write(report: FleetReport, target: Path) -> None:
     from gambrel.measure.fleet.prometheus import textfile
+    from gambrel.report.files import check_target, replace_file
     from gambrel.report.fleet_table import parquet
-    from gambrel.report.registry import check_target, replace_file
 
     check_target(target)
     content = textfile(report).encode() if target.suffix == ".prom" else parquet(report)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.question import PRINT, Question
-from gambrel.cli.command import JSON, OUTPUT, VERBOSE, argument, command, flag, option
+from gambrel.cli.command import FIGURE, JSON, OUTPUT, VERBOSE, argument, command, flag, option
 from gambrel.cli.output import Shown, write_text
 from gambrel.errors import InputError
 
@@ -51,7 +51,7 @@ _FILES = "Files of a profiler"
     ),
     flag("--roofline", "-r", help="Draw the roofline in the terminal."),
     flag("--instructions", help="Draw the instruction roofline."),
-    *(JSON, VERBOSE, OUTPUT),
+    *(JSON, VERBOSE, OUTPUT, FIGURE),
     verb="import",
     words=(),
     examples="""

@@ -115,7 +115,7 @@ def _save(found: HardwarePeaks, target: Path) -> None:
     import msgspec
 
     from gambrel.measure.convert import to_toml
-    from gambrel.report.registry import replace_file
+    from gambrel.report.files import replace_file
 
     device = msgspec.structs.replace(found.to_device(), id=target.stem, aliases=())
     replace_file(target, to_toml(device).encode())

@@ -79,6 +79,27 @@ def serve_sim(question: Question, **shown: Any) -> int:
     return exit_code(record.met is not False)
 
 
+@command(
+    "serve-split",
+    *(JSON, VERBOSE, HTML),
+    verb="serve-split",
+    examples="""
+  gambrel serve-split llama-3.1-70b -d h100 --precision fp8 --input 4k --output 500 --ttft 1s \\
+    --tpot 30ms --max-devices 32 --topology dgx-h100
+  gambrel serve-split llama-3.1-8b -d h200 --prefill-hardware h100 --input 8k --output 200 \\
+    --ttft 1s --tpot 20ms --rate 40/s --max-devices 64
+""",
+)
+def serve_split(question: Question, **shown: Any) -> int:
+    """Plan prefill and decode on pools of their own: layouts, how many of each, TTFT, TPOT."""
+    from gambrel.api.splitting import serve_split as plan_split
+    from gambrel.llm.serving.split_records import SplitPlan
+
+    asked = Shown.of(**shown, top=question.top).check(SplitPlan)
+    asked.emit(plan_split.answer(question))
+    return 0
+
+
 train_plan = asking(
     "train-plan",
     "Predict a training step: time, MFU, tokens per second per device, memory.",

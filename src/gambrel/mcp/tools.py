@@ -113,6 +113,7 @@ _ABOUT: Final = {
     "cost.",
     "serve-sim": "Serving request by request: TTFT, TPOT percentiles, goodput, queue, fewest "
     "devices for a trace or a rate.",
+    "serve-split": "Prefill and decode on devices of their own: pools, ratio, TTFT, TPOT.",
     "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",
     "kv-cache": "The key/value cache: bytes needed and reserved, and the batch and context that "
     "fit.",

@@ -12,21 +12,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gambrel.report.files import (
+    check_file,
+    check_target,
+    content_of,
+    format_of,
+    replace_file,
+    write,
+)
 from gambrel.report.options import Options, terminal_options, wants_color
 from gambrel.report.registry import (
     FORMATS,
     KINDS,
     Format,
     Kind,
-    check_file,
-    check_target,
-    content_of,
     document,
-    format_of,
     kind_of,
     render,
-    replace_file,
-    write,
 )
 
 if TYPE_CHECKING:

@@ -157,10 +157,10 @@ def _heading(found: WhatIf) -> str:
 
 
 def _at(side: Side | None) -> tuple[float, float] | None:
-    """Intensity and rate; None for what has no place on a logarithmic chart."""
-    if side is None or not side.arithmetic_intensity or not side.roofline_time_s:
+    """Intensity and expected rate, else that at the roofline; None without a place on the chart."""
+    if side is None or not side.arithmetic_intensity or not side.flops or not side.time_s:
         return None
-    return side.arithmetic_intensity, side.flops / side.roofline_time_s
+    return side.arithmetic_intensity, side.flops / side.time_s
 
 
 def _around(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """The roofline chart as plain data: what is drawn where. Three renderers draw the same description.
 
-Both axes are logarithmic. A point stands at its intensity and at the rate it has when it runs at
-its bound, so no point lies above the roofs. What has no place on such axes (no work, no traffic, an
-unknown time) goes to a margin and says so.
+Both axes are logarithmic. A point stands at its intensity and at its expected rate, or, where no
+expected time is known, at the rate it has at the roofline; of a profile, at the measured one. What
+has no place on such axes (no work, no traffic, an unknown time) goes to a margin and says so.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ BOUND_COLORS: Final = {key: COLORS[key] for key in ("compute", "memory", "networ
 
 _BY_LEVEL: Final = "rate with each level's own traffic (FLOP/s)"
 
+#: Why an op without FLOPs is at the left margin.
+NO_WORK: Final = "no work: intensity 0"
+
 #: Room beside the outermost point or ridge: a factor of 2 on a logarithmic axis.
 _ROOM: Final = 2.0
 #: Axes span at least this factor, so that a single point does not fill the chart.
@@ -66,6 +69,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         high_flop_per_s: Rate at the fast end.
         attainable_flop_per_s: The roof above it: peak, or intensity times bandwidth.
         count: Executions that the dot stands for.
+        measured: Its rate was measured.
         size: 0 to 1: square root of the time over the largest time, so that area shows time.
         margin: Empty, ``left`` (no work), ``right`` (no traffic) or ``bottom`` (no known time).
         along: Where on the margin, 0 to 1, when the other coordinate does not exist either.
@@ -85,10 +89,18 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     high_flop_per_s: float | None = None
     attainable_flop_per_s: float | None = None
     count: int = 1
+    measured: bool = False
     size: float = 0.0
     margin: str = ""
     along: float = 0.0
     note: str = ""
+
+    @property
+    def drawn_flop_per_s(self) -> float | None:
+        """The height of the dot: the measured rate, else the expected one, else the roofline's."""
+        if self.measured or self.expected_flop_per_s is None or self.flop_per_s is None:
+            return self.flop_per_s
+        return self.expected_flop_per_s
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +189,7 @@ def describe(
     return Chart(
         title=title(analysis) if heading is None else heading,
         x_label="arithmetic intensity (FLOP/byte)",
-        y_label="rate at the roofline (FLOP/s)" if by_level is None else _BY_LEVEL,
+        y_label=_label([*points, total]) if by_level is None else _BY_LEVEL,
         x_range=x_range,
         y_range=y_range,
         roofs=roofs,
@@ -189,6 +201,12 @@ def describe(
         modules=blocks,
         levels=by_level,
     )
+
+
+def _label(points: Iterable[Point]) -> str:
+    """What the heights of dots are."""
+    known = any(p.expected_flop_per_s is not None for p in points)
+    return f"{'expected rate' if known else 'rate at the roofline'} (FLOP/s)"
 
 
 def _shapes(analysis: Analysis) -> dict[str, str]:
@@ -371,7 +389,7 @@ def _margin(measures: Measures, state: State) -> tuple[str, str]:
         why = "no formula for this kind" if state is State.UNMODELLED else "it runs on the host"
         return "left", f"cost unknown: {why}"
     if measures.flops == 0:
-        return "left", "no work: intensity 0"
+        return "left", NO_WORK
     if measures.traffic_bytes == 0:
         return "right", "no traffic: infinite intensity"
     if not measures.roofline_time_s:
@@ -414,6 +432,7 @@ def limits(
         xs += [i for p in levels.points for i in p.intensities if i]
     x_range = _span(xs, (0.1, 1000.0))
     ys = [p.flop_per_s for p in shown if p.flop_per_s]
+    ys += [y for p in shown if (y := p.drawn_flop_per_s)]
     ys += [r.peak_flop_per_s for r in roofs]
     if levels is not None:
         ys += [p.flop_per_s for p in levels.points]

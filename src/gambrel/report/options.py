@@ -13,6 +13,9 @@ from gambrel.errors import InputError
 #: Narrower terminals get lines of this width; nothing sensible fits into less.
 MIN_WIDTH = 40
 
+#: Where pictures go.
+FIGURES = ("screen", "column", "page")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -28,6 +31,8 @@ class Options:
         levels: Whether to show the traffic of each memory level, in tables and charts.
         recommend: Whether to list changes with their predicted gain; pages of small models do so
             in any case.
+        figure: Where pictures go: ``"screen"``, or on paper over one ``"column"`` (3.3 in) or the
+            ``"page"`` (7 in).
         title: Replaces the title of a chart or page; None takes "model on device".
     """
 
@@ -39,11 +44,14 @@ class Options:
     roofline: bool = False
     levels: bool = False
     recommend: bool = False
+    figure: str = "screen"
     title: str | None = None
 
     def __post_init__(self) -> None:
         if self.top < 0:
             raise InputError(f"top={self.top}: must be 0 (all) or more.")
+        if self.figure not in FIGURES:
+            raise InputError(f"figure={self.figure!r}: must be one of {', '.join(FIGURES)}.")
         if self.height < 10:
             raise InputError(f"height={self.height}: a roofline needs at least 10 rows.")
 

@@ -153,6 +153,22 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     hollow: bool = False
 
 
+class Threshold(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that a reader of a page drags; what lies beyond it fades.
+
+    Attributes:
+        axis: ``"x"`` or ``"y"``.
+        name: What is limited.
+        keep: The side that is allowed: ``"above"`` or ``"below"``.
+        value: Where it stands at first; None for none.
+    """
+
+    axis: Literal["x", "y"]
+    name: str
+    keep: Literal["above", "below"]
+    value: float | None = None
+
+
 class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
     """What is drawn over two axes.
 
@@ -168,6 +184,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
         arrows: Between two runs.
         notes: Texts in the frame.
         legend: Beside it.
+        limits: That a reader of a page may drag.
     """
 
     title: str
@@ -181,6 +198,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
     arrows: tuple[Arrow, ...] = ()
     notes: tuple[Note, ...] = ()
     legend: tuple[Key, ...] = ()
+    limits: tuple[Threshold, ...] = ()
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,15 +206,31 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Of the row.
-        values: One a series.
+        values: One a series; None where unknown.
         color: A word that colours the row: a bound, or empty.
         note: Behind the bars, e.g. how often the row occurs.
+        ends: Range of the first value; None for none.
+        missing: Why there is no value; the row is greyed.
     """
 
     name: str
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
     color: str = ""
     note: str = ""
+    ends: tuple[float, float] | None = None
+    missing: str = ""
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        """The values that are known."""
+        return tuple(v for v in self.values if v is not None)
+
+    def said(self, unit: Unit) -> str:
+        """What stands behind the bars."""
+        if self.missing:
+            return self.missing
+        parts = ("unknown" if v is None else formatted(v, unit) for v in self.values)
+        return f"{' / '.join(parts)}{f', {self.note}' if self.note else ''}"
 
 
 class Bars(msgspec.Struct, frozen=True, kw_only=True, tag="bars"):

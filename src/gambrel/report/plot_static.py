@@ -1,4 +1,8 @@
-"""Pictures for papers as PNG and PDF, drawn by matplotlib."""
+"""Pictures as PNG and PDF, and for papers also as SVG, drawn by matplotlib.
+
+On paper a picture is as wide as a column or a page, the roofs carry their names, what is faint on a
+screen is left out, and fonts are embedded: TrueType in a PDF, outlines in an SVG.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,10 @@ import io
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
 
 from gambrel.errors import require
 from gambrel.report.picture import (
@@ -41,9 +48,50 @@ _MARKERS: Final = {
     "hexagon": "h",
     "star": "*",
 }
-_WIDTH: Final = 7.2  # inches
 _WIDE, _HIGH = 4.9, 3.8  # inches that layout leaves to the frame of a chart with a legend
-_SMALLEST, _LARGEST = 14.0, 190.0  # marker areas, square points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureStyle:
+    """Size and look of a figure.
+
+    Attributes:
+        width: Inches.
+        height: Inches of a picture with a legend; the others are a fifth lower.
+        font: Points of the labels of axes.
+        small: Points of notes and legend.
+        smallest: Area of the smallest marker, square points.
+        largest: Of the largest.
+        paper: Without a title and what is faint, the legend below.
+        columns: Of the legend below.
+    """
+
+    width: float
+    height: float
+    font: float
+    small: float
+    smallest: float
+    largest: float
+    paper: bool = True
+    columns: int = 3
+
+
+#: Widths of a column and of a page as common LaTeX classes have them (IEEEtran: 3.5 in, acmart's
+#: sigconf: 3.33 in, USENIX: 3.33 in; 7 in for two), so that nothing is scaled.
+FIGURE_STYLES: Final = {
+    "screen": FigureStyle(
+        width=7.2, height=4.6, font=8, small=6.5, smallest=14.0, largest=190.0, paper=False
+    ),
+    "column": FigureStyle(
+        width=3.3, height=2.75, font=7, small=5.5, smallest=5.0, largest=48.0, columns=3
+    ),
+    "page": FigureStyle(
+        width=7.0, height=3.9, font=8, small=6.5, smallest=10.0, largest=120.0, columns=6
+    ),
+}
+#: Names the texts that run along a slanted roof.
+_SLANTED: Final = "slanted"
+_DPI: Final = 200
 _INK: Final = COLORS["ink"][0]
 _LINES: Final[dict[str, dict[str, Any]]] = {
     "solid": {"linewidth": 1.5},
@@ -56,6 +104,8 @@ _LINES: Final[dict[str, dict[str, Any]]] = {
 #: TrueType (42) rather than bitmaps.
 STYLE: Final[Any] = {
     "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "gambrel",
     "font.family": "DejaVu Sans",
     "font.size": 8,
     "axes.linewidth": 0.7,
@@ -66,11 +116,17 @@ STYLE: Final[Any] = {
 _METADATA: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": "gambrel"},
     "pdf": {"CreationDate": None, "Creator": "gambrel"},
+    "svg": {"Date": None, "Creator": "gambrel"},
 }
 
 
-def save(pictures: Sequence[Picture], suffix: str) -> bytes:
-    """Pictures below each other as the bytes of a ``png`` or ``pdf``, the same on every run.
+def save(pictures: Sequence[Picture], suffix: str, style: str = "screen") -> bytes:
+    """Pictures below each other as the bytes of a file, the same on every run.
+
+    Args:
+        pictures: At least one.
+        suffix: ``png``, ``pdf`` or ``svg``.
+        style: A key of `FIGURE_STYLES`.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -78,32 +134,57 @@ def save(pictures: Sequence[Picture], suffix: str) -> bytes:
     require("matplotlib", "plot", f"a .{suffix} picture")
     import matplotlib as mpl
 
-    out = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
+    out, look = io.BytesIO(), FIGURE_STYLES[style]
+    sizes: Any = {"font.size": look.font, "axes.labelsize": look.font}
+    with mpl.rc_context({**STYLE, **sizes}), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the SVG keeps the text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure(pictures).savefig(out, format=suffix, metadata=_METADATA[suffix], dpi=200)
+        figure(pictures, look).savefig(out, format=suffix, metadata=_METADATA[suffix], dpi=_DPI)
     return out.getvalue()
 
 
-def figure(pictures: Sequence[Picture]) -> Figure:
+def figure(pictures: Sequence[Picture], look: FigureStyle = FIGURE_STYLES["screen"]) -> Figure:
     """Draws pictures on a new figure, without touching matplotlib's global state."""
     from matplotlib.figure import Figure
 
-    heights = [4.6 if isinstance(p, Chart) and p.legend else 3.7 for p in pictures]
-    made = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+    heights = [look.height * (1.0 if isinstance(p, Chart) and p.legend else 0.8) for p in pictures]
+    made = Figure(figsize=(look.width, sum(heights)), layout="constrained")
     axes = made.subplots(len(pictures), 1, squeeze=False, height_ratios=heights)[:, 0]
     for picture, one in zip(pictures, axes, strict=True):
-        title = shorten(clean(picture.title), 90)
-        one.set_title(title, fontsize=9, loc="left", fontweight="bold")
+        if not look.paper:
+            title = shorten(clean(picture.title), 90)
+            one.set_title(title, fontsize=9, loc="left", fontweight="bold")
         if isinstance(picture, Bars):
             _bars(one, picture)
         else:
-            _chart(one, picture)
+            _chart(one, picture, look)
+    if look.paper:
+        _turn(made)
     return made
 
 
-def _chart(axes: Axes, chart: Chart) -> None:
+def _turn(made: Figure) -> None:
+    """Turns the names of slanted roofs along them, once it is known how the roofs lie."""
+    made.draw_without_rendering()
+    for axes in made.axes:
+        for text in axes.texts:
+            if text.get_gid() == _SLANTED:
+                x, y = text.xy  # type: ignore[attr-defined]
+                (a, b), (c, d) = axes.transData.transform([(x, y), (2 * x, 2 * y)])
+                text.set_rotation(math.degrees(math.atan2(d - b, c - a)))
+
+
+def _on_paper(chart: Chart) -> Chart:
+    """The chart without what is faint: in a column there is room for what matters only."""
+    return structs.replace(
+        chart,
+        curves=tuple(c for c in chart.curves if c.style != "faint" or c.color != "grey"),
+        notes=tuple(n for n in chart.notes if not n.faint),
+    )
+
+
+def _chart(axes: Axes, chart: Chart, look: FigureStyle) -> None:
+    chart = _on_paper(chart) if look.paper else chart
     _scales(axes, chart)
     for curve in chart.curves:
         _curve(axes, curve)
@@ -117,13 +198,13 @@ def _chart(axes: Axes, chart: Chart) -> None:
         axes.scatter([x], [y], s=16.0, zorder=2.6, clip_on=False, **ring)
         arms = {"arrowstyle": "->", "color": _shade(arrow.color), "linewidth": 0.8}
         axes.annotate("", arrow.end, xytext=arrow.start, arrowprops=arms, zorder=2.7)
-    _dots(axes, chart.dots)
+    _dots(axes, chart.dots, look)
     for note in chart.notes:
-        _note(axes, note)
+        _note(axes, note, look)
     if chart.mark:
         star: Any = {"marker": "*", "markersize": 11, "color": COLORS["star"][0]}
         axes.plot(*chart.mark, markeredgecolor=_INK, **star)
-    _legend(axes, chart)
+    _legend(axes, chart, look)
 
 
 def _scales(axes: Axes, chart: Chart) -> None:
@@ -161,7 +242,7 @@ def _curve(axes: Axes, curve: Curve) -> None:
         axes.plot(xs, ys, color=_shade(curve.color), label=said, **_LINES[curve.style])
 
 
-def _dots(axes: Axes, dots: Sequence[Dot]) -> None:
+def _dots(axes: Axes, dots: Sequence[Dot], look: FigureStyle) -> None:
     """Draws dots of one look together: 2,000 single collections would take seconds."""
     edge = 0.5 if len(dots) <= 300 else 0.15
     looks: dict[tuple[str, bool, bool], list[Dot]] = {}
@@ -172,7 +253,7 @@ def _dots(axes: Axes, dots: Sequence[Dot]) -> None:
         axes.scatter(
             [d.at[0] for d in alike],
             [d.at[1] for d in alike],
-            s=[_SMALLEST + (_LARGEST - _SMALLEST) * d.size**2 for d in alike],
+            s=[look.smallest + (look.largest - look.smallest) * d.size**2 for d in alike],
             marker=_MARKERS[shape],
             facecolors="none" if hollow else shades,
             edgecolors=shades if hollow else _INK if star else "white",
@@ -183,7 +264,7 @@ def _dots(axes: Axes, dots: Sequence[Dot]) -> None:
         )
 
 
-def _note(axes: Axes, note: Note) -> None:
+def _note(axes: Axes, note: Note, look: FigureStyle) -> None:
     turned: dict[str, Any] = {}
     if note.slanted:
         turned = {"rotation": _slant(axes), "rotation_mode": "anchor"}
@@ -195,8 +276,9 @@ def _note(axes: Axes, note: Note) -> None:
         textcoords="offset points",
         ha="right" if left else "left",
         va="bottom",
-        fontsize=6.5,
+        fontsize=look.small,
         color="#777777" if note.faint else _INK,
+        gid=_SLANTED if note.slanted else None,
         **turned,
     )
 
@@ -207,12 +289,18 @@ def _slant(axes: Axes) -> float:
     return math.degrees(math.atan2(_HIGH / math.log(high / low), _WIDE / math.log(right / left)))
 
 
-def _legend(axes: Axes, chart: Chart) -> None:
+def _legend(axes: Axes, chart: Chart, look: FigureStyle) -> None:
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
-    if chart.legend:
-        axes.legend(handles=[_mark(k) for k in chart.legend], fontsize=6.5, **place)
+    keys = chart.legend
+    if look.paper:
+        under = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": look.columns}
+        place |= under | {"handletextpad": 0.1, "columnspacing": 0.8, "borderaxespad": 0.2}
+        keys = tuple(key for key in keys if key.text)
+    if keys:
+        axes.legend(handles=[_mark(k) for k in keys], fontsize=look.small, **place)
     elif any(c.name for c in chart.curves):
-        axes.legend(fontsize=8, reverse=any(c.style == "area" for c in chart.curves), **place)
+        turned = any(c.style == "area" for c in chart.curves)
+        axes.legend(fontsize=look.small if look.paper else 8, reverse=turned, **place)
 
 
 def _mark(key: Key) -> Any:
@@ -239,15 +327,21 @@ def _bars(axes: Axes, bars: Bars) -> None:
     shades = [_shade(row.color) for row in bars.rows]
     places = range(len(names))
     for j in reversed(range(len(bars.series))):
-        values = [row.values[j] for row in bars.rows]
+        values = [row.values[j] or 0.0 for row in bars.rows]
         filled: dict[str, Any] = {"color": shades, "height": 0.4}
         if j:
             filled = {"color": "none", "edgecolor": shades, "height": 0.7}
         axes.barh(places, values, label=bars.series[j], **filled)
-    longest = max((v for row in bars.rows for v in row.values), default=1.0)
+    longest = max((v for row in bars.rows for v in row.known), default=1.0)
     for place, row in zip(places, bars.rows, strict=True):
-        said = " / ".join(formatted(v, bars.unit) for v in row.values)
-        axes.annotate(f" {said}", (max(row.values), place), va="center", fontsize=8)
+        end = max(row.known, default=0.0)
+        if row.ends:
+            low, high = row.ends
+            axes.plot([low, min(high, longest * 1.3)], [place, place], color=_INK, linewidth=1.0)
+            end = max(end, min(high, longest * 1.3))
+        said = shorten(clean(row.said(bars.unit)), 60)
+        shade = COLORS["unknown"][0] if row.missing else _INK
+        axes.annotate(f" {said}", (end, place), va="center", fontsize=8, color=shade)
     axes.set_xlim(0, longest * 1.4)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()

@@ -183,8 +183,9 @@ def _draw_point(canvas: _Canvas, axes: _Axes, point: Point) -> None:
 
 def _place(axes: _Axes, point: Point) -> tuple[int, int]:
     """The cell of a point; margins are the outermost columns and the last row."""
-    if point.flop_per_s is not None:
-        row = int(axes.y(point.flop_per_s)) // 4
+    rate = point.drawn_flop_per_s
+    if rate is not None:
+        row = int(axes.y(rate)) // 4
     elif point.margin == "bottom":
         row = axes.rows - 1
     else:

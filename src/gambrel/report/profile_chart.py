@@ -42,7 +42,7 @@ def chart_of_profile(
         key=lambda at: -(points[at.index].time_s or 0.0),
     )
     rate = analysis.total.flops / totals.plain_s if totals.plain_s else None
-    whole = msgspec.structs.replace(base.total, flop_per_s=rate or None)
+    whole = msgspec.structs.replace(base.total, flop_per_s=rate or None, measured=True)
     x_range, y_range = limits([*drawn, whole], base.ridges, base.roofs, base.memory_roofs, None)
     return msgspec.structs.replace(
         base,
@@ -60,11 +60,17 @@ def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
     if not point.time_s:
         unseen = "" if at.margin else "bottom"
         return msgspec.structs.replace(
-            at, flop_per_s=None, size=0.0, margin=at.margin or unseen, note=at.note or point.reason
+            at,
+            flop_per_s=None,
+            measured=True,
+            size=0.0,
+            margin=at.margin or unseen,
+            note=at.note or point.reason,
         )
     return msgspec.structs.replace(
         at,
         flop_per_s=point.achieved_flop_per_s or None,
+        measured=True,
         size=size_of(point.time_s, longest),
         note=at.note or point.reason,
     )

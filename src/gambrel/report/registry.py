@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel import fileio
-from gambrel.errors import InputError, UnknownNameError, cut
+from gambrel.errors import InputError, UnknownNameError
 from gambrel.report.blocks import Chart, Document, Section
 from gambrel.report.options import Options
 
@@ -57,7 +55,6 @@ FORMATS: Final[dict[str, Format]] = {
 }
 #: Formats of pictures.
 PICTURES: Final = ("svg", "png", "pdf")
-_BY_SUFFIX: Final = {suffix: f for f in FORMATS.values() for suffix in f.suffixes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +139,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.advise.compare:Comparison",
         builder="comparison",
         pictures="advice_pictures:comparison",
+        page="page.choices:comparison",
     ),
     Kind(
         type="gambrel/selection",
         record="gambrel.advise.select:Selection",
         builder="selection",
         pictures="advice_pictures:selection",
+        page="page.choices:selection",
     ),
     Kind(type="gambrel/what-if", record="gambrel.advise.whatif:WhatIf", builder="whatif"),
     Kind(
@@ -190,7 +189,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(type="gambrel/sweep", record="gambrel.analysis.sweep.record:Sweep", builder="sweep"),
+    Kind(
+        type="gambrel/sweep",
+        record="gambrel.analysis.sweep.record:Sweep",
+        builder="sweep",
+        pictures="sweep_chart:pictures",
+    ),
     Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
@@ -204,10 +208,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="simulation_chart:pictures",
     ),
     Kind(
-        type="gambrel/train-plan",
-        record="gambrel.llm.training:TrainingStep",
-        builder="training",
+        type="gambrel/serve-split",
+        record="gambrel.llm.serving.split_records:SplitPlan",
+        builder="split",
     ),
+    Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
     Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan", builder="kv_cache"),
     Kind(type="gambrel/devices", record=_answer("Devices"), builder="devices"),
     Kind(type="gambrel/device", record=_answer("Sheet"), builder="device"),
@@ -281,7 +286,7 @@ def kind_of(record: object) -> Kind:
 
 def document(record: object, options: Options | None = None) -> Document:
     """A result as a document to read."""
-    record, options = _one(record), options or Options()
+    record, options = as_one(record), options or Options()
     if isinstance(record, Document):
         return record
     kind = kind_of(record)
@@ -307,7 +312,7 @@ def render(record: object, name: str = "table", options: Options | None = None) 
         UnknownNameError: No such format.
         InputError: This kind of result does not have it.
     """
-    options, record = options or Options(), _one(record)
+    options, record = options or Options(), as_one(record)
     if name not in FORMATS:
         raise UnknownNameError("format", name, FORMATS)
     if name in ("table", "markdown"):
@@ -356,22 +361,22 @@ def parts_of(record: object, options: Options) -> PageParts:
 
 
 def _saved(record: object, name: str, options: Options) -> Rendered:
-    _refuse_lacking(kind_of(record), name, name)
+    refuse_lacking(kind_of(record), name, name)
     made = _pictures(record, options)
     if not made:
         raise InputError("there is nothing to draw.")
-    if name == "svg":
+    if name == "svg" and options.figure == "screen":
         from gambrel.report.svg import draw_file
 
         return draw_file(made)
     from gambrel.report.plot_static import save
 
-    return save(made, name)
+    return save(made, name, options.figure)
 
 
 def _drawn(record: object, name: str, options: Options) -> Rendered:
     kind = kind_of(record)
-    _refuse_lacking(kind, name, name)
+    refuse_lacking(kind, name, name)
     made: Rendered = _named(kind.drawn[name])(record, options)
     return made
 
@@ -383,7 +388,7 @@ def _named(function: str) -> Callable[..., Any]:
     return made
 
 
-def _one(record: object) -> object:
+def as_one(record: object) -> object:
     """A sequence of analyses as one record; a single one of them as itself."""
     if not isinstance(record, (list, tuple)):
         return record
@@ -394,107 +399,9 @@ def _one(record: object) -> object:
     return record[0] if len(record) == 1 else Analyses(analyses=tuple(record))
 
 
-def _refuse_lacking(kind: Kind, name: str, said: object) -> None:
+def refuse_lacking(kind: Kind, name: str, said: object) -> None:
+    """Refuses a format that a kind of result does not have."""
     if name not in kind.formats:
         has = ", ".join(s for n in kind.formats for s in FORMATS[n].suffixes)
         what = kind.type.partition("/")[2].replace("-", " ")
         raise InputError(f"{said}: there is no {name} of {what}; write one of {has}.")
-
-
-def format_of(path: str | Path) -> Format:
-    """Returns the format that a file name asks for by its suffix.
-
-    Raises:
-        UnknownNameError: No format has that suffix.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in _BY_SUFFIX:
-        raise UnknownNameError(
-            "file suffix", suffix, hint=f"{cut(str(path))}: write one of {', '.join(_BY_SUFFIX)}."
-        )
-    return _BY_SUFFIX[suffix]
-
-
-def check_file(path: str | Path, record: object, name: str = "") -> Path:
-    """Refuses, before any work, a file that a result could not be written to.
-
-    Args:
-        path: Its suffix chooses the format.
-        record: The result, or the class of the result that is to come.
-        name: The one format that it may have; empty for any.
-
-    Raises:
-        UnknownNameError: No format has that suffix.
-        InputError: This kind of result does not have it, or it cannot become a file.
-    """
-    target, chosen = Path(path), format_of(path)
-    if name and chosen.name != name:
-        suffix = FORMATS[name].suffixes[0]
-        raise InputError(
-            f"--{name} {path}: name a {suffix} file; --output {path} is {chosen.name}."
-        )
-    _refuse_lacking(kind_of(record), chosen.name, path)
-    check_target(target)
-    return target
-
-
-def write(
-    record: object,
-    path: str | Path,
-    options: Options | None = None,
-    name: str | None = None,
-) -> Path:
-    """Writes a result; the file appears complete or not at all.
-
-    Args:
-        record: What `render` takes.
-        path: Where to; its suffix chooses the format unless ``name`` does.
-        options: As for `render`.
-        name: A key of `FORMATS`.
-
-    Returns:
-        The path written.
-
-    Raises:
-        InputError: The folder does not exist or cannot be written to, or this kind of result does
-            not have the format.
-        UnknownNameError: The suffix or name belongs to no format.
-    """
-    target = Path(path)
-    replace_file(target, content_of(record, target, options, name))
-    return target
-
-
-def content_of(
-    record: object,
-    path: str | Path,
-    options: Options | None = None,
-    name: str | None = None,
-) -> bytes:
-    """The content of the file that `write` writes; as there."""
-    target = Path(path)
-    if name is None:
-        name = format_of(target).name
-        if not isinstance(record, Document):
-            _refuse_lacking(kind_of(_one(record)), name, path)
-    check_target(target)
-    content = render(record, name, options)
-    return content.encode() if isinstance(content, str) else content
-
-
-def check_target(target: Path) -> None:
-    """Refuses a path that cannot become a file.
-
-    Raises:
-        InputError: It is a folder, its folder does not exist or cannot be written to, or its name
-            is too long.
-    """
-    fileio.check_writable(target)
-
-
-def replace_file(target: Path, content: bytes) -> None:
-    """Writes beside the target and renames, so that an interrupted run leaves no half file."""
-    try:
-        fileio.replace_file(target, content)
-    except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}.") from None

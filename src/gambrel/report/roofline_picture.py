@@ -10,15 +10,25 @@ from typing import Final
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report import chart as description
-from gambrel.report.chart import Point, describe
+from gambrel.report.chart import NO_WORK, Point, describe
 from gambrel.report.level_points import LevelChart, LevelPoint
 from gambrel.report.options import Options
 from gambrel.report.picture import Arrow, Axis, Chart, Curve, Dot, Key, Note
 from gambrel.report.roof_lines import MemoryRoof, Roof
+from gambrel.report.terms import estimate_text
 from gambrel.units import format_number, format_percent, format_si
 
 #: Kinds of op that the legend names.
 _MOST_KINDS: Final = 10
+
+#: Room of a character, and of a line of text, as shares of the frame of a small figure.
+_LABEL_WIDE, _LABEL_HIGH = 0.016, 0.07
+#: Where the mark of ops without FLOPs may stand, as shares of the frame.
+_IDLE_PLACES: Final = ((0.03, 0.05), (0.45, 0.15), (0.45, 0.25), (0.6, 0.35), (0.03, 0.9))
+#: Ops without FLOPs that their mark names.
+_NAMED_IDLE: Final = 8
+#: Dots whose range and headroom are drawn.
+_MOST_RANGES: Final = 40
 
 #: Lines about a point.
 About = Callable[[Point], Iterable[str]]
@@ -55,10 +65,55 @@ def picture_of(drawn: description.Chart, about: About | None = None) -> Chart:
         about: What a dot says where the reader points at it; None says its name.
     """
     points = [*drawn.points, *([drawn.total] if drawn.total.name else [])]
-    dots = tuple(_dot(drawn, p, about(p) if about else _named(p)) for p in points)
-    return _framed(
-        drawn, dots=dots, links=tuple(_threads(drawn.points)), legend=tuple(_legend(drawn))
-    )
+    placed = [p for p in points if not _is_idle(p)]
+    dots = (*(_dot(drawn, p, about(p) if about else _named(p)) for p in placed), *_idle(drawn))
+    links = (*_threads(drawn.points), *_ranges(drawn, points))
+    return _framed(drawn, dots=dots, links=links, legend=tuple(_legend(drawn)))
+
+
+def _is_idle(point: Point) -> bool:
+    """Whether it does nothing that a roofline shows: an op without FLOPs."""
+    return point.margin == "left" and point.index >= 0 and point.note == NO_WORK
+
+
+def _idle(drawn: description.Chart) -> Iterator[Dot]:
+    """One mark for all ops without FLOPs; its note says how many they are."""
+    names = [p.name for p in drawn.points if _is_idle(p)]
+    if names:
+        more = [f"and {len(names) - _NAMED_IDLE:,} more"] if len(names) > _NAMED_IDLE else []
+        about = (_idle_text(drawn), *names[:_NAMED_IDLE], *more)
+        yield Dot(
+            at=_idle_place(drawn),
+            color="memory",
+            size=0.2,
+            hollow=True,
+            group="without FLOPs",
+            about=about,
+        )
+
+
+def _idle_place(drawn: description.Chart) -> tuple[float, float]:
+    """Where the mark stands: the lower left, or where no dot lies under its note."""
+    (left, right), (low, high) = drawn.x_range, drawn.y_range
+    shares = [_shares(drawn, p) for p in drawn.points if not _is_idle(p)]
+    width = _LABEL_WIDE * (len(_idle_text(drawn)) + 3)
+    for x, y in _IDLE_PLACES:
+        if not any(x - 0.03 < a < x + width and y - 0.07 < b < y + 0.04 for a, b in shares):
+            return left * (right / left) ** x, low * (high / low) ** y
+    x, y = _IDLE_PLACES[0]
+    return left * (right / left) ** x, low * (high / low) ** y
+
+
+def _shares(drawn: description.Chart, point: Point) -> tuple[float, float]:
+    """Where a dot stands, as shares of the frame."""
+    (left, right), (low, high) = drawn.x_range, drawn.y_range
+    x, y = place(drawn, point)
+    return math.log(x / left) / math.log(right / left), math.log(y / low) / math.log(high / low)
+
+
+def _idle_text(drawn: description.Chart) -> str:
+    count = sum(p.count for p in drawn.points if _is_idle(p))
+    return f"{count:,} op{'s' if count > 1 else ''} without FLOPs" if count else ""
 
 
 def _framed(
@@ -117,21 +172,39 @@ def _roof(x0: float, x1: float, y0: float, y1: float, roof: Roof | MemoryRoof) -
 
 def _labels(drawn: description.Chart) -> Iterator[Note]:
     """Roofs at their right end, memory along its line at a fifth of the height, the ridge below."""
-    (left, right), (low, high) = drawn.x_range, drawn.y_range
+    (left, _), (low, high) = drawn.x_range, drawn.y_range
     for roof in drawn.roofs:
-        at = (right, roof.peak_flop_per_s)
+        at = (_clear(drawn, roof), roof.peak_flop_per_s)
         yield Note(at=at, text=roof.label, side="left", faint=not roof.used)
     for memory in drawn.memory_roofs:
         slope = memory.byte_per_s
         rate = max(low * (high / low) ** 0.2, left * slope * 1.5)
         at = (rate / slope, rate)
         yield Note(at=at, text=memory.label, faint=not memory.used, slanted=True)
+    if drawn.levels is None and (said := _idle_text(drawn)):
+        x, y = _idle_place(drawn)
+        yield Note(at=(x * 1.15, y / 1.35), text=said)
     for ridge in drawn.ridges:
         if ridge.main:
             x = ridge.arithmetic_intensity
             # In the right third the label stands left of its line, or it would leave the frame.
-            late = math.log(x / left) > 0.65 * math.log(right / left)
+            late = math.log(x / left) > 0.65 * math.log(drawn.x_range[1] / left)
             yield Note(at=(x, low), text=ridge.label, side="left" if late else "right")
+
+
+def _clear(drawn: description.Chart, roof: Roof) -> float:
+    """Where the name of a roof ends: at the right, or further left where dots would lie under."""
+    (left, right), (low, high) = drawn.x_range, drawn.y_range
+    height = math.log(roof.peak_flop_per_s / low) / math.log(high / low)
+    points = [*drawn.points, *([drawn.total] if drawn.total.name else [])]
+    shares = (_shares(drawn, p) for p in points)
+    near = [x for x, y in shares if -0.02 < y - height < _LABEL_HIGH]
+    width = _LABEL_WIDE * len(roof.label)
+    for step in range(14):
+        end = 1.0 - 0.05 * step
+        if end > width and not any(end - width - 0.02 < x < end + 0.02 for x in near):
+            return left * math.exp(end * math.log(right / left))
+    return right
 
 
 def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
@@ -150,7 +223,7 @@ def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
 def place(drawn: description.Chart, point: Point) -> tuple[float, float]:
     """Coordinates of a point; at a margin it stands on the frame, hollow."""
     low, high = drawn.y_range
-    x, y = point.arithmetic_intensity, point.flop_per_s
+    x, y = point.arithmetic_intensity, point.drawn_flop_per_s
     if y is None:
         y = low if point.margin == "bottom" else high * (low / high) ** point.along
     if x is None:
@@ -169,6 +242,19 @@ def _threads(points: Sequence[Point]) -> Iterator[Curve]:
             yield Curve(name="", points=tuple(sorted(places)), style="faint", color="grey")
 
 
+def _ranges(drawn: description.Chart, points: Sequence[Point]) -> Iterator[Curve]:
+    """Of the largest dots, the range of the expected rate and the way that is left to the roof."""
+    known = [p for p in points if not p.measured and p.low_flop_per_s and p.arithmetic_intensity]
+    for p in sorted(known, key=lambda p: -p.size)[:_MOST_RANGES]:
+        x, y = place(drawn, p)
+        top = p.attainable_flop_per_s
+        if top is not None and top > y:
+            yield Curve(name="", points=((x, y), (x, top)), style="faint", color=p.bound)
+        if p.low_flop_per_s is not None and p.high_flop_per_s is not None:
+            ends = ((x, p.low_flop_per_s), (x, p.high_flop_per_s))
+            yield Curve(name="", points=ends, style="dashed", color=p.bound)
+
+
 def _legend(drawn: description.Chart) -> Iterator[Key]:
     """Explains colours, then shapes, then the rest, with a gap between; roofs need none."""
     if not drawn.total.name:
@@ -184,9 +270,11 @@ def _legend(drawn: description.Chart) -> Iterator[Key]:
         yield Key(text=f"{len(kinds) - len(named)} more kinds", shape="hexagon")
     yield Key()
     yield Key(text=drawn.total.kind, shape="star", color="star")
+    if any(p.low_flop_per_s and not p.measured for p in drawn.points):
+        yield Key(text="dashed: range, to the roof", color="unknown", hollow=True)
     if drawn.moves:
         yield Key(text="ring: from the other run", hollow=True)
-    if any(p.margin for p in drawn.points):
+    if any(p.margin and not _is_idle(p) for p in drawn.points):
         yield Key(text="no work, bytes or time", hollow=True)
 
 
@@ -258,6 +346,11 @@ def _about(point: Point, analysis: Analysis) -> Iterator[str]:
         f"({format_percent(m.time_share)})"
     )
     yield f"rate at the roofline: {format_si(point.flop_per_s, 'FLOP/s')}"
+    if point.expected_flop_per_s is not None:
+        yield (
+            f"expected: {format_si(point.expected_flop_per_s, 'FLOP/s')}, "
+            f"{estimate_text(m.expected_time_s)}"
+        )
     yield (
         f"utilization: compute {format_percent(m.compute_utilization)}, "
         f"memory {format_percent(m.memory_utilization)}"

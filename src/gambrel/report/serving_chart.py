@@ -8,7 +8,7 @@ from typing import Final
 from gambrel.llm.serving.records import Plan, Point
 from gambrel.report.llm_pictures import time_by_layer
 from gambrel.report.options import Options
-from gambrel.report.picture import Axis, Chart, Curve, Picture
+from gambrel.report.picture import Axis, Chart, Curve, Picture, Threshold
 
 #: Points drawn of one device; a plan over many layouts has thousands.
 _DRAWN: Final = 400
@@ -26,7 +26,7 @@ def pareto(plan: Plan) -> Chart | None:
     points = [p for p in plan.points if _drawable(p)]
     if not points:
         return None
-    front = sorted((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in plan.pareto)
+    front = tuple((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in plan.pareto)
     devices = list(dict.fromkeys(p.device for p in points))
     clouds = [
         Curve(
@@ -46,6 +46,47 @@ def pareto(plan: Plan) -> Chart | None:
         y=Axis(title="tokens/s of one device", unit="token/s"),
         curves=(*clouds, Curve(name="", points=tuple(front), color=5)),
         mark=(best.tokens_per_s_per_user, best.tokens_per_s_per_device) if best else None,
+        limits=(_tpot(plan),),
+    )
+
+
+def _tpot(plan: Plan) -> Threshold:
+    """A TPOT of at most t is at least 1/t tokens a second of one user."""
+    t = plan.target.tpot_s
+    return Threshold(
+        axis="x", name="tokens/s of one user", keep="above", value=1 / t if t else None
+    )
+
+
+def first_tokens(plan: Plan) -> Chart | None:
+    """Time to the first token against throughput: the same points, with the other limit."""
+    points = [p for p in plan.points if _drawable(p) and 0 < p.ttft_s < float("inf")]
+    if not points:
+        return None
+    best = plan.best[0].point if plan.best else None
+    devices = list(dict.fromkeys(p.device for p in points))
+    clouds = tuple(
+        Curve(
+            name=device,
+            points=tuple(
+                sorted((p.tokens_per_s_per_device, p.ttft_s) for p in points if p.device == device)[
+                    :: max(1, len(points) // _DRAWN)
+                ]
+            ),
+            style="dots",
+            color=i,
+        )
+        for i, device in enumerate(devices)
+    )
+    return Chart(
+        title="Time to the first token against throughput",
+        about="The same layouts: more requests in flight give more tokens a second and a longer "
+        "wait for the first one.",
+        x=Axis(title="tokens/s of one device", unit="token/s"),
+        y=Axis(title="time to the first token", unit="s"),
+        curves=clouds,
+        mark=(best.tokens_per_s_per_device, best.ttft_s) if best and best.ttft_s > 0 else None,
+        limits=(Threshold(axis="y", name="TTFT", keep="below", value=plan.target.ttft_s),),
     )
 
 
@@ -62,7 +103,7 @@ def _thinned(points: Sequence[Point]) -> Iterator[tuple[float, float]]:
 
 def pictures(plan: Plan, _options: Options) -> tuple[Picture, ...]:
     """The front, and where the time of the best layout's decode step goes."""
-    found: list[Picture | None] = [pareto(plan)]
+    found: list[Picture | None] = [pareto(plan), first_tokens(plan)]
     if plan.best and plan.best[0].decode is not None:
         found.append(time_by_layer(plan.best[0].decode))
     return tuple(p for p in found if p is not None)

@@ -69,6 +69,7 @@ STYLE: Final = f"""
 .pic .d {{ stroke-dasharray: 5 4; stroke-width: 1.6; }}
 .pic .w {{ stroke-dasharray: 3 3; stroke-width: 0.8; }}
 .pic .r {{ stroke: var(--ink, #1d2129); stroke-width: 1.6; stroke-dasharray: 2 3; }}
+.pic .y {{ stroke: var(--ink, #1d2129); stroke-width: 1.6; }}
 .pic .m {{ fill: var(--star, #ffd43b); stroke: var(--ink, #1d2129); stroke-width: 1.3; }}
 .pic .o {{ fill: none; stroke-width: 1.8; }}
 .pic .p {{ stroke: var(--ground, #ffffff); stroke-width: 0.7; }}
@@ -355,7 +356,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 def _bars(bars: Bars) -> tuple[str, float]:
     name_width, right = 176, 150
-    longest = max((v for row in bars.rows for v in row.values), default=0.0) or 1.0
+    longest = max((v for row in bars.rows for v in row.known), default=0.0) or 1.0
     room = WIDTH - name_width - right
 
     def length(value: float) -> float:
@@ -367,15 +368,21 @@ def _bars(bars: Bars) -> tuple[str, float]:
         css = f"k-{row.color if row.color in _BOUNDS else 'c5'}"
         parts.append(_text(name_width - 8, top + 15, shorten(clean(row.name), 25), "v", "end"))
         for j, value in reversed(list(enumerate(row.values))):
+            if value is None:
+                continue
             shape = "b" if j == 0 else "o"
             inset = 4 if j == 0 else 0
             parts.append(
                 f'<rect class="{shape} {css}" x="{name_width}" y="{top + inset}" '
                 f'width="{length(value):.1f}" height="{22 - 2 * inset}"/>'
             )
-        said = " / ".join(formatted(v, bars.unit) for v in row.values)
-        end = name_width + max(map(length, row.values), default=0.0)
-        parts.append(_text(end + 8, top + 15, said))
+        end = name_width + max(map(length, row.known), default=0.0)
+        if row.ends:
+            low, high = (name_width + min(length(v), room) for v in row.ends)
+            parts.append(_line((low, top + 11), (high, top + 11), "y"))
+            end = max(end, high)
+        room_left = max(int((WIDTH - end - 8) / 7), 12)
+        parts.append(_text(end + 8, top + 15, shorten(clean(row.said(bars.unit)), room_left)))
     return "".join(parts), _TOP + 34 + len(bars.rows) * _ROW
 
 

@@ -63,7 +63,25 @@ function dots(on: Surface, chart: Roofline, scene: Scene, theme: Theme, focus: F
   const detailed = order.filter((d, i) => i < MANY || isOn(d, focus));
   for (const dot of detailed) whisker(on, dot, scene, theme, isOn(dot, focus));
   for (const [x0, y0, x1, y1, color] of chart.moves) arrow(on, scene, [x0, y0], [x1, y1], theme.of(color));
-  for (const dot of order) body(on, dot, theme, isOn(dot, focus));
+  const large = order.filter((d, i) => i < MANY || d.mark.row < 0 || isOn(d, focus));
+  if (large.length < order.length) small(on, order.slice(MANY), theme);
+  for (const dot of large) body(on, dot, theme, isOn(dot, focus));
+}
+
+/** Dots beyond the largest ones, plain and all of one look at once. */
+function small(on: Surface, dots: Placed[], theme: Theme): void {
+  const looks = new Map<string, Placed[]>();
+  for (const dot of dots) {
+    if (dot.mark.row < 0) continue;
+    const key = `${dot.mark.shape} ${dot.mark.bound} ${dot.mark.filled}`;
+    const list = looks.get(key);
+    if (list) list.push(dot);
+    else looks.set(key, [dot]);
+  }
+  for (const list of looks.values()) {
+    const { shape: name, bound, filled } = list[0].mark;
+    on.shapes(name, list.map((d) => [d.x, d.y, d.r]), { fill: theme.of(bound), alpha: filled ? 0.9 : 0.6 });
+  }
 }
 
 const isOn = (dot: Placed, focus: Focus): boolean =>

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import OBJECT, PLAN, PLANS, SERVE, SERVE_PLAN, TRAIN, field
+from gambrel.analysis.question.declare import (
+    OBJECT,
+    PLAN,
+    PLANS,
+    SERVE,
+    SERVE_PLAN,
+    SERVE_SIM,
+    SPLIT,
+    TRAIN,
+    field,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,20 +26,25 @@ class PlanFields:
 
     input: int = field(
         *(f.tokens(), PLAN, SERVE, "Tokens of a prompt; 8k is 8,192.", "--input"),
-        required=SERVE_PLAN,
+        required=f"{SERVE_PLAN} {SPLIT}",
     )
     output: int = field(
-        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"), required=SERVE_PLAN
+        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"),
+        required=f"{SERVE_PLAN} {SPLIT}",
     )
     cached: int = field(
         *(
             f.tokens(0),
             PLAN,
-            SERVE_PLAN,
+            f"{SERVE_PLAN} {SPLIT}",
             "Tokens of a prompt that a prefix cache holds.",
             "--cached",
         ),
         default=0,
+    )
+    prefill_hardware: Any = field(
+        *(f.HARDWARE, PLAN, SPLIT, "Device of the prefill pool; by default --hardware."),
+        *("--prefill-hardware",),
     )
     max_devices: int = field(
         *(f.whole("devices"), PLAN, SERVE, "Most devices, all replicas together."),
@@ -37,7 +52,7 @@ class PlanFields:
         default=8,
     )
     concurrency: int | None = field(
-        *(f.whole("requests"), PLAN, SERVE),
+        *(f.whole("requests"), PLAN, f"{SERVE_PLAN} {SERVE_SIM}"),
         *("Requests in flight; by default as many as the targets allow.", "--concurrency"),
         words=("users",),
     )
@@ -46,7 +61,7 @@ class PlanFields:
         *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
     )
     arrivals: str | None = field(
-        *(f.choice("closed", "burst", "poisson"), PLAN, SERVE),
+        *(f.choice("closed", "burst", "poisson"), PLAN, f"{SERVE_PLAN} {SERVE_SIM}"),
         "How requests come: one for each that ends (closed), all at once and of equal length "
         "(burst), at random (poisson); by default poisson with --rate, else closed.",
         "--arrivals",

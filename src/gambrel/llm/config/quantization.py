@@ -96,7 +96,7 @@ def _compressed(q: Fields) -> _Answer:
 
 
 #: torchao's schemes, lower case without underscores and "config": (precision, has a group size).
-#: Names of pytorch/ao, torchao/quantization/quant_api.py (seen 2026-11-22).
+#: Names of pytorch/ao, torchao/quantization/quant_api.py, from memory.
 _TORCHAO: Final[dict[str, tuple[str, bool]]] = {
     "int4weightonly": ("w4a16", True),
     "int8weightonly": ("w8a16", False),

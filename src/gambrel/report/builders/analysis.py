@@ -246,8 +246,8 @@ def ops_table(analysis: Analysis) -> DataTable:
         columns=(
             words("op", names, minimum=24, shorten=shorten_path),
             words("kind", (op.kind for op in ranked), "kind", priority=6, styles=marks),
-            words("shapes", (op.shapes for op in ranked), "shapes", priority=9, minimum=24),
             *measure_columns(measures, states, analysis.total),
+            words("shapes", (op.shapes for op in ranked), "shapes", priority=9, minimum=24),
         ),
         shares=tuple(s or 0.0 for s in shares),
         whole=f"the {_kind_of_time(analysis)} time" if any(shares) else "",

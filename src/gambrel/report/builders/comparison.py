@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from gambrel.advise.compare import Comparison, Row
+from gambrel.advise.limits import METRICS
 from gambrel.report.blocks import (
     Column,
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     section,
     sections,
@@ -19,6 +22,8 @@ from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 from gambrel.report.text import clean
 
+#: Metrics whose best value stands at the top of a page.
+_FIGURES: Final = 5
 _FOOT = (
     "Expected values; where none is known, what it lies between, or is at most (for power: the "
     "thermal design power) or at least. * marks rows that no other beats in all these metrics."
@@ -37,7 +42,26 @@ def document(found: Comparison, _options: Options) -> Document:
             section(DataTable(columns=columns, note=_FOOT)),
             section(Notes(heading="Notes", items=(*_precisions(rows), *found.notes))),
         ),
+        figures=tuple(best_figures(rows, found.metrics)),
     )
+
+
+def best_figures(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[KeyFigure]:
+    """The best of each metric among the rows that fit, and which row has it."""
+    for metric in metrics[:_FIGURES]:
+        known = [r for r in rows if r.fits is not False and r.figures[metric].value is not None]
+        if not known:
+            continue
+        pick = max if METRICS[metric].more_is_better else min
+        best = pick(known, key=lambda r: r.figures[metric].value or 0.0)
+        figure = best.figures[metric]
+        yield KeyFigure(
+            label=f"best {metric}",
+            text=value_text(figure),
+            note=f"{best.hardware}, {best.precision}",
+            source=f"{best.model} with {best.runtime} ({best.runtime_reason})",
+            confidence=f"{figure.confidence}: {figure.reason}" if figure.confidence else "",
+        )
 
 
 def _answer(found: Comparison) -> tuple[str, ...]:

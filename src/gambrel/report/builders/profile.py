@@ -12,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     col,
     count,
@@ -22,6 +23,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
+from gambrel.report.terms import range_text
 from gambrel.report.text import shorten_path
 from gambrel.units import format_number, format_percent, format_si
 
@@ -49,7 +51,41 @@ def document(record: Profiled, options: Options) -> Document:
             section(Notes(heading="Far from the roof", items=tuple(reasons(listed)))),
             section(Notes(heading="Notes", items=record.notes)),
         ),
+        figures=tuple(_key_figures(record)),
     )
+
+
+def _key_figures(record: Profiled) -> Iterator[KeyFigure]:
+    t, analysis = record.profile.totals, record.analysis
+    yield KeyFigure(
+        label="measured time",
+        text=format_si(t.plain_s, "s"),
+        note=f"end to end, spread {t.plain_spread:.0%}",
+        formula="median of steps without instruments",
+        source=f"{t.steps:,} steps on this machine",
+        confidence="; ".join(doubts(t)) or "stable",
+    )
+    yield KeyFigure(
+        label="in ops",
+        text=format_percent(t.ops_s / t.plain_s if t.plain_s else None),
+        note=f"{format_si(t.ops_s, 's')}, the rest is between them",
+        formula="sum of the ops' measured times / measured time",
+        source=f"{t.profiled_steps:,} profiled steps",
+    )
+    if analysis is None:
+        return
+    time = analysis.expected_time_s
+    yield KeyFigure(
+        label="expected time",
+        text=format_si(time.value, "s") if time else "unknown",
+        note=range_text(time) if time else "",
+        key="expected_time_s",
+        confidence=f"{time.confidence}: {time.reason}" if time else "",
+    )
+    for label, key in (("roofline time", "roofline_time_s"), ("speed of light", "sol_time_s")):
+        value = getattr(analysis, key)
+        times = f"measured is {format_number(t.plain_s / value, 3)}× that" if value else ""
+        yield KeyFigure(label=label, text=format_si(value, "s"), note=times, key=key)
 
 
 def _answer(points: Sequence[RooflinePoint], t: Totals) -> Iterator[str]:

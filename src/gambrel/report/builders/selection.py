@@ -13,12 +13,14 @@ from gambrel.report.blocks import (
     Column,
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     section,
     sections,
     words,
 )
 from gambrel.report.builders.check import value_text
+from gambrel.report.builders.comparison import best_figures
 from gambrel.report.options import Options
 
 _OVER: Final = "Design power above the limit, nothing known below it"
@@ -48,7 +50,14 @@ def document(found: Selection, options: Options) -> Document:
             section(_group(_OVER, found, found.over_power), folded="" if whole else "all devices"),
             section(Notes(heading="Notes", items=(*_formats(found), *found.notes))),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Selection) -> tuple[KeyFigure, ...]:
+    """The best of each metric among the devices that meet the limits."""
+    metrics = tuple(dict.fromkeys((found.sort, *(limit.metric for limit in found.limits))))
+    return tuple(best_figures([c.row for c in found.meets], metrics))
 
 
 def _answer(found: Selection) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     col,
     rate_text,
@@ -45,6 +47,39 @@ def document(plan: Plan, _options: Options) -> Document:
             section(Notes(heading="What would fit", items=plan.would_fit)),
             section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(plan.best[0])) if plan.best else (),
+    )
+
+
+def _key_figures(best: Choice) -> Iterator[KeyFigure]:
+    p = best.point
+    yield KeyFigure(
+        label="throughput",
+        text=f"{rate_text(p.tokens_per_s_per_device)} tokens/s",
+        note=f"per device; {rate_text(p.tokens_per_s)} in all",
+        formula="output tokens of all requests in flight / time of a decode step, per device",
+    )
+    for label, time, limit, estimate in (
+        ("TPOT", p.tpot_s, p.sol_tpot_s, best.tpot),
+        ("TTFT", p.ttft_s, p.sol_ttft_s, best.ttft),
+    ):
+        yield KeyFigure(
+            label=label,
+            text=format_si(time, "s"),
+            note=f"speed of light {format_si(limit, 's', 3)}",
+            formula="time per output token of one request"
+            if label == "TPOT"
+            else "queue and prefill until the first token",
+            confidence=f"{estimate.confidence}: {estimate.reason}" if estimate else "",
+        )
+    yield KeyFigure(
+        label="requests in flight", text=f"{p.batch * p.sharding.data:,}", note=p.batch_limit
+    )
+    yield KeyFigure(
+        label="limited by",
+        text=LIMITERS.get(best.limited_by or "", "unknown"),
+        note=f"roofline: {best.bound}-bound" if best.bound else "",
+        key="limited_by",
     )
 
 

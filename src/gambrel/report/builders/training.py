@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from gambrel.llm.training import TrainingStep
 from gambrel.report.blocks import (
     Document,
     FactList,
+    KeyFigure,
     Notes,
     rate_text,
     section,
@@ -56,6 +58,42 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(FactList(items=parts)),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(step)),
+    )
+
+
+def _key_figures(step: TrainingStep) -> Iterator[KeyFigure]:
+    m, expected = step.memory, step.expected
+    yield KeyFigure(
+        label="time of a step",
+        text=format_si(step.step_s, "s"),
+        note=f"{format_si(expected.low, 's', 3)} to {format_si(expected.high, 's', 3)}",
+        formula="Forward, backward and update of the pipeline with its bubble and exchange.",
+        confidence=f"{expected.confidence}: {expected.reason}",
+    )
+    yield KeyFigure(
+        label="rate",
+        text=f"{rate_text(step.tokens_per_s_per_device)} tokens/s",
+        note="per device",
+        formula="tokens of a step / (time of a step x devices)",
+    )
+    yield KeyFigure(
+        label="MFU",
+        text=format_percent(step.mfu),
+        note=f"HFU {format_percent(step.hfu)}",
+        formula="model FLOPs / (time x peak); HFU counts what is recomputed as well",
+    )
+    yield KeyFigure(
+        label="speed of light",
+        text=format_si(step.sol_step_s, "s"),
+        note=f"roofline {format_si(step.roofline_step_s, 's')}",
+        key="sol_time_s",
+    )
+    yield KeyFigure(
+        label="memory",
+        text=format_capacity(m.total_bytes, 3),
+        note=f"of {format_capacity(m.capacity_bytes, 3)} per device",
+        formula="Parameters, gradients, optimizer states and activations of one device.",
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gambrel.advise.whatif import Difference, Point, Side, WhatIf
 from gambrel.report.answers import Changed
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     col,
     figures,
@@ -38,6 +39,39 @@ def document(record: WhatIf | Changed, _options: Options) -> Document:
             section(Notes(heading="What it costs", items=(found.about,) if found.about else ())),
             section(Notes(heading="Assumed after the change", items=found.notes)),
         ),
+        figures=tuple(_key_figures(found)),
+    )
+
+
+def _key_figures(found: WhatIf) -> Iterator[KeyFigure]:
+    before, after = found.before, found.after
+    yield KeyFigure(
+        label="gain",
+        text="unknown" if found.gain is None else f"{format_number(found.gain, 3)}×",
+        note=f"by the {found.gain_kind} time, per item",
+        formula=f"{found.gain_kind} time per item before / after",
+        source=found.about,
+    )
+    for label, point in (("before", before), ("after", after)):
+        time = point.total.expected_time_s
+        yield KeyFigure(
+            label=f"expected {label}",
+            text=format_si(time.value, "s") if time else "unknown",
+            note=range_text(time) if time else "",
+            key="expected_time_s",
+            source=f"{point.precision}, {point.runtime} on {point.hardware}",
+            confidence=f"{time.confidence}: {time.reason}" if time else "",
+        )
+    yield KeyFigure(
+        label="traffic",
+        text=format_si(after.total.traffic_bytes, "B"),
+        note=f"before {format_si(before.total.traffic_bytes, 'B')}",
+        key="traffic_bytes",
+    )
+    yield KeyFigure(
+        label="memory",
+        text=format_capacity(after.memory_bytes, 3),
+        note=f"before {format_capacity(before.memory_bytes, 3)}",
     )
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError, UnknownNameError, cut
-from gambrel.report.registry import replace_file
+from gambrel.report.files import replace_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Convolutions and GEMMs as loop nests, for explorers of accelerators.
 
-Timeloop: problem specification 0.4, https://timeloop.csail.mit.edu/v4/input-formats/problem.
-ZigZag: workload in YAML, https://kuleuven-micas.github.io/zigzag/workload.html (seen 2026-11-22).
+Timeloop: problem specification 0.4, from memory; not tried with the program. https://timeloop.csail.mit.edu
+ZigZag: workload in YAML, https://kuleuven-micas.github.io/zigzag/workload.html.
 Strides are those that the sizes of input and output give; a workload has no others.
 """
 

@@ -1,7 +1,7 @@
 """The predicted timeline as a Chrome trace: a row of the device, one of the host, counters.
 
 Format: "Trace Event Format", Google, https://docs.google.com/document/d/
-1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (seen 2026-11-22). Times are in microseconds.
+1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, from memory. Times are in microseconds.
 """
 
 from __future__ import annotations

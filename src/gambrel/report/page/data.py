@@ -133,7 +133,13 @@ def _column(column: Column, strings: Strings) -> dict[str, Any]:
 
 def _details(parts: PageParts, strings: Strings) -> list[dict[str, Any]]:
     """What a row says beside its columns, where a reader asks for it."""
-    return [{"title": t, "text": strings.all(texts)} for t, texts in parts.details]
+    made = []
+    for detail in parts.details:
+        columns = {word: numbers(column) for word, column in detail.numbers.items()}
+        known = {word: column for word, column in columns.items() if column}
+        more = plain({"numbers": known, "unit": detail.unit, "text": strings.all(detail.texts)})
+        made.append({"title": detail.title} | more)
+    return made
 
 
 def _terms(views: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:

@@ -60,7 +60,7 @@ def _embedded(data: Mapping[str, Any]) -> tuple[str, str]:
     """
     text = msgspec.json.encode(data)
     if len(text) > _LARGE:
-        packed = base64.b64encode(zlib.compress(text, 6)).decode()
+        packed = base64.b64encode(zlib.compress(text, 4)).decode()
         return "application/zlib;base64", packed
     plain = text.decode()
     for char in "<>&\u2028\u2029":

@@ -13,19 +13,16 @@ from gambrel.report.answers import Profiled, Recorded
 from gambrel.report.builders.profile import slowest
 from gambrel.report.chart import Chart
 from gambrel.report.options import Options
-from gambrel.report.page.parts import PageParts
+from gambrel.report.page.parts import Detail, PageParts
 from gambrel.report.profile_chart import chart_of_profile
 from gambrel.report.registry import document
 from gambrel.report.samples_chart import describe
 from gambrel.report.samples_instructions import chart as instruction_chart
 from gambrel.report.terms import range_text
-from gambrel.units import format_si
 
 if TYPE_CHECKING:
     from gambrel.analysis.result import Analysis
     from gambrel.measure.profile.points import RooflinePoint
-
-Details = Iterator[tuple[str, list[str]]]
 
 
 def profile(record: Profiled, options: Options) -> PageParts:
@@ -52,14 +49,15 @@ def _in_order(chart: Chart, ops: tuple[RooflinePoint, ...], listed: list[Rooflin
 
 def _about(
     listed: list[RooflinePoint], analysis: Analysis, ops: tuple[RooflinePoint, ...]
-) -> Details:
+) -> Iterator[Detail]:
     place = {id(p): i for i, p in enumerate(ops)}
     times = [analysis.ops[place[id(p)]].measures.expected_time_s for p in listed]
-    yield "spread over the steps", ["" if p.spread is None else f"{p.spread:.0%}" for p in listed]
-    yield "expected", [format_si(p.expected_time_s, "s") for p in listed]
-    yield "its range", [range_text(t) if t else "" for t in times]
-    yield "roofline time", [format_si(p.roofline_time_s, "s") for p in listed]
-    yield "why", [p.reason for p in listed]
+    spread = ["" if p.spread is None else f"{p.spread:.0%}" for p in listed]
+    yield Detail(title="spread over the steps", texts=spread)
+    yield Detail(title="expected", unit="s", numbers={"": [p.expected_time_s for p in listed]})
+    yield Detail(title="its range", texts=[range_text(t) if t else "" for t in times])
+    yield Detail(title="roofline time", unit="s", numbers={"": [p.roofline_time_s for p in listed]})
+    yield Detail(title="why", texts=[p.reason for p in listed])
 
 
 def samples(record: Recorded, options: Options) -> PageParts:
@@ -69,8 +67,8 @@ def samples(record: Recorded, options: Options) -> PageParts:
     charts += [instruction_chart(standing)] if instruction_points(standing) else []
     kernels = standing.kernels
     details = (
-        ("kernel", [k.sample.name for k in kernels]),
-        ("looks wrong", ["; ".join(k.warnings) for k in kernels]),
-        ("look at", ["; ".join(k.findings) for k in kernels]),
+        Detail(title="kernel", texts=[k.sample.name for k in kernels]),
+        Detail(title="looks wrong", texts=["; ".join(k.warnings) for k in kernels]),
+        Detail(title="look at", texts=["; ".join(k.findings) for k in kernels]),
     )
     return PageParts(document=document(record, options), rooflines=charts, details=details)

@@ -11,6 +11,23 @@ from gambrel.report.picture import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What each row of a linked table says on request: texts, or numbers with words before them.
+
+    Attributes:
+        title: Heading.
+        texts: One a row; empty ones are not shown.
+        numbers: Word → column of numbers.
+        unit: Of all numbers.
+    """
+
+    title: str
+    texts: Sequence[str] = ()
+    numbers: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """The parts of one view of a page.
 
@@ -18,12 +35,12 @@ class PageParts:
         document: What there is to read.
         rooflines: The first is linked to the table of the document that says so.
         pictures: Further charts.
-        details: Heading and texts, one a row of the linked table, shown for a row on request.
+        details: Shown for a row of the linked table on request.
         commands: How to ask the same again: ``"shell"`` and ``"python"``.
     """
 
     document: Document
     rooflines: Sequence[Chart] = ()
     pictures: Sequence[Picture] = ()
-    details: Sequence[tuple[str, Sequence[str]]] = ()
+    details: Sequence[Detail] = ()
     commands: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,9 @@ from gambrel.report.text import clean
 
 #: Significant digits of numbers in a page: more than any text beside them shows.
 DIGITS: Final = 7
+_ROUNDED: Final = f"%.{DIGITS}g"
+#: Whole numbers that a script reads exactly.
+_EXACT: Final = 1 << 53
 
 
 class Strings:
@@ -36,16 +39,24 @@ class Strings:
 
 def number(value: object) -> float | int | None:
     """A number as it stands in a page; None for what is unknown, infinite or no number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    kind = type(value)
+    if kind is float and value - value == 0:  # type: ignore[operator]  # finite
+        return float(_ROUNDED % value)
+    if kind is int and -_EXACT < value < _EXACT:  # type: ignore[operator]
+        return value  # type: ignore[return-value]
+    return _unusual(value)
+
+
+def _unusual(value: object) -> float | None:
+    """Large whole numbers, and numbers of other types such as numpy's."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
-    if isinstance(value, int):
-        return value if abs(value) < 1 << 53 else float(value)
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return float(_ROUNDED % value)
 
 
 def numbers(values: Iterable[object]) -> list[float | int | None] | None:
     """A column of numbers; None where there is none."""
-    column = [number(value) for value in values]
+    column = [None if value is None else number(value) for value in values]
     return column if any(value is not None for value in column) else None
 
 

@@ -1,0 +1,130 @@
+"""The public function that plans prefill and decode on devices of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gambrel.analysis.question import Question
+from gambrel.api.analyze import settings_of
+from gambrel.api.faces import asks
+from gambrel.api.plans import degrees_of, engine_of, prices_of, spec_of_plan, topology_of
+from gambrel.api.serving import setup_of
+from gambrel.device.resolve import asked_device
+from gambrel.errors import DeviceError, InputError
+
+if TYPE_CHECKING:
+    from gambrel.llm.serving.question import Requests, Target
+    from gambrel.llm.serving.split_records import SplitPlan
+    from gambrel.llm.serving.steps import Setup
+
+
+@asks("serve-split")
+def serve_split(question: Question) -> SplitPlan:
+    """Plans prefill and decode on pools of their own: layouts, how many of each, TTFT, TPOT.
+
+    Returns:
+        The pools with the fewest devices for a rate, else with most tokens per second of a device;
+        beside it what shared devices reach.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.llm.serving.question import Requests, Target
+    from gambrel.llm.serving.split import split
+
+    q = question
+    requests = Requests(
+        input_tokens=q.input, output_tokens=q.output, cached_tokens=q.cached, per_s=q.rate
+    )
+    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    requests.check(spec)
+    if requests.output_tokens < 2:
+        raise InputError("output=1: the prefill pool gives the first token, so nothing is decoded.")
+    target = Target(ttft_s=q.ttft, tpot_s=q.tpot)
+    other = q if q.prefill_hardware is None else replace(q, hardware=q.prefill_hardware)
+    found = split(_setups(other), _setups(q), requests, target, max_devices=q.max_devices)
+    return msgspec.structs.replace(
+        found,
+        shared_tokens_per_s_per_device=_together(q, requests, target),
+        cost_per_million=_cost(q, other, found),
+        assumptions=(
+            "requests come at random; a prompt waits as with one server of constant service time.",
+            "keys and values cross after the prompt, not layer by layer; decode steps hold no "
+            "prompts.",
+            _crossing(q, other, found),
+            *spec.notes,
+        ),
+    )
+
+
+def _crossing(q: Question, other: Question, found: SplitPlan) -> str:
+    """Over what keys and values cross."""
+    from gambrel.llm.topology import topology_for
+
+    device = asked_device(other.hardware, other.peak, other.bandwidth)[0]
+    node = topology_for(device, topology_of(q.topology))
+    if node.network_byte_per_s is not None:
+        return f"keys and values cross the network of {node.name}."
+    size = node.devices_per_node
+    apart = found.prefill.device != found.decode.device or (size or 0) < found.devices
+    more = "; these pools lie in several nodes, so that it takes longer" if apart else ""
+    return f"keys and values cross the link within a node, as no network was given{more}."
+
+
+def _setups(q: Question) -> list[Setup]:
+    """Layouts of a replica: those asked for, or all without a pipeline."""
+    from gambrel.llm.layouts import candidates
+    from gambrel.llm.sharding import Sharding
+
+    degrees, spec = degrees_of(q), spec_of_plan(q.model, q.precision, "w4a16")
+    if degrees:
+        return [setup_of(q, Sharding(**degrees))]
+    built: dict[Any, Any] = {}
+    made = []
+    reason = ""
+    for layout in candidates(spec, q.max_devices):
+        if layout.data > 1 or layout.context > 1 or layout.pipeline > 1:
+            continue
+        try:
+            made.append(setup_of(q, layout, built))
+        except (DeviceError, InputError) as error:
+            reason = str(error)
+    if not made:
+        raise InputError(reason or "no layout fits.")
+    return made
+
+
+def _together(q: Question, requests: Requests, target: Target) -> float | None:
+    """Tokens per second of a device where both share devices."""
+    from gambrel.llm.serving.plan import plan
+
+    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    found = plan(
+        spec,
+        [asked_device(q.hardware, q.peak, q.bandwidth)[0]],
+        [spec.precisions(q.precision)],
+        requests,
+        max_devices=q.max_devices,
+        target=target,
+        engine=engine_of(q),
+        settings=settings_of(q, precision=None),
+        topology=topology_of(q.topology),
+        top=1,
+    )
+    return found.best[0].point.tokens_per_s_per_device if found.best else None
+
+
+def _cost(q: Question, other: Question, found: SplitPlan) -> float | None:
+    devices = [asked_device(x.hardware, x.peak, x.bandwidth)[0] for x in (other, q)]
+    prices = prices_of(q.prices, devices)
+    if not prices:
+        return None
+    pools = (found.prefill, found.decode)
+    missing = [p.device for p in pools if p.device not in prices]
+    if missing:
+        raise InputError(f"prices are given for some devices only; missing: {missing[0]}.")
+    hourly = sum(prices[p.device] * p.devices for p in pools)
+    return hourly / 3600 / found.tokens_per_s * 1e6

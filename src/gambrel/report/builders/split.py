@@ -1,0 +1,91 @@
+"""Prefill and decode on devices of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gambrel.llm.serving.split_records import ServingPool, SplitPlan
+from gambrel.report.blocks import (
+    DataTable,
+    Document,
+    FactList,
+    Notes,
+    col,
+    rate_text,
+    section,
+    sections,
+    table_of,
+)
+from gambrel.report.options import Options
+from gambrel.units import format_number, format_percent, format_si
+
+
+def document(plan: SplitPlan, _options: Options) -> Document:
+    """The ratio leads, then both pools."""
+    return Document(
+        title=f"{plan.model}: {plan.requests.input_tokens:,} tokens in, "
+        f"{plan.requests.output_tokens:,} out, prefill and decode apart",
+        answer=_answer(plan),
+        sections=sections(
+            section(_pools(plan)),
+            section(_facts(plan)),
+            section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
+        ),
+    )
+
+
+def _answer(plan: SplitPlan) -> tuple[str, ...]:
+    p, d = plan.prefill, plan.decode
+    cost = plan.cost_per_million
+    price = "" if cost is None else f", {format_number(cost, 4)} per 1M output tokens"
+    return (
+        f"{p.sharding.data} prefill and {d.sharding.data} decode replicas on {plan.devices} "
+        f"devices, {plan.precision}, {plan.runtime}",
+        f"TTFT {format_si(plan.ttft_s, 's', 3)}; TPOT {format_si(plan.tpot_s, 's', 3)}",
+        f"{rate_text(plan.requests_per_s)} requests/s, {rate_text(plan.tokens_per_s)} tokens/s, "
+        f"{rate_text(plan.tokens_per_s_per_device)} per device{price}",
+    )
+
+
+def _pools(plan: SplitPlan) -> DataTable:
+    rows: list[tuple[str, ServingPool]] = [("prefill", plan.prefill), ("decode", plan.decode)]
+    return table_of(
+        rows,
+        col("pool", lambda r: r[0]),
+        col("devices", lambda r: f"{r[1].devices} x {r[1].device}", minimum=12),
+        col("split", lambda r: str(r[1].sharding), key="layout"),
+        col("in flight", lambda r: f"{r[1].batch:,} per replica", None, key="batch"),
+        col("requests/s at most", lambda r: r[1].requests_per_s, rate_text, key="requests_per_s"),
+        all=True,
+    )
+
+
+def _facts(plan: SplitPlan) -> FactList:
+    rate = plan.shared_tokens_per_s_per_device
+    if rate is None:
+        shared = "no layout meets the targets with both on the same devices"
+    else:
+        gain = plan.tokens_per_s_per_device / rate - 1
+        shared = (
+            f"{rate_text(rate)} tokens/s per device with both on the same devices: apart "
+            f"is {format_percent(abs(gain))} {'more' if gain >= 0 else 'less'}"
+        )
+    return FactList(
+        heading="Where TTFT goes",
+        items=(
+            ("Waiting", format_si(plan.wait_s, "s", 3)),
+            ("Transfer", f"{format_si(plan.transfer_s, 's', 3)} for keys and values of a prompt"),
+            ("Shared", shared),
+        ),
+    )
+
+
+def content(plan: SplitPlan, _options: Options | None = None) -> dict[str, Any]:
+    """The plan with its devices."""
+    return {
+        **msgspec.to_builtins(plan),
+        "devices": plan.devices,
+        "tokens_per_s_per_device": plan.tokens_per_s_per_device,
+    }

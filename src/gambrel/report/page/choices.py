@@ -1,0 +1,101 @@
+"""The pages of comparisons and selections: a bar with its range a device, unknown ones greyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from gambrel.advise.compare import Comparison, Row
+from gambrel.advise.figures import Figure
+from gambrel.advise.limits import METRICS
+from gambrel.advise.select import Selection
+from gambrel.errors import InputError
+from gambrel.report import advice_pictures
+from gambrel.report.options import Options
+from gambrel.report.page.parts import PageParts
+from gambrel.report.picture import Bar, Bars, Picture
+from gambrel.report.registry import document
+from gambrel.report.text import clean, cut
+
+#: Bars of a metric; a comparison over the whole catalog has hundreds of rows.
+_MOST: Final = 40
+#: Metrics that get bars.
+_METRICS: Final = 3
+#: Characters of a reason.
+_REASON: Final = 60
+
+
+def comparison(found: Comparison, options: Options) -> PageParts:
+    """Bars of the first metrics, then the first two against each other."""
+    return _parts(found, document_of=found, options=options, metrics=found.metrics)
+
+
+def selection(found: Selection, options: Options) -> PageParts:
+    """The same of the devices that meet the limits, may meet them, or nearly do."""
+    limited = [limit.metric for limit in found.limits]
+    metrics = tuple(dict.fromkeys((found.sort, *limited)))
+    rows = [c.row for group in (found.meets, found.unknown, found.near) for c in group]
+    shown = Comparison(metrics=metrics, rows=tuple(rows))
+    return _parts(shown, document_of=found, options=options, metrics=metrics)
+
+
+def _parts(
+    found: Comparison, document_of: object, options: Options, metrics: Sequence[str]
+) -> PageParts:
+    pictures: list[Picture] = [b for m in metrics[:_METRICS] if (b := _bars(found.rows, m))]
+    # With fewer than two metrics, or no device with both, the bars are all there is to see.
+    with suppress(InputError):
+        pictures += advice_pictures.comparison(found, options)
+    return PageParts(document=document(document_of, options), pictures=tuple(pictures))
+
+
+def _bars(rows: Sequence[Row], metric: str) -> Bars | None:
+    shown = [row for row in rows if metric in row.figures]
+    if not shown:
+        return None
+    more = METRICS[metric].more_is_better
+    unit = METRICS[metric].unit
+    shown.sort(key=lambda r: _order(r.figures[metric], more))
+    left = len(shown) - _MOST
+    return Bars(
+        title=f"{metric}{f', {unit}' if unit and unit != 'byte' else ''}",
+        about=f"{'More' if more else 'Less'} is better."
+        + (f" {left:,} more rows are in the table." if left > 0 else ""),
+        unit="capacity" if unit == "byte" else "" if "/" in unit else unit,
+        series=("expected",),
+        rows=tuple(_bar(row, row.figures[metric], names) for row, names in _named(shown[:_MOST])),
+    )
+
+
+def _order(figure: Figure, more: bool) -> tuple[bool, float]:
+    value = figure.value
+    return value is None, (-value if more else value) if value is not None else 0.0
+
+
+def _named(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+    """Rows with what tells them apart."""
+    models = {row.model for row in rows}
+    devices = [row.hardware for row in rows]
+    for row in rows:
+        parts = [row.hardware]
+        if devices.count(row.hardware) > 1:
+            parts += [row.precision, *(f"{k} {v}" for k, v in row.sizes.items() if k == "batch")]
+        parts += [row.model] if len(models) > 1 else []
+        yield row, ", ".join(parts)
+
+
+def _bar(row: Row, figure: Figure, name: str) -> Bar:
+    color = row.bound.value if row.bound else ""
+    if row.fits is False:
+        return Bar(name=name, values=(None,), missing="does not fit into its memory")
+    if figure.value is None:
+        return Bar(name=name, values=(None,), missing=_missing(figure))
+    known = figure.low is not None and figure.high is not None
+    ends = (figure.low, figure.high) if known else None
+    return Bar(name=name, values=(figure.value,), color=color, ends=ends)  # type: ignore[arg-type]
+
+
+def _missing(figure: Figure) -> str:
+    """Why there is no figure, and the limit where one is known."""
+    return cut(clean(figure.reason), _REASON) if figure.reason else "unknown"
