@@ -20,6 +20,8 @@ from gambrel.dtypes import BITS
 
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
+#: What a larger batch may bring about; it needs no less power, memory and time to a result.
+_HELPED: Final = frozenset({"throughput", "energy", "efficiency"})
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,40 +151,55 @@ def _best(
     """The best runtime, format and batch on a device; None where none is even a near miss.
 
     What misses a limit at the speed of light fails, and by no less than that: it is evaluated only
-    where nothing else meets the limits and it may come near. A runtime without an expected time has
-    none at larger batches either.
+    where nothing else meets the limits and it may come near. Larger batches are tried of the
+    runtimes and formats that they may help.
     """
     formats = _formats(subject, device, over)  # none where no runtime there takes one
     price = over.prices.get(device.id)
     best: Candidate | None = None
     near: list[Contender] = []
-    unknown: set[tuple[str | None, str]] = set()
+    settled: set[tuple[str | None, str]] = set()
     for batch in tried_batches(subject, limits, step=16):
         contenders = [
             one
             for precision in formats
             for one in subject.contenders(device, precision, price, batch)
+            if one.kind not in settled
         ]
         possible = [one.best_case() for one in contenders]
         misses = [missed_by(judge_point(point, limits)) for point in possible]
         for one, missed in zip(contenders, misses, strict=True):
-            kind = one.precision, one.runtime
             if 0 < missed <= NEAR:
                 near.append(one)
-            if missed or kind in unknown:
+            if missed:
                 continue
             candidate = judged(one.fleet, device, one.point(), limits)
             best = _better(best, candidate, sort)
-            if candidate.verdict is Verdict.UNKNOWN and one.point().facts.expected is None:
-                unknown.add(kind)
+            if _settled(candidate, one.point(), sort):
+                settled.add(one.kind)
         if best is not None and best.verdict is Verdict.PASS:
             break
-        if all(point.fits is False for point in possible):
+        pairs = zip(contenders, possible, strict=True)
+        if all(one.kind in settled or point.fits is False for one, point in pairs):
             break
     if best is None or best.verdict is Verdict.FAIL:
         for one in near:
             best = _better(best, judged(one.fleet, device, one.point(), limits), sort)
     return best
+
+
+def _settled(candidate: Candidate, point: Point, sort: str) -> bool:
+    """Whether larger batches cannot stand better.
+
+    Without an expected time there is none at larger batches either; else where something is missed
+    that they do not help, or where all that they help is met (and does not rank).
+    """
+    if candidate.verdict is Verdict.UNKNOWN and point.facts.expected is None:
+        return True
+    helped = [c.verdict for c in candidate.constraints if c.metric in _HELPED]
+    others = [c.verdict for c in candidate.constraints if c.metric not in _HELPED]
+    met = sort not in _HELPED and all(v is Verdict.PASS for v in helped)
+    return met or Verdict.FAIL in others
 
 
 def _formats(subject: Subject, device: Device, over: Grid) -> list[str | None]:

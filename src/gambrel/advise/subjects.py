@@ -33,6 +33,11 @@ class Contender:
     price: float | None
     runtime: str
 
+    @property
+    def kind(self) -> tuple[str | None, str]:
+        """What contenders at other batches on the device share: number format and runtime."""
+        return self.precision, self.runtime
+
     def point(self) -> Point:
         """What is expected of it."""
         return self.fleet.on(self.device, self.precision, self.price, self.runtime)

@@ -83,7 +83,7 @@ def busy_of(cost: Cost, roofs: Roofs) -> Busy:
     """Seconds that one execution keeps each resource busy."""
     found: Busy = {}
     for (engine, dtype), flops in cost.work.items():
-        roof = roofs.least_time_roof(str(engine), dtype, cost.prunable)
+        roof = roofs.least_time_roof(engine, dtype, cost.prunable)
         if roof is not None and not _is_zero(flops):
             key = roof[0], Bound.COMPUTE
             found[key] = found.get(key, 0.0) + roofline.seconds(flops, roof[1])
@@ -137,8 +137,9 @@ def _moves(cost: Cost) -> bool:
 
 def _bound(busy: Busy) -> tuple[Size | None, Resource | None]:
     """The time of the slowest resource, and which it is; over arrays that differs by point."""
-    if any(not isinstance(seconds, (int, float)) for seconds in busy.values()):
-        return roofline.slowest(busy), None
+    for seconds in busy.values():
+        if not isinstance(seconds, (int, float)):
+            return roofline.slowest(busy), None
     limit = binding_of(busy)
     return None if limit is None else busy[limit], limit
 

@@ -259,7 +259,9 @@ def _items(
 
 def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
     alone = estimator.estimate(item.view, item.cost, time_s)
-    return alone if estimator.in_sequence(item.view) else _launched(item, time_s, alone)
+    if item.launches == 1 or estimator.in_sequence(item.view):
+        return alone
+    return _launched(item, time_s, alone)
 
 
 def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:

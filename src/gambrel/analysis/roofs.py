@@ -32,7 +32,7 @@ class Roofs:
             None where the device is not placed in a network.
         notes: What the user must know about these roofs.
         engines: (class of work, number format, sparse) → roof, filled as they are asked for.
-        fastest: (number format, sparse) → rate of matrix work without a roof, likewise.
+        least: (class of work, number format, prunable) → `least_time_roof`, likewise.
     """
 
     device: Device
@@ -48,7 +48,7 @@ class Roofs:
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
     engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
-    fastest: dict[tuple[str, bool], float | None] = field(default_factory=dict)
+    least: dict[tuple[str, str, bool], tuple[str, float] | None] = field(default_factory=dict)
 
     def engine_roof(self, work_class: str, dtype: str, prunable: bool = False) -> Roof | None:
         """The roof that serves a class of work in a number format; None when unknown.
@@ -74,17 +74,21 @@ class Roofs:
         one (demonstrated, or of a narrower format), so that no roofline time is below it. It stays
         without a roof, and the verdict without an answer.
         """
+        key = (work_class, dtype, prunable)
+        if key not in self.least:
+            self.least[key] = self._least_time_roof(*key)
+        return self.least[key]
+
+    def _least_time_roof(
+        self, work_class: str, dtype: str, prunable: bool
+    ) -> tuple[str, float] | None:
         roof = self.engine_roof(work_class, dtype, prunable)
         if roof is not None:
             return roof.engine, roof.flop_per_s
         if work_class != "matrix":
             return None
-        key = (dtype, prunable and self.sparsity)
-        if key not in self.fastest:
-            found = fastest_rate(self.device, work_class, dtype, sparsity=key[1])
-            self.fastest[key] = None if found is None else found.flop_per_s
-        rate = self.fastest[key]
-        return None if rate is None else (work_class, rate)
+        found = fastest_rate(self.device, work_class, dtype, sparsity=prunable and self.sparsity)
+        return None if found is None else (work_class, found.flop_per_s)
 
     def vector_peak(self, dtype: str) -> float | None:
         """FLOP/s of the vector units, for kernels that could run there; None when unknown.

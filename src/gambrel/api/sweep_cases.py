@@ -183,7 +183,10 @@ def work_of(question: Question) -> SweepWork:
         ]
     )
     plain = dataclasses.replace(question, **{name: v[0] for name, v in named.items()})
-    opener = CaseOpener(question=dataclasses.replace(plain, hardware=None, model=None, save=None))
+    # What travels to other processes: neither a live model, nor a client.
+    names = ("hardware", "model", "save", "scheduler", "inputs", "kwargs")
+    opened: dict[str, Any] = dict.fromkeys(names)
+    opener = CaseOpener(question=dataclasses.replace(plain, **opened))
     entries = tuple(_entry(source, plain) for source in question.several("model"))
     workloads = [opener.workload(e, devices[0], plain) for e in entries]
     for workload in workloads:

@@ -13,7 +13,7 @@ from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, need_inputs
-from gambrel.capture.jax.capture import function_name, is_function
+from gambrel.capture.jax.functions import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import from_coreml, of_config
 from gambrel.capture.request import Request, Resolved, refuse_inputs

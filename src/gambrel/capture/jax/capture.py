@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from gambrel.capture.jax.arguments import Leaf, leaves_of, said
+from gambrel.capture.jax.functions import function_name
 from gambrel.capture.jax.walk import JaxprWalker, form_of
 from gambrel.capture.xla.finish import finished
 from gambrel.capture.xla.graph import Graph
 from gambrel.errors import CaptureError, FileFormatError, require, told
 from gambrel.workload import Workload
-
-
-def is_function(value: Any) -> bool:
-    """Whether a value can be a function or a module of JAX, which then is imported already."""
-    return "jax" in sys.modules and callable(value)
 
 
 def capture_jax(
@@ -83,9 +78,3 @@ def _workload(closed: Any, leaves: Sequence[Leaf], name: str, trips: int | None)
     workload = finished(graph, name=name, origin=f"JAX {jax.__version__}", trips=trips)
     rule = said(leaves)
     return replace(workload, assumptions=(f"{rule[0].upper()}{rule[1:]}.", *workload.assumptions))
-
-
-def function_name(function: Any) -> str:
-    """What a function or a module is called."""
-    inner = getattr(function, "func", function)
-    return str(getattr(inner, "__name__", "") or type(inner).__name__)
