@@ -20,7 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "build" / "docs-source"
 #: Files outside of docs/ that pages link to → where they stand in the site.
 OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "README.md": "readme.md"}
+#: Where the first page shows the table of errors.
+TABLE = "<!-- the table of accuracy.md -->"
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+
+
+def accuracy() -> str:
+    """The rows of the table of errors, as the benchmark wrote them."""
+    lines = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
 
 
 def place(target: Path) -> Path | None:
@@ -62,7 +70,8 @@ def stage() -> None:
     for page in (*pages, *(ROOT / name for name in OUTSIDE)):
         there = SOURCE / (place(page) or page.name)
         there.parent.mkdir(exist_ok=True, parents=True)
-        there.write_text(moved(page.read_text(encoding="utf-8"), page), encoding="utf-8")
+        text = moved(page.read_text(encoding="utf-8"), page)
+        there.write_text(text.replace(TABLE, accuracy()), encoding="utf-8")
     for name, text in written().items():
         there = SOURCE / "reference" / name
         there.parent.mkdir(exist_ok=True, parents=True)

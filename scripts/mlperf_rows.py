@@ -46,8 +46,8 @@ PROCESSORS = {
     "Intel(R) Xeon(R) Platinum 8480+": "xeon-8480+",
     "INTEL(R) XEON(R) 6980P": "xeon-6980p",
 }
-#: Benchmark → name in the zoo and batches that Offline is asked at. Questions of SQuAD have 178
-#: tokens on average after tokenization (stated by submitters; engines leave the padding out).
+#: Benchmark → name in the zoo and batches that Offline is asked at. Questions of SQuAD are taken to
+#: have 178 tokens on average: an assumption without a source; engines leave the padding out.
 MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "resnet50": ("resnet50", (1, 8, 32, 128, 512, 2048)),
     "retinanet": ("retinanet-resnext50", (1, 2, 8, 16, 32)),
