@@ -28,8 +28,8 @@ COMMANDS = {
     "runtimes": ("runtimes", "list"),
     "runtime": ("runtimes", "show"),
 }
-#: Asked through another command: analyze --recommend, ask.
-NO_COMMAND = {"recommend", "explain"}
+#: Asked through another command: analyze --recommend, ask, judge --limits, judge --gap.
+NO_COMMAND = {"recommend", "explain", "limits", "explain-gap"}
 FUNCTIONS = {
     "analyze": gambrel.analyze,
     "check": gambrel.check,
@@ -224,11 +224,11 @@ def test_a_size_is_given_once():
 
 def test_the_command_of_a_question():
     given = {"model": "resnet50", "hardware": ["l4", "t4"], "batch_size": [1, 8], "sparsity": True}
-    words = "gambrel compare resnet50 --batch 1,8 --hardware l4,t4 --sparse"
+    words = "gambrel compare resnet50 --hardware l4,t4 --batch 1,8 --sparse"
     assert command_of("compare", given) == words
     limits = {"model": "m", "hardware": "l4", "latency": 0.01, "sizes": {"seq": 8}}
     assert (
-        command_of("check", limits) == "gambrel check m --size seq=8 --hardware l4 --latency 0.01s"
+        command_of("check", limits) == "gambrel check m --hardware l4 --size seq=8 --latency 0.01s"
     )
     assert command_of("device", {"hardware": "h100"}) == "gambrel hardware show h100"
     change = {"model": "m", "hardware": "l4", "change": ["fuse", "batch=8"]}

@@ -31,7 +31,7 @@ def test_a_pipe_is_answered_line_by_line():
     shown = talk("how fast is resnet50 on an l4?\n\n   \nand at batch 8?\n")
     assert len(shown) == 2
     assert "gambrel analyze resnet50 --hardware l4\n" in shown[0]
-    assert "gambrel analyze resnet50 --batch 8 --hardware l4\n" in shown[1]
+    assert "gambrel analyze resnet50 --hardware l4 --batch 8\n" in shown[1]
 
 
 @pytest.mark.parametrize("word", ["/quit", "quit", "exit", "/exit", "QUIT"])

@@ -77,10 +77,12 @@ class Question(
         return given | others
 
 
+#: What people name first; the others follow in the order of their groups.
+_FIRST: Final = ("model", "hardware")
 #: Name → field, in the order in which faces show them.
 FIELDS: Final[dict[str, Field]] = {
     one.name: dataclasses.replace(one.metadata["field"], name=one.name)
-    for one in dataclasses.fields(Question)
+    for one in sorted(dataclasses.fields(Question), key=lambda one: one.name not in _FIRST)
     if "field" in one.metadata
 }
 
