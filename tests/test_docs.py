@@ -210,6 +210,7 @@ OTHERS = {
     "--hypothesis-profile",
     "--metrics",
     "--per-socket",
+    "--quiet-machine",
     "--update-golden",
 }
 

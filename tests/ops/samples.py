@@ -22,7 +22,10 @@ _ROWS = {"elements": 192, "rows": 6, "groups": 6, "outputs": 6, "window": 9}
 _EXPERTS = {"rows": 6, "n": 16, "k": 32, "experts": 7, "top_k": 2, "tokens": 3}
 _GRADIENT = (_HEADS[0], *_HEADS)
 
+_STATED = {"flops": 96, "transcendentals": 8, "traffic_bytes": 1536}
+
 SAMPLES: tuple[OpView, ...] = (
+    op("kernel", _STATED, inputs=(X,), outputs=(Y,)),
     op("matmul", {"b": 2, "m": 3, "n": 64, "k": 32}, inputs=(X, W), outputs=(Y,), dequantize=True),
     op("matmul", {"m": 4, "n": 4, "k": 8}, inputs=(Z, Z), outputs=(Z,), bias=True),
     op("grouped_matmul", _EXPERTS, inputs=(X, tensor(7, 32, 16), INDEX), outputs=(Y,), bias=True),

@@ -127,6 +127,7 @@ def test_matrix_work_is_only_on_multiply_accumulate_kinds():
         "attention",
         "attention_backward",
         "cdist",
+        "kernel",
         "selective_scan",
         "selective_scan_backward",
         "ssd_scan",

@@ -77,6 +77,29 @@ class Expected:
         return replace(self, total=cut)
 
 
+def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation) -> Expected:
+    """The same with the run no shorter than its kernels take by the roofline.
+
+    Kernels of an engine follow one another; the form was fitted to networks of convolutions and
+    GEMMs, and says too little of others.
+    """
+    one = expected.total
+    pairs = zip(evaluation.times, table.items, strict=True)
+    least = float(sum(t * item.count for t, item in pairs if t is not None))
+    if one is None:
+        return expected
+    if one.value >= least:
+        return expected
+    cut = msgspec.structs.replace(
+        one,
+        value=least,
+        high=max(one.high, least),
+        confidence="low",
+        reason=f"{one.reason}; raised to the roofline of its kernels",
+    )
+    return replace(expected, total=cut)
+
+
 def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
     """What predicts a runtime on a device; None where nothing of it was measured.
 
@@ -127,6 +150,8 @@ def expected_times(
     estimator = _fitting(table, estimator)
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
+    if isinstance(estimator, EngineEstimator):
+        return _at_the_roofline(_whole(table, estimator), table, evaluation)
     if isinstance(estimator, Whole):
         return _whole(table, estimator)
     items = _items(table, evaluation, estimator)

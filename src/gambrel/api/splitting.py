@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.question import Question
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
@@ -127,4 +128,4 @@ def _cost(q: Question, other: Question, found: SplitPlan) -> float | None:
     if missing:
         raise InputError(f"prices are given for some devices only; missing: {missing[0]}.")
     hourly = sum(prices[p.device] * p.devices for p in pools)
-    return hourly / 3600 / found.tokens_per_s * 1e6
+    return hourly * roofline.seconds(1e6, found.tokens_per_s) / 3600

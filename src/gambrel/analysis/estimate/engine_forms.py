@@ -85,9 +85,9 @@ def kernel_times(
         energy: Energy of a FLOP in each kernel's format, relative to int8.
     """
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * w["elements"]
-    compute = _tiled(c, m, w, peak) + roofline.seconds(vector, 1.0) / m.lanes_per_s
+    compute = _tiled(c, m, w, peak) + roofline.seconds(vector, m.lanes_per_s)
     left = w["weight_bytes"] + maximum(w["inner_bytes"] - c["kept"] * m.cache_bytes, 0.0)
-    memory = left / (c["memory"] * m.byte_per_s)
+    memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
     passed = (w["weight_bytes"] + w["inner_bytes"]) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     launch = (c["launch"] + c["step"] * w["step_bytes"] / SMALL) / m.clock_hz

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.llm.serving.question import Target
 from gambrel.llm.sharding import Sharding
 
@@ -139,4 +140,5 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         """Cost of 1e6 output tokens; None without a price."""
         if self.price_per_hour is None:
             return None
-        return self.price_per_hour * self.devices / 3600 / self.outcome.tokens_per_s * 1e6
+        hours = roofline.seconds(1e6, self.outcome.tokens_per_s) / 3600
+        return self.price_per_hour * self.devices * hours

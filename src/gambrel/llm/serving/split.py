@@ -198,11 +198,11 @@ def _counts(
 ) -> Iterable[SplitPlan]:
     """Replicas of both pools: for the load, or every number of the first with what balances it."""
     if requests.per_s is not None:
-        p = math.ceil(requests.per_s / first.requests_per_s)
-        d = math.ceil(requests.per_s / later.requests_per_s)
+        p = math.ceil(roofline.ratio(requests.per_s, first.requests_per_s))
+        d = math.ceil(roofline.ratio(requests.per_s, later.requests_per_s))
         pairs = [(p, d)]
     else:
-        ratio = first.requests_per_s / later.requests_per_s
+        ratio = roofline.ratio(first.requests_per_s, later.requests_per_s)
         pairs = [
             (p, max(1, d))
             for p in range(1, max_devices // first.devices + 1)
