@@ -128,4 +128,4 @@ def _cost(q: Question, other: Question, found: SplitPlan) -> float | None:
     if missing:
         raise InputError(f"prices are given for some devices only; missing: {missing[0]}.")
     hourly = sum(prices[p.device] * p.devices for p in pools)
-    return hourly * roofline.seconds(1e6, found.tokens_per_s) / 3600
+    return float(hourly * roofline.seconds(1e6, found.tokens_per_s) / 3600)

@@ -140,5 +140,5 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         """Cost of 1e6 output tokens; None without a price."""
         if self.price_per_hour is None:
             return None
-        hours = roofline.seconds(1e6, self.outcome.tokens_per_s) / 3600
-        return self.price_per_hour * self.devices * hours
+        hours: float = roofline.seconds(1e6, self.outcome.tokens_per_s) / 3600
+        return float(self.price_per_hour * self.devices * hours)
