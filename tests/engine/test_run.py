@@ -276,6 +276,7 @@ def test_a_scheduler_that_is_killed_loses_no_finished_partition(tmp_path):
         scheduler.kill()
         code, said = finished(process)
         assert code == 2, said
+        assert "went away" in said
         assert "run the same command again to go on from there" in said
         assert "run the same command again" in said
     finally:

@@ -120,21 +120,22 @@ def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Ite
         return client.submit(run_packed, packed, part, key=key, retries=2)
 
     ahead = max(4, _AHEAD * _workers(client))
-    done = as_completed([submitted(part) for part in islice(waiting, ahead)])
-    for future in done:
-        try:
+    try:
+        done = as_completed([submitted(part) for part in islice(waiting, ahead)])
+        for future in done:
             one = future.result()
-        except (GambrelError, OSError):
-            raise
-        except Exception as error:
-            if _is_dask(error):
-                raise VanishedError(_first_line(error)) from None
-            raise
-        future.release()
-        following = next(waiting, None)
-        if following is not None:
-            done.add(submitted(following))
-        yield one
+            future.release()
+            following = next(waiting, None)
+            if following is not None:
+                done.add(submitted(following))
+            yield one
+    except GambrelError:
+        raise
+    except Exception as error:
+        # A connection that is refused or closed is the scheduler's; other OSErrors are the disk's.
+        if _is_dask(error) or isinstance(error, (ConnectionError, TimeoutError)):
+            raise VanishedError(_first_line(error)) from None
+        raise
 
 
 def _workers(client: Any) -> int:
