@@ -58,6 +58,14 @@ def example_call(
     return tuple(args), kwargs
 
 
+def holds_tensors(inputs: Any) -> bool:
+    """Whether example inputs are of torch, so that what takes them is no function of JAX."""
+    torch = sys.modules.get("torch")
+    given = inputs.values() if isinstance(inputs, Mapping) else inputs
+    given = given if isinstance(inputs, (tuple, list, Mapping)) else (inputs,)
+    return torch is not None and any(isinstance(one, torch.Tensor) for one in given)
+
+
 def _tensor(entry: ExampleInput, model: Any, device: str) -> Any:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):

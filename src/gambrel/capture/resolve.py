@@ -12,7 +12,7 @@ from typing import Any
 from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.formats import SUFFIXES, format_of
-from gambrel.capture.inputs import given_call, need_inputs
+from gambrel.capture.inputs import given_call, holds_tensors, need_inputs
 from gambrel.capture.jax.functions import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import from_coreml, of_config
@@ -45,7 +45,7 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
         return _from_text(str(model), request)
     if _is_module(model):
         return Resolved(workload=_capture(model, request))
-    if callable(model) and _are_tensors(request.inputs):
+    if callable(model) and holds_tensors(request.inputs):
         from gambrel.capture.files.python_source import as_module
 
         name = getattr(model, "__name__", type(model).__name__)
@@ -200,12 +200,6 @@ def _read_folder(path: Path, request: Request) -> Resolved:
 def _is_module(model: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
-
-
-def _are_tensors(inputs: Any) -> bool:
-    torch = sys.modules.get("torch")
-    given = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    return torch is not None and any(isinstance(one, torch.Tensor) for one in given)
 
 
 def _capture(model: Any, request: Request, name: str = "") -> Workload:

@@ -181,8 +181,10 @@ def test_the_library_time_of_a_kernel_has_no_host_in_it():
     assert found.limits.library_expected.host_s == 0
 
 
-def test_the_command_of_the_documentation_judges_code(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("beside", ["torch", "jax"])
+def test_the_command_of_the_documentation_judges_code(tmp_path, monkeypatch, capsys, beside):
     pytest.importorskip("torch")
+    pytest.importorskip(beside)  # a function of torch stays one where JAX is imported too
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_kernel.py").write_text(
         "import torch\n\ndef build():\n"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from gambrel.capture.inputs import ExampleInput, example_call
+from gambrel.capture.inputs import ExampleInput, example_call, holds_tensors
 from gambrel.errors import CaptureError, FileFormatError, InputError, MissingExtraError
 
 _TARGET: Final = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)")
@@ -190,6 +190,7 @@ def _split(made: Any, target: str, functions: bool) -> tuple[Any, tuple[Any, ...
     """Model, args, kwargs from what the code returned."""
     model, *rest = made if isinstance(made, tuple) and made else (made,)
     jax_function = functions and "jax" in sys.modules and callable(model)
+    jax_function = jax_function and not any(map(holds_tensors, rest))
     if not _is_model(model) and not jax_function and rest and _is_plain_function(model):
         model = as_module(model)
     if not _is_model(model) and not jax_function:
