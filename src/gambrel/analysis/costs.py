@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
-from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.estimate.batches import Batches
 from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
@@ -30,6 +30,7 @@ from gambrel.runtimes import HostOps, Kernels, Runtime
 from gambrel.workload import Op, Role, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
+    from gambrel.analysis.columns import TableColumns
     from gambrel.analysis.fusion import Allowance, Grouping, Kernel
     from gambrel.analysis.fusion.program import Priced
 
@@ -107,7 +108,7 @@ class CostTable:
         kernel_count: Launches of a run.
         known_bytes: Bytes of the ops with a formula, each as a kernel of its own.
         unknown_bytes: Bytes of the operands of those without.
-        batches: Items that share a formula, for many devices.
+        bulk: Whether many devices will follow.
     """
 
     places: tuple[Place, ...]
@@ -118,7 +119,7 @@ class CostTable:
     kernel_count: int
     known_bytes: Size
     unknown_bytes: Size
-    batches: tuple[Batch, ...] = ()
+    bulk: bool = False
 
     @cached_property
     def sums(self) -> TableSums:
@@ -134,6 +135,18 @@ class CostTable:
             write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
             link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
         )
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Items that differ in numbers only, together; none unless many devices follow."""
+        return Batches([(item.view, item.cost) for item in self.items] if self.bulk else ())
+
+    @cached_property
+    def columns(self) -> TableColumns:
+        """Work and traffic of the items as arrays, made once for all devices."""
+        from gambrel.analysis.columns import table_columns
+
+        return table_columns(self)
 
     @cached_property
     def tiled(self) -> TiledTable:
@@ -441,7 +454,7 @@ class _Builder:
             kernel_count=_whole(sum(item.launches * item.count for item in items)),
             known_bytes=least.known_bytes,
             unknown_bytes=least.unknown_bytes,
-            batches=batches_of([(i.view, i.cost, i.count) for i in items]) if bulk else (),
+            bulk=bulk,
         )
 
 

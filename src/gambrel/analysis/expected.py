@@ -7,13 +7,14 @@ waits: the run ends when both are through.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
 from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
@@ -26,7 +27,7 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
-from gambrel.ops.base import Size
+from gambrel.ops.base import MixedError, Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
@@ -268,30 +269,40 @@ def _items(
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
     for batch in table.batches if estimator.batched else ():
-        own = [t for i in batch.members if (t := evaluation.times[i]) is not None]
-        if len(own) == len(batch.members):
-            together = [t * n for t, n in zip(own, batch.counts, strict=True)]
-            estimates = estimator.estimate_batch(batch, together)
-            for i, n, one in zip(batch.members, batch.counts, estimates, strict=True):
-                alone = None if one is None else one.times(1 / n)
-                found[i] = _launched(table.items[i], evaluation.times[i], alone)
-            done.update(batch.members)
+        for part, estimates in _batch(table, batch, evaluation, estimator):
+            for i, one in zip(part.members, estimates, strict=True):
+                found[i] = _launched(table.items[i], evaluation.times[i], one, estimator)
+            done.update(part.members)
     for i, item in enumerate(table.items):
         if i not in done:
             found[i] = _item(item, evaluation.times[i], estimator)
     return tuple(found)
 
 
+def _batch(
+    table: CostTable, batch: Batch, evaluation: Evaluation, estimator: Predictor
+) -> Iterator[tuple[Batch, list[Estimate | None]]]:
+    """The estimates of ops that differ in numbers only; taken apart where formulas differ."""
+    times = [t for i in batch.members if (t := evaluation.times[i]) is not None]
+    if len(times) < len(batch.members):
+        return
+    try:
+        yield batch, estimator.estimate_batch(batch, times)
+    except MixedError as mixed:
+        for half in table.batches.divide(batch, mixed.mask):
+            yield from _batch(table, half, evaluation, estimator)
+
+
 def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
     alone = estimator.estimate(item.view, item.cost, time_s)
-    if item.launches == 1 or estimator.in_sequence(item.view):
-        return alone
-    return _launched(item, time_s, alone)
+    return _launched(item, time_s, alone, estimator)
 
 
-def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:
+def _launched(
+    item: Item, time_s: float | None, alone: Estimate | None, estimator: Predictor
+) -> Estimate | None:
     """The estimate of an op that is one launch, with those that it pays in its kernel."""
-    if alone is None or item.launches == 1:
+    if alone is None or item.launches == 1 or estimator.in_sequence(item.view):
         return alone
     floor = time_s or 0.0
     change = alone.launches_s * (item.launches - 1)
