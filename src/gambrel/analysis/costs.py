@@ -21,17 +21,17 @@ from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
+from gambrel.analysis.plan import Plan
 from gambrel.analysis.traffic import OffChip
-from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
 from gambrel.roofline import maximum
-from gambrel.runtimes import HostOps, Kernels, Runtime
+from gambrel.runtimes import Kernels
 from gambrel.workload import Op, Role, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.columns import TableColumns
-    from gambrel.analysis.fusion import Allowance, Grouping, Kernel
+    from gambrel.analysis.fusion import Grouping, Kernel
     from gambrel.analysis.fusion.program import Priced
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
@@ -137,6 +137,12 @@ class CostTable:
         )
 
     @cached_property
+    def queue(self) -> tuple[tuple[int, int, float], ...]:
+        """What the host hands over, in order: item, executions in a row, launches of all."""
+        held = ((p.item, p.op.repeat) for p in self.places if p.item is not None)
+        return tuple((i, n, self.items[i].dispatches * n) for i, n in held)
+
+    @cached_property
     def batches(self) -> Batches:
         """Items that differ in numbers only, together; none unless many devices follow."""
         return Batches([(item.view, item.cost) for item in self.items] if self.bulk else ())
@@ -173,58 +179,6 @@ class CostTable:
         """Ops that the compiler leaves to the host."""
         held = (p for p in self.places if p.item is not None)
         return [p.op for p in held if self.items[p.item or 0].host]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What of a runtime and a device decides the table.
-
-    Attributes:
-        kernels: Which ops become one kernel.
-        allowance: On-chip memory between kernels; None keeps nothing there.
-        prefetch: Weights of later kernels are loaded while earlier ones compute.
-        persistent: Recurrent layers are one kernel over all steps.
-        tf32: fp32 convolutions run in TF32.
-        resident_bytes: On-chip memory of a device that lives off its host link, which keeps
-            weights between runs; None for every other device.
-    """
-
-    kernels: Kernels
-    allowance: Allowance | None = None
-    prefetch: bool = False
-    persistent: bool = False
-    tf32: bool = False
-    resident_bytes: int | None = None
-    host_ops: HostOps | None = None
-
-
-def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
-    """What decides the cost table of a runtime on a device.
-
-    Args:
-        runtime: The runtime.
-        device: The machine.
-        off_chip_only: Whether it lives off its host link.
-        on_chip_bytes: Its on-chip memory; 0 where unknown.
-    """
-    residency = runtime.residency
-    allowance = None
-    if residency is not None:
-        nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
-        from gambrel.analysis.fusion import Allowance
-
-        allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
-    sram = device.level("SRAM")
-    held = (sram.capacity_bytes or 0) if sram else 0
-    return Plan(
-        kernels=runtime.kernels,
-        allowance=allowance,
-        prefetch=residency is not None and residency.prefetch,
-        persistent=runtime.persistent_recurrence,
-        tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
-        resident_bytes=held if off_chip_only else None,
-        host_ops=runtime.host_ops,
-    )
 
 
 class SizedWorkload:

@@ -7,7 +7,7 @@ waits: the run ends when both are through.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -202,11 +202,7 @@ def expected_seconds(
     host = runtime.host_on(device)
     if host is None:
         return sum(s * item.count for s, item in zip(seconds, table.items, strict=True)), 0.0
-    queue = (
-        (seconds[p.item] * p.op.repeat, table.items[p.item].dispatches * p.op.repeat)
-        for p in table.places
-        if p.item is not None
-    )
+    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
     end, busy = queue_end(queue, host.per_launch_s)
     return end + host.per_run_s, end - busy + host.per_run_s
 
@@ -252,14 +248,17 @@ def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tup
     host = 0.0
     end: Size = 0.0
     busy: Size = 0.0
-    for seconds, launched in kernels:
+    rows = list(kernels)
+    at_one_point = all(isinstance(seconds, (int, float)) for seconds, _ in rows)
+    later: Callable[[Size, Size], Size] = max if at_one_point else maximum
+    for seconds, launched in rows:
         busy = busy + seconds
         if not launched:
             end = end + seconds
             continue
         first = host + per_launch_s
         host = host + launched * per_launch_s
-        end = maximum(maximum(end, first) + seconds, host + seconds / launched)
+        end = later(later(end, first) + seconds, host + seconds / launched)
     return end, busy
 
 
@@ -365,16 +364,10 @@ def _waits(
     end: str,
 ) -> float:
     """Seconds that the device waits for the host."""
-
-    def queue() -> Iterable[tuple[float, float]]:
-        for place in table.places:
-            if place.item is None:
-                continue
-            one, repeat = items[place.item], place.op.repeat
-            seconds = getattr(one, end) if one is not None else evaluation.times[place.item]
-            yield (seconds or 0.0) * repeat, table.items[place.item].dispatches * repeat
-
-    ended, busy = queue_end(queue(), per_launch_s)
+    pairs = zip(items, evaluation.times, strict=True)
+    seconds = [(t if one is None else getattr(one, end)) or 0.0 for one, t in pairs]
+    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
+    ended, busy = queue_end(queue, per_launch_s)
     return float(max(0.0, ended - busy))
 
 
