@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @asks("analyze")
-def analyze(question: Question, **chosen: Any) -> Analysis:
+def analyze(question: Question, /, **chosen: Any) -> Analysis:
     """Analyzes a model on a device.
 
     Returns:
