@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gambrel.explorer.server import Explorer
+from gambrel.explorer.server import ExplorerServer
 from tests.report.browser import Reader, chromium, needs_browser
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -30,7 +30,7 @@ def reader() -> Iterator[Reader]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = Explorer(STATE)
+    server = ExplorerServer(STATE)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield server.address

@@ -7,15 +7,15 @@ import threading
 import msgspec
 import pytest
 
-from gambrel.explorer.server import Explorer
-from gambrel.explorer.sessions import Worker
+from gambrel.explorer.server import ExplorerServer
+from gambrel.explorer.sessions import DeskWorker
 
 STATE = {"verb": "analyze", "given": {"model": "resnet18", "hardware": "l4"}}
 
 
 @pytest.fixture(scope="module")
 def server():
-    made = Explorer(STATE)
+    made = ExplorerServer(STATE)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield made
@@ -94,7 +94,7 @@ def test_what_is_no_request_is_refused(server):
 
 
 def test_a_worker_that_takes_too_long_is_replaced(tmp_path):
-    worker = Worker(tmp_path, trust=False, seconds=0.05)  # less than it takes to start
+    worker = DeskWorker(tmp_path, trust=False, seconds=0.05)  # less than it takes to start
     try:
         late = msgspec.json.decode(worker.ask(msgspec.json.encode(STATE)))
         assert late["error"].startswith("no answer within 0.05 s")

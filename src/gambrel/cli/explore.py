@@ -40,12 +40,12 @@ _FIELDS: Final = (
 )
 def explore(port: int, no_browser: bool, trust: bool, **given: Any) -> None:
     """Open a page with controls: choose a model and devices, drag a size, see what changes."""
-    from gambrel.explorer.server import Explorer
+    from gambrel.explorer.server import ExplorerServer
 
     asked = {name: value for name, value in given.items() if value is not None}
     own_roof = {"peak", "bandwidth"} & set(asked)
     asked = {k: v for k, v in _FIRST.items() if k == "model" or not own_roof} | asked
-    server = Explorer({"verb": "analyze", "given": asked}, port, trust=trust)
+    server = ExplorerServer({"verb": "analyze", "given": asked}, port, trust=trust)
     print(f"open {server.address}\nEnd with Ctrl+C.", file=sys.stderr, flush=True)
     threading.Thread(target=server.first_page, daemon=True).start()
     try:

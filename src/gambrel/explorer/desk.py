@@ -26,7 +26,7 @@ UPLOAD: Final = "upload:"
 _TRUST: Final = "Choose a built-in model or drop a file; or start 'gambrel explore --trust'."
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a page asks.
 
     Attributes:
@@ -60,17 +60,17 @@ class Desk:
         """The answer to a request, or ``error`` with one sentence.
 
         Args:
-            request: As `Request`.
+            request: As `PageQuestion`.
         """
         try:
             with withholding():
-                return self._answered(msgspec.convert(request, Request))
+                return self._answered(msgspec.convert(request, PageQuestion))
         except GambrelError as error:
             return {"error": str(error)}
         except msgspec.ValidationError as error:
             return {"error": f"not a request of a page: {error}."}
 
-    def _answered(self, request: Request) -> dict[str, Any]:
+    def _answered(self, request: PageQuestion) -> dict[str, Any]:
         from gambrel.report.page import page_data
 
         verb, given = request.verb, request.given
@@ -88,7 +88,7 @@ class Desk:
         return {"page": data} | _choices(analyses, options)
 
     def _analyzed(
-        self, given: Mapping[str, Any], request: Request
+        self, given: Mapping[str, Any], request: PageQuestion
     ) -> tuple[object, Sequence[Analysis]]:
         """One analysis, several side by side, or what moved."""
         from gambrel.report.answers import Analyses

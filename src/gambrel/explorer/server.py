@@ -22,7 +22,7 @@ import msgspec
 
 from gambrel.errors import GambrelError, InputError
 from gambrel.explorer import uploads
-from gambrel.explorer.desk import Request
+from gambrel.explorer.desk import PageQuestion
 from gambrel.explorer.page import page
 from gambrel.explorer.sessions import Sessions
 
@@ -42,7 +42,7 @@ _HEADERS: Final = {
 }
 
 
-class Explorer(ThreadingHTTPServer):
+class ExplorerServer(ThreadingHTTPServer):
     """A server of the explorer, listening once it is made.
 
     Args:
@@ -105,7 +105,7 @@ class Explorer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Explorer
+    server: ExplorerServer
     protocol_version = "HTTP/1.1"
     timeout = _PATIENCE
     # An answer goes out at once and whole.
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         session = self.server.sessions.of(self.headers.get(SESSION_HEADER, ""))
         if self.path == "/file":
             return msgspec.json.encode({"model": uploads.store(body, session.folder)})
-        request = msgspec.json.decode(body, type=Request)
+        request = msgspec.json.decode(body, type=PageQuestion)
         return session.ask(msgspec.json.encode(request), brief=request.brief)
 
     def _is_for_us(self) -> bool:

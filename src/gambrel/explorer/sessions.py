@@ -22,7 +22,7 @@ MOST_SESSIONS: Final = 4
 SECONDS: Final = 60.0
 
 
-class Worker:
+class DeskWorker:
     """A process with a desk.
 
     Args:
@@ -91,7 +91,7 @@ class Worker:
                     stream.close()
 
 
-class Session:
+class PageSession:
     """What belongs to one page: its files, and two workers: no short answer waits for a long one.
 
     Args:
@@ -100,7 +100,7 @@ class Session:
 
     def __init__(self, *, trust: bool) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gambrel-explore-"))
-        self._workers = {brief: Worker(self.folder, trust=trust) for brief in (True, False)}
+        self._workers = {brief: DeskWorker(self.folder, trust=trust) for brief in (True, False)}
 
     def ask(self, request: bytes, *, brief: bool) -> bytes:
         """The answer to a request."""
@@ -123,16 +123,16 @@ class Sessions:
     def __init__(self, *, trust: bool) -> None:
         self._trust = trust
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Session] = OrderedDict()
-        self._spare: Session | None = Session(trust=trust)
+        self._known: OrderedDict[str, PageSession] = OrderedDict()
+        self._spare: PageSession | None = PageSession(trust=trust)
 
     def first(self, request: bytes) -> bytes:
         """The answer that a page comes with, from the session that waits."""
         with self._lock:
-            spare = self._spare = self._spare or Session(trust=self._trust)
+            spare = self._spare = self._spare or PageSession(trust=self._trust)
         return spare.ask(request, brief=True)
 
-    def of(self, name: str) -> Session:
+    def of(self, name: str) -> PageSession:
         """The session of a page, made when it first asks.
 
         Args:
@@ -145,7 +145,7 @@ class Sessions:
             raise InputError("a page names its session.")
         with self._lock:
             if name not in self._known:
-                self._known[name] = self._spare or Session(trust=self._trust)
+                self._known[name] = self._spare or PageSession(trust=self._trust)
                 self._spare = None
             self._known.move_to_end(name)
             session = self._known[name]

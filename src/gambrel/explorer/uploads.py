@@ -21,7 +21,7 @@ MOST_BYTES: Final = 256 * 1024**2
 _LARGEST: Final = 4 * 1024**4
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class FilePart(msgspec.Struct, frozen=True, array_like=True):
     """Where a part of a file lies.
 
     Attributes:
@@ -45,7 +45,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     size: int
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     group: str = ""
 
 
