@@ -45,12 +45,13 @@ from gambrel.llm.training_time import (
     stack_of,
 )
 from gambrel.ops import Conventions
+from gambrel.views import Viewed
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 
 _replace = msgspec.structs.replace
 
 
-class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What a training step takes.
 
     Attributes:
