@@ -213,6 +213,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="split",
     ),
     Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
+    Kind(
+        type="gambrel/train-search",
+        record="gambrel.llm.training_search:TrainingSearch",
+        builder="training_search",
+    ),
     Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan", builder="kv_cache"),
     Kind(type="gambrel/devices", record=_answer("Devices"), builder="devices"),
     Kind(type="gambrel/device", record=_answer("Sheet"), builder="device"),

@@ -15,7 +15,7 @@ from gambrel.analysis.question.declare import (
     OBJECT,
     PLANS,
     RUNS,
-    TRAIN,
+    TRAINS,
     field,
 )
 from gambrel.workload.inputs import ExampleInput
@@ -58,10 +58,10 @@ class ModelFields:
         words=("batch", "batches", "bs", "sequences"),
     )
     seq: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} train-plan import"),
+        *(f.tokens(), MODEL, f"{RUNS} {TRAINS} import"),
         *("Tokens of a sequence; 8k is 8,192.", "--seq"),
         several="sweep",
-        required=TRAIN,
+        required=TRAINS,
         words=("sequence length", "prompt"),
     )
     context: Any = field(

@@ -16,6 +16,8 @@ from gambrel.analysis.question.declare import (
     SERVED,
     SPLIT,
     TRAIN,
+    TRAIN_SEARCH,
+    TRAINS,
     field,
 )
 
@@ -192,7 +194,24 @@ class PlanFields:
         default=0,
     )
     recompute: str = field(
-        *(f.choice("none", "full"), PLAN, TRAIN),
-        *("What is computed again instead of kept.", "--recompute"),
+        *(f.TEXT, PLAN, TRAIN),
+        "What is computed again instead of kept: none, full, auto (the least time that fits), or "
+        "classes as norms,activations,attention,projections,feed-forward,experts.",
+        *("--recompute",),
         default="none",
+    )
+    offload: str = field(
+        *(f.choice("none", "optimizer", "activations", "all"), PLAN, TRAIN),
+        *("What is kept in the host's memory, over its link.", "--offload"),
+        default="none",
+    )
+    devices: int | None = field(
+        *(f.whole("devices"), PLAN, TRAINS),
+        *("With --search: devices of the whole job.", "--devices"),
+        required=TRAIN_SEARCH,
+    )
+    global_batch: int | None = field(
+        *(f.whole("sequences"), PLAN, TRAINS),
+        *("With --search: sequences of a step, all replicas together.", "--global-batch"),
+        required=TRAIN_SEARCH,
     )
