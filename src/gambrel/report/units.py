@@ -61,8 +61,8 @@ _COUNTS: Final = frozenset((
     "preemptions", "profiled_steps", "pruned", "rank", "ranks", "ratio", "ratios", "recorded",
     "replicas", "requests", "rounds", "routing_skew", "rows", "running", "samples",
     "schema_version", "score", "sequences", "shape", "share", "shares", "sizes", "skipped",
-    "sparsity", "speedup", "spread", "steps", "stolen", "strain", "symbols", "tensor", "threads", "times",
-    "tried", "unmodelled", "virtual", "waiting", "windowed", "zero",
+    "sparsity", "speedup", "spread", "steps", "stolen", "strain", "symbols", "tensor", "threads",
+    "times", "tried", "unmodelled", "virtual", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.
