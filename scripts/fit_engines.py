@@ -106,7 +106,7 @@ CLASSES = (
         runtime="tensorrt",
         match=("nvidia",),
         start=GPU,
-        # No row has what runs apart; it is the compiler's affair, so that Jetson modules' rows tell.
+        # No row has what runs apart; it is the compiler's affair, and Jetson modules' rows tell.
         free=tuple(name for name in GPU if name != "apart"),
         flop_energy=ENERGY,
         formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},

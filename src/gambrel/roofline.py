@@ -25,10 +25,10 @@ def seconds(work: Size, rate: Size) -> Size:
         rate: FLOP/s or byte/s; positive, infinite means "never limits".
 
     Raises:
-        ValueError: The rate, or one of several, is not positive.
+        ValueError: A rate is not positive.
     """
     positive = rate > 0
-    if not (positive if isinstance(positive, bool) else positive.all()):
+    if positive is not True and (positive is False or not positive.all()):
         raise ValueError("a rate must be a positive number")
     return work / rate
 

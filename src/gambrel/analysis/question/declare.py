@@ -24,6 +24,8 @@ PLANS: Final = "serve-plan serve-sim serve-split train-plan"
 SERVE: Final = "serve-plan serve-sim serve-split"
 SERVE_PLAN: Final = "serve-plan"
 SERVE_SIM: Final = "serve-sim"
+#: Of one pool of devices.
+SERVED: Final = f"{SERVE_PLAN} {SERVE_SIM}"
 SPLIT: Final = "serve-split"
 TRAIN: Final = "train-plan"
 LIMITED: Final = "check select"
@@ -32,8 +34,10 @@ ALL: Final = f"{RUNS} {PLANS} kv-cache import"
 LOOK: Final = "devices device models runtimes runtime explain"
 #: Every question.
 VERBS: Final = tuple(f"{ALL} {LOOK}".split())
-OBJECT: Final = {"cli": "an object in memory", "mcp": "an object in memory"}
-CODE: Final = {"mcp": "code runs only where the server was started with --trust"}
+OBJECT: Final = dict.fromkeys(("cli", "mcp", "page"), "an object in memory")
+CODE: Final = dict.fromkeys(
+    ("mcp", "page"), "code runs only where the server was started with --trust"
+)
 
 
 def field(

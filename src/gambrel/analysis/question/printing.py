@@ -20,5 +20,5 @@ class PrintFields:
         *(f.whole("rows", 0), PRINT, f"{RUNS} {PLANS} import", "Rows of each list; 0 shows all."),
         *("--top",),
         default=10,
-        absent={"python": "records are returned whole"},
+        absent=dict.fromkeys(("python", "page"), "records are returned whole"),
     )
