@@ -146,15 +146,7 @@ def train(
     forward = forward_of(spec, plan, formats, node)
     settings = replace(settings or Settings(), precision=None, sizes=None)
     written = intermediates_of(forward)
-    choices: tuple[RecomputeChoice, ...] = ()
-    if stack_of(device) is not None:
-        base = base_of(spec, device, plan, formats, node, settings)
-        plan, choices = base.chosen(plan), base.choices(plan)
-    elif plan.recompute == "auto":
-        raise InputError(
-            f"recompute=auto: no training step was measured on {device.id} or its like, so that "
-            "the cost of recomputing is not known; name classes, e.g. norms,activations."
-        )
+    plan, choices = _decided(spec, device, plan, formats, node, settings)
     both = with_backward(forward, recompute=plan.recompute)
     passes = analyze(both, placed, settings)
     elements = passes.model.parameters
@@ -171,6 +163,31 @@ def train(
         written,
     )
     return _replace(found, choices=choices)
+
+
+def _decided(
+    spec: ModelSpec,
+    device: Device,
+    plan: TrainingPlan,
+    formats: Precisions,
+    node: Topology,
+    settings: Settings,
+) -> tuple[TrainingPlan, tuple[RecomputeChoice, ...]]:
+    """The plan with what is recomputed decided, and what each choice would free and cost.
+
+    Raises:
+        InputError: It is to be decided on a device of whose like no step was measured.
+    """
+    if stack_of(device) is not None:
+        base = base_of(spec, device, plan, formats, node, settings)
+        plan = base.chosen(plan)
+        return plan, base.choices(plan)
+    if plan.recompute == "auto":
+        raise InputError(
+            f"recompute=auto: no training step was measured on {device.id} or its like, so that "
+            "the cost of recomputing is not known; name classes, e.g. norms,activations."
+        )
+    return plan, ()
 
 
 def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload:
@@ -260,14 +277,9 @@ def _summary(
         (shown, Limiter.NETWORK),
         (update, shares["optimizer"].limited_by),
     )
-    stack = stack_of(passes.hardware)
-    exchange = shown.value
-    one_s = roofline.seconds(passed.value, plan.microbatches + plan.idle)
-    if parts is not None and stack is not None:
-        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
-        one_s = pass_s(parts, stack)[0]
-    link_s = offload_s(plan, passes.hardware, written, *parameters_of(passes), one_s)
-    expected = _later(expected, link_s)
+    expected, limited_by, exchange, link_s = _timed(
+        plan, passes, parts, sol, written, (passed, expected, limited_by, shown.value)
+    )
     step = expected.value
     tokens = plan.tokens / plan.sharding.devices
     model, done = _flops(passes)
@@ -302,6 +314,29 @@ def _summary(
             "moments of AdamW in fp32.",
         ),
     )
+
+
+def _timed(
+    plan: TrainingPlan,
+    passes: Analysis,
+    parts: Parts | None,
+    sol: Sol,
+    written: Intermediates,
+    added: tuple[Estimate, Estimate, str, float],
+) -> tuple[Estimate, str, float, float]:
+    """The step, what limits it, the exchange that shows and the wait for the host's link.
+
+    ``added`` are the passes, the step, its limit and the exchange as kernels add up; tuned stacks
+    replace them where some were measured.
+    """
+    passed, expected, limited_by, exchange = added
+    stack = stack_of(passes.hardware)
+    one_s = passed.value / (plan.microbatches + plan.idle)
+    if parts is not None and stack is not None:
+        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
+        one_s = pass_s(parts, stack)[0]
+    link_s = offload_s(plan, passes.hardware, written, *parameters_of(passes), one_s)
+    return _later(expected, link_s), limited_by, exchange, link_s
 
 
 def _of_stack(

@@ -145,26 +145,7 @@ def search(
         step = train(
             spec, device, best[0].plan, precisions=formats, topology=node, settings=settings
         )
-    return TrainingSearch(
-        model=spec.name,
-        device=device.id,
-        precision=formats.name,
-        devices=devices,
-        sequences=sequences,
-        seq=seq,
-        capacity_bytes=found.capacity,
-        best=best,
-        pareto=_pareto(found.fitting),
-        tried=found.tried,
-        pruned=found.pruned,
-        step=step,
-        nearest=None if best else found.nearest,
-        assumptions=(
-            f"microbatches of {', '.join(map(str, _SEQUENCES))} sequences; ZeRO 0, 1 and 3; "
-            "recomputation of any classes of ops; interleaving and zero-bubble schedules.",
-            *(step.assumptions if step else ()),
-        ),
-    )
+    return found.record(best, step)
 
 
 class _Search:
@@ -209,6 +190,29 @@ class _Search:
                 or f"{self.devices} devices and {self.sequences} sequences per step: no layout of "
                 f"{self.spec.name} divides them."
             )
+
+    def record(self, best: tuple[Trial, ...], step: TrainingStep | None) -> TrainingSearch:
+        """The answer."""
+        return TrainingSearch(
+            model=self.spec.name,
+            device=self.device.id,
+            precision=self.formats.name,
+            devices=self.devices,
+            sequences=self.sequences,
+            seq=self.seq,
+            capacity_bytes=self.capacity,
+            best=best,
+            pareto=_pareto(self.fitting),
+            tried=self.tried,
+            pruned=self.pruned,
+            step=step,
+            nearest=None if best else self.nearest,
+            assumptions=(
+                f"microbatches of {', '.join(map(str, _SEQUENCES))} sequences; ZeRO 0, 1 and 3; "
+                "recomputation of any classes of ops; interleaving or a zero-bubble schedule.",
+                *(step.assumptions if step else ()),
+            ),
+        )
 
     def _layout(self, sharding: Sharding, sequences: int) -> Iterator[Trial]:
         """The fastest plan of a split and a microbatch that fits; none where none does."""
