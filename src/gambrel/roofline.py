@@ -32,6 +32,11 @@ def seconds(work: Size, rate: float) -> Size:
     return work / rate
 
 
+def each_second(rates: Size) -> Size:
+    """Seconds for one unit of work at each of several rates, an array of positive numbers."""
+    return 1.0 / rates
+
+
 def rate(work: Size, time_s: float) -> Size:
     """Achieved rate: FLOP/s or byte/s.
 

@@ -14,7 +14,7 @@ from gambrel.errors import InputError
 P = ParamSpec("P")
 R = TypeVar("R")
 #: What may be given without its name, in this order.
-_FIRST: Final = ("model", "time", "hardware", "change", "inputs")
+_FIRST: Final = ("device_file", "model", "time", "hardware", "change", "inputs")
 
 
 class Asked(Generic[P, R]):

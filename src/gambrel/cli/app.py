@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "what-if": "advise:what_if",
     "judge": "judge:judge",
     "sweep": "sweep:sweep",
+    "design": "design:design",
     "gate": "gate:gate",
     "diagnose": "diagnose:diagnose",
     "export": "export:export",

@@ -196,6 +196,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="sweep_chart:pictures",
     ),
     Kind(
+        type="gambrel/design",
+        record="gambrel.advise.design.record:DesignStudy",
+        builder="design",
+        pictures="design_chart:pictures",
+    ),
+    Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",

@@ -25,13 +25,16 @@ SERVE: Final = "serve-plan serve-sim serve-split"
 SERVE_PLAN: Final = "serve-plan"
 SERVE_SIM: Final = "serve-sim"
 SPLIT: Final = "serve-split"
+DESIGN: Final = "design"
+#: Questions with several points.
+POINTS: Final = f"sweep {DESIGN}"
 TRAIN: Final = "train-plan"
 LIMITED: Final = "check select"
 ALL: Final = f"{RUNS} {PLANS} kv-cache import"
 #: Questions about what is known.
 LOOK: Final = "devices device models runtimes runtime explain"
 #: Every question.
-VERBS: Final = tuple(f"{ALL} {LOOK}".split())
+VERBS: Final = tuple(f"{ALL} {LOOK} {DESIGN}".split())
 OBJECT: Final = {"cli": "an object in memory", "mcp": "an object in memory"}
 CODE: Final = {"mcp": "code runs only where the server was started with --trust"}
 

@@ -10,10 +10,12 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import (
     ALL,
     CODE,
+    DESIGN,
     MANY,
     MODEL,
     OBJECT,
     PLANS,
+    POINTS,
     RUNS,
     TRAIN,
     field,
@@ -26,12 +28,12 @@ class ModelFields:
     """What is asked about: the model and its sizes."""
 
     model: Any = field(
-        *(f.MODEL, MODEL, ALL),
+        *(f.MODEL, MODEL, f"{ALL} {DESIGN}"),
         "A name (gambrel models list), a file (.pt2, .pt, .safetensors, .gguf, config.json), "
         "file.py:function or package.module:Class, or one op as matmul:m=4096,n=4096,k=4096,bf16.",
-        *("--model", "-m"),
-        several="compare sweep",
-        required=f"analyze recommend what-if {MANY} {PLANS} kv-cache limits explain-gap",
+        *("--model", "-m", "--models"),
+        several=f"compare {POINTS}",
+        required=f"analyze recommend what-if {MANY} {PLANS} {DESIGN} kv-cache limits explain-gap",
         words=("network", "architecture"),
     )
     inputs: Any = field(
@@ -51,50 +53,50 @@ class ModelFields:
         absent=CODE,
     )
     batch_size: Any = field(
-        *(f.whole("items"), MODEL, f"{RUNS} kv-cache import"),
+        *(f.whole("items"), MODEL, f"{RUNS} {DESIGN} kv-cache import"),
         "Items at once; where several are taken a list as 1,8,64 or a range as 1:256 or 1:256:x2.",
         *("--batch", "-b"),
         several="analyze compare sweep",
         words=("batch", "batches", "bs", "sequences"),
     )
     seq: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} train-plan import"),
+        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} train-plan import"),
         *("Tokens of a sequence; 8k is 8,192.", "--seq"),
         several="sweep",
         required=TRAIN,
         words=("sequence length", "prompt"),
     )
     context: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} kv-cache import"),
+        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} kv-cache import"),
         "In decode, tokens that the new one attends to, itself included; 8k is 8,192.",
         *("--context",),
         several="sweep",
         words=("context length", "cached tokens"),
     )
     image: Any = field(
-        *(f.whole("pixels"), MODEL, f"{RUNS} import", "Side of the image.", "--image"),
+        *(f.whole("pixels"), MODEL, f"{RUNS} {DESIGN} import", "Side of the image.", "--image"),
         several="sweep",
         words=("resolution", "image size"),
     )
     sizes: dict[str, Any] = field(
-        *(f.named_numbers("NAME=N", "as named"), MODEL, f"{RUNS} import"),
+        *(f.named_numbers("NAME=N", "as named"), MODEL, f"{RUNS} {DESIGN} import"),
         *("Any other size of the model, NAME=NUMBER; repeatable.", "--size"),
         default=None,
     )
     phase: Any = field(
-        *(f.choice("prefill", "decode"), MODEL, f"{RUNS} import"),
+        *(f.choice("prefill", "decode"), MODEL, f"{RUNS} {DESIGN} import"),
         *("Of a language model: prefill reads the prompt, decode writes one token.", "--phase"),
         several="sweep",
     )
     train: bool = field(
-        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *("Include backward and optimizer (models as code).", "--train"),
         default=False,
         words=("training", "backward"),
         absent=CODE,
     )
     trust: bool = field(
-        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *("Allow the file to run code. Only for files you trust.", "--trust"),
         default=False,
         absent=CODE,
