@@ -210,10 +210,8 @@ def _loaded(code: str) -> set[str]:
 def test_reports_load_nothing_heavy() -> None:
     named = [n for kind in KINDS for n in (*kind.drawn.values(), kind.pictures) if n]
     drawers = {name.partition(":")[0] for name in named}
-    builders = {f"builders.{kind.builder}" for kind in KINDS} - {
-        "builders.sweep",
-        "builders.design",
-    }
+    of_points = {"builders.sweep", "builders.design"}
+    builders = {f"builders.{kind.module}" for kind in KINDS} - of_points
     modules = {
         "terminal",
         "markdown",

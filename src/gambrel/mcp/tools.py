@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from gambrel.analysis.commandline import command_of
-from gambrel.analysis.question import ask, fields_of
+from gambrel.analysis.question import ask, fields_of, needed
 from gambrel.api.verbs import answer, record_of
 from gambrel.errors import InputError, withholding
 from gambrel.mcp import answers
@@ -48,7 +48,7 @@ class Tool:
         return {
             "type": "object",
             "properties": {field.name: field.schema(self.verb) for field in fields},
-            "required": [field.name for field in fields if self.verb in field.required],
+            "required": [field.name for field in fields if needed(field, self.verb, "mcp")],
             "additionalProperties": False,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -221,5 +222,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def matches(patterns: tuple[str, ...], device: Device) -> bool:
     """Whether one of the patterns occurs in what the device is called; no pattern matches all."""
-    text = "|".join((device.id, device.architecture, device.vendor, device.category)).lower()
-    return not patterns or any(pattern.lower() in text for pattern in patterns)
+    if not patterns:
+        return True
+    return _occurs(patterns, device.id, device.architecture, device.vendor, device.category)
+
+
+@lru_cache(maxsize=1 << 14)
+def _occurs(patterns: tuple[str, ...], *called: str) -> bool:
+    text = "|".join(called).lower()
+    return any(pattern.lower() in text for pattern in patterns)

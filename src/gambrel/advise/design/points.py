@@ -172,7 +172,7 @@ def _distinct(*columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _inverse(rate: Any) -> Any:
     """Seconds for one unit of work; 0, never limiting, where there is no rate."""
-    return 0.0 if rate is None else roofline.each_second(rate)
+    return 0.0 if rate is None else roofline.seconds(1.0, rate)
 
 
 def _dram(

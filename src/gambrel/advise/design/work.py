@@ -140,10 +140,10 @@ def figures(model: ModelLayers, points: DesignPoints) -> PointTable:
         "sol_time_s": times.sol_s,
         "roofline_time_s": times.roofline_s,
         "array_time_s": times.array_s,
-        "items_per_s": model.items * roofline.each_second(times.array_s),
+        "items_per_s": model.items * roofline.seconds(1.0, times.array_s),
         "array_utilization": model.matrix_flops
         * points.s_per_flop
-        * roofline.each_second(times.array_s),
+        * roofline.seconds(1.0, times.array_s),
         "energy_per_item_j": full + energy / model.items,
         "area_mm2": points.area_mm2,
         "power_w": points.power_w,

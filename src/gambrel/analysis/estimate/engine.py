@@ -18,6 +18,7 @@ from gambrel.analysis.estimate.engine_forms import (
     whole_run,
 )
 from gambrel.analysis.estimate.engine_work import EngineTable
+from gambrel.analysis.estimate.kinship import own_forms
 from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device
@@ -217,8 +218,9 @@ def engine_estimator(
 
 def _is_own(device: Device, calibration: Calibration) -> bool:
     names = {device.id, device.name}
-    own = any(s.framework == "own" and s.device == device.id for s in calibration.sets)
-    return own or any(p.device in names for p in calibration.probed)
+    return bool(own_forms(calibration, device.id)) or any(
+        p.device in names for p in calibration.probed
+    )
 
 
 def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple[str, ...]]:

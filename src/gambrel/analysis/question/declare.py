@@ -24,6 +24,8 @@ PLANS: Final = "serve-plan serve-sim serve-split train-plan"
 SERVE: Final = "serve-plan serve-sim serve-split"
 SERVE_PLAN: Final = "serve-plan"
 SERVE_SIM: Final = "serve-sim"
+#: Of one pool of devices.
+SERVED: Final = f"{SERVE_PLAN} {SERVE_SIM}"
 SPLIT: Final = "serve-split"
 DESIGN: Final = "design"
 #: Questions with several points.

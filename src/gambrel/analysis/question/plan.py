@@ -13,7 +13,7 @@ from gambrel.analysis.question.declare import (
     PLANS,
     SERVE,
     SERVE_PLAN,
-    SERVE_SIM,
+    SERVED,
     SPLIT,
     TRAIN,
     field,
@@ -24,6 +24,13 @@ from gambrel.analysis.question.declare import (
 class PlanFields:
     """Deployments of language models: traffic, layouts, the cache, steps."""
 
+    config: Any = field(
+        *(f.DEPLOYMENT, PLAN, SERVED),
+        'A deployment that exists: its command line ("vllm serve ...", SGLang, TensorRT-LLM), or '
+        "a script, docker-compose file or Kubernetes manifest with one; other options replace what "
+        "it says.",
+        "--config",
+    )
     input: int = field(
         *(f.tokens(), PLAN, SERVE, "Tokens of a prompt; 8k is 8,192.", "--input"),
         required=f"{SERVE_PLAN} {SPLIT}",
@@ -52,7 +59,7 @@ class PlanFields:
         default=8,
     )
     concurrency: int | None = field(
-        *(f.whole("requests"), PLAN, f"{SERVE_PLAN} {SERVE_SIM}"),
+        *(f.whole("requests"), PLAN, SERVED),
         *("Requests in flight; by default as many as the targets allow.", "--concurrency"),
         words=("users",),
     )
@@ -61,7 +68,7 @@ class PlanFields:
         *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
     )
     arrivals: str | None = field(
-        *(f.choice("closed", "burst", "poisson"), PLAN, f"{SERVE_PLAN} {SERVE_SIM}"),
+        *(f.choice("closed", "burst", "poisson"), PLAN, SERVED),
         "How requests come: one for each that ends (closed), all at once and of equal length "
         "(burst), at random (poisson); by default poisson with --rate, else closed.",
         "--arrivals",
@@ -102,6 +109,14 @@ class PlanFields:
         *(f.ANY, PLAN, PLANS),
         "A node: a TOML file, or dgx-h100, hgx, nvl72 ...; by default the device's usual one.",
         "--topology",
+    )
+    max_requests: int | None = field(
+        *(f.whole("requests"), PLAN, SERVED),
+        *("Most in flight on a replica; by default what memory holds.", "--max-requests"),
+    )
+    longest: int | None = field(
+        *(f.tokens(), PLAN, SERVED),
+        *("Most tokens of a request; by default the model's context.", "--longest"),
     )
     utilization: float = field(
         *(f.SHARE, PLAN, f"{SERVE} kv-cache"),

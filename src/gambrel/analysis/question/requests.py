@@ -39,10 +39,6 @@ class RequestFields:
         "Copies of the layout; by default the fewest that meet the targets.",
         "--replicas",
     )
-    max_requests: int | None = field(
-        *(f.whole("requests"), REQUESTS, SERVE_SIM),
-        *("Most in flight on a replica; by default what memory holds.", "--max-requests"),
-    )
     percentile: int = field(
         *(f.whole("%"), REQUESTS, SERVE_SIM),
         *("Percentile at which the targets hold: 50, 90 or 99.", "--percentile"),
