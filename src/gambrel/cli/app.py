@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "select": "advise:select",
     "what-if": "advise:what_if",
     "judge": "judge:judge",
+    "explore": "explore:explore",
     "sweep": "sweep:sweep",
     "design": "design:design",
     "gate": "gate:gate",

@@ -120,6 +120,10 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
     for name, field in known.items():
         if verb in field.required and read.get(name) in (None, ()):
             raise InputError(f"{verb} needs {field.label(face)}. {field.help}")
+    if read.get("hub"):
+        from gambrel.hub import named
+
+        read["model"] = named(read["model"])
     return Question(verb=verb, **read)
 
 

@@ -37,8 +37,10 @@ ALL: Final = f"{RUNS} {PLANS} kv-cache import"
 LOOK: Final = "devices device models runtimes runtime explain"
 #: Every question.
 VERBS: Final = tuple(f"{ALL} {LOOK} {DESIGN}".split())
-OBJECT: Final = {"cli": "an object in memory", "mcp": "an object in memory"}
-CODE: Final = {"mcp": "code runs only where the server was started with --trust"}
+OBJECT: Final = dict.fromkeys(("cli", "mcp", "page"), "an object in memory")
+CODE: Final = dict.fromkeys(
+    ("mcp", "page"), "code runs only where the server was started with --trust"
+)
 
 
 def field(

@@ -36,6 +36,14 @@ class ModelFields:
         required=f"analyze recommend what-if {MANY} {PLANS} {DESIGN} kv-cache limits explain-gap",
         words=("network", "architecture"),
     )
+    hub: bool = field(
+        *(f.FLAG, MODEL, ALL),
+        "MODEL is an id of the Hugging Face hub, org/name: configuration and headers are "
+        "read, from the cache where it has them; hf://org/name says the same.",
+        *("--hub",),
+        default=False,
+        words=("hugging face hub",),
+    )
     inputs: Any = field(
         *(f.ANY, MODEL, RUNS),
         "Example inputs of a module: one tensor, a tuple or a dict. Shapes matter, values not.",

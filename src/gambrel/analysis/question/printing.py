@@ -25,5 +25,5 @@ class PrintFields:
         ),
         *("--top",),
         default=10,
-        absent={"python": "records are returned whole"},
+        absent=dict.fromkeys(("python", "page"), "records are returned whole"),
     )
