@@ -13,7 +13,13 @@ class PrintFields:
     """How much of an answer is shown."""
 
     layouts: int = field(
-        *(f.whole("layouts"), PRINT, SERVE_PLAN, "Layouts looked at in full.", "--layouts"),
+        *(
+            f.whole("layouts"),
+            PRINT,
+            SERVE_PLAN,
+            "Number of layouts to evaluate in full.",
+            "--layouts",
+        ),
         default=5,
     )
     top: int = field(
@@ -21,7 +27,7 @@ class PrintFields:
             f.whole("rows", 0),
             PRINT,
             f"{RUNS} {PLANS} {DESIGN} import",
-            "Rows of each list; 0 shows all.",
+            "Rows per table; 0 shows all.",
         ),
         *("--top",),
         default=10,

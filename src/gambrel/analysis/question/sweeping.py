@@ -18,20 +18,27 @@ class SweepFields:
 
     where: str | None = field(
         *(f.TEXT, SWEPT, POINTS),
-        "Keep only points for which this is known to hold: columns, numbers with units, and, or, "
-        "not, e.g. 'fits and expected_time_s < 33ms'.",
+        "Keep only points that are known to satisfy this: columns, numbers with units, and, "
+        "or, not, e.g. 'fits and expected_time_s < 33ms'.",
         "--where",
     )
     pareto: tuple[str, ...] = field(
         *(f.TEXT, SWEPT, POINTS),
-        "Points that no other beats in all of these: latency, throughput, energy, memory, work, "
+        "Keep the Pareto front over these: latency, throughput, energy, memory, work, "
         "traffic, or columns (max:COLUMN where more is better).",
         "--pareto",
         several=POINTS,
         default=(),
     )
     jobs: int = field(
-        *(f.whole("processes"), SWEPT, POINTS, "Local processes that compute.", "--jobs", "-j"),
+        *(
+            f.whole("processes"),
+            SWEPT,
+            POINTS,
+            "Number of local worker processes.",
+            "--jobs",
+            "-j",
+        ),
         default=1,
         absent={"mcp": _HERE},
     )
@@ -44,7 +51,7 @@ class SweepFields:
     )
     save: str | None = field(
         *(f.TEXT, SWEPT, POINTS),
-        "Write the points as they are computed: .parquet (a folder), .csv or .jsonl; a run that "
-        "is stopped goes on from what is there.",
+        "Write the points as they are computed: .parquet (a folder), .csv or .jsonl; an "
+        "interrupted run resumes from what is there.",
         absent={"mcp": _HERE, "cli": "--output"},
     )
