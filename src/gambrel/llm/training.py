@@ -9,6 +9,7 @@ data-parallel device (stage 0) or divided among them: states (1), gradients too 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -306,13 +307,7 @@ def _summary(
         passes=passes,
         end=end,
         parts=parts,
-        assumptions=(
-            *remarks,
-            _hidden(plan, parts),
-            *_OFFLOADED.get(plan.offload, ()),
-            "weights, gradients and activations in the formats given; master weights and both "
-            "moments of AdamW in fp32.",
-        ),
+        assumptions=(*remarks, *_assumed(plan, parts)),
     )
 
 
@@ -388,6 +383,16 @@ _OFFLOADED: Final = {
     )
     for name in ("optimizer", "activations", "all")
 }
+
+
+def _assumed(plan: TrainingPlan, parts: Parts | None) -> Iterator[str]:
+    """What is taken for granted of the plan."""
+    yield _hidden(plan, parts)
+    yield from _OFFLOADED.get(plan.offload, ())
+    yield (
+        "weights, gradients and activations in the formats given; master weights and both moments "
+        "of AdamW in fp32."
+    )
 
 
 def _hidden(plan: TrainingPlan, parts: Parts | None) -> str:
