@@ -39,7 +39,7 @@ BEST: Final = 5
 _PARAMETER_BYTES: Final = 2
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class SearchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run a step.
 
     Attributes:
@@ -85,19 +85,19 @@ class TrainingSearch(msgspec.Struct, frozen=True, kw_only=True):
     sequences: int
     seq: int
     capacity_bytes: int | None
-    best: tuple[Trial, ...]
-    pareto: tuple[Trial, ...]
+    best: tuple[SearchedPlan, ...]
+    pareto: tuple[SearchedPlan, ...]
     tried: int
     pruned: int
     step: TrainingStep | None = None
-    nearest: Trial | None = None
+    nearest: SearchedPlan | None = None
     assumptions: tuple[str, ...] = ()
 
-    def tokens_per_s_per_device(self, trial: Trial) -> float:
+    def tokens_per_s_per_device(self, trial: SearchedPlan) -> float:
         """Over the expected time."""
         return self.sequences * self.seq / trial.step_s / self.devices
 
-    def mfu(self, trial: Trial) -> float | None:
+    def mfu(self, trial: SearchedPlan) -> float | None:
         """Of a plan; as that of the best one, by time."""
         if self.step is None or self.step.mfu is None:
             return None
@@ -167,9 +167,9 @@ class _Search:
         self.formats, self.node, self.settings = formats, node, settings
         level = main_memory(device)
         self.capacity = level.capacity_bytes if level else None
-        self.best: list[Trial] = []
-        self.fitting: list[Trial] = []
-        self.nearest: Trial | None = None
+        self.best: list[SearchedPlan] = []
+        self.fitting: list[SearchedPlan] = []
+        self.nearest: SearchedPlan | None = None
         self.tried = self.pruned = 0
         self.reason = ""
 
@@ -191,7 +191,7 @@ class _Search:
                 f"{self.spec.name} divides them."
             )
 
-    def record(self, best: tuple[Trial, ...], step: TrainingStep | None) -> TrainingSearch:
+    def record(self, best: tuple[SearchedPlan, ...], step: TrainingStep | None) -> TrainingSearch:
         """The answer."""
         return TrainingSearch(
             model=self.spec.name,
@@ -214,7 +214,7 @@ class _Search:
             ),
         )
 
-    def _layout(self, sharding: Sharding, sequences: int) -> Iterator[Trial]:
+    def _layout(self, sharding: Sharding, sequences: int) -> Iterator[SearchedPlan]:
         """The fastest plan of a split and a microbatch that fits; none where none does."""
         replicas = sharding.data * sharding.attention_data
         passes, rest = divmod(self.sequences, replicas * sequences)
@@ -243,7 +243,7 @@ class _Search:
     def _may_fit(self, base: TrainingBase, plan: TrainingPlan) -> bool:
         m = base.memory(msgspec.structs.replace(plan, recompute="full"))
         if self.nearest is None or m.total_bytes < self.nearest.memory_bytes:
-            self.nearest = Trial(plan=plan, step_s=0.0, memory_bytes=m.total_bytes)
+            self.nearest = SearchedPlan(plan=plan, step_s=0.0, memory_bytes=m.total_bytes)
         return m.fits is not False
 
     def _too_slow(self, base: TrainingBase, plan: TrainingPlan) -> bool:
@@ -254,14 +254,14 @@ class _Search:
 
     def _fitting(
         self, base: TrainingBase, plan: TrainingPlan, recomputes: Sequence[str]
-    ) -> Iterator[Trial]:
+    ) -> Iterator[SearchedPlan]:
         for name in recomputes:
             one = msgspec.structs.replace(plan, recompute=name)
             self.tried += 1
             memory = base.memory(one)
             if memory.fits is False:
                 continue
-            yield Trial(plan=one, step_s=base.step_s(one), memory_bytes=memory.total_bytes)
+            yield SearchedPlan(plan=one, step_s=base.step_s(one), memory_bytes=memory.total_bytes)
 
 
 def _splits(
@@ -351,12 +351,12 @@ def _seconds(base: TrainingBase, plan: TrainingPlan) -> dict[str, float]:
     }
 
 
-def _explained(trials: Sequence[Trial]) -> Iterator[Trial]:
+def _explained(trials: Sequence[SearchedPlan]) -> Iterator[SearchedPlan]:
     for i, trial in enumerate(trials):
         yield trial if not i else msgspec.structs.replace(trial, why_not=_why(trial, trials[i - 1]))
 
 
-def _why(trial: Trial, better: Trial) -> str:
+def _why(trial: SearchedPlan, better: SearchedPlan) -> str:
     """What takes longer than in the plan before it."""
     grown = {k: v - better.seconds.get(k, 0.0) for k, v in trial.seconds.items()}
     least = 0.1 * (trial.step_s - better.step_s)
@@ -371,9 +371,9 @@ def _why(trial: Trial, better: Trial) -> str:
     return f"{format_percent(late)} slower: {' and '.join(said) or 'the sum of small parts'}{more}."
 
 
-def _pareto(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+def _pareto(trials: Sequence[SearchedPlan]) -> tuple[SearchedPlan, ...]:
     """Plans that no other beats in time and memory, fastest first."""
-    front: list[Trial] = []
+    front: list[SearchedPlan] = []
     for trial in sorted(trials, key=lambda t: (t.step_s, t.memory_bytes)):
         if not front or trial.memory_bytes < front[-1].memory_bytes:
             front.append(trial)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.llm.training_search import TrainingSearch, Trial, needs_of
+from gambrel.llm.training_search import SearchedPlan, TrainingSearch, needs_of
 from gambrel.report.blocks import (
     DataTable,
     Document,
@@ -59,12 +59,12 @@ def _answer(found: TrainingSearch) -> tuple[str, ...]:
     )
 
 
-def _batch(trial: Trial) -> str:
+def _batch(trial: SearchedPlan) -> str:
     p = trial.plan
     return f"{p.microbatches} x {p.sequences}"
 
 
-def _savings(trial: Trial) -> str:
+def _savings(trial: SearchedPlan) -> str:
     """ZeRO, schedule and recomputation in short."""
     p = trial.plan
     parts = [f"ZeRO {p.zero}"]
@@ -75,7 +75,7 @@ def _savings(trial: Trial) -> str:
     return ", ".join(parts)
 
 
-def _schedule(trial: Trial) -> str:
+def _schedule(trial: SearchedPlan) -> str:
     p = trial.plan
     if p.sharding.pipeline == 1:
         return ""
@@ -83,7 +83,7 @@ def _schedule(trial: Trial) -> str:
 
 
 def _table(
-    found: TrainingSearch, rows: tuple[Trial, ...], heading: str, *, why: bool = False
+    found: TrainingSearch, rows: tuple[SearchedPlan, ...], heading: str, *, why: bool = False
 ) -> DataTable:
     return table_of(
         rows,
@@ -120,7 +120,7 @@ def content(found: TrainingSearch, _options: Options | None = None) -> dict[str,
     }
 
 
-def _trial(found: TrainingSearch, trial: Trial) -> dict[str, Any]:
+def _trial(found: TrainingSearch, trial: SearchedPlan) -> dict[str, Any]:
     rate = found.tokens_per_s_per_device(trial) if trial.step_s else None
     return {
         "layout": str(trial.plan.sharding),
