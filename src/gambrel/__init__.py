@@ -53,6 +53,7 @@ _HOMES = {
     "trainer_callback": "gambrel.api.callbacks",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "design": "gambrel.api.design",
     "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
@@ -101,6 +102,7 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "design",
     "export",
     "flops_per_token",
     "judge",
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.callbacks import lightning_callback, trainer_callback
+    from gambrel.api.design import design
     from gambrel.api.judging import judge
     from gambrel.api.plans import kv_cache, serve_plan, train_plan
     from gambrel.api.serving import StepTimer, serve_sim

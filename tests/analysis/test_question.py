@@ -37,6 +37,7 @@ FUNCTIONS = {
     "select": gambrel.select,
     "what-if": gambrel.what_if,
     "sweep": gambrel.sweep,
+    "design": gambrel.design,
     "serve-plan": gambrel.serve_plan,
     "serve-sim": gambrel.serve_sim,
     "serve-split": gambrel.serve_split,

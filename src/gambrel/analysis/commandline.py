@@ -21,7 +21,13 @@ _COMMANDS: Final = {
     "explain": "ask explain",
 }
 #: Fields that commands take without an option.
-_WORDS: Final = {"device": "hardware", "runtime": "runtime", "devices": "text", "models": "text"}
+_WORDS: Final = {
+    "device": "hardware",
+    "runtime": "runtime",
+    "devices": "text",
+    "models": "text",
+    "design": "device_file",
+}
 
 
 def word_of(verb: str) -> str:

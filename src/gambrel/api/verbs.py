@@ -19,6 +19,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "limits": ("api.judging:limits", "advise.judge.records:KernelLimits"),
     "explain-gap": ("api.judging:explain_gap", "advise.judge.records:Gap"),
     "sweep": ("api.sweep:sweep", "analysis.sweep.record:Sweep"),
+    "design": ("api.design:design", "advise.design.record:DesignStudy"),
     "serve-plan": ("api.plans:serve_plan", "llm.serving.records:Plan"),
     "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
     "serve-split": ("api.splitting:serve_split", "llm.serving.split_records:SplitPlan"),

@@ -180,6 +180,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="sweep_chart:pictures",
     ),
     Kind(
+        type="gambrel/design",
+        record="gambrel.advise.design.record:DesignStudy",
+        pictures="design_chart:pictures",
+    ),
+    Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
