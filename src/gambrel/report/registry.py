@@ -180,6 +180,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="sweep_chart:pictures",
     ),
     Kind(
+        type="gambrel/design",
+        record="gambrel.advise.design.record:DesignStudy",
+        pictures="design_chart:pictures",
+    ),
+    Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
@@ -197,6 +202,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="split",
     ),
     Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
+    Kind(
+        type="gambrel/train-search",
+        record="gambrel.llm.training_search:TrainingSearch",
+        builder="training_search",
+    ),
     Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan"),
     Kind(type="gambrel/devices", record=_answer("Devices")),
     Kind(type="gambrel/device", record=_answer("Sheet")),
