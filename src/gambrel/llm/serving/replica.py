@@ -87,6 +87,7 @@ class Replica:
         tpot: Time per token after the first, s; NaN for answers of one token.
         total: From arrival to the last token, s.
         outputs: Tokens of its answer.
+        inputs: Tokens of all their prompts.
         preemptions: Requests that gave their place up.
         most_waiting: Longest queue.
         timeline: What it did.
@@ -98,7 +99,7 @@ class Replica:
         self.now = 0.0
         self.came, self.ttft, self.tpot, self.total = (array("d") for _ in range(4))
         self.outputs = array("l")
-        self.preemptions = self.most_waiting = 0
+        self.inputs = self.preemptions = self.most_waiting = 0
         self.timeline = ActivityLog()
         self._events = self.timeline.events
         self._times, self._limits, self._following = times, limits, following
@@ -264,6 +265,7 @@ class Replica:
         self.tpot.append((now - job.first) / later if later else math.nan)
         self.total.append(now - job.came)
         self.outputs.append(job.output)
+        self.inputs += job.tokens
         if len(self._events) > BLOCK:
             self.timeline.add_up()
         if self._following is not None:

@@ -153,6 +153,7 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
         total=_spread(total),
         requests_per_s=came.size / duration,
         tokens_per_s=float(output.sum()) / duration,
+        input_tokens_per_s=sum(engine.inputs for engine in engines) / duration,
         attained=float(met.mean()) if asked else None,
         goodput_per_s=float(met.sum()) / duration if asked else None,
         preemptions=sum(engine.preemptions for engine in engines),
