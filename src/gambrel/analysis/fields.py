@@ -364,6 +364,12 @@ def _model(value: Any, _: Kind, label: str) -> Any:
     return value
 
 
+def _deployment(value: Any, _: Kind, label: str) -> Any:
+    from gambrel.analysis.deployment import read_deployment
+
+    return read_deployment(value, label)
+
+
 def _hardware(value: Any, _: Kind, label: str) -> Any:
     named = isinstance(value, (str, PathLike)) and str(value).strip()
     if named or hasattr(value, "ceilings") or hasattr(value, "to_device"):
@@ -437,6 +443,7 @@ SHAPE: Final = Kind(
     read=_shape,
 )
 MODEL: Final = Kind(metavar="MODEL", schema=_STRING, read=_model)
+DEPLOYMENT: Final = Kind(metavar="FILE|COMMAND", schema=_STRING, read=_deployment)
 HARDWARE: Final = Kind(metavar="DEVICE", schema=_STRING, read=_hardware)
 TIME: Final = quantity("time", "s", "10ms")
 RATE: Final = quantity("rate", "FLOP/s", "989T", bare=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.spec import ModelSpec
     from gambrel.llm.training import TrainingStep
+    from gambrel.llm.training_search import TrainingSearch
 
 
 @asks("serve-plan")
@@ -38,27 +39,30 @@ def serve_plan(question: Question) -> Plan:
     q = question
     spec = spec_of_plan(q.model, q.precision, "w4a16")
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
-    engine = engine_of(q)
+    requests = Requests(
+        input_tokens=q.input,
+        output_tokens=q.output,
+        cached_tokens=q.cached,
+        concurrency=q.concurrency,
+        per_s=q.rate,
+        arrivals=q.arrivals,
+    )
+    check_longest(q, requests.longest)
     return plan(
         spec,
         devices,
         [spec.precisions(text) for text in q.several("precision")],
-        Requests(
-            input_tokens=q.input,
-            output_tokens=q.output,
-            cached_tokens=q.cached,
-            concurrency=q.concurrency,
-            per_s=q.rate,
-            arrivals=q.arrivals,
-        ),
+        requests,
         max_devices=q.max_devices,
         target=Target(ttft_s=q.ttft, tpot_s=q.tpot),
-        engine=engine,
+        engine=engine_of(q),
         settings=settings_of(q, precision=None),
         prices=prices_of(q.prices, devices),
         topology=topology_of(q.topology),
         shardings=_shardings(q),
         top=q.layouts,
+        name=name_of(q, spec),
+        remarks=unread_of(q),
     )
 
 
@@ -74,6 +78,8 @@ def train_plan(question: Question) -> TrainingStep:
     from gambrel.llm.training_plan import TrainingPlan
 
     q = question
+    if q.devices is not None or q.global_batch is not None:
+        raise InputError("devices, global_batch: these are of a search (--search, train_search).")
     plan = TrainingPlan(
         sequences=q.sequences,
         seq=q.seq,
@@ -84,6 +90,7 @@ def train_plan(question: Question) -> TrainingStep:
         zero=q.zero,
         recompute=q.recompute,
         overlap=q.overlap,
+        offload=q.offload,
     )
     return train(
         spec_of_plan(q.model, q.precision, "bf16"),
@@ -92,6 +99,37 @@ def train_plan(question: Question) -> TrainingStep:
         settings=settings_of(q, precision=None),
         precisions=None if q.precision is None else Precisions.parse(q.precision),
         topology=topology_of(q.topology),
+    )
+
+
+@asks("train-search")
+def train_search(question: Question) -> TrainingSearch:
+    """Searches the fastest layouts of a training step on so many devices.
+
+    Returns:
+        The best plans that fit with why each is slower than the one before, and the Pareto front
+        of time and memory.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.llm.precision import Precisions
+    from gambrel.llm.training_search import search
+
+    q = question
+    if q.devices is None or q.global_batch is None:
+        name = "devices" if q.devices is None else "global-batch"
+        raise InputError(f"a search needs {name}, e.g. --{name} 64.")
+    return search(
+        spec_of_plan(q.model, q.precision, "bf16"),
+        asked_device(q.hardware, q.peak, q.bandwidth)[0],
+        devices=q.devices,
+        sequences=q.global_batch,
+        seq=q.seq,
+        precisions=None if q.precision is None else Precisions.parse(q.precision),
+        topology=topology_of(q.topology),
+        settings=settings_of(q, precision=None),
+        fixed=degrees_of(q),
     )
 
 
@@ -194,8 +232,40 @@ def engine_of(question: Question) -> ServingEngine:
         overlap=q.overlap or 0.0,
         host_s=q.host,
         speculation=_speculation(q),
+        max_requests=q.max_requests,
         routing_skew=q.routing_skew,
     )
+
+
+def check_longest(question: Question, tokens: int) -> None:
+    """Refuses requests beyond the longest that a deployment takes.
+
+    Raises:
+        InputError: How long they are, and the limit.
+    """
+    most = question.longest
+    if most is not None and tokens > most:
+        raise InputError(
+            f"input + output = {tokens:,} tokens is beyond the {most:,} of the longest request "
+            "(--longest, or the engine's limit of a model's length)."
+        )
+
+
+def name_of(question: Question, spec: ModelSpec) -> str:
+    """What a command line calls the model: as the user did, a folder where that was a file."""
+    from pathlib import Path
+
+    given = question.model
+    if not isinstance(given, str):
+        return spec.name
+    path = Path(given)
+    return str(path.parent) if path.name == "config.json" else given
+
+
+def unread_of(question: Question) -> tuple[str, ...]:
+    """What of a deployment's configuration has no part in the answer, in a sentence."""
+    unread = question.config.unread if question.config is not None else ()
+    return (f"of the configuration these say nothing here: {'; '.join(unread)}.",) if unread else ()
 
 
 def _speculation(question: Question) -> Speculation | None:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from gambrel.analysis.question import Question, ask
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
-from gambrel.api.plans import degrees_of, engine_of, prices_of, spec_of_plan, topology_of
+from gambrel.api.plans import (
+    check_longest,
+    degrees_of,
+    engine_of,
+    name_of,
+    prices_of,
+    spec_of_plan,
+    topology_of,
+    unread_of,
+)
 from gambrel.device.resolve import asked_device
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.serving.timer import StepTimes, tables
@@ -72,7 +81,14 @@ def serve_sim(question: Question) -> Simulation:
         outcome=result,
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
         tried=(*tried, *reasons),
-        commands=commands(setup.spec.name, _with_replicas(setup.sharding, count), setup.engine),
+        commands=commands(
+            name_of(q, setup.spec),
+            _with_replicas(setup.sharding, count),
+            setup.engine,
+            longest=q.longest,
+            most=q.max_requests,
+            formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
+        ),
         assumptions=_assumptions(one, q, searched=bool(tried)),
     )
 
@@ -150,7 +166,9 @@ def _load(q: Question) -> Load:
     lengths = arrivals.Lengths(
         input_tokens=q.input, output_tokens=q.output, least=q.shortest or 1.0
     )
-    Requests(input_tokens=q.input, output_tokens=q.output).check(_spec(q))
+    whole = Requests(input_tokens=q.input, output_tokens=q.output)
+    whole.check(_spec(q))
+    check_longest(q, whole.longest)
     many = "" if q.shortest == 1 else f", lengths from {q.shortest:.0%} of these"
     shape = f"{q.input:,} tokens in, {q.output:,} out{many}"
     if q.rate is not None:
@@ -180,7 +198,8 @@ def _traced(q: Question) -> Load:
     from gambrel.llm.serving.fleet import Load
     from gambrel.llm.serving.trace import read_trace
 
-    path, longest = Path(str(q.trace)), _spec(q).max_context
+    path, own = Path(str(q.trace)), _spec(q).max_context
+    longest = min((n for n in (own, q.longest) if n is not None), default=None)
 
     def requests() -> Iterator[Request]:
         return islice(read_trace(path, longest=longest), q.requests)
@@ -282,6 +301,7 @@ def _assumptions(one: Server, q: Question, *, searched: bool) -> tuple[str, ...]
     from gambrel.llm.serving.plan import of_engine
 
     said = [
+        *unread_of(q),
         "requests go to the replicas in turn, first come first served; chunked prefill of up to "
         f"{one.limits.step_tokens:,} tokens per step shares steps with decode.",
         "when the cache is full, the request that came last is preempted and computed again.",

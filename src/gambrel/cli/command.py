@@ -10,7 +10,7 @@ import click
 
 from gambrel.analysis.commandline import word_of
 from gambrel.analysis.fields import FLAG, PRICES, Field
-from gambrel.analysis.question import FIELDS, PRINT, Question, ask, fields_of
+from gambrel.analysis.question import FIELDS, PRINT, Question, ask, fields_of, needed
 
 #: Sections of a help text, in order; what belongs to none comes last.
 OTHER: Final = "Options"
@@ -190,15 +190,26 @@ def _given(value: Any) -> Any:
 def _parameter(field: Field, verb: str, words: Sequence[str]) -> click.Parameter:
     kind = field.kind
     if field.name in words:
-        needed = verb in field.required
-        metavar = kind.metavar if needed else f"[{kind.metavar}]"
+        required = needed(field, verb, "cli")
+        metavar = kind.metavar if required else f"[{kind.metavar}]"
         about = {"about": field.help, "section": field.group}
-        return Argument([field.name], required=needed, metavar=metavar, **about)
+        return Argument([field.name], required=required, metavar=metavar, **about)
     more: Mapping[str, Any] = {"is_flag": True, "default": None}
     if kind is not FLAG:
         several = verb in field.several or kind.metavar == "NAME=N" or kind is PRICES
         more = {"metavar": kind.metavar, "multiple": several}
     return Option([*field.flags, field.name], help=_help(field), section=field.group, **more)
+
+
+def loose(name: str) -> click.Parameter:
+    """An option that takes any text for a field, for commands that pass it on unread."""
+    field = FIELDS[name]
+    if name == "model":
+        return Argument(
+            [name], required=False, metavar="[MODEL]", about=field.help, section=field.group
+        )
+    more = {"metavar": field.kind.metavar, "section": field.group}
+    return Option([*field.flags, name], help=field.help, **more)
 
 
 def _help(field: Field) -> str:

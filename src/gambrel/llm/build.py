@@ -52,6 +52,8 @@ def build(
     """
     p = precisions if isinstance(precisions, Precisions) else spec.precisions(precisions)
     _check(spec, step)
+    if absorbed is None and step.label == "verify":
+        absorbed = True  # engines check drafted tokens with the kernel that decodes
     e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
     x = _embed(e, spec, step)
     memory = _encode(e, spec, step)

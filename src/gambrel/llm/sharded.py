@@ -48,7 +48,8 @@ def build_rank(
         runtime: Whose kernels run: id of a serving engine, or empty.
         fused: Store q, k, v and gate, up as one matrix each, as every serving engine does.
         routing_skew: Exponent of a Zipf distribution of tokens over experts.
-        absorbed: How latent attention runs; None: absorbed in decode only.
+        absorbed: How latent attention runs; None: absorbed in decode and where drafted
+            tokens are checked.
 
     Raises:
         InputError: The layout does not suit the model.

@@ -337,6 +337,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def precisions(self, text: str | None = None) -> Precisions:
         """Number formats: as written in ``text``, or the checkpoint's own."""
         own = self.quantization.precision if self.quantization else self.dtype
+        if text and "=" in text.partition(",")[0] and self.quantization and "," not in own:
+            text = f"{own},{text}"  # parts alone: the rest stays the checkpoint's
         return Precisions.parse(text or own, self.dtype)
 
     @property

@@ -66,7 +66,7 @@ class Kind:
         record: ``module:Class`` of the record; a name, so that nothing is imported for it.
         builder: Module of `gambrel.report.builders` with ``document(record, options)``; with
             ``content(record, options)`` where JSON is not the record as it is, and
-            ``rows(record)`` where CSV is not the document's first table.
+            ``rows(record)`` where CSV is not the document's first table. Empty: called as the type.
         drawn: Format → ``module:function`` of this package, called with record and options.
         pictures: ``module:function`` that gives the pictures of a record (`gambrel.report.picture`)
             for `PICTURES` and for its page; empty for none.
@@ -76,20 +76,25 @@ class Kind:
 
     type: str
     record: str
-    builder: str
+    builder: str = ""
     drawn: Mapping[str, str] = field(default_factory=dict)
     pictures: str = ""
     page: str = ""
 
+    @property
+    def module(self) -> str:
+        """Name of its builder."""
+        return self.builder or self.type.partition("/")[2].replace("-", "_")
+
     def _of(self, name: str) -> Callable[..., Any] | None:
-        module = importlib.import_module(f"gambrel.report.builders.{self.builder}")
+        module = importlib.import_module(f"gambrel.report.builders.{self.module}")
         return getattr(module, name, None)
 
     def document(self, record: object, options: Options) -> Document:
         """The result to read."""
         build = self._of("document")
         if build is None:
-            raise TypeError(f"builders.{self.builder} has no document()")
+            raise TypeError(f"the builder of {self.type} has no document()")
         made: Document = build(record, options)
         return made
 
@@ -121,30 +126,23 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         type="gambrel/analysis",
         record="gambrel.analysis.result:Analysis",
-        builder="analysis",
         drawn={"roofline": "plot_terminal:render"},
         pictures="roofline_picture:pictures",
         page="page.analyses:parts",
     ),
-    Kind(
-        type="gambrel/analyses",
-        record=_answer("Analyses"),
-        builder="analyses",
-    ),
-    Kind(type="gambrel/advice", record="gambrel.advise.recommend:Advice", builder="advice"),
+    Kind(type="gambrel/analyses", record=_answer("Analyses")),
+    Kind(type="gambrel/advice", record="gambrel.advise.recommend:Advice"),
     Kind(type="gambrel/recommendations", record=_answer("Changes"), builder="advice"),
-    Kind(type="gambrel/check", record="gambrel.advise.check:Check", builder="check"),
+    Kind(type="gambrel/check", record="gambrel.advise.check:Check"),
     Kind(
         type="gambrel/comparison",
         record="gambrel.advise.compare:Comparison",
-        builder="comparison",
         pictures="advice_pictures:comparison",
         page="page.choices:comparison",
     ),
     Kind(
         type="gambrel/selection",
         record="gambrel.advise.select:Selection",
-        builder="selection",
         pictures="advice_pictures:selection",
         page="page.choices:selection",
     ),
@@ -156,28 +154,16 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="advice_pictures:whatif",
         page="page.changes:what_if",
     ),
-    Kind(
-        type="gambrel/judgement",
-        record="gambrel.advise.judge.records:Judgement",
-        builder="judgement",
-    ),
+    Kind(type="gambrel/judgement", record="gambrel.advise.judge.records:Judgement"),
     Kind(
         type="gambrel/limits",
         record="gambrel.advise.judge.records:KernelLimits",
         builder="kernel_limits",
     ),
     Kind(type="gambrel/explain-gap", record="gambrel.advise.judge.records:Gap", builder="gap"),
-    Kind(
-        type="gambrel/problems",
-        record="gambrel.advise.judge.records:Problems",
-        builder="problems",
-    ),
-    Kind(
-        type="gambrel/diagnosis",
-        record="gambrel.analysis.samples.diagnosis:Diagnosis",
-        builder="diagnosis",
-    ),
-    Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport", builder="gate"),
+    Kind(type="gambrel/problems", record="gambrel.advise.judge.records:Problems"),
+    Kind(type="gambrel/diagnosis", record="gambrel.analysis.samples.diagnosis:Diagnosis"),
+    Kind(type="gambrel/gate", record="gambrel.advise.gate.records:GateReport"),
     Kind(
         type="gambrel/baseline",
         record="gambrel.advise.gate.records:GateRecorded",
@@ -186,14 +172,17 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         type="gambrel/trend",
         record="gambrel.advise.gate.records:Trend",
-        builder="trend",
         pictures="builders.trend:pictures",
     ),
     Kind(
         type="gambrel/sweep",
         record="gambrel.analysis.sweep.record:Sweep",
-        builder="sweep",
         pictures="sweep_chart:pictures",
+    ),
+    Kind(
+        type="gambrel/design",
+        record="gambrel.advise.design.record:DesignStudy",
+        pictures="design_chart:pictures",
     ),
     Kind(
         type="gambrel/serve-plan",
@@ -213,24 +202,23 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="split",
     ),
     Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
-    Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan", builder="kv_cache"),
-    Kind(type="gambrel/devices", record=_answer("Devices"), builder="devices"),
-    Kind(type="gambrel/device", record=_answer("Sheet"), builder="device"),
-    Kind(type="gambrel/models", record=_answer("Models"), builder="models"),
-    Kind(type="gambrel/runtimes", record=_answer("Runtimes"), builder="runtimes"),
-    Kind(type="gambrel/runtime", record="gambrel.runtimes.model:Runtime", builder="runtime"),
     Kind(
-        type="gambrel/peaks",
-        record=_answer("Peaks"),
-        builder="peaks",
-        pictures="roofs_chart:pictures",
+        type="gambrel/train-search",
+        record="gambrel.llm.training_search:TrainingSearch",
+        builder="training_search",
     ),
-    Kind(type="gambrel/fleet", record=_FLEET, builder="fleet"),
-    Kind(type="gambrel/calibration", record=_answer("Calibrated"), builder="calibration"),
+    Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan"),
+    Kind(type="gambrel/devices", record=_answer("Devices")),
+    Kind(type="gambrel/device", record=_answer("Sheet")),
+    Kind(type="gambrel/models", record=_answer("Models")),
+    Kind(type="gambrel/runtimes", record=_answer("Runtimes")),
+    Kind(type="gambrel/runtime", record="gambrel.runtimes.model:Runtime"),
+    Kind(type="gambrel/peaks", record=_answer("Peaks"), pictures="roofs_chart:pictures"),
+    Kind(type="gambrel/fleet", record=_FLEET),
+    Kind(type="gambrel/calibration", record=_answer("Calibrated")),
     Kind(
         type="gambrel/profile",
         record=_answer("Profiled"),
-        builder="profile",
         drawn={"roofline": "profile_chart:render_terminal"},
         pictures="profile_chart:pictures",
         page="page.measured:profile",
@@ -238,7 +226,6 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         type="gambrel/samples",
         record=_answer("Recorded"),
-        builder="samples",
         drawn={
             "roofline": "samples_chart:render",
             "instructions": "samples_instructions:render",
@@ -249,23 +236,12 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         type="gambrel/runs",
         record="gambrel.measure.runs.pair:Pairing",
-        builder="runs",
         drawn={"roofline": "runs_chart:render"},
         pictures="runs_chart:pictures",
         page="page.changes:runs",
     ),
-    Kind(
-        type="gambrel/memory",
-        record=_answer("Memory"),
-        builder="memory",
-        pictures="timeline:pictures",
-    ),
-    Kind(
-        type="gambrel/pictures",
-        record=_answer("Pictures"),
-        builder="pictures",
-        pictures="llm_pictures:drawn",
-    ),
+    Kind(type="gambrel/memory", record=_answer("Memory"), pictures="timeline:pictures"),
+    Kind(type="gambrel/pictures", record=_answer("Pictures"), pictures="llm_pictures:drawn"),
 )
 _BY_RECORD: Final = {kind.record: kind for kind in KINDS}
 
@@ -338,7 +314,7 @@ def render(record: object, name: str = "table", options: Options | None = None) 
     return _drawn(record, name, options)
 
 
-def _pictures(record: object, options: Options) -> Sequence[Picture]:
+def pictures_of(record: object, options: Options) -> Sequence[Picture]:
     """The pictures of a record; none where its kind has none."""
     named = "" if isinstance(record, Document) else kind_of(record).pictures
     made: Sequence[Picture] = _named(named)(record, options) if named else ()
@@ -354,7 +330,7 @@ def parts_of(record: object, options: Options) -> PageParts:
         made: PageParts = _named(named)(record, options)
         return made
     try:
-        pictures = _pictures(record, options)
+        pictures = pictures_of(record, options)
     except InputError:
         pictures = ()  # e.g. a comparison without two known figures: its table says so
     return PageParts(document=document(record, options), pictures=pictures)
@@ -362,7 +338,7 @@ def parts_of(record: object, options: Options) -> PageParts:
 
 def _saved(record: object, name: str, options: Options) -> Rendered:
     refuse_lacking(kind_of(record), name, name)
-    made = _pictures(record, options)
+    made = pictures_of(record, options)
     if not made:
         raise InputError("there is nothing to draw.")
     if name == "svg" and options.figure == "screen":

@@ -15,7 +15,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.protobuf import Value, WireError, double, fields, number, text
+from gambrel.protobuf import Value, double, fields, number, text
 from gambrel.traces.source import read_bytes
 
 FORMAT: Final = "XPlane profile"
@@ -77,8 +77,9 @@ def read(path: Path) -> Samples:
         devices = [p for p in planes if p.name.startswith("/device:")]
         launches = [s for p in devices for s in _samples(p, several=len(devices) > 1)]
         kinds = {name for p in devices if (name := _device_name(p))}
-    except WireError as error:
-        raise FileFormatError(f"{path}: no complete profile ({error}).") from None
+    except FileFormatError as error:
+        why = str(error).removesuffix(".")
+        raise FileFormatError(f"{path}: no complete profile ({why}).") from None
     if not launches:
         raise FileFormatError(
             f"{path}: no op of a device in it ({len(planes)} planes); profile on the accelerator, "

@@ -9,9 +9,6 @@ import pytest
 import gambrel
 from gambrel.cli import run
 from gambrel.errors import InputError
-from gambrel.llm.serving.commands import commands, parse_command
-from gambrel.llm.serving.question import ServingEngine
-from gambrel.llm.sharding import Sharding
 
 ASKED = {"model": "llama-3.1-8b", "hardware": "h100", "requests": 300}
 
@@ -64,49 +61,3 @@ def test_questions_that_cannot_be_answered(more, said):
 def test_a_model_that_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"no layout holds the model: llama-3.1-70b does not fit"):
         gambrel.serve_sim("llama-3.1-70b", "h100", rate="1/s", input=100, output=10, max_devices=1)
-
-
-@pytest.mark.parametrize(
-    "sharding",
-    [
-        Sharding(),
-        Sharding(tensor=4, pipeline=2),
-        Sharding(tensor=8, attention_data=8, expert=8),
-    ],
-    ids=str,
-)
-def test_command_lines_are_read_back(sharding):
-    engine = ServingEngine(utilization=0.85, step_tokens=4096)
-    for line in commands("some/model", sharding, engine, longest=9000):
-        found = parse_command(line)
-        assert found.model == "some/model"
-        assert (found.utilization, found.step_tokens, found.longest) == (0.85, 4096, 9000)
-        assert found.ignored == ()
-        assert (found.tensor or 1) == sharding.tensor
-        assert (found.pipeline or 1) == sharding.pipeline
-        if found.runtime != "tensorrt-llm":
-            assert (found.attention_data or 1) == sharding.attention_data
-        assert (found.expert or 1) == sharding.expert
-
-
-def test_command_lines_as_people_write_them():
-    found = parse_command(
-        "docker run vllm/vllm-openai vllm serve meta-llama/Llama-3.1-70B -tp 4 \\\n"
-        " --gpu-memory-utilization=0.92 --max-num-seqs 128 --enforce-eager --port 80"
-    )
-    assert (found.runtime, found.model) == ("vllm", "meta-llama/Llama-3.1-70B")
-    assert (found.tensor, found.utilization, found.max_requests) == (4, 0.92, 128)
-    assert "--enforce-eager" in found.ignored
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("python train.py", "not a command line of vllm serve"),
-        ("vllm serve m --tensor-parallel-size four", "tensor: 'four' is not a number"),
-        ("vllm serve 'm", "not a command line"),
-    ],
-)
-def test_command_lines_that_cannot_be_read(text, said):
-    with pytest.raises(InputError, match=said):
-        parse_command(text)

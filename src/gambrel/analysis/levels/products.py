@@ -16,6 +16,7 @@ from gambrel.dtypes import width_bytes
 from gambrel.ops import OpView
 from gambrel.ops.attention import visible_pairs
 from gambrel.ops.matmul import touched_share
+from gambrel.ops.rules import RuleTable
 
 
 class Blocked(Protocol):
@@ -32,7 +33,7 @@ class Blocked(Protocol):
 
 Rule: TypeAlias = Callable[[OpView], tuple[Blocked, ...]]
 
-_RULES: Final[dict[str, Rule]] = {}
+_rule: Final[RuleTable[Rule]] = RuleTable("kind of op")
 
 
 def blocked(op: OpView) -> tuple[Blocked, ...]:
@@ -41,16 +42,8 @@ def blocked(op: OpView) -> tuple[Blocked, ...]:
     Args:
         op: At whole sizes.
     """
-    rule = _RULES.get(op.kind)
+    rule = _rule.get(op.kind)
     return () if rule is None or len(op.inputs) < 2 else rule(op)
-
-
-def _rule(kind: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        _RULES[kind] = function
-        return function
-
-    return register
 
 
 @_rule("matmul")

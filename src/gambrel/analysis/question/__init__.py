@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gambrel.analysis.fields import Field
 from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
+from gambrel.analysis.question.designing import DesignFields
 from gambrel.analysis.question.device import DeviceFields
 from gambrel.analysis.question.how import HowFields
 from gambrel.analysis.question.judging import JudgeFields
@@ -27,7 +28,7 @@ from gambrel.analysis.question.sweeping import SweepFields
 from gambrel.analysis.question.targets import TargetFields
 from gambrel.errors import InputError, UnknownNameError
 
-__all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of"]
+__all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of", "needed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Question(
     JudgeFields,
     HowFields,
     DeviceFields,
+    DesignFields,
     ModelFields,
 ):
     """One question with its values, read and checked; what a verb does not take is at its default.
@@ -78,7 +80,7 @@ class Question(
 
 
 #: What people name first; the others follow in the order of their groups.
-_FIRST: Final = ("model", "hardware")
+_FIRST: Final = ("device_file", "model", "hardware")
 #: Name → field, in the order in which faces show them.
 FIELDS: Final[dict[str, Field]] = {
     one.name: dataclasses.replace(one.metadata["field"], name=one.name)
@@ -114,7 +116,34 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
         for name, value in given.items()
         if value is not None
     }
+    read = _deployed(read, known, verb, face) | read
     for name, field in known.items():
         if verb in field.required and read.get(name) in (None, ()):
             raise InputError(f"{verb} needs {field.label(face)}. {field.help}")
+    if read.get("hub"):
+        from gambrel.hub import named
+
+        read["model"] = named(read["model"])
     return Question(verb=verb, **read)
+
+
+def needed(field: Field, verb: str, face: str) -> bool:
+    """Whether a face must demand a field: a deployment that exists may say it."""
+    return verb in field.required and not (
+        field.name == "model" and any(one.name == "config" for one in fields_of(verb, face))
+    )
+
+
+def _deployed(
+    read: Mapping[str, Any], known: Mapping[str, Field], verb: str, face: str
+) -> dict[str, Any]:
+    """What a deployment that was given says of the fields of a question."""
+    deployment = read.get("config")
+    if deployment is None:
+        return {}
+    label = known["config"].label(face)
+    return {
+        name: known[name].read(value, verb, f"{label}: {name}")
+        for name, value in deployment.beside(read).items()
+        if name in known
+    }

@@ -6,29 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gambrel.capture.aten.call import Call, Described
+from gambrel.ops.rules import RuleTable
 
 Rule: TypeAlias = Callable[[Call], Described]
 
-_RULES: Final[dict[str, Rule]] = {}
-
-
-def rule(*ops: str) -> Callable[[Rule], Rule]:
-    """Registers the decorated function for ops named ``namespace.name``, without overload.
-
-    An in-place form (``aten.add_``) uses the rule of the plain one unless it has its own.
-
-    Raises:
-        ValueError: An op already has a rule.
-    """
-
-    def register(function: Rule) -> Rule:
-        for op in ops:
-            if op in _RULES:
-                raise ValueError(f"op {op!r} has two rules")
-            _RULES[op] = function
-        return function
-
-    return register
+#: Registers the decorated function for ops named ``namespace.name``, without overload. An in-place
+#: form (``aten.add_``) uses the rule of the plain one unless it has its own.
+rule: Final[RuleTable[Rule]] = RuleTable("op")
 
 
 def by_op(table: Mapping[str, str]) -> dict[str, str]:
@@ -83,9 +67,9 @@ def describe(
 
 def find(op: str) -> Rule | None:
     """The rule of an op, or of the plain op when it is an in-place form."""
-    found = _RULES.get(op)
+    found = rule.get(op)
     if found is None and op.endswith("_"):
-        found = _RULES.get(op[:-1])
+        found = rule.get(op[:-1])
     return found
 
 
@@ -96,4 +80,4 @@ def is_known(op: str) -> bool:
 
 def known_ops() -> tuple[str, ...]:
     """Names of all ops that have a rule of their own."""
-    return tuple(sorted(_RULES))
+    return tuple(sorted(rule))

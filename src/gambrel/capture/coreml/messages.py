@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from gambrel.capture.onnx.wire import Buffer, read_fields
 from gambrel.errors import FileFormatError
+from gambrel.protobuf import Buffer, read_fields, read_varint
 
 #: Message → field number → (name, type); ``*`` marks repeated ones. Types: int, text, another
 #: message, or numbers packed as ints or floats.
@@ -93,7 +93,7 @@ def _value(data: Buffer, kind: str, wire: int, begin: int, stop: int, depth: int
     if kind == "skip":
         return True
     if kind == "int":
-        return _signed(_varint(data, begin, stop)[0]) if wire == 0 else 0
+        return _signed(read_varint(data, begin, stop)[0]) if wire == 0 else 0
     if wire != 2 and kind in ("ints", "floats"):
         return _single(data, kind, wire, begin, stop)
     if wire != 2:
@@ -107,7 +107,7 @@ def _value(data: Buffer, kind: str, wire: int, begin: int, stop: int, depth: int
 
 def _single(data: Buffer, kind: str, wire: int, begin: int, stop: int) -> list[float]:
     if kind == "ints":
-        return [_signed(_varint(data, begin, stop)[0])]
+        return [_signed(read_varint(data, begin, stop)[0])]
     return list(struct.unpack("<f", data[begin:stop])) if wire == 5 else []
 
 
@@ -121,21 +121,9 @@ def _packed(data: Buffer, kind: str, begin: int, stop: int) -> list[float]:
     found: list[float] = []
     at = begin
     while at < stop:
-        value, at = _varint(data, at, stop)
+        value, at = read_varint(data, at, stop)
         found.append(_signed(value))
     return found
-
-
-def _varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise FileFormatError(f"damaged or truncated near byte {at:,}.")
 
 
 def _signed(value: int) -> int:

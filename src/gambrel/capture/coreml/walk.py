@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from gambrel.capture.coreml.operations import MilOperation
-from gambrel.capture.coreml.translation import translate
+from gambrel.capture.coreml.translation import PROGRAMS
+from gambrel.capture.graph.operator import FileOperator
+from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
-from gambrel.capture.onnx.control import LARGER_BRANCH, ONE_TRIP, step_weight
 from gambrel.capture.onnx.edges import Edge
 from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
@@ -37,6 +38,8 @@ CODES: Final[dict[int, int]] = {
     41: 19,
 }
 _MAX_DEPTH: Final = 20
+#: Parameters that are operands, in this order; all others are options.
+_OPERANDS: Final = ("cond", "x", "y", "a", "b", "input")
 _SHAPES: Final = "fix them with ct.TensorType(shape=...) and convert the model again"
 
 
@@ -95,33 +98,34 @@ class BlockWalker:
         name = _text(attributes.get("name", {})) or (
             outputs[0].name if outputs[0:1] and outputs[0] else ""
         )
-        found = MilOperation(kind, {}, {}, outputs)
+        found = FileOperator(kind, [], outputs)
         pairs = [(e.get("key", ""), e.get("value", {})) for e in operation.get("inputs", [])]
         pairs += [(k, {"arguments": [{"value": v}]}) for k, v in attributes.items() if k != "name"]
         for key, argument in pairs:
             self._argument(found, key, argument)
+        found.inputs = [found.maybe(name) for name in _OPERANDS if name in found.named]
         blocks = operation.get("blocks", [])
         if blocks:
             self._flow(found, blocks)
             return
         self.writer.label, self.writer.name = kind, name.replace("/", ".")
-        translate(self.writer, found)
+        PROGRAMS.translate(self.writer, found)
 
-    def _argument(self, operation: MilOperation, key: str, argument: dict[str, Any]) -> None:
+    def _argument(self, operation: FileOperator, key: str, argument: dict[str, Any]) -> None:
         for binding in argument.get("arguments", []):
             name = binding.get("name")
             if name is not None:
                 if name in self._texts:
-                    operation.texts[key] = self._texts[name]
+                    operation.attrs[key] = self._texts[name]
                 edge = self._values.get(name)
             else:
                 value = binding.get("value", {})
                 text = _text(value)
                 if text:
-                    operation.texts[key] = text
+                    operation.attrs[key] = text
                 edge = self._literal(key, value)
             if edge is not None:
-                operation.arguments.setdefault(key, []).append(edge)
+                operation.named.setdefault(key, []).append(edge)
 
     def _literal(self, name: str, value: dict[str, Any]) -> Edge | None:
         edge = self._edge({"name": name, "type": value.get("type", {})})
@@ -149,29 +153,23 @@ class BlockWalker:
         if edge.is_known:
             self.writer.stored(edge)
 
-    def _flow(self, operation: MilOperation, blocks: list[dict[str, Any]]) -> None:
+    def _flow(self, operation: FileOperator, blocks: list[dict[str, Any]]) -> None:
         """The larger branch of a cond; the body of a loop once."""
         if self._depth >= _MAX_DEPTH:
             raise FileFormatError(f"blocks nested more than {_MAX_DEPTH} deep; refused.")
         self._depth += 1
-        trace = self.writer.trace
-        before, tried = trace.steps, []
-        for block in blocks:
-            trace.steps = []
-            loops = operation.arguments.get("loop_vars", [])
-            for formal, edge in zip(block.get("inputs", []), loops, strict=False):
-                self._values[formal.get("name", "")] = edge
-            results = self._block(block)
-            tried.append((sum(map(step_weight, trace.steps)), trace.steps, results))
-        trace.steps = before
+        branches = (partial(self._branch, operation, block) for block in blocks)
+        results = one_branch(self.writer, branches, loop=operation.op == "while_loop")
         self._depth -= 1
-        is_loop = operation.kind == "while_loop"
-        _, steps, results = tried[-1] if is_loop else max(tried, key=lambda t: t[0])
-        self.writer.note(ONE_TRIP if is_loop else LARGER_BRANCH)
-        trace.steps.extend(steps)
         for out, made in zip(operation.outputs, results, strict=False):
             if out is not None:
                 self.writer.alias(out, made)
+
+    def _branch(self, operation: FileOperator, block: dict[str, Any]) -> list[Edge]:
+        loops = operation.named.get("loop_vars", [])
+        for formal, edge in zip(block.get("inputs", []), loops, strict=False):
+            self._values[formal.get("name", "")] = edge
+        return self._block(block)
 
 
 def _shape(tensor: dict[str, Any], name: str) -> tuple[int, ...]:

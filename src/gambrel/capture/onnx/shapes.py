@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.ops.rules import RuleTable
 
 #: Shape and onnx.TensorProto.DataType of an output; a shape that is not known is None.
 Form: TypeAlias = tuple[tuple[int, ...] | None, int]
 _Rule: TypeAlias = Callable[[Step], "list[Form] | None"]
 
-_RULES: Final[dict[str, _Rule]] = {}
 #: Values that inference may need; larger ones never are.
 _MAX_VALUES: Final = 1024
 
@@ -37,15 +37,8 @@ ASSUMED: Final[dict[str, str]] = {
 }
 
 
-def shape_rule(*ops: str) -> Callable[[_Rule], _Rule]:
-    """Registers an own rule: from a step with inputs of known form to the forms of its outputs."""
-
-    def register(function: _Rule) -> _Rule:
-        for op in ops:
-            _RULES[op] = function
-        return function
-
-    return register
+#: Registers an own rule: from a step with inputs of known form to the forms of its outputs.
+shape_rule: Final[RuleTable[_Rule]] = RuleTable("operator")
 
 
 def infer(step: Step, node: Any, schema: Any, opsets: Any) -> list[Form]:
@@ -58,7 +51,7 @@ def infer(step: Step, node: Any, schema: Any, opsets: Any) -> list[Form]:
         opsets: ``onnx.OperatorSetIdProto`` entries of the model.
     """
     unknown: list[Form] = [(None, 0)] * len(step.outputs)
-    rule = _RULES.get(step.op)
+    rule = shape_rule.get(step.op)
     if rule is not None:
         try:
             found = rule(step)

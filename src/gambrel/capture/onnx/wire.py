@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from gambrel.errors import FileFormatError
+from gambrel.protobuf import Buffer, packed, read_fields
 
 #: Tensors up to this size keep their data: shapes, axes, scales, small tables.
 KEPT_BYTES: Final = 8192
@@ -33,8 +34,6 @@ _DROPPED: Final[dict[str, frozenset[int]]] = {
     "function": frozenset({8}),
 }
 
-Buffer: TypeAlias = Any  # bytes or a memory map: both slice to bytes
-
 
 def without_data(data: Buffer, start: int = 0, end: int | None = None) -> bytes:
     """A ModelProto without the data of its large tensors.
@@ -57,7 +56,11 @@ def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> l
     inner, dropped = _MESSAGES[message], _DROPPED.get(message, frozenset())
     parts: list[bytes] = []
     copied = start
-    for number, wire, head, begin, stop in read_fields(data, start, end):
+    for count, (number, wire, head, begin, stop) in enumerate(read_fields(data, start, end)):
+        if count >= MAX_FIELDS:
+            raise FileFormatError(
+                f"more than {MAX_FIELDS:,} nodes or tensors in one graph; refused."
+            )
         small = stop - begin <= KEPT_BYTES
         if message == "tensor" and number in _DATA:
             keep = small and stop - start <= 2 * KEPT_BYTES
@@ -70,58 +73,6 @@ def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> l
         copied = stop
         if keep and nested is not None:
             body = b"".join(_stripped(data, begin, stop, nested, depth + 1))
-            parts += [_varint(number << 3 | 2), _varint(len(body)), body]
+            parts.append(packed(number, body))
     parts.append(data[copied:end])
     return parts
-
-
-def read_fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """(number, wire type, first byte, first byte of the value, byte behind it) of each field.
-
-    Raises:
-        FileFormatError: The bytes are no sequence of protobuf fields, or too many.
-    """
-    at, count = start, 0
-    while at < end:
-        count += 1
-        if count > MAX_FIELDS:
-            raise FileFormatError(
-                f"more than {MAX_FIELDS:,} nodes or tensors in one graph; refused."
-            )
-        head = at
-        tag, at = _read_varint(data, at, end)
-        wire = tag & 7
-        begin = at
-        if wire == 2:
-            length, begin = _read_varint(data, at, end)
-            at = begin + length
-        elif wire == 0:
-            _, at = _read_varint(data, at, end)
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        else:
-            raise FileFormatError(f"damaged at byte {head:,}: no protobuf field starts there.")
-        if at > end:
-            raise FileFormatError(f"truncated at byte {head:,}: a field of {at - begin:,} bytes.")
-        yield tag >> 3, wire, head, begin, at
-
-
-def _read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise FileFormatError(f"damaged or truncated near byte {at:,}.")
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 from math import prod
-from typing import Any, Final
+from typing import Final
 
-from gambrel.capture.graph.lowering import (
-    CONVOLUTION,
-    COPY,
-    DENSE,
-    INTERPOLATE,
-    NORM,
-    POOL,
-    RECURRENT,
-    REDUCE,
-)
+from gambrel.capture.graph.lowering import COPY, DENSE, INTERPOLATE, NORM, POOL, RECURRENT
 from gambrel.capture.graph.operator import FileOperator
+from gambrel.capture.graph.translation import (
+    Rule,
+    Vocabulary,
+    cast,
+    convolve,
+    matmul,
+    read_state,
+    squared_difference,
+    swapped,
+    write_state,
+)
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.onnx.control import PART
-from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.onnx.lowering.attention import SCALED
 from gambrel.capture.openvino.tables import FREE, FUNCTIONS, PARTS, REDUCTIONS, SAME, VIEWS
+from gambrel.ops.rules import RuleTable
 from gambrel.workload import Role
 
-Rule = Callable[[Writer, FileOperator], None]
-_RULES: Final[dict[str, Rule]] = {}
+_rule: RuleTable[Rule] = RuleTable("layer type")
 #: int4, int8 and the like, by onnx.TensorProto.DataType.
 _NARROW: Final = frozenset({2, 3, 17, 19, 21, 22, 23, 25})
-
-
-def translate(w: Writer, node: FileOperator) -> None:
-    """Writes the steps of a layer; one without a rule is written as it is: unmodelled."""
-    rule = _RULES.get(node.op)
-    if rule is not None:
-        rule(w, node)
-    elif node.op in VIEWS:
-        _reshape(w, node)
-    elif node.op in PARTS:
-        w.add(PART, [node.x()], [node.out])
-    elif node.op in SAME:
-        w.add(SAME[node.op], node.inputs, [node.out])
-    elif node.op in FUNCTIONS:
-        w.function(FUNCTIONS[node.op], [*node.inputs], node.out)
-    elif node.op in REDUCTIONS:
-        _reduce(w, node)
-    elif node.op not in FREE:
-        w.add(f"openvino::{node.op}", node.inputs, node.outputs)
-
-
-def _rule(*ops: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
 
 
 def _is_true(node: FileOperator, name: str) -> bool:
@@ -65,24 +38,6 @@ def _is_true(node: FileOperator, name: str) -> bool:
 def _numbers(node: FileOperator, name: str) -> list[int]:
     """A list of whole numbers among the attributes."""
     return [int(part) for part in str(node.attrs.get(name, "")).split(",") if part.strip()]
-
-
-def _reshape(w: Writer, node: FileOperator) -> None:
-    source = w.of(node.x())
-    if source.is_stored:
-        w.alias(node.out, w.reshaped(source, node.out.shape or ()))
-    else:
-        w.add("Reshape", [source], [node.out])
-
-
-@_rule("Convert", "ConvertLike")
-def _convert(w: Writer, node: FileOperator) -> None:
-    """Of a stored tensor it says in what it computes; storage stays as narrow as it is."""
-    source = w.of(node.x())
-    if source.is_stored or source.code == node.out.code:
-        w.alias(node.out, source)
-    else:
-        w.add("Cast", [source], [node.out])
 
 
 @_rule("Subtract", "Multiply")
@@ -113,63 +68,26 @@ def _fake_quantize(w: Writer, node: FileOperator) -> None:
         w.function("fake_quantize", [x], node.out)
 
 
-@_rule("Convolution")
+@_rule("Convolution", "ConvolutionBackpropData")
+@_rule("GroupConvolution", "GroupConvolutionBackpropData")
 def _convolution(w: Writer, node: FileOperator) -> None:
-    """x, weight (out, in, ...)."""
-    _convolve(w, node, 1, node.shape(1))
-
-
-@_rule("GroupConvolution")
-def _grouped(w: Writer, node: FileOperator) -> None:
-    """x, weight (groups, out/groups, in/groups, ...)."""
-    weight = node.shape(1)
-    _convolve(w, node, weight[0], weight[1:])
-
-
-def _convolve(w: Writer, node: FileOperator, groups: int, weight: tuple[int, ...]) -> None:
-    x, out = node.shape(), node.out.shape or ()
-    sizes = {"batch": x[0], "out_channels": out[1], "in_channels": x[1], "groups": groups}
-    kernel = {"kernel": weight[2:], "spatial": out[2:]}
-    w.add(CONVOLUTION, [node.x(0), node.x(1)], [node.out], **sizes, **kernel)
-
-
-@_rule("ConvolutionBackpropData", "GroupConvolutionBackpropData")
-def _transposed(w: Writer, node: FileOperator) -> None:
-    """x, weight (in, out, ...), grouped (groups, in/groups, out/groups, ...)."""
-    x, weight, out = node.shape(), node.shape(1), node.out.shape or ()
-    grouped = node.op.startswith("Group")
-    sizes = {"batch": x[0], "out_channels": out[1], "in_channels": x[1]}
-    rest = {
-        "groups": weight[0] if grouped else 1,
-        "kernel": weight[3:] if grouped else weight[2:],
-        "spatial": x[2:],
-        "transposed": True,
-    }
-    w.add(CONVOLUTION, [node.x(0), node.x(1)], [node.out], **sizes, **rest)
+    """Weights are (out, in, kernel), with the groups before them; of transposed ones (in, out)."""
+    weight, grouped = node.shape(1), node.op.startswith("Group")
+    groups, kernel = (weight[0], weight[3:]) if grouped else (1, weight[2:])
+    transposed = node.op.endswith("BackpropData")
+    convolve(w, node.inputs[:2], node.out, kernel, groups, transposed=transposed)
 
 
 @_rule("MatMul")
 def _matmul(w: Writer, node: FileOperator) -> None:
     """Either operand possibly transposed; a stored matrix is a layer's weight."""
-    a, b = w.of(node.x(0)), w.of(node.x(1))
+    a, b, turned = w.of(node.x(0)), w.of(node.x(1)), _is_true(node, "transpose_b")
     if _is_true(node, "transpose_a"):
-        a = _swapped(w, a)
-    if _is_true(node, "transpose_b"):
-        if b.is_stored and len(b.shape or ()) == 2:
-            w.add(DENSE, [a, b], [node.out])
-            return
-        b = _swapped(w, b)
-    w.add("MatMul", [a, b], [node.out])
-
-
-def _swapped(w: Writer, edge: Edge) -> Edge:
-    shape = edge.shape or ()
-    rank = len(shape)
-    if rank < 2:
-        return edge
-    out = Edge(f"{edge.name}_swapped", (*shape[:-2], shape[-1], shape[-2]), edge.code)
-    w.add("Transpose", [edge], [out], perm=[*range(rank - 2), rank - 1, rank - 2])
-    return out
+        a = swapped(w, a)
+    if turned and b.is_stored and len(b.shape or ()) == 2:
+        w.add(DENSE, [a, b], [node.out])
+    else:
+        matmul(w, node, ((a, False), (b, turned)))
 
 
 @_rule("Transpose")
@@ -194,13 +112,6 @@ def _pool(w: Writer, node: FileOperator) -> None:
     function = "max" if "Max" in node.op else "avg"
     window = prod(kernel) if kernel else -(-node.x().numel // max(node.out.numel, 1))
     w.add(POOL, [node.x()], [node.out], function=function, window=window)
-
-
-def _reduce(w: Writer, node: FileOperator) -> None:
-    if node.x().numel == node.out.numel:
-        _reshape(w, node)
-    else:
-        w.add(REDUCE, [node.x()], [node.out], function=REDUCTIONS[node.op])
 
 
 @_rule("SoftMax", "Softmax")
@@ -250,13 +161,6 @@ def _attention(w: Writer, node: FileOperator) -> None:
 def _gelu(w: Writer, node: FileOperator) -> None:
     by_tanh = str(node.attrs.get("approximation_mode", "")).upper() == "TANH"
     w.function("gelu_tanh" if by_tanh else "gelu", [node.x()], node.out)
-
-
-@_rule("SquaredDifference")
-def _squared_difference(w: Writer, node: FileOperator) -> None:
-    between = w.between(node.out)
-    w.function("sub", [*node.inputs], between)
-    w.function("square", [between], node.out)
 
 
 @_rule("Concat")
@@ -331,20 +235,28 @@ def _einsum(w: Writer, node: FileOperator) -> None:
     w.add("Einsum", node.inputs, [node.out], equation=str(node.attrs.get("equation", "")))
 
 
-@_rule("Range")
-def _range(w: Writer, node: FileOperator) -> None:
-    w.add("Constant", [], [node.out])
-
-
-@_rule("ReadValue")
-def _read(_: Writer, node: FileOperator) -> None:
-    node.out.role = Role.STATE
-
-
 @_rule("Assign")
 def _assign(w: Writer, node: FileOperator) -> None:
-    value = w.of(node.x())
-    state = w.between(value)
-    state.role = Role.STATE
-    inputs: list[Any] = [value]
-    w.add(COPY, inputs, [state], function="contiguous")
+    write_state(w, w.of(node.x()))
+
+
+@_rule(*PARTS)
+def _part(w: Writer, node: FileOperator) -> None:
+    w.add(PART, [node.x()], [node.out])
+
+
+_rule("Convert", "ConvertLike")(cast)
+_rule("SquaredDifference")(squared_difference)
+_rule("ReadValue")(read_state)
+
+#: Of OpenVINO's operator sets.
+LAYERS: Final = Vocabulary(
+    family="openvino",
+    rules=_rule,
+    same=SAME,
+    functions=FUNCTIONS,
+    reductions=REDUCTIONS,
+    views=VIEWS,
+    fills=("Range",),
+    free=FREE,
+)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from gambrel.capture.graph.operator import FileOperator
+from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
-from gambrel.capture.onnx.control import LARGER_BRANCH, step_weight
-from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.openvino.opening import CODES, IrLayer
 from gambrel.capture.openvino.shapes import batch_of, completed
-from gambrel.capture.openvino.translation import translate
+from gambrel.capture.openvino.translation import LAYERS
 from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
@@ -109,7 +110,9 @@ class LayerWalker:
         elif layer.kind == "If" and len(layer.bodies) == 2:
             self._if(layer, inputs, edges)
         else:
-            translate(self.writer, FileOperator(layer.kind, given, outputs, dict(layer.data)))
+            LAYERS.translate(
+                self.writer, FileOperator(layer.kind, given, outputs, dict(layer.data))
+            )
 
     def _is_form(self, layer: IrLayer, inputs: list[Edge]) -> bool:
         """Whether a layer only computes with sizes, which costs nothing."""
@@ -184,18 +187,10 @@ class LayerWalker:
                 self.writer.alias(edges[key], made)
 
     def _if(self, layer: IrLayer, inputs: list[Edge], edges: _Edges) -> None:
-        trace = self.writer.trace
-        before, tried = trace.steps, []
-        for index, body in enumerate(layer.bodies):
-            trace.steps = []
-            results = self._body(layer, body, layer.maps[index : index + 1], inputs)
-            tried.append((trace.steps, results, index))
-        trace.steps = before
+        def branch(index: int) -> tuple[int, dict[str, Edge]]:
+            maps = layer.maps[index : index + 1]
+            return index, self._body(layer, layer.bodies[index], maps, inputs)
 
-        def weight(one: tuple[list[Step], dict[str, Edge], int]) -> int:
-            return sum(map(step_weight, one[0]))
-
-        steps, results, index = max(tried, key=weight)
-        self.writer.note(LARGER_BRANCH)
-        trace.steps.extend(steps)
+        tried = (partial(branch, index) for index in range(len(layer.bodies)))
+        index, results = one_branch(self.writer, tried)
         self._hand_out(layer, layer.maps[index] if index < len(layer.maps) else [], results, edges)

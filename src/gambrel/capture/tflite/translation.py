@@ -16,6 +16,14 @@ from gambrel.capture.graph.lowering import (
     REDUCE,
 )
 from gambrel.capture.graph.operator import FileOperator
+from gambrel.capture.graph.translation import (
+    Rule,
+    Vocabulary,
+    matmul,
+    read_state,
+    squared_difference,
+    write_state,
+)
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.tflite.tables import (
@@ -27,10 +35,10 @@ from gambrel.capture.tflite.tables import (
     REDUCTIONS,
     SAME,
 )
+from gambrel.ops.rules import RuleTable
 from gambrel.workload import Role
 
-Rule = Callable[[Writer, FileOperator], None]
-_RULES: Final[dict[str, Rule]] = {}
+_rule: RuleTable[Rule] = RuleTable("operator")
 
 HYBRID: Final = (
     "float inputs of products with integer weights are quantized on the fly, as LiteRT's CPU "
@@ -38,67 +46,40 @@ HYBRID: Final = (
 )
 
 
-def translate(w: Writer, node: FileOperator) -> None:
-    """Writes the steps of an operator; one without a rule is written as it is: unmodelled."""
-    rule = _RULES.get(node.op)
-    if rule is not None:
-        rule(w, node)
-    elif node.op in SAME:
-        _ended(w, node, lambda out: _same(w, node, out))
-    elif node.op in FUNCTIONS:
-        w.function(FUNCTIONS[node.op], [*node.inputs], node.out)
-    elif node.op in REDUCTIONS:
-        _reduce(w, node)
-    elif node.op in POOLS:
-        _ended(w, node, lambda out: _pool(w, node, out))
-    elif node.op in FILLS:
-        w.add("Constant", [], [node.out])
-    elif node.op not in FREE:
-        w.add(f"tflite::{node.op}", node.inputs, node.outputs)
+def _ended(write: Callable[[Writer, FileOperator, Edge], None]) -> Rule:
+    """A rule that writes an operator, then the activation that is fused to it."""
+
+    def rule(w: Writer, node: FileOperator) -> None:
+        activation = ACTIVATIONS.get(node.attrs.get("FusedActivationFunction", 0))
+        if activation is None:
+            write(w, node, node.out)
+            return
+        between = w.between(node.out)
+        write(w, node, between)
+        label, w.label = w.label, f"{w.label}.{activation.upper()}"
+        w.function(activation, [between], node.out)
+        w.label = label
+
+    return rule
 
 
-def _rule(*ops: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
-
-
-def _ended(w: Writer, node: FileOperator, write: Callable[[Edge], None]) -> None:
-    """Writes an operator, then the activation that is fused to it."""
-    activation = ACTIVATIONS.get(node.attrs.get("FusedActivationFunction", 0))
-    if activation is None:
-        write(node.out)
-        return
-    between = w.between(node.out)
-    write(between)
-    label, w.label = w.label, f"{w.label}.{activation.upper()}"
-    w.function(activation, [between], node.out)
-    w.label = label
-
-
+@_rule(*SAME)
+@_ended
 def _same(w: Writer, node: FileOperator, out: Edge) -> None:
-    op = SAME[node.op]
-    source = node.x() if node.inputs else None
-    if op == "Reshape" and source is not None and w.of(source).is_stored:
+    op, inputs = SAME[node.op], node.inputs
+    source = node.x() if op in ("Cast", "Reshape") else None
+    if source is not None and op == "Reshape" and w.of(source).is_stored:
         w.alias(out, w.reshaped(source, out.shape or ()))
-    elif op in ("Cast", "Reshape") and source is not None and source.code == out.code:
-        (w.alias if source.shape == out.shape else _view)(*_pair(w, op, source, out))
+    elif source is not None and (source.code, source.shape) == (out.code, out.shape):
+        w.alias(out, source)
     else:
-        w.add(op, node.inputs, [out])
-
-
-def _pair(w: Writer, op: str, source: Edge, out: Edge) -> tuple[Any, ...]:
-    return (out, source) if source.shape == out.shape else (w, op, source, out)
-
-
-def _view(w: Writer, op: str, source: Edge, out: Edge) -> None:
-    w.add(op, [source], [out])
+        alone = source is not None and source.code == out.code
+        w.add(op, [source] if alone else inputs, [out])
 
 
 @_rule("CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D")
-def _convolution(w: Writer, node: FileOperator) -> None:
+@_ended
+def _convolution(w: Writer, node: FileOperator, to: Edge) -> None:
     """x, weight (out, ..., in/groups), depthwise (1, ..., out), of volumes (..., in, out); bias."""
     x, weight, out = node.shape(0), node.shape(1), node.out.shape or ()
     kernel, taken = weight[1:-1], weight[-1]
@@ -114,11 +95,12 @@ def _convolution(w: Writer, node: FileOperator) -> None:
         "kernel": kernel,
         "spatial": out[1:-1],
     }
-    _ended(w, node, lambda to: _product(w, CONVOLUTION, (0, 1, 2), node, to, sizes))
+    _product(w, CONVOLUTION, (0, 1, 2), node, to, sizes)
 
 
 @_rule("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
-def _transposed(w: Writer, node: FileOperator) -> None:
+@_ended
+def _transposed(w: Writer, node: FileOperator, to: Edge) -> None:
     """Shape of the result, weight (out, ..., in), x, bias; of volumes (..., out, in)."""
     weight, x, out = node.shape(1), node.shape(2), node.out.shape or ()
     sizes = {
@@ -129,13 +111,14 @@ def _transposed(w: Writer, node: FileOperator) -> None:
         "spatial": x[1:-1],
         "transposed": True,
     }
-    _ended(w, node, lambda to: _product(w, CONVOLUTION, (2, 1, 3), node, to, sizes))
+    _product(w, CONVOLUTION, (2, 1, 3), node, to, sizes)
 
 
 @_rule("FULLY_CONNECTED")
-def _dense(w: Writer, node: FileOperator) -> None:
+@_ended
+def _dense(w: Writer, node: FileOperator, to: Edge) -> None:
     """x, weight (out, in), bias."""
-    _ended(w, node, lambda to: _product(w, DENSE, (0, 1, 2), node, to, {}))
+    _product(w, DENSE, (0, 1, 2), node, to, {})
 
 
 def _product(
@@ -167,22 +150,9 @@ def _quantized(w: Writer, x: Edge) -> Edge:
 
 @_rule("BATCH_MATMUL")
 def _matmul(w: Writer, node: FileOperator) -> None:
-    """Batches of matrices, the last two dimensions of either possibly swapped."""
-    sides = []
-    for index, flag in enumerate(("AdjX", "AdjY")):
-        edge = w.of(node.x(index))
-        if node.attrs.get(flag):
-            edge = _swapped(w, edge)
-        sides.append(edge)
-    w.add("MatMul", [*sides], [node.out])
-
-
-def _swapped(w: Writer, edge: Edge) -> Edge:
-    shape = edge.shape or ()
-    rank = len(shape)
-    out = Edge(f"{edge.name}_swapped", (*shape[:-2], shape[-1], shape[-2]), edge.code)
-    w.add("Transpose", [edge], [out], perm=[*range(rank - 2), rank - 1, rank - 2])
-    return out
+    """Either operand possibly transposed."""
+    flags = (node.attrs.get("AdjX"), node.attrs.get("AdjY"))
+    matmul(w, node, zip((node.x(0), node.x(1)), flags, strict=True))
 
 
 @_rule("DEQUANTIZE", "DENSIFY")
@@ -198,13 +168,6 @@ def _dequantize(w: Writer, node: FileOperator) -> None:
         w.function("dequantize", [source], node.out)
 
 
-@_rule("SQUARED_DIFFERENCE")
-def _squared_difference(w: Writer, node: FileOperator) -> None:
-    between = w.between(node.out)
-    w.function("sub", [*node.inputs], between)
-    w.function("square", [between], node.out)
-
-
 @_rule("GELU")
 def _gelu(w: Writer, node: FileOperator) -> None:
     w.function("gelu_tanh" if node.attrs.get("Approximate") else "gelu", [node.x()], node.out)
@@ -217,8 +180,9 @@ def _softmax(w: Writer, node: FileOperator) -> None:
 
 
 @_rule("L2_NORMALIZATION")
-def _l2(w: Writer, node: FileOperator) -> None:
-    _ended(w, node, lambda out: _add(w, "LpNormalization", node, out, axis=-1))
+@_ended
+def _l2(w: Writer, node: FileOperator, out: Edge) -> None:
+    w.add("LpNormalization", [node.x()], [out], axis=-1)
 
 
 @_rule("LOCAL_RESPONSE_NORMALIZATION")
@@ -226,18 +190,8 @@ def _local_response(w: Writer, node: FileOperator) -> None:
     w.add("LRN", [node.x()], [node.out], size=2 * int(node.attrs.get("Radius", 0)) + 1)
 
 
-def _add(w: Writer, op: str, node: FileOperator, out: Edge, **attrs: Any) -> None:
-    w.add(op, [node.x()], [out], **attrs)
-
-
-def _reduce(w: Writer, node: FileOperator) -> None:
-    x = node.x()
-    if x.numel == node.out.numel and node.op not in ("ARG_MAX", "ARG_MIN"):
-        w.add("Reshape", [x], [node.out])
-    else:
-        w.add(REDUCE, [x], [node.out], function=REDUCTIONS[node.op])
-
-
+@_rule(*POOLS)
+@_ended
 def _pool(w: Writer, node: FileOperator, out: Edge) -> None:
     window = int(node.attrs["FilterHeight"]) * int(node.attrs["FilterWidth"])
     w.add(POOL, [node.x()], [out], function=POOLS[node.op], window=window)
@@ -250,11 +204,8 @@ def _resize(w: Writer, node: FileOperator) -> None:
 
 
 @_rule("CONCATENATION", "PACK")
-def _concatenation(w: Writer, node: FileOperator) -> None:
-    _ended(w, node, lambda out: _cat(w, node, out))
-
-
-def _cat(w: Writer, node: FileOperator, out: Edge) -> None:
+@_ended
+def _concatenation(w: Writer, node: FileOperator, out: Edge) -> None:
     w.add(COPY, node.inputs, [out], function="cat")
 
 
@@ -350,17 +301,9 @@ def _cumsum(w: Writer, node: FileOperator) -> None:
     w.add("CumSum", [node.x(), node.maybe(1)], [node.out])
 
 
-@_rule("READ_VARIABLE")
-def _read(_: Writer, node: FileOperator) -> None:
-    node.out.role = Role.STATE
-
-
 @_rule("ASSIGN_VARIABLE")
 def _assign(w: Writer, node: FileOperator) -> None:
-    value = node.x(1)
-    state = w.between(value)
-    state.role = Role.STATE
-    w.add(COPY, [value], [state], function="contiguous")
+    write_state(w, node.x(1))
 
 
 @_rule("UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM")
@@ -414,3 +357,18 @@ def _integers(w: Writer, edge: Edge | None) -> list[int] | None:
     """The whole numbers of a small constant."""
     value = None if edge is None else w.of(edge).value
     return None if value is None else [int(v) for v in value.reshape(-1)]
+
+
+_rule("SQUARED_DIFFERENCE")(squared_difference)
+_rule("READ_VARIABLE")(read_state)
+
+#: Of TFLite's schema.
+BUILTINS: Final = Vocabulary(
+    family="tflite",
+    rules=_rule,
+    same={},
+    functions=FUNCTIONS,
+    reductions=REDUCTIONS,
+    fills=FILLS,
+    free=FREE,
+)

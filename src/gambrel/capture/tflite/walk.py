@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gambrel.capture.graph.operator import FileOperator
+from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
-from gambrel.capture.onnx.control import LARGER_BRANCH, step_weight
-from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.tflite.opening import (
     CODES,
     entries,
@@ -20,7 +21,7 @@ from gambrel.capture.tflite.opening import (
     text_of,
     value_of,
 )
-from gambrel.capture.tflite.translation import translate
+from gambrel.capture.tflite.translation import BUILTINS
 from gambrel.errors import FileFormatError
 from gambrel.workload import Role
 
@@ -142,7 +143,7 @@ class SubgraphWalker:
         self.writer.name = _module(outputs[0]) if outputs else ""
         flow = _FLOW.get(name)
         if flow is None:
-            translate(self.writer, node)
+            BUILTINS.translate(self.writer, node)
             return
         results = flow(self, node)
         for index, old, new in zip(indices, outputs, results, strict=False):
@@ -230,18 +231,9 @@ def _unvalued(edge: Edge | None) -> Edge | None:
 
 
 def _if(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
-    trace = walker.writer.trace
-    before = trace.steps
-    tried: list[tuple[list[Step], list[Edge | None]]] = []
-    for branch in ("ThenSubgraphIndex", "ElseSubgraphIndex"):
-        trace.steps = []
-        results = walker.call(int(node.attrs.get(branch, 0)), node.inputs[1:])
-        tried.append((trace.steps, results))
-    trace.steps = before
-    steps, outputs = max(tried, key=lambda t: sum(map(step_weight, t[0])))
-    walker.writer.note(LARGER_BRANCH)
-    trace.steps.extend(steps)
-    return outputs
+    numbers = (node.attrs.get(branch, 0) for branch in ("ThenSubgraphIndex", "ElseSubgraphIndex"))
+    branches = (partial(walker.call, int(number), node.inputs[1:]) for number in numbers)
+    return one_branch(walker.writer, branches)
 
 
 def _call(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.errors import FileFormatError
+from gambrel.ops.rules import RuleTable
 from gambrel.workload import Role
 
 #: Shape and onnx.TensorProto.DataType of a result.
@@ -56,24 +57,8 @@ class Operation:
 
 
 Handler: TypeAlias = Callable[["Graph", Operation], "list[Edge]"]
-_HANDLERS: Final[dict[str, Handler]] = {}
-
-
-def handles(*ops: str) -> Callable[[Handler], Handler]:
-    """Registers the decorated function for operations.
-
-    Raises:
-        ValueError: One has a handler already.
-    """
-
-    def register(function: Handler) -> Handler:
-        for op in ops:
-            if op in _HANDLERS:
-                raise ValueError(f"operation {op!r} has two handlers")
-            _HANDLERS[op] = function
-        return function
-
-    return register
+#: Registers the decorated function for operations.
+handles: Final[RuleTable[Handler]] = RuleTable("operation")
 
 
 class Graph:
@@ -119,7 +104,7 @@ class Graph:
         """Records an operation and returns its results."""
         for shape, _ in operation.forms:
             checked_shape(shape, operation.op)
-        handler = _HANDLERS.get(operation.op)
+        handler = handles.get(operation.op)
         if handler is None:
             return self.step(operation, f"xla::{operation.op}", operation.inputs)
         try:

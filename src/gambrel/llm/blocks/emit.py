@@ -39,7 +39,8 @@ class Emitter:
         precisions: Number formats of the parts.
         groups: The sequences that pass.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
-        absorbed: How latent attention runs: True, False, or None for absorbed in decode only.
+        absorbed: How latent attention runs: True, False, or None for absorbed in decode and
+            where drafted tokens are checked.
         tensors: All tensors so far.
         ops: All ops so far.
         scope: Where the next op is.

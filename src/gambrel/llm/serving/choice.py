@@ -10,6 +10,7 @@ from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.llm.kv import room
+from gambrel.llm.serving.commands import commands
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
@@ -26,8 +27,8 @@ _CLASSES = {
 }
 
 
-def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> Choice:
-    """Analyzes the steps of a layout's best point op by op."""
+def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name: str) -> Choice:
+    """Analyzes the steps of a layout's best point op by op; ``name`` is the model's in commands."""
     point, setup = layout.best, layout.setup
     assert point is not None  # only layouts with a best point get here
     micro = -(-point.batch // (setup.stages * setup.sharding.attention_data))
@@ -51,8 +52,21 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float]) -> C
         energy_j_per_token=_energy(decoding, prompt, point, requests),
         energy=decoding.energy,
         cost_per_million=None if price is None else point.cost_per_million(price),
+        commands=_commands(setup, point, requests, name),
         decode=decoding,
         prefill=prompt,
+    )
+
+
+def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tuple[str, ...]:
+    own = setup.precisions == setup.spec.precisions()
+    return commands(
+        name,
+        point.sharding,
+        setup.engine,
+        longest=requests.longest,
+        most=point.batch,
+        formats=None if own else setup.precisions,
     )
 
 

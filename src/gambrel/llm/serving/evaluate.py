@@ -82,7 +82,7 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
     if not kept:
         return Layout(setup=setup, points=points, refusal=_misses(server, points, target))
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
-    limited = _limit(points, chosen, target, requests)
+    limited = _limit(points, chosen, target, requests, setup.engine.max_requests)
     best = msgspec.structs.replace(points[chosen], batch_limit=limited)
     return Layout(setup=setup, points=points, best=best)
 
@@ -102,6 +102,8 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         setup, requests = self.setup, self.requests
         batches = np.minimum(micro * setup.stages, self.held.max_sequences)
         batches = batches * setup.sharding.attention_data
+        if setup.engine.max_requests is not None:
+            batches = np.minimum(batches, setup.engine.max_requests)
         steps = decode_times(setup, requests.mean_context, [int(b) for b in micro])
         found = latency(
             batches.astype(float),
@@ -196,6 +198,8 @@ def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
     """Numbers of requests of one microbatch on one device to look at."""
     stages, groups = setup.stages, setup.sharding.attention_data
     most = min(max(1, held.max_sequences // stages), _MOST)
+    if setup.engine.max_requests is not None:
+        most = min(most, -(-setup.engine.max_requests // (stages * groups)))
     octaves = math.ceil(math.log2(most) * _PER_OCTAVE)
     steps = 2.0 ** (np.arange(octaves + 1) / _PER_OCTAVE)
     micro = np.minimum(np.rint(steps).astype(np.int64), most)
@@ -205,12 +209,18 @@ def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
     return np.unique(micro)
 
 
-def _limit(points: tuple[Point, ...], chosen: int, target: Target, requests: Requests) -> str:
+def _limit(
+    points: tuple[Point, ...],
+    chosen: int,
+    target: Target,
+    requests: Requests,
+    most: int | None,
+) -> str:
     """What stands in the way of the next larger batch."""
     if requests.concurrency is not None and points[chosen].batch >= requests.concurrency:
         return "concurrency"
     if chosen + 1 == len(points):
-        return "memory"
+        return "max_requests" if points[chosen].batch == most else "memory"
     failing = missed(points[chosen + 1], target)
     return failing[0] if failing else "throughput"
 

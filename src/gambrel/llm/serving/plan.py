@@ -48,6 +48,8 @@ def plan(
     topology: str | Topology | None = None,
     shardings: Sequence[Sharding] | None = None,
     top: int = BEST,
+    name: str = "",
+    remarks: Sequence[str] = (),
 ) -> Plan:
     """Compares every layout, batch, precision and device, and ranks those that meet the target.
 
@@ -64,6 +66,8 @@ def plan(
         topology: Node and network; None is the usual node of each device.
         shardings: Layouts of one replica; None: all that the model allows.
         top: How many choices to look at in full.
+        name: Of the model in command lines; empty is that of its specification.
+        remarks: What else is to be said with the assumptions.
 
     Returns:
         The plan; ``best`` is empty when nothing meets the target, ``refused`` then says what is
@@ -85,6 +89,8 @@ def plan(
         prices=dict(prices or {}),
         topology=topology,
         shardings=shardings,
+        name=name or spec.name,
+        remarks=remarks,
     )
     search.check()
     return search.plan(top)
@@ -125,6 +131,8 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, float]
     topology: str | Topology | None
     shardings: Sequence[Sharding] | None
+    name: str
+    remarks: Sequence[str]
 
     def plan(self, top: int) -> Plan:
         setups, refused = self._setups()
@@ -240,7 +248,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def _choices(self, layouts: Sequence[Layout]) -> tuple[Choice, ...]:
         made: list[Choice] = []
         for layout in layouts:
-            choice = choose(layout, self.requests, self.prices)
+            choice = choose(layout, self.requests, self.prices, self.name)
             if made:
                 choice = msgspec.structs.replace(choice, why_not=why_not(choice, made[-1]))
             made.append(choice)
@@ -249,7 +257,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def _assumptions(
         self, setups: Sequence[Setup], ranked: Sequence[Layout], best: Sequence[Choice]
     ) -> tuple[str, ...]:
-        engine, said = self.engine, [*_ALWAYS, _ARRIVE[self.requests.arriving]]
+        engine, said = self.engine, [*self.remarks, *_ALWAYS, _ARRIVE[self.requests.arriving]]
         said.append(
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."

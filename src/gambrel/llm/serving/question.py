@@ -159,6 +159,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         host_s: Seconds that a step takes on the host besides the device, not overlapped; None:
             what was measured of the runtime.
         speculation: None: one token a step.
+        max_requests: Most requests in flight on a replica; None: what memory holds.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
 
     Raises:
@@ -171,6 +172,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     overlap: float = 0.0
     host_s: float | None = None
     speculation: Speculation | None = None
+    max_requests: int | None = None
     routing_skew: float = 0.0
 
     def __post_init__(self) -> None:

@@ -9,9 +9,9 @@ import msgspec
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.views import view
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.sharding import Sharding
+from gambrel.views import Viewed, view
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         tokens_per_s: Output tokens, all replicas.
         memory: Of one device.
         batch_limit: Why no more are in flight: ``memory``, ``tpot``, ``ttft``, ``concurrency``,
-            ``throughput``.
+            ``max_requests``, ``throughput``.
     """
 
     device: str
@@ -123,6 +123,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         energy_j_per_token: For an output token, all devices; None where a constant is unknown.
         energy: Of one device's decode step, with sources.
         cost_per_million: Of output tokens, in the currency of the price; None without a price.
+        commands: How to start it, for each engine.
         why_not: Why the one ranked before it is better; empty for the first.
         decode: The analysis of the decode step of one device.
         prefill: The analysis of a prompt on one device.
@@ -140,6 +141,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     energy_j_per_token: float | None = None
     energy: EnergyEstimate | None = None
     cost_per_million: float | None = None
+    commands: tuple[str, ...] = ()
     why_not: str = ""
     decode: Analysis | None = None
     prefill: Analysis | None = None
@@ -166,7 +168,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The answer.
 
     Attributes:

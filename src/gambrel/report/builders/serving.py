@@ -41,6 +41,7 @@ def document(plan: Plan, _options: Options) -> Document:
         sections=sections(
             section(_best(plan) if plan.best else None),
             section(_details(plan.best[0]) if plan.best else None),
+            section(Notes(heading="Start it with", items=_commands(plan))),
             section(Notes(heading="Why not the next", items=losers)),
             section(_front(plan) if plan.best else None),
             section(Notes(heading=f"Refused: {len(plan.refused)}", items=tuple(_refusals(plan)))),
@@ -204,6 +205,7 @@ def _limit(point: Point) -> str:
         "tpot": "TPOT",
         "ttft": "TTFT",
         "concurrency": "not asked for",
+        "max_requests": "the limit of requests in flight",
         "throughput": "no more tokens/s",
     }[point.batch_limit]
 
@@ -213,6 +215,10 @@ def _energy(choice: Choice) -> str:
         return f"{format_si(choice.energy_j_per_token, 'J', 3)} per output token"
     missing = choice.energy.missing if choice.energy else ()
     return f"unknown: no published constant for {'; '.join(missing)}" if missing else "unknown"
+
+
+def _commands(plan: Plan) -> tuple[str, ...]:
+    return plan.best[0].commands if plan.best else ()
 
 
 def _why(index: int, choice: Choice) -> str:

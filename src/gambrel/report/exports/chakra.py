@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from gambrel.analysis.result import Analysis
+from gambrel.protobuf import packed, varint
 from gambrel.report.exports.schedule import PlannedOp, schedule, workload_of
 
 _VERSION: Final = "0.0.4"
@@ -43,7 +44,7 @@ def execution_trace(analysis: Analysis) -> bytes:
         needed = sorted({made_by[s] for s in storages if s in made_by})
         messages.append(_node(number, placed, needed))
         made_by.update((tensors[i].storage, number) for i in placed.op.outputs)
-    return b"".join(_varint(len(m)) + m for m in messages)
+    return b"".join(varint(len(m)) + m for m in messages)
 
 
 def _node(number: int, placed: PlannedOp, needed: list[int]) -> bytes:
@@ -54,7 +55,7 @@ def _node(number: int, placed: PlannedOp, needed: list[int]) -> bytes:
         _number(_ID, number),
         _text(_NAME, row.name),
         _number(_TYPE, kind),
-        _packed(_DATA_DEPS, needed),
+        _numbers(_DATA_DEPS, needed),
         _number(_START, start),
         _number(_DURATION, end - start),
         _form(_INPUTS, row.shapes.partition("->")[0]),
@@ -78,7 +79,7 @@ def _node(number: int, placed: PlannedOp, needed: list[int]) -> bytes:
 def _form(field: int, shapes: str) -> bytes:
     """An IOInfo: values, shapes and types as JSON texts."""
     sizes = [[int(n) for n in s.split("x") if n.isdigit()] for s in shapes.split(",") if s.strip()]
-    return _bytes(field, _text(2, msgspec.json.encode(sizes).decode()))
+    return packed(field, _text(2, msgspec.json.encode(sizes).decode()))
 
 
 def _attribute(name: str, kind: int, value: float | str, field: int = _ATTR) -> bytes:
@@ -86,32 +87,19 @@ def _attribute(name: str, kind: int, value: float | str, field: int = _ATTR) -> 
     if kind == _STRING:
         body = _text(kind, str(value))
     elif kind == _DOUBLE:
-        body = _varint(kind << 3 | 1) + struct.pack("<d", value)
+        body = varint(kind << 3 | 1) + struct.pack("<d", value)
     else:
-        body = _varint(kind << 3) + _varint(int(value))
-    return _bytes(field, _text(1, name) + body)
+        body = varint(kind << 3) + varint(int(value))
+    return packed(field, _text(1, name) + body)
 
 
-def _packed(field: int, values: list[int]) -> bytes:
-    return _bytes(field, b"".join(map(_varint, values))) if values else b""
+def _numbers(field: int, values: list[int]) -> bytes:
+    return packed(field, b"".join(map(varint, values))) if values else b""
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+    return varint(field << 3) + varint(value)
 
 
 def _text(field: int, value: str) -> bytes:
-    return _bytes(field, value.encode())
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return packed(field, value.encode())

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from gambrel.capture.aten import Described, TensorArg, describe
 from gambrel.capture.aten.call import present
 from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.ops.rules import RuleTable
 from gambrel.workload import Dim
 
 
@@ -108,34 +109,18 @@ class NodeOperands:
 #: One op, or several that the step stands for.
 Lowered: TypeAlias = Described | list[Described]
 _Rule: TypeAlias = Callable[[NodeOperands], Lowered]
-_RULES: Final[dict[str, _Rule]] = {}
-
-
-def lowers(*ops: str) -> Callable[[_Rule], _Rule]:
-    """Registers the decorated function for operators; ``domain::Operator`` of other domains.
-
-    Raises:
-        ValueError: An operator already has a rule.
-    """
-
-    def register(function: _Rule) -> _Rule:
-        for op in ops:
-            if op in _RULES:
-                raise ValueError(f"operator {op!r} has two rules")
-            _RULES[op] = function
-        return function
-
-    return register
+#: Registers the decorated function for operators; ``domain::Operator`` of other domains.
+lowers: Final[RuleTable[_Rule]] = RuleTable("operator")
 
 
 def is_lowered(op: str) -> bool:
     """Whether an operator has a rule."""
-    return op in _RULES
+    return op in lowers
 
 
 def lower(operands: NodeOperands) -> list[Described] | None:
     """What a step is in neutral kinds; None where no rule understands it: it is unmodelled."""
-    rule = _RULES.get(operands.step.op)
+    rule = lowers.get(operands.step.op)
     if rule is None:
         return None
     try:
