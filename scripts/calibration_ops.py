@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -67,8 +67,8 @@ FITTED = {
 }
 #: Shares that no kernel exceeds.
 SHARES = {"same", "inner", "apply", "memory", "wave", "compute"}
-#: What rows of linear layers on some GPUs fix beyond that: long rows on Pascal and on AMD's, and the
-#: clock of cards of 70 W.
+#: What rows of products on some GPUs fix beyond that: long rows on Pascal and AMD, the clock of
+#: cards of 70 W.
 ALSO = {
     "p100-pcie-16gb": ("reach_bytes", "reach_power"),
     "p4-8gb": ("reach_bytes", "reach_power", "energy_j", "settle_s"),

@@ -83,8 +83,8 @@ def main() -> None:
 
 def refit_ops(truth: Path, files: list[str], *, writes: bool) -> None:
     """Constants of single ops of PyTorch, beside what is written of KernelBench's."""
-    from calibration_torch_sets import op_sets, table as lines_of
-
+    from calibration_torch_sets import op_sets
+    from calibration_torch_sets import table as lines_of
     from gambrel.analysis.estimate.constants import packaged
 
     h100 = {

@@ -3,7 +3,7 @@
 The output is cut into tiles that units work on in waves; a product with few tiles is split along k.
 Libraries take about the fastest tile for a single product, and before Hopper one and the same for
 batches of them. Every tile pays for its start and end as for some more steps along k. Cards with
-little power run at a lower clock than the data sheet's: the rate is also limited by energy per FLOP.
+little power run at a lower clock than the data sheet's: energy per FLOP limits the rate as well.
 """
 
 from __future__ import annotations
