@@ -50,12 +50,13 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
 )
+from gambrel.views import Viewed
 from gambrel.workload import Phase, Role, Workload
 
 _replace = msgspec.structs.replace
 
 
-class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What a training step takes.
 
     Attributes:
