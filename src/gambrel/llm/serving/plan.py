@@ -74,15 +74,13 @@ def plan(
         nearest.
 
     Raises:
-        InputError: Requests beyond the model's context; a layout that the model cannot have; no
-            device.
+        InputError: Requests beyond the model's context, an impossible layout, or no device.
     """
     search = _Search(
         spec=spec,
         devices=devices,
         precisions=precisions,
         asked=requests,
-        requests=requests.decoded(spec),
         max_devices=max_devices,
         target=target or Target(),
         engine=engine or ServingEngine(),
@@ -135,7 +133,6 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     devices: Sequence[Device]
     precisions: Sequence[Precisions]
     asked: Requests
-    requests: Requests
     max_devices: int
     target: Target
     engine: ServingEngine
@@ -145,6 +142,11 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     shardings: Sequence[Sharding] | None
     name: str
     remarks: Sequence[str]
+
+    @property
+    def requests(self) -> Requests:
+        """The requests as the decoder sees them."""
+        return self.asked.decoded(self.spec)
 
     def plan(self, top: int) -> Plan:
         setups, refused = self._setups()
