@@ -1,4 +1,4 @@
-"""The table of docs/edge.md: its figures are those of today, and within a quarter of the published."""
+"""The table of docs/edge.md: today's figures, within a quarter of what is published."""
 
 from __future__ import annotations
 
