@@ -291,6 +291,9 @@ KINDS: dict[str, Callable[[], Any]] = {
         "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
     ),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
+    "TrainingSearch": lambda: gambrel.train_search(
+        "llama-3.1-8b", "h100", seq="4k", devices=8, global_batch=16, tensor=2
+    ),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
     "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),
     "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,

@@ -11,6 +11,7 @@ from gambrel.analysis.question import fields_of
 #: Verb → words of its command; the others are called as they are.
 _COMMANDS: Final = {
     "recommend": "analyze --recommend",
+    "train-search": "train-plan --search",
     "limits": "judge --limits",
     "explain-gap": "judge --gap",
     "devices": "hardware list",

@@ -24,6 +24,7 @@ _ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "serve-sim": ("api.serving:serve_sim", "llm.serving.outcomes:Simulation"),
     "serve-split": ("api.splitting:serve_split", "llm.serving.split_records:SplitPlan"),
     "train-plan": ("api.plans:train_plan", "llm.training:TrainingStep"),
+    "train-search": ("api.plans:train_search", "llm.training_search:TrainingSearch"),
     "kv-cache": ("api.plans:kv_cache", "llm.cache_plan:CachePlan"),
     "devices": ("api.catalog:devices", "report.answers:Devices"),
     "device": ("api.catalog:device", "report.answers:Sheet"),

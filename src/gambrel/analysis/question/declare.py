@@ -20,7 +20,7 @@ JUDGE: Final = "judge"
 GAP: Final = "explain-gap"
 JUDGING: Final = f"{JUDGE} limits {GAP}"
 RUNS: Final = f"{ONE} {MANY} {JUDGING}"
-PLANS: Final = "serve-plan serve-sim serve-split train-plan"
+PLANS: Final = "serve-plan serve-sim serve-split train-plan train-search"
 SERVE: Final = "serve-plan serve-sim serve-split"
 SERVE_PLAN: Final = "serve-plan"
 SERVE_SIM: Final = "serve-sim"
@@ -31,6 +31,9 @@ DESIGN: Final = "design"
 #: Questions with several points.
 POINTS: Final = f"sweep {DESIGN}"
 TRAIN: Final = "train-plan"
+TRAIN_SEARCH: Final = "train-search"
+#: Of one layout, and of all.
+TRAINS: Final = f"{TRAIN} {TRAIN_SEARCH}"
 LIMITED: Final = "check select"
 ALL: Final = f"{RUNS} {PLANS} kv-cache import"
 #: Questions about what is known.

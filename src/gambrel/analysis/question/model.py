@@ -17,7 +17,7 @@ from gambrel.analysis.question.declare import (
     PLANS,
     POINTS,
     RUNS,
-    TRAIN,
+    TRAINS,
     field,
 )
 from gambrel.workload.inputs import ExampleInput
@@ -70,10 +70,10 @@ class ModelFields:
         words=("batch", "batches", "bs", "sequences"),
     )
     seq: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} train-plan import"),
+        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} {TRAINS} import"),
         *("Sequence length in tokens; 8k is 8,192.", "--seq"),
         several="sweep",
-        required=TRAIN,
+        required=TRAINS,
         words=("sequence length", "prompt"),
     )
     context: Any = field(
