@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gambrel.analysis.costs import plan_of
 from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
 from gambrel.analysis.estimate.tiled_work import TiledTable
+from gambrel.analysis.plan import plan_of
 from gambrel.analysis.workbench import Workbench
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device

@@ -17,7 +17,7 @@ Size = Any
 Resource = TypeVar("Resource", bound=Hashable)
 
 
-def seconds(work: Size, rate: float) -> Size:
+def seconds(work: Size, rate: Size) -> Size:
     """Time that a resource needs for its work, s.
 
     Args:
@@ -25,9 +25,10 @@ def seconds(work: Size, rate: float) -> Size:
         rate: FLOP/s or byte/s; positive, infinite means "never limits".
 
     Raises:
-        ValueError: The rate is not positive.
+        ValueError: A rate is not positive.
     """
-    if not rate > 0:
+    positive = rate > 0
+    if positive is not True and (positive is False or not positive.all()):
         raise ValueError("a rate must be a positive number")
     return work / rate
 

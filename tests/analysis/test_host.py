@@ -8,10 +8,11 @@ from gambrel.advise.check import check
 from gambrel.advise.limits import parse_limits
 from gambrel.advise.recommend import advise
 from gambrel.analysis.analyze import analyze
-from gambrel.analysis.costs import Plan, cost_table
+from gambrel.analysis.costs import cost_table
 from gambrel.analysis.evaluation import evaluate_table
 from gambrel.analysis.host import sentence, split, words_of
 from gambrel.analysis.measures import State
+from gambrel.analysis.plan import Plan
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Workbench

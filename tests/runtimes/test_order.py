@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gambrel.analysis.costs import Plan
 from gambrel.analysis.fusion import Allowance
+from gambrel.analysis.plan import Plan
 from gambrel.analysis.settings import Settings, is_language_model
 from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture.zoo import list_models, load

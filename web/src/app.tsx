@@ -1,5 +1,6 @@
 // The frame of every page: the verdict in one line, a few figures, the chart beside them; the rest folded.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
 import { Rows } from "./columns";
@@ -11,10 +12,25 @@ import { RooflineChart } from "./roofline/chart";
 import type { Block, Chart, Figure, PageData, Roofline, Section, Table, View } from "./schema";
 import { TableView } from "./table";
 
-export function App({ page }: { page: PageData }) {
+interface Props {
+  page: PageData;
+  /** Controls beside the page. */
+  panel?: ComponentChildren;
+  /** What is to be said above everything. */
+  notice?: ComponentChildren;
+  /** A newer answer is on its way. */
+  stale?: boolean;
+}
+
+export function App({ page, panel, notice, stale }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
+  const body = (
+    <main class={stale ? "stale" : ""}>
+      <ViewBody key={index} view={view} page={page} />
+    </main>
+  );
   return (
     <Explain.Provider value={setWhat}>
       <header>
@@ -22,6 +38,7 @@ export function App({ page }: { page: PageData }) {
         <span class="aside">{view.aside}</span>
         <Tools page={page} view={view} />
       </header>
+      {notice}
       {page.views.length > 1 && (
         <nav aria-label="Analyses">
           {page.views.map((v, i) => (
@@ -29,9 +46,7 @@ export function App({ page }: { page: PageData }) {
           ))}
         </nav>
       )}
-      <main>
-        <ViewBody key={index} view={view} page={page} />
-      </main>
+      {panel ? <div class="beside">{panel}{body}</div> : body}
       <footer>
         <p>gambrel {page.version}. Click a figure to see its formula, source and confidence.</p>
       </footer>
@@ -97,7 +112,7 @@ function LinkedBody({ view, page, chart, table, rest }: { view: View; page: Page
   );
 }
 
-function Top({ view, chart }: { view: View; chart: preact.ComponentChildren }) {
+function Top({ view, chart }: { view: View; chart: ComponentChildren }) {
   const [verdict, ...more] = view.answer;
   const spoken = view.answer.length + view.figures.length > 0;
   return (

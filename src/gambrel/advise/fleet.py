@@ -92,6 +92,13 @@ class Fleet:
         self._points: dict[tuple[int, str | None, str | None], Point] = {}
         self._sol: dict[tuple[int, str, int | None], float | None] = {}
 
+    def share(self, machines: dict[int, Machine]) -> Fleet:
+        """The same with the machines of fleets whose settings differ in sizes alone."""
+        self._machines = machines
+        for fleet in self._built.values():
+            fleet.share(machines)
+        return self
+
     @property
     def name(self) -> str:
         """Of the model."""

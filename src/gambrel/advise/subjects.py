@@ -57,12 +57,14 @@ class Subject:
         batch: Items at once; None leaves it open.
         runtimes: Names that were asked for; empty tries every one that runs on a device.
         fleets: Those that were made.
+        known: Runtimes on devices that were asked for; the device keeps its id from another's.
     """
 
     make: Callable[[int | None, str], Fleet]
     batch: int | None = None
     runtimes: Sequence[str] = ()
     fleets: dict[tuple[int | None, str], Fleet] = field(default_factory=dict)
+    known: dict[tuple[int, str | None], tuple[Device, list[Runtime]]] = field(default_factory=dict)
 
     def fleet(self, batch: int | None = None, *, layers: str = "code") -> Fleet:
         """The model at a batch; None takes the one that was asked for."""
@@ -126,6 +128,12 @@ class Subject:
             batch *= 2
 
     def _runtimes(self, device: Device, precision: str | None) -> list[Runtime]:
+        key = id(device), precision
+        if key not in self.known:
+            self.known[key] = device, self._looked_up(device, precision)
+        return self.known[key][1]
+
+    def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
         language = self.fleet().bench.language
         if self.runtimes:
             return [

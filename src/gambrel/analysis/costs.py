@@ -15,22 +15,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
-from gambrel.analysis.estimate.batches import Batch, batches_of
+from gambrel.analysis.estimate.batches import Batches
 from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
+from gambrel.analysis.plan import Plan
 from gambrel.analysis.traffic import OffChip
-from gambrel.device.model import Device
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
 from gambrel.roofline import maximum
-from gambrel.runtimes import HostOps, Kernels, Runtime
+from gambrel.runtimes import Kernels
 from gambrel.workload import Op, Role, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
-    from gambrel.analysis.fusion import Allowance, Grouping, Kernel
+    from gambrel.analysis.columns import TableColumns
+    from gambrel.analysis.fusion import Grouping, Kernel
     from gambrel.analysis.fusion.program import Priced
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
@@ -107,7 +108,7 @@ class CostTable:
         kernel_count: Launches of a run.
         known_bytes: Bytes of the ops with a formula, each as a kernel of its own.
         unknown_bytes: Bytes of the operands of those without.
-        batches: Items that share a formula, for many devices.
+        bulk: Whether many devices will follow.
     """
 
     places: tuple[Place, ...]
@@ -118,7 +119,7 @@ class CostTable:
     kernel_count: int
     known_bytes: Size
     unknown_bytes: Size
-    batches: tuple[Batch, ...] = ()
+    bulk: bool = False
 
     @cached_property
     def sums(self) -> TableSums:
@@ -134,6 +135,24 @@ class CostTable:
             write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
             link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
         )
+
+    @cached_property
+    def queue(self) -> tuple[tuple[int, int, float], ...]:
+        """What the host hands over, in order: item, executions in a row, launches of all."""
+        held = ((p.item, p.op.repeat) for p in self.places if p.item is not None)
+        return tuple((i, n, self.items[i].dispatches * n) for i, n in held)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Items that differ in numbers only, together; none unless many devices follow."""
+        return Batches([(item.view, item.cost) for item in self.items] if self.bulk else ())
+
+    @cached_property
+    def columns(self) -> TableColumns:
+        """Work and traffic of the items as arrays, made once for all devices."""
+        from gambrel.analysis.columns import table_columns
+
+        return table_columns(self)
 
     @cached_property
     def tiled(self) -> TiledTable:
@@ -160,58 +179,6 @@ class CostTable:
         """Ops that the compiler leaves to the host."""
         held = (p for p in self.places if p.item is not None)
         return [p.op for p in held if self.items[p.item or 0].host]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What of a runtime and a device decides the table.
-
-    Attributes:
-        kernels: Which ops become one kernel.
-        allowance: On-chip memory between kernels; None keeps nothing there.
-        prefetch: Weights of later kernels are loaded while earlier ones compute.
-        persistent: Recurrent layers are one kernel over all steps.
-        tf32: fp32 convolutions run in TF32.
-        resident_bytes: On-chip memory of a device that lives off its host link, which keeps
-            weights between runs; None for every other device.
-    """
-
-    kernels: Kernels
-    allowance: Allowance | None = None
-    prefetch: bool = False
-    persistent: bool = False
-    tf32: bool = False
-    resident_bytes: int | None = None
-    host_ops: HostOps | None = None
-
-
-def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
-    """What decides the cost table of a runtime on a device.
-
-    Args:
-        runtime: The runtime.
-        device: The machine.
-        off_chip_only: Whether it lives off its host link.
-        on_chip_bytes: Its on-chip memory; 0 where unknown.
-    """
-    residency = runtime.residency
-    allowance = None
-    if residency is not None:
-        nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
-        from gambrel.analysis.fusion import Allowance
-
-        allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
-    sram = device.level("SRAM")
-    held = (sram.capacity_bytes or 0) if sram else 0
-    return Plan(
-        kernels=runtime.kernels,
-        allowance=allowance,
-        prefetch=residency is not None and residency.prefetch,
-        persistent=runtime.persistent_recurrence,
-        tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
-        resident_bytes=held if off_chip_only else None,
-        host_ops=runtime.host_ops,
-    )
 
 
 class SizedWorkload:
@@ -441,7 +408,7 @@ class _Builder:
             kernel_count=_whole(sum(item.launches * item.count for item in items)),
             known_bytes=least.known_bytes,
             unknown_bytes=least.unknown_bytes,
-            batches=batches_of([(i.view, i.cost, i.count) for i in items]) if bulk else (),
+            bulk=bulk,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gambrel import roofline
 from gambrel.analysis.costs import CostTable, Item
@@ -29,7 +29,7 @@ class Evaluation:
     """A cost table under the roofs of a device, before expected times.
 
     Attributes:
-        busy: Of each item, one execution.
+        busy: Of each item, one execution; empty where many devices are asked for the same table.
         times: Roofline time of each item, one execution, s: in a kernel its part of what keeps the
             kernel's slowest resource busy; None where no roof is known.
         limits: Of each item the resource that its time is counted against; None over arrays, where
@@ -52,6 +52,8 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
         table: Of the workload under the runtime.
         roofs: Of the device.
     """
+    if table.bulk:
+        return _evaluate_columns(table, roofs)
     busy = tuple({} if item.host else busy_of(item.cost, roofs) for item in table.items)
     pooled = any(item.prefetched_bytes for item in table.items)
     own = busy
@@ -69,6 +71,48 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
             total_busy[resource] = total_busy.get(resource, 0.0) + seconds * item.count
     if pooled:
         _wait_for_weights(times, table, total_busy, roofs)
+    return _evaluation(table, busy, times, limits, total_busy)
+
+
+def _evaluate_columns(table: CostTable, roofs: Roofs) -> Evaluation:
+    """As `evaluate_table`, all items at once."""
+    from gambrel.analysis.columns import slowest_of
+
+    columns = table.columns
+    busy = columns.busy(roofs)
+    total_busy: Busy = {
+        resource: float((seconds * columns.counts).cumsum()[-1])
+        for resource, seconds in busy.items()
+        if seconds.any()
+    }
+    if not total_busy:
+        count = len(table.items)
+        return _evaluation(table, (), [None] * count, [None] * count, {})
+    own = {resource: _where_busy(busy[resource]) for resource in total_busy}
+    memory, pooled = (roofs.memory, roofs.memory_bound), bool(columns.prefetched_bytes.any())
+    if pooled and memory in own:
+        left = (own[memory] - columns.ahead(roofs)).clip(0.0)
+        own[memory] = _where_busy(busy[memory], left)
+    times, limits = slowest_of(own, columns.kernels)
+    if pooled:
+        _wait_for_weights(times, table, total_busy, roofs)
+    return _evaluation(table, (), times, limits, total_busy)
+
+
+def _where_busy(busy: Any, seconds: Any = None) -> Any:
+    """Seconds of items that keep a resource busy; negative for those that do not need it."""
+    found = (busy if seconds is None else seconds).copy()
+    found[busy == 0] = -1.0
+    return found
+
+
+def _evaluation(
+    table: CostTable,
+    busy: tuple[Busy, ...],
+    times: list[Size | None],
+    limits: list[Resource | None],
+    total_busy: Busy,
+) -> Evaluation:
     known = [t * item.count for t, item in zip(times, table.items, strict=True) if t is not None]
     return Evaluation(
         busy=busy,

@@ -7,13 +7,14 @@ waits: the run ends when both are through.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
 from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
@@ -26,7 +27,7 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
-from gambrel.ops.base import Size
+from gambrel.ops.base import MixedError, Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
@@ -201,11 +202,7 @@ def expected_seconds(
     host = runtime.host_on(device)
     if host is None:
         return sum(s * item.count for s, item in zip(seconds, table.items, strict=True)), 0.0
-    queue = (
-        (seconds[p.item] * p.op.repeat, table.items[p.item].dispatches * p.op.repeat)
-        for p in table.places
-        if p.item is not None
-    )
+    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
     end, busy = queue_end(queue, host.per_launch_s)
     return end + host.per_run_s, end - busy + host.per_run_s
 
@@ -251,14 +248,17 @@ def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tup
     host = 0.0
     end: Size = 0.0
     busy: Size = 0.0
-    for seconds, launched in kernels:
+    rows = list(kernels)
+    at_one_point = all(isinstance(seconds, (int, float)) for seconds, _ in rows)
+    later: Callable[[Size, Size], Size] = max if at_one_point else maximum
+    for seconds, launched in rows:
         busy = busy + seconds
         if not launched:
             end = end + seconds
             continue
         first = host + per_launch_s
         host = host + launched * per_launch_s
-        end = maximum(maximum(end, first) + seconds, host + seconds / launched)
+        end = later(later(end, first) + seconds, host + seconds / launched)
     return end, busy
 
 
@@ -268,30 +268,40 @@ def _items(
     found: list[Estimate | None] = [None] * len(table.items)
     done: set[int] = set()
     for batch in table.batches if estimator.batched else ():
-        own = [t for i in batch.members if (t := evaluation.times[i]) is not None]
-        if len(own) == len(batch.members):
-            together = [t * n for t, n in zip(own, batch.counts, strict=True)]
-            estimates = estimator.estimate_batch(batch, together)
-            for i, n, one in zip(batch.members, batch.counts, estimates, strict=True):
-                alone = None if one is None else one.times(1 / n)
-                found[i] = _launched(table.items[i], evaluation.times[i], alone)
-            done.update(batch.members)
+        for part, estimates in _batch(table, batch, evaluation, estimator):
+            for i, one in zip(part.members, estimates, strict=True):
+                found[i] = _launched(table.items[i], evaluation.times[i], one, estimator)
+            done.update(part.members)
     for i, item in enumerate(table.items):
         if i not in done:
             found[i] = _item(item, evaluation.times[i], estimator)
     return tuple(found)
 
 
+def _batch(
+    table: CostTable, batch: Batch, evaluation: Evaluation, estimator: Predictor
+) -> Iterator[tuple[Batch, list[Estimate | None]]]:
+    """The estimates of ops that differ in numbers only; taken apart where formulas differ."""
+    times = [t for i in batch.members if (t := evaluation.times[i]) is not None]
+    if len(times) < len(batch.members):
+        return
+    try:
+        yield batch, estimator.estimate_batch(batch, times)
+    except MixedError as mixed:
+        for half in table.batches.divide(batch, mixed.mask):
+            yield from _batch(table, half, evaluation, estimator)
+
+
 def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
     alone = estimator.estimate(item.view, item.cost, time_s)
-    if item.launches == 1 or estimator.in_sequence(item.view):
-        return alone
-    return _launched(item, time_s, alone)
+    return _launched(item, time_s, alone, estimator)
 
 
-def _launched(item: Item, time_s: float | None, alone: Estimate | None) -> Estimate | None:
+def _launched(
+    item: Item, time_s: float | None, alone: Estimate | None, estimator: Predictor
+) -> Estimate | None:
     """The estimate of an op that is one launch, with those that it pays in its kernel."""
-    if alone is None or item.launches == 1:
+    if alone is None or item.launches == 1 or estimator.in_sequence(item.view):
         return alone
     floor = time_s or 0.0
     change = alone.launches_s * (item.launches - 1)
@@ -354,16 +364,10 @@ def _waits(
     end: str,
 ) -> float:
     """Seconds that the device waits for the host."""
-
-    def queue() -> Iterable[tuple[float, float]]:
-        for place in table.places:
-            if place.item is None:
-                continue
-            one, repeat = items[place.item], place.op.repeat
-            seconds = getattr(one, end) if one is not None else evaluation.times[place.item]
-            yield (seconds or 0.0) * repeat, table.items[place.item].dispatches * repeat
-
-    ended, busy = queue_end(queue(), per_launch_s)
+    pairs = zip(items, evaluation.times, strict=True)
+    seconds = [(t if one is None else getattr(one, end)) or 0.0 for one, t in pairs]
+    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
+    ended, busy = queue_end(queue, per_launch_s)
     return float(max(0.0, ended - busy))
 
 

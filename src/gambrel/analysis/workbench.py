@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gambrel.analysis.costs import CostTable, Plan, SizedWorkload, cost_table, plan_of
+from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table
 from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
+from gambrel.analysis.plan import Plan, plan_of
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved

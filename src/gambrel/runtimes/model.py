@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
 from gambrel.device.model import Device, Source
+from gambrel.views import Viewed
 
 
 class Kernels(StrEnum):
@@ -142,7 +144,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: str = ""
 
 
-class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Runtime(Viewed, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way of executing a workload.
 
     Attributes:
@@ -221,5 +223,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def matches(patterns: tuple[str, ...], device: Device) -> bool:
     """Whether one of the patterns occurs in what the device is called; no pattern matches all."""
-    text = "|".join((device.id, device.architecture, device.vendor, device.category)).lower()
-    return not patterns or any(pattern.lower() in text for pattern in patterns)
+    if not patterns:
+        return True
+    return _occurs(patterns, device.id, device.architecture, device.vendor, device.category)
+
+
+@lru_cache(maxsize=1 << 14)
+def _occurs(patterns: tuple[str, ...], *called: str) -> bool:
+    text = "|".join(called).lower()
+    return any(pattern.lower() in text for pattern in patterns)

@@ -1,23 +1,20 @@
-"""Ops of one formula together, as array arithmetic: the same figures, many at once.
+"""Ops of one structure together, as array arithmetic: the same figures, many at once.
 
-A catalog of devices asks for the expected time of the same ops again and again. What depends on the
-ops alone is gathered once; each device then evaluates a formula once for all ops that share it.
+A catalog of devices asks for the expected time of the same ops again and again. Ops that differ in
+numbers only are stacked once; each device then evaluates a formula once for all of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gambrel.analysis.estimate.features import rule_of
-from gambrel.ops import Cost, OpView
+from gambrel.ops import Cost, OpView, TensorView
 
-#: Kinds whose formula looks at sizes and is safe for arrays of them.
-_SIZED: Final = frozenset({"matmul", "convolution", "convolution_backward"})
 #: Fewer ops than this are as fast one by one.
-_FEWEST: Final = 6
+_FEWEST: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,67 +25,103 @@ class Batch:
         members: Their places in the list that was given.
         view: One op whose sizes are arrays.
         cost: Its cost, of arrays.
-        counts: Executions of each.
     """
 
     members: tuple[int, ...]
     view: OpView
     cost: Cost
-    counts: tuple[int, ...]
 
 
-def batches_of(ops: Sequence[tuple[OpView, Cost, int]]) -> tuple[Batch, ...]:
-    """Groups ops; those that share a formula with few others are in no batch.
+class Batches:
+    """The ops of a table in batches; those with few of their structure are in none.
 
     Args:
-        ops: (op, cost of one execution, executions).
+        ops: (op, cost of one execution).
     """
-    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for index, (view, cost, _) in enumerate(ops):
-        key = _key(view, cost)
-        if key is not None:
-            groups[key].append(index)
-    return tuple(_batch(ops, found) for found in groups.values() if len(found) >= _FEWEST)
+
+    def __init__(self, ops: Sequence[tuple[OpView, Cost]]) -> None:
+        self._ops = ops
+        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for index, (view, cost) in enumerate(ops):
+            groups[_structure(view, cost)].append(index)
+        self._batches = [self._batch(g) for g in groups.values() if len(g) >= _FEWEST]
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(tuple(self._batches))
+
+    def divide(self, batch: Batch, mask: Any) -> tuple[Batch, Batch]:
+        """Takes the ops where a mask holds apart from the others, from now on."""
+        yes = [i for i, is_one in zip(batch.members, mask, strict=True) if is_one]
+        no = [i for i, is_one in zip(batch.members, mask, strict=True) if not is_one]
+        both = self._batch(yes), self._batch(no)
+        at = self._batches.index(batch)
+        self._batches[at : at + 1] = both
+        return both
+
+    def _batch(self, members: list[int]) -> Batch:
+        views = [self._ops[i][0] for i in members]
+        costs = [self._ops[i][1] for i in members]
+        first, cost = views[0], costs[0]
+        sizes = {
+            name: tuple(map(_array, zip(*(v.sizes[name] for v in views), strict=True)))
+            if isinstance(size, tuple)
+            else _array([v.sizes[name] for v in views])
+            for name, size in first.sizes.items()
+        }
+        view = replace(
+            first,
+            inputs=tuple(map(_tensor, zip(*(v.inputs for v in views), strict=True))),
+            outputs=tuple(map(_tensor, zip(*(v.outputs for v in views), strict=True))),
+            sizes=sizes,
+        )
+        summed = Cost(
+            work={key: _array([c.work[key] for c in costs]) for key in cost.work},
+            read_bytes=_array([c.read_bytes for c in costs]),
+            write_bytes=_array([c.write_bytes for c in costs]),
+            link_bytes=_array([c.link_bytes for c in costs]),
+            network_bytes=_array([c.network_bytes for c in costs]),
+            prunable=cost.prunable,
+        )
+        return Batch(members=tuple(members), view=view, cost=summed)
 
 
-def _key(view: OpView, cost: Cost) -> tuple[Any, ...] | None:
-    """Equal for ops that one call of a formula can serve; None for ops that want their own."""
-    rule = rule_of(view)
-    common = (rule.form, rule.least, rule.scheme(view), cost.prunable, tuple(cost.work))
-    if rule.form == "stream":
-        return common
-    if view.kind not in _SIZED:
-        return None
-    shapes = tuple((k, len(v) if isinstance(v, tuple) else 0) for k, v in view.sizes.items())
-    operands = tuple(t.dtype for t in view.inputs[:2])  # roles only decide the scheme
-    named = (view.attrs.get("transposed"), view.attrs.get("compute_dtype"))
-    return (*common, view.kind, shapes, operands, *named)
+def _structure(view: OpView, cost: Cost) -> tuple[Any, ...]:
+    """Equal for ops that one call of a formula can serve."""
+    tensors = (*view.inputs, *view.outputs)
+    regions: dict[Any, int] = {}
+    storages: dict[int, int] = {}
+    return (
+        (view.kind, view.phase, repr(sorted(view.attrs.items())), len(view.inputs)),
+        tuple((k, len(v) if isinstance(v, tuple) else -1) for k, v in view.sizes.items()),
+        tuple(
+            (
+                len(t.shape),
+                t.dtype,
+                t.role,
+                storages.setdefault(t.storage, len(storages)),
+                regions.setdefault((t.storage, t.offset), len(regions)),
+            )
+            for t in tensors
+        ),
+        view.sizes.get("kernel"),  # libraries have kernels of their own for each
+        (tuple(cost.work), cost.prunable, bool(cost.link_bytes), bool(cost.network_bytes)),
+    )
 
 
-def _batch(ops: Sequence[tuple[OpView, Cost, int]], members: list[int]) -> Batch:
+def _tensor(tensors: Sequence[TensorView]) -> TensorView:
+    """Tensors of one rank as one whose sizes are arrays."""
+    return replace(
+        tensors[0],
+        shape=tuple(map(_array, zip(*(t.shape for t in tensors), strict=True))),
+        elements=_array([t.elements for t in tensors]),
+    )
+
+
+def _array(values: Sequence[Any]) -> Any:
+    """Numbers as floats; one number where all are alike, so that it decides for all."""
     import numpy as np
 
-    views = [ops[i][0] for i in members]
-    costs = [ops[i][1] for i in members]
-
-    def array(values: Sequence[Any]) -> Any:
-        return np.asarray(values, dtype=float)
-
-    first, cost = views[0], costs[0]
-    sizes = {
-        name: tuple(array([v.sizes[name][d] for v in views]) for d in range(len(size)))
-        if isinstance(size, tuple)
-        else array([v.sizes[name] for v in views])
-        for name, size in (first.sizes.items() if first.kind in _SIZED else ())
-    }
-    return Batch(
-        members=tuple(members),
-        view=replace(first, sizes=sizes),
-        cost=Cost(
-            work={key: array([c.work[key] for c in costs]) for key in cost.work},
-            read_bytes=array([c.read_bytes for c in costs]),
-            write_bytes=array([c.write_bytes for c in costs]),
-            prunable=cost.prunable,
-        ),
-        counts=tuple(ops[i][2] for i in members),
-    )
+    first = values[0]
+    if all(v == first for v in values):
+        return first
+    return np.asarray(values, dtype=float)

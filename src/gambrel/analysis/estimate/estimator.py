@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -9,10 +10,10 @@ import msgspec
 
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
-from gambrel.analysis.estimate.constants import Calibration, packaged
+from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
 from gambrel.analysis.estimate.features import STORED, Rule, Task, rule_of
 from gambrel.analysis.estimate.forms import Machine
-from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of
+from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
@@ -82,8 +83,8 @@ class Predictor(Protocol):
         """The same for one execution, for arrays as well; without range."""
         ...
 
-    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
-        """As `estimate`, for ops that share a formula."""
+    def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that differ in numbers only."""
         ...
 
 
@@ -126,11 +127,11 @@ class Estimator:
                 roofs.device, roofs.memory_byte_per_s, self._kin
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
+        self._ranges: dict[tuple[int, str, int], tuple[float, float, str, str]] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
         self._half_peak = _half_peak(roofs.device)
-        sets = self._calibration.sets
-        self._own = {s.form for s in sets if (s.framework, s.device) == ("own", roofs.device.id)}
+        self._own = own_forms(self._calibration, roofs.device.id)
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
         # Of several measurements of a class the one with most points counts.
@@ -178,37 +179,35 @@ class Estimator:
         one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
         return self._ranged(rule, chosen, one, roofline_time_s, count)
 
-    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
-        """As `estimate`, for ops that share a formula.
+    def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
+        """As `estimate`, for ops that differ in numbers only.
 
         Args:
             batch: The ops.
-            bounds: Bound time of all executions of each, s.
+            times: Roofline time of one execution of each, s.
+
+        Raises:
+            MixedError: Formulas treat some of them otherwise than the others.
         """
         if self._probed:
             raise ValueError("a measured device predicts every op by itself: see `batched`")
-        rule = rule_of(batch.view)
-        chosen = self._constants(rule, batch.view) if self._machine is not None else None
-        if chosen is None or self._lacks_peak(rule, batch.cost):
-            return [None] * len(bounds)
+        rule, chosen = (None, None) if self._machine is None else self._rule(batch.view)
+        if rule is None or chosen is None or self._lacks_peak(rule, batch.cost):
+            return [None] * len(times)
         import numpy as np
 
-        each = np.asarray(bounds) / np.asarray(batch.counts)
-        found = self._expected(rule, chosen, batch.view, batch.cost, each)
-        seconds = np.broadcast_to(found.seconds, each.shape).tolist()
-        launches = np.broadcast_to(found.launch, each.shape).tolist()
+        found = self._expected(rule, chosen, batch.view, batch.cost, np.asarray(times))
+        seconds = np.broadcast_to(found.seconds, len(times)).tolist()
+        launches = np.broadcast_to(found.launch, len(times)).tolist()
         return [
-            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), bound, count)
-            for s, launch, bound, count in zip(seconds, launches, bounds, batch.counts, strict=True)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), time_s, 1)
+            for s, launch, time_s in zip(seconds, launches, times, strict=True)
         ]
 
     @property
     def batched(self) -> bool:
-        """Whether `estimate_batch` may be asked.
-
-        Not where kernels were measured here, nor where formulas look at shapes (PyTorch's).
-        """
-        return not self._probed and self._framework != "torch"
+        """Whether `estimate_batch` may be asked: not where kernels were measured here."""
+        return not self._probed
 
     @property
     def over_arrays(self) -> bool:
@@ -226,18 +225,31 @@ class Estimator:
         self, rule: Rule, chosen: Chosen, one: Predicted, roofline_time_s: float, count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one."""
-        low, high = chosen.range_of(one.seconds)
-        confidence, reason = chosen.judge(one.seconds)
-        wider = _UNMEASURED[rule.least]
+        bin_ = bisect_left(EDGES_S, one.seconds)
+        key = id(chosen), rule.least, bin_  # `_chosen` keeps the object, and so its id
+        if key not in self._ranges:
+            self._ranges[key] = self._range(rule, chosen, bin_)
+        low, high, confidence, reason = self._ranges[key]
         value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
-            low=max(roofline_time_s, value * min(1.0, low * wider[0])),
-            high=value * max(1.0, high * wider[1]),
-            confidence=max(confidence, rule.least, key=LEVELS.index),
-            reason=self._reason(reason),
+            low=max(roofline_time_s, value * low),
+            high=value * high,
+            confidence=confidence,
+            reason=reason,
             launches_s=one.launch * count,
             caution=chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
+        )
+
+    def _range(self, rule: Rule, chosen: Chosen, bin_: int) -> tuple[float, float, str, str]:
+        """Factors on a time of one of the bins of `EDGES_S`, confidence and its reason."""
+        wider = _UNMEASURED[rule.least]
+        confidence, reason = chosen.judge(bin_)
+        return (
+            min(1.0, chosen.low[bin_] * wider[0]),
+            max(1.0, chosen.high[bin_] * wider[1]),
+            max(confidence, rule.least, key=LEVELS.index),
+            self._reason(reason),
         )
 
     def _measured_here(

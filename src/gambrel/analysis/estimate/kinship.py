@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from gambrel.analysis.estimate.constants import EDGES_S, WIDE, Calibration, Kin, Set
+from gambrel.analysis.estimate.constants import WIDE, Calibration, Kin, Set
 from gambrel.analysis.estimate.shown import level_of
 from gambrel.device.model import Device
 
@@ -59,20 +58,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     caution: str = ""
     caution_from: float = 0.0
 
-    def range_of(self, seconds: float) -> tuple[float, float]:
-        """Factors on ``seconds`` between which the measured time is expected."""
-        index = bisect_left(EDGES_S, seconds)
-        return self.low[index], self.high[index]
-
     def caution_for(self, launch_share: float) -> str:
         """What a reader must know of a kernel whose start takes this share of it."""
         return self.caution if launch_share >= self.caution_from else ""
 
-    def judge(self, seconds: float) -> tuple[str, str]:
-        """Confidence and reason for one prediction: measured times that differ are no certainty."""
-        index = bisect_left(EDGES_S, seconds)
-        spread = self.high[index] / self.low[index]
-        if self.confidence != "high" or spread <= WIDE[index]:
+    def judge(self, bin_: int) -> tuple[str, str]:
+        """Confidence and reason in a bin of times: measured ones that differ are no certainty."""
+        spread = self.high[bin_] / self.low[bin_]
+        if self.confidence != "high" or spread <= WIDE[bin_]:
             return self.confidence, self.reason
         return "medium", f"{self.reason}; measured times differ by a factor of {spread:.1f}"
 
@@ -124,20 +117,33 @@ def choose(
     return None
 
 
+def own_forms(calibration: Calibration, device: str) -> frozenset[str]:
+    """The formulas that a user fitted to kernels of a device."""
+    return _index(calibration).own.get(device, frozenset())
+
+
 class _Index(NamedTuple):
-    """Sets by form, device, number format and framework: the first of each; and all devices."""
+    """Sets by form, device, number format and framework: the first of each; and all devices.
+
+    And of each device the forms that a user fitted.
+    """
 
     first: dict[tuple[str, str, str, str], Set]
     devices: tuple[str, ...]
+    own: dict[str, frozenset[str]]
 
 
 @lru_cache(maxsize=4)
 def _index(calibration: Calibration) -> _Index:
     first: dict[tuple[str, str, str, str], Set] = {}
+    own: dict[str, frozenset[str]] = {}
     for s in calibration.sets:
         for name in s.formats:
             first.setdefault((s.form, s.device, name, s.framework), s)
-    return _Index(first=first, devices=tuple(dict.fromkeys(s.device for s in calibration.sets)))
+        if s.framework == "own":
+            own[s.device] = own.get(s.device, frozenset()) | {s.form}
+    devices = tuple(dict.fromkeys(s.device for s in calibration.sets))
+    return _Index(first=first, devices=devices, own=own)
 
 
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})

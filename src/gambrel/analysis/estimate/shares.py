@@ -52,7 +52,7 @@ class SharesEstimator:
         shares: That its class attains under the runtime.
     """
 
-    batched = False
+    batched = True
     over_arrays = True
     partial = False
 
@@ -82,19 +82,29 @@ class SharesEstimator:
         one = self.seconds(view, cost, roofline_time_s / count)
         if one is None:
             return None
-        value = max(roofline_time_s, one.seconds * count)
+        return self._ranged(one.seconds * count, one.launch * count, roofline_time_s)
+
+    def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
+        """Of one execution of each of some ops that differ in numbers only."""
+        import numpy as np
+
+        found = self.seconds(batch.view, batch.cost, np.asarray(times))
+        if found is None:
+            return [None] * len(times)
+        seconds = np.broadcast_to(found.seconds, len(times)).tolist()
+        launches = np.broadcast_to(found.launch, len(times)).tolist()
+        return list(map(self._ranged, seconds, launches, times))
+
+    def _ranged(self, seconds: float, launches_s: float, roofline_time_s: float) -> Estimate:
+        value = max(roofline_time_s, seconds)
         return Estimate(
             value=value,
             low=max(roofline_time_s, value * self._shares.low),
             high=value * self._shares.high,
             confidence=self._shares.confidence,
             reason=self._shares.why,
-            launches_s=one.launch * count,
+            launches_s=launches_s,
         )
-
-    def estimate_batch(self, batch: Batch, bounds: Sequence[float]) -> list[Estimate | None]:
-        """Ops are asked one by one here: see `batched`."""
-        raise NotImplementedError
 
 
 def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None:

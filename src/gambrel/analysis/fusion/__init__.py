@@ -26,4 +26,6 @@ __all__ = ["Allowance", "Grouping", "Kernel", "fused_costs", "group", "kernel_co
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = found  # asked once
+    return found

@@ -51,8 +51,11 @@ _BYTECODE: Final = b"ML\xefR"
 #: A module of MLIR in text, behind what it says of its lines.
 _MODULE: Final = re.compile(rb"^module\b[^\n]*\{|^ *(?:func\.func|stablehlo\.)", re.M)
 
-#: A configuration has one of these; the last is in those of Mamba's authors.
-_CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
+#: A configuration has one of these; the last are in those of Mamba's authors, of TensorRT-LLM's
+#: engines and checkpoints, and of timm.
+_CONFIG_FIELDS: Final = frozenset(
+    {"model_type", "architectures", "_class_name", "ssm_cfg", "pretrained_config", "architecture"}
+)
 
 _WANTED: Final = (
     "give a .pt2 export, a .pt/.pth checkpoint, an .onnx, .tflite or .mlir file, a config.json, "
@@ -206,7 +209,7 @@ def is_analysis(probe: FileProbe) -> bool:
 
 
 def is_config(probe: FileProbe) -> bool:
-    """The configuration of a model of Hugging Face."""
+    """The configuration of a model of Hugging Face, timm or TensorRT-LLM."""
     return bool(_CONFIG_FIELDS.intersection(probe.data))
 
 

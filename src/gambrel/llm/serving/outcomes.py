@@ -7,6 +7,7 @@ import msgspec
 from gambrel import roofline
 from gambrel.llm.serving.question import Target
 from gambrel.llm.sharding import Sharding
+from gambrel.views import Viewed
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +96,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What users see of a deployment under a load.
 
     Attributes:

@@ -1,0 +1,64 @@
+"""What of a runtime and a device decides a cost table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gambrel.device.model import Device
+from gambrel.runtimes import HostOps, Kernels, Runtime
+
+if TYPE_CHECKING:  # fusion is loaded where kernels fuse
+    from gambrel.analysis.fusion import Allowance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What of a runtime and a device decides the table.
+
+    Attributes:
+        kernels: Which ops become one kernel.
+        allowance: On-chip memory between kernels; None keeps nothing there.
+        prefetch: Weights of later kernels are loaded while earlier ones compute.
+        persistent: Recurrent layers are one kernel over all steps.
+        tf32: fp32 convolutions run in TF32.
+        resident_bytes: On-chip memory of a device that lives off its host link, which keeps
+            weights between runs; None for every other device.
+    """
+
+    kernels: Kernels
+    allowance: Allowance | None = None
+    prefetch: bool = False
+    persistent: bool = False
+    tf32: bool = False
+    resident_bytes: int | None = None
+    host_ops: HostOps | None = None
+
+
+def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
+    """What decides the cost table of a runtime on a device.
+
+    Args:
+        runtime: The runtime.
+        device: The machine.
+        off_chip_only: Whether it lives off its host link.
+        on_chip_bytes: Its on-chip memory; 0 where unknown.
+    """
+    residency = runtime.residency
+    allowance = None
+    if residency is not None:
+        nbytes = on_chip_bytes if residency.group_bytes is None else residency.group_bytes
+        from gambrel.analysis.fusion import Allowance
+
+        allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
+    sram = device.level("SRAM")
+    held = (sram.capacity_bytes or 0) if sram else 0
+    return Plan(
+        kernels=runtime.kernels,
+        allowance=allowance,
+        prefetch=residency is not None and residency.prefetch,
+        persistent=runtime.persistent_recurrence,
+        tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
+        resident_bytes=held if off_chip_only else None,
+        host_ops=runtime.host_ops,
+    )
