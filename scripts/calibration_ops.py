@@ -63,10 +63,24 @@ FITTED = {
     "ln": ("apply", "layer_extra", "row_s"),
     "linear": ("compute", "wave", "occupancy", "k_fill", "edge", "memory", "start_s"),
     "bmm": ("compute", "wave", "occupancy", "k_fill", "memory", "start_s"),
-    "conv": ("direct", "winograd_2", "winograd_4", "weights", "fill", "start_s"),
+    "conv": (
+        "direct",
+        "edge",
+        "fill",
+        "winograd_2",
+        "fill_2",
+        "winograd_4",
+        "fill_4",
+        "operands",
+        "transforms",
+        "weights",
+        "wave",
+        "start_4_s",
+        "start_s",
+    ),
 }
 #: Shares that no kernel exceeds.
-SHARES = {"same", "inner", "apply", "memory", "wave", "compute"}
+SHARES = {"same", "inner", "apply", "memory", "wave", "compute", "direct", "transforms"}
 #: What rows of products on some GPUs fix beyond that: long rows on Pascal and AMD, the clock of
 #: cards of 70 W.
 ALSO = {
@@ -76,7 +90,11 @@ ALSO = {
     "mi100": ("one_channel",),
     "mi210": ("one_channel",),
 }
+#: Of the rows of convolutions, on cards of 70 W.
+ALSO_CONV = {"p4-8gb": ("energy_j", "settle_s"), "t4": ("energy_j", "settle_s")}
 PRODUCTS = ("linear", "bmm")
+#: Files whose rows differ by sizes alone.
+ALIKE = (*PRODUCTS, "conv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +109,7 @@ class Row:
     measured: float
     fold: int
     name: str
+    sizes: dict[str, int]
 
     def seconds(self, machine: Machine, c: dict[str, float]) -> float:
         """Expected time of the op alone, as the product says it."""
@@ -100,7 +119,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Products of one GPU, their sizes as arrays."""
+    """Rows of one GPU that differ by sizes alone."""
 
     rule: Rule
     task: Task
@@ -113,22 +132,14 @@ class Rows:
 
 
 def _together(found: Sequence[Row]) -> Rows:
-    """Many products as one task."""
-    tasks = [r.task for r in found]
-    cost_of = {
-        name: np.array([float(getattr(t.cost, name)) for t in tasks])
-        for name in ("read_bytes", "write_bytes")
-    }
-    (key,) = {k for t in tasks for k in t.cost.work}
-    work = {key: np.array([float(t.cost.work[key]) for t in tasks])}
-    sizes = {n: np.array([float(t.view.size(n, 1)) for t in tasks]) for n in ("b", "m", "n", "k")}
-    first = tasks[0]
-    view = dataclasses.replace(first.view, sizes=sizes)
+    """Many rows as one task, whose sizes are arrays."""
+    sizes = {k: np.array([float(r.sizes[k]) for r in found]) for k in found[0].sizes}
+    view = _view(found[0].file, "", sizes)
+    priced = cost(view)
+    assert priced is not None
     return Rows(
         rule=found[0].rule,
-        task=msgspec.structs.replace(
-            first, view=view, cost=dataclasses.replace(first.cost, work=work, **cost_of)
-        ),
+        task=msgspec.structs.replace(found[0].task, view=view, cost=priced),
         roofline=np.array([r.roofline for r in found]),
     )
 
@@ -180,7 +191,8 @@ def rows(truth: Path, file: str) -> list[Row]:
 
 
 def _row(file: str, r: dict[str, str]) -> Row:
-    view = _view(file, r)
+    sizes = {k: int(float(r[k])) for k in _SHAPE if r.get(k)}
+    view = _view(file, r["OPName"], sizes)
     found = cost(view)
     rule = rules.rule_of(view, wide_products=True)
     assert found is not None
@@ -203,6 +215,7 @@ def _row(file: str, r: dict[str, str]) -> Row:
         measured=float(r["Latency"]) / 1e3,
         fold=zlib.crc32(shape.encode()) % FOLDS,
         name=f"{r['OPName']} {shape}",
+        sizes=sizes,
     )
 
 
@@ -215,8 +228,8 @@ def _tensor(storage: int, *shape: int, role: str = "activation") -> TensorView:
     )
 
 
-def _view(file: str, r: dict[str, str]) -> OpView:
-    n = {k: int(float(r[k])) for k in _SHAPE if r.get(k)}
+def _view(file: str, name: str, n: dict[str, Any]) -> OpView:
+    """One op, or many whose sizes are arrays."""
     if file in ("linear", "bmm"):
         # The columns N and K are the inner size and the columns of the result: grids of all rows
         # that name a tile are ceil(K / tile) by ceil(M / tile).
@@ -235,7 +248,7 @@ def _view(file: str, r: dict[str, str]) -> OpView:
                 "spatial": (side, side),
             },
         )
-    return _rowwise(file, r["OPName"], n["B"], n["H"])
+    return _rowwise(file, name, n["B"], n["H"])
 
 
 def _product(file: str, b: int, m: int, n: int, k: int) -> OpView:
@@ -278,6 +291,8 @@ def fit(found: Sequence[Row], start: dict[str, float], file: str, device: str) -
     names = [*FITTED[file], *(("pow_cycles",) if file == "elem" and _pow(device) else ())]
     if file in PRODUCTS:
         names += [n for n in ALSO.get(device, ()) if start[n]]
+    if file == "conv":
+        names += ALSO_CONV.get(device, ())
     if file == "bmm" and not start["rows"]:
         names.append("edge")
     return _solve(found, known, start, names)
@@ -319,7 +334,7 @@ def _solve(
         }
 
     measured = np.array([r.measured for r in found])
-    together = _together(found) if found[0].file in PRODUCTS else None
+    together = _together(found) if found[0].file in ALIKE else None
 
     def residual(z: Any) -> Any:
         c = constants(z)

@@ -211,12 +211,6 @@ CONV = {
     "bias": 0.8,
     "tap": 30.0,
     "start": 40.0,
-    "direct": 1.0,
-    "winograd_2": 0.5,
-    "winograd_4": 1e-9,
-    "weights": 0.0,
-    "fill": 0.0,
-    "start_s": 0.0,
 }
 
 
@@ -262,16 +256,76 @@ class TestConvolutions:
         assert convolutions.dense_flops(task(view)) == 2 * 80_000 * 4 * 4
         assert self.seconds(view) == pytest.approx(2.56e6 / 5e12)
 
-    def test_winograd_where_there_is_no_tf32(self):
+
+LANES = {
+    "direct": 1.0,
+    "edge": 0.0,
+    "fill": 0.0,
+    "winograd_2": 0.5,
+    "fill_2": 0.0,
+    "winograd_4": 0.5,
+    "fill_4": 0.0,
+    "operands": 1e3,
+    "transforms": 1e3,
+    "weights": 1e3,
+    "wave": 0.0,
+    "small_regions": 0.0,
+    "start_4_s": 0.0,
+    "start_s": 0.0,
+    "energy_j": 0.0,
+    "settle_s": 1e-3,
+}
+
+
+class TestConvolutionsOnLanes:
+    """Without TF32: 100 units of 0.2 TFLOP/s."""
+
+    def seconds(self, view, **constants):
+        return convolutions.convolution(CONV | LANES | constants, TOY, task(view, 20e12))
+
+    def test_tiles_of_128_positions_along_channels_and_taps(self):
+        view = convolved(16, 512, 512, 32, 5)
+        # 128 · 4 tiles of 128 x 128, 512 · 25 steps.
+        direct = 128 * 4 * 2 * 128 * 128 * 512 * 25 / 20e12
+        assert self.seconds(view) == pytest.approx(direct, rel=1e-3)
+
+    def test_winograd_saves_multiplications(self):
         view = convolved(16, 512, 512, 32, 3)
-        # Direct: 128 · 16 tiles of 2 · 128 · 32 · 4,608 FLOP on 0.2 TFLOP/s per unit.
-        direct = 128 * 16 * 2 * 128 * 32 * 4608 / 20e12
-        # F(2x2, 3x3): 16 products of 4,096 positions: 128 · 16 tiles of 2 · 32 · 32 · 512, at half.
-        winograd = 16 * 128 * 16 * 2 * 32 * 32 * 512 / 10e12
-        memory = task(view).traffic_bytes / 1e12
-        assert winograd < direct
-        both = self.seconds(view, peak=20e12)
-        assert both == pytest.approx((winograd**3 + memory**3) ** (1 / 3))
+        # F(2x2, 3x3): 16 · 4 · 2 regions of 16 · 16 blocks of channels, 16 · 32 · 32 · 512 each, at
+        # half of the peak. F(4x4, 3x3): 36 products of 1,024 tiles.
+        fused = 128 * 16 * 2 * 16 * 32 * 32 * 512 / 10e12
+        unfused = 36 * 2 * 1024 * 512 * 512 / 10e12
+        direct = 2 * 16 * 32 * 32 * 512 * 512 * 9 / 20e12
+        assert unfused < fused < direct
+        assert self.seconds(view) == pytest.approx(unfused, rel=1e-3)
+        assert self.seconds(view, winograd_4=0.01) == pytest.approx(fused, rel=1e-3)
+        assert self.seconds(view, winograd_4=0.01, winograd_2=0.01) == pytest.approx(
+            direct, rel=1e-3
+        )
+
+    def test_regions_and_tiles_that_leave_the_image_are_computed_in_full(self):
+        small, whole = (convolved(16, 512, 512, side, 3) for side in (5, 8))
+        assert self.seconds(small, direct=0.01) == pytest.approx(
+            self.seconds(whole, direct=0.01), rel=1e-3
+        )
+
+    def test_blocks_of_several_small_images(self):
+        view = convolved(64, 512, 512, 8, 3)
+        only_fused = {"direct": 0.01, "winograd_4": 0.01}
+        # 8 of 16 columns are empty, unless two images share a block.
+        assert self.seconds(view, **only_fused) == pytest.approx(
+            2 * self.seconds(view, small_regions=1.0, **only_fused), rel=1e-3
+        )
+
+    def test_transforms_pass_through_memory(self):
+        view = convolved(16, 512, 512, 32, 3)
+        more = self.seconds(view, transforms=0.5, weights=0.5, winograd_2=0.01, direct=0.1)
+        # 16 · 64 tiles of 36 values of 512 + 512 channels, in 33.6 MB each in and out; kernels of
+        # 9 values and of 36.
+        made, images = 36 * 4 * 1024 * 1024, 2 * 16 * 512 * 32 * 32 * 4
+        weights = 45 * 4 * 512 * 512
+        base = self.seconds(view, winograd_2=0.01, direct=0.1)
+        assert more - base == pytest.approx((made + images + weights) / 0.5e12, rel=1e-3)
 
 
 PRODUCT = {

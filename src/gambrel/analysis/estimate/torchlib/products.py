@@ -110,7 +110,7 @@ def _tiled(
         memory = streamed(machine, task.traffic_bytes + partial, c["memory"])
         seconds = (seconds**3 + memory**3) ** (1 / 3)
         best = seconds if best is None else minimum(best, seconds)
-    return c["start_s"] + best * _throttled(c, machine, peak * c["compute"], best)
+    return c["start_s"] + best * throttled(c, machine, peak * c["compute"], best)
 
 
 def _strided(c: Constants, task: Task, m: Size, n: Size, k: Size) -> Size:
@@ -130,7 +130,14 @@ def _strided(c: Constants, task: Task, m: Size, n: Size, k: Size) -> Size:
     return slower
 
 
-def _throttled(c: Constants, machine: Machine, rate: float, seconds: Size) -> Size:
-    """Long kernels run at the clock that the cooling sustains, short ones at the full one."""
+def throttled(c: Constants, machine: Machine, rate: float, seconds: Size) -> Size:
+    """How much longer a kernel takes at the clock that the cooling sustains when it is long.
+
+    Args:
+        c: Constants.
+        machine: The device.
+        rate: FLOP/s at the full clock.
+        seconds: Of the kernel at that clock; after ``settle_s`` it has fallen halfway.
+    """
     excess = roofline.ratio(rate, sustained(c, machine, rate)) - 1
     return 1 + excess * seconds / (seconds + c["settle_s"])
