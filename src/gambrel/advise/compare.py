@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from gambrel.advise.figures import Facts, Figure, cautions, figure
 from gambrel.advise.fleet import Fleet, Point
@@ -14,7 +13,6 @@ from gambrel.advise.limits import METRICS
 from gambrel.advise.subjects import Subject, refuse_empty
 from gambrel.analysis.measures import Bound
 from gambrel.device.model import Device
-from gambrel.engine.pareto import nondominated
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.views import Viewed
 
@@ -171,6 +169,10 @@ def standing(found: Figure) -> tuple[int, float]:
 
 def mark_pareto(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     """Marks the rows that no other row beats; a row with an unknown figure is never marked."""
+    import numpy as np
+
+    from gambrel.engine.pareto import nondominated
+
     costs = [_costs(row, metrics) for row in rows]
     known = [i for i, own in enumerate(costs) if own is not None]
     places = nondominated(np.array([costs[i] for i in known], dtype=float)) if known else ()
