@@ -18,7 +18,7 @@ from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
 from gambrel.ops import OpView
-from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
+from gambrel.ops.base import Size, cube_root, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
 
 #: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
@@ -167,7 +167,8 @@ def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
         large = large + streamed(machine, bytes_4, c["memory"])
         seconds = minimum(seconds, minimum(small, large))
     memory = streamed(machine, task.traffic_bytes, c["memory"])
-    return c["start_s"] + (seconds**3 + memory**3) ** (1 / 3)
+    cubes = seconds * seconds * seconds + memory * memory * memory
+    return c["start_s"] + cube_root(cubes)
 
 
 def _keeps_size(view: OpView) -> bool:

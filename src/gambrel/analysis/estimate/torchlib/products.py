@@ -13,7 +13,7 @@ from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
-from gambrel.ops.base import Size, minimum, where
+from gambrel.ops.base import Size, cube_root, minimum, where
 from gambrel.roofline import maximum
 
 #: Share of the TDP that memory and idle parts take.
@@ -90,4 +90,4 @@ def _padded(
             seconds = seconds + streamed(machine, 8 * pieces * b * m * n, c["memory"])
         best = seconds if best is None else minimum(best, seconds)
     memory = streamed(machine, task.traffic_bytes, c["memory"])
-    return (best**3 + memory**3) ** (1 / 3)
+    return cube_root(best * best * best + memory * memory * memory)
