@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+import jetson_rows
 from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
@@ -28,11 +29,12 @@ from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_fit import minimized
 from gambrel.device.catalog import load
 from gambrel.device.roofs import resolve
+from gambrel.runtimes import matches
 from mlperf_rows import Row, rows, tables
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
-SOURCE = (
+MLPERF = (
     "mlcommons/inference_results_v3.0 @1948f9b5 and v4.1 @198fc467, Apache-2.0 (figures only), "
     "2026-11-22"
 )
@@ -42,7 +44,15 @@ TAIL = 0.05
 #: How much wider a range is where neither the model nor the device was measured. Assumed.
 BOTH = 1.15
 #: No share is more than whole, and no memory attains all of its bandwidth.
-MOST = {"compute": 0.95, "attention": 0.95, "memory": 0.95, "cache": 1.0, "small": 1.0, "wave": 1.0}
+MOST = {
+    "compute": 0.95,
+    "attention": 0.95,
+    "memory": 0.95,
+    "cache": 1.0,
+    "small": 1.0,
+    "wave": 1.0,
+    "apart": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +74,40 @@ class Class:
     lanes_per_unit: float
     confidence: str
     why: str
+    source: str = MLPERF
 
 
 GPU = {
     "compute": 0.8, "attention": 0.3, "small": 0.8, "wave": 0.5, "finish": 4.0, "tap": 10.0,
     "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0, "step": 60.0,
-    "start_s": 5e-5,
+    "start_s": 5e-5, "apart": 0.75,
 }  # fmt: skip
 #: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
 ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
 #: Processes that an architecture shares with one of `ENERGY`.
 SAME_PROCESS = {"Volta": "Turing", "Hopper": "Ada"}
 CLASSES = (
+    Class(  # before all NVIDIA devices: the first that matches counts
+        runtime="tensorrt",
+        match=("jetson",),
+        start={**GPU, "launch": 6000.0, "start_s": 2e-4, "call_s": 3e-4},
+        free=(*GPU, "call_s"),
+        flop_energy={},
+        formats={"int8": 1.0, "fp16": 2.0, "tf32": 4.0},
+        lanes_per_unit=128,
+        confidence="medium",
+        why="whole runs under TensorRT on Jetson modules",
+        source=(
+            "figures published by Ultralytics (docs/en/guides/nvidia-jetson.md), Nota (NetsPresso "
+            "Trainer), hokwangchoi and the0807 on GitHub; see benchmarks/data/jetson, 2026-11-22"
+        ),
+    ),
     Class(
         runtime="tensorrt",
         match=("nvidia",),
         start=GPU,
-        free=tuple(GPU),
+        # No row has what runs apart; it is the compiler's affair, and Jetson modules' rows tell.
+        free=tuple(name for name in GPU if name != "apart"),
         flop_energy=ENERGY,
         formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},
         lanes_per_unit=128,
@@ -92,7 +119,7 @@ CLASSES = (
         match=("xeon",),
         start={
             **GPU, "compute": 0.5, "small": 1.0, "wave": 0.0, "attention": 0.3, "launch": 5000.0,
-            "start_s": 0.0,
+            "start_s": 0.0, "apart": 0.0,
         },
         free=("compute", "finish"),
         flop_energy={},
@@ -136,6 +163,7 @@ class Runs:
         self._first = np.cumsum([0, *sizes])[:-1]
         self._rows_of = np.array(self._row)
         self._architectures = [load(measured[i].device).architecture for i in self._row]
+        self._called = np.array([r.called for r in measured])
         self.seconds = np.array([r.seconds for r in measured])
 
     def predicted(self, c: EngineConstants) -> Any:
@@ -155,7 +183,7 @@ class Runs:
         whole = whole_run(c.constants, self._machine(flop_j, spread=False), busy, energy)
         best = np.full(len(self.rows), np.inf)
         np.minimum.at(best, self._rows_of, whole / np.array(self._batch))
-        return best
+        return best + c.constants.get("call_s", 0.0) * self._called
 
     def _machine(self, flop_j: Any, *, spread: bool) -> EngineMachine:
         def of(name: str) -> Any:
@@ -179,7 +207,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    found = rows(options.folder)
+    found = [*rows(options.folder), *jetson_rows.rows()]
     fitted = [fit_class(one, found) for one in CLASSES]
     for c in fitted:
         print(msgspec.json.format(msgspec.json.encode(c)).decode())
@@ -191,8 +219,14 @@ def main() -> None:
 
 
 def rows_of(one: Class, found: Sequence[Row]) -> list[Row]:
-    """Those of a class."""
-    return [r for r in found if r.runtime == one.runtime]
+    """Those of a class: the first that matches a row's device."""
+
+    def first(row: Row) -> Class | None:
+        device = load(row.device)
+        fitting = (c for c in CLASSES if c.runtime == row.runtime and matches(c.match, device))
+        return next(fitting, None)
+
+    return [r for r in found if first(r) is one]
 
 
 def is_fitted(row: Row) -> bool:
@@ -300,7 +334,7 @@ def constants_of(
         far_high=1.0,
         confidence=one.confidence,
         why=one.why,
-        source=SOURCE,
+        source=one.source,
     )
 
 

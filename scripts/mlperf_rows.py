@@ -76,6 +76,9 @@ class Row:
         version: Of MLPerf.
         seconds: Of a sample (Offline) or of a query.
         rows: Submissions.
+        group: What is left out together: BERT's two accuracies are one model.
+        batches: At which it is asked; the best counts.
+        called: Whether the stopwatch ran around a call from Python.
     """
 
     model: str
@@ -86,18 +89,9 @@ class Row:
     version: str
     seconds: float
     rows: int
-
-    @property
-    def group(self) -> str:
-        """What is left out together: BERT's two accuracies are one model."""
-        return self.model.partition("-")[0]
-
-    @property
-    def batches(self) -> tuple[int, ...]:
-        """At which it is asked."""
-        if self.scenario == "Offline":
-            return MODELS[self.model][1]
-        return (SAMPLES[self.scenario],)
+    group: str
+    batches: tuple[int, ...]
+    called: bool = False
 
 
 def rows(folder: Path) -> list[Row]:
@@ -111,7 +105,8 @@ def rows(folder: Path) -> list[Row]:
     return [
         Row(
             model=k[0], device=k[1], runtime=k[2], precision=k[3], scenario=k[4], version=k[5],
-            seconds=statistics.median(v), rows=len(v),
+            seconds=statistics.median(v), rows=len(v), group=k[0].partition("-")[0],
+            batches=MODELS[k[0]][1] if k[4] == "Offline" else (SAMPLES[k[4]],),
         )
         for k, v in sorted(found.items())
     ]  # fmt: skip
@@ -156,7 +151,7 @@ def _seconds(r: dict[str, str], key: tuple[str, ...]) -> float:
 @cache
 def bench(model: str, batch: int) -> Workbench:
     """The workload at a batch."""
-    name = MODELS[model][0]
+    name = MODELS[model][0] if model in MODELS else model
     sizes = {"steps": STEPS} if name == "stable-diffusion-xl" else {}
     workload = gambrel.load_model(name, sizes=sizes) if sizes else gambrel.load_model(name)
     values = workload.resolve_symbols({"batch": batch, **SIZES.get(model, {})})

@@ -48,6 +48,7 @@ SKIPPED = {
     "lab.toml": "a file that 'gambrel peaks --save' writes",
     "gambrel chat": "reads from a prompt; tests/chat",
     "gambrel mcp": "serves until it is stopped; tests/mcp",
+    "gambrel explore": "serves until it is stopped; tests/explorer",
     "--llm": "needs an endpoint and a key; tests/chat",
     "gambrel gate": "reads and writes files of users; tests/advise/gate",
     "gambrel diagnose": "reads traces; tests/traces",

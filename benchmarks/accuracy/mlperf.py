@@ -6,9 +6,10 @@ Every row is predicted twice: by constants that saw no row of its model, and no 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from benchmarks.accuracy import Run, Score
 
@@ -22,26 +23,36 @@ import fit_engines
 from mlperf_rows import MODELS, Row, bench, rows
 
 TARGETS = {"stable": "12 %"}
+#: Ends of measured / predicted.
+Ends: TypeAlias = tuple[float, float]
+#: Runtime, rows, their predicted times, how they were held out, the range → scores.
+Scorer: TypeAlias = Callable[[str, Sequence[Row], Sequence[float], str, Ends], Iterable[Score]]
 NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
 
 
 def score(folder: Path) -> Iterable[Score]:
     """By model and scenario."""
-    found = rows(folder)
-    stored = {c.runtime: c for c in packaged().engines}
+    yield from held_out(rows(folder), _scores)
+
+
+def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:
+    """Every class that has rows, without one model after another and one device after another."""
+    stored = {(c.runtime, c.match): c for c in packaged().engines}
     for one in fit_engines.CLASSES:
-        own, c = fit_engines.rows_of(one, found), stored[one.runtime]
+        own, c = fit_engines.rows_of(one, found), stored[one.runtime, one.match]
+        if not own:
+            continue
         by_model = fit_engines.left_out(one, own, lambda r: r.group)
         by_device = fit_engines.left_out(one, own, lambda r: r.device)
-        for held_out, times, ends in (
+        for how, times, ends in (
             ("leave one model out", by_model, (c.low, c.high)),
             ("leave one device out", by_device, (c.far_low, c.far_high)),
         ):
-            yield from _scores(one.runtime, own, times, held_out, ends)
+            yield from scores(one.runtime, own, times, how, ends)
 
 
 def _scores(
-    name: str, own: Sequence[Row], times: Sequence[float], held_out: str, ends: tuple[float, float]
+    name: str, own: Sequence[Row], times: Sequence[float], how: str, ends: Ends
 ) -> Iterable[Score]:
     pairs = list(zip(own, times, strict=True))
     for scenario in ("Offline", "SingleStream", "MultiStream"):
@@ -50,8 +61,8 @@ def _scores(
             if chosen:
                 yield Score(
                     what=f"MLPerf {model} {scenario}, {NAMES[name]}",
-                    runs=[_run(r, t, ends) for r, t in chosen],
-                    held_out=held_out,
+                    runs=[run(r, t, ends) for r, t in chosen],
+                    held_out=how,
                     family=f"MLPerf {_name(model)}, {NAMES[name]}",
                     target=TARGETS.get(chosen[0][0].group, "20 %") if name == "tensorrt" else "",
                 )
@@ -62,7 +73,8 @@ def _name(model: str) -> str:
     return model.removesuffix(".9").removesuffix("-99")
 
 
-def _run(row: Row, expected: float, ends: tuple[float, float]) -> Run:
+def run(row: Row, expected: float, ends: Ends) -> Run:
+    """A row beside its times."""
     sol, roofline = _limits(row)
     return Run(
         name=f"{row.model} {row.scenario} {row.device} v{row.version}",

@@ -1,5 +1,6 @@
 // The frame of every page: the verdict in one line, a few figures, the chart beside them; the rest folded.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
 import { Rows } from "./columns";
@@ -9,12 +10,28 @@ import { Breakdown, LinkedChart, LinkedTable, useLinked } from "./linked";
 import { BarsChart, CurvesChart } from "./pictures";
 import { RooflineChart } from "./roofline/chart";
 import type { Block, Chart, Figure, PageData, Roofline, Section, Table, View } from "./schema";
+import { explanationOf, Sentence } from "./sentence";
 import { TableView } from "./table";
 
-export function App({ page }: { page: PageData }) {
+interface Props {
+  page: PageData;
+  /** Controls beside the page. */
+  panel?: ComponentChildren;
+  /** What is to be said above everything. */
+  notice?: ComponentChildren;
+  /** A newer answer is on its way. */
+  stale?: boolean;
+}
+
+export function App({ page, panel, notice, stale }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
+  const body = (
+    <main class={stale ? "stale" : ""}>
+      <ViewBody key={index} view={view} page={page} />
+    </main>
+  );
   return (
     <Explain.Provider value={setWhat}>
       <header>
@@ -22,6 +39,7 @@ export function App({ page }: { page: PageData }) {
         <span class="aside">{view.aside}</span>
         <Tools page={page} view={view} />
       </header>
+      {notice}
       {page.views.length > 1 && (
         <nav aria-label="Analyses">
           {page.views.map((v, i) => (
@@ -29,9 +47,7 @@ export function App({ page }: { page: PageData }) {
           ))}
         </nav>
       )}
-      <main>
-        <ViewBody key={index} view={view} page={page} />
-      </main>
+      {panel ? <div class="beside">{panel}{body}</div> : body}
       <footer>
         <p>gambrel {page.version}. Click a figure to see its formula, source and confidence.</p>
       </footer>
@@ -97,14 +113,14 @@ function LinkedBody({ view, page, chart, table, rest }: { view: View; page: Page
   );
 }
 
-function Top({ view, chart }: { view: View; chart: preact.ComponentChildren }) {
+function Top({ view, chart }: { view: View; chart: ComponentChildren }) {
   const [verdict, ...more] = view.answer;
   const spoken = view.answer.length + view.figures.length > 0;
   return (
     <section class={`top${chart && spoken ? " charted" : ""}`} aria-label="Answer">
       {spoken && <div class="words">
-        {verdict && <p class={`verdict s-${view.style}`}>{verdict}</p>}
-        {more.map((line) => <p>{line}</p>)}
+        {verdict && <p class={`verdict s-${view.style}`}><Sentence text={verdict} figures={view.figures} /></p>}
+        {more.map((line) => <p><Sentence text={line} figures={view.figures} /></p>)}
         {view.figures.length > 0 && <div class="figures">{view.figures.map((f) => <FigureCard figure={f} />)}</div>}
       </div>}
       {chart && <div class="picture">{chart}</div>}
@@ -114,14 +130,8 @@ function Top({ view, chart }: { view: View; chart: preact.ComponentChildren }) {
 
 function FigureCard({ figure }: { figure: Figure }) {
   const explain = useExplain();
-  const show = () =>
-    explain({
-      title: figure.label,
-      text: figure.text,
-      rows: [["", figure.note], ["formula", figure.formula], ["source", figure.source], ["confidence", figure.confidence]],
-    });
   return (
-    <button type="button" class="figure" onClick={show}>
+    <button type="button" class="figure" onClick={() => explain(explanationOf(figure))}>
       <span class="label">{figure.label}</span>
       <span class="big">{figure.text}</span>
       <span class="note">{figure.note}</span>

@@ -2,6 +2,7 @@ import { render } from "preact";
 
 import { App } from "./app";
 import { load } from "./data";
+import { ExplorerApp } from "./explorer/explorer";
 import type { PageData } from "./schema";
 import "./style.css";
 
@@ -16,7 +17,9 @@ if (element) {
   load().then(
     (page) => {
       element.replaceChildren();
-      show(page, element);
+      const explorer = document.getElementById("gambrel-explorer");
+      if (explorer) render(<ExplorerApp page={page} explorer={JSON.parse(explorer.textContent!)} />, element);
+      else show(page, element);
       document.documentElement.dataset.ready = "true";
     },
     (error: unknown) => {

@@ -52,7 +52,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     """
     case = _case(workload, device, settings or Settings())
     rows = _rows(case)
-    if not case.roofs.off_chip_only:
+    if case.settings.levels and not case.roofs.off_chip_only:
         steps = [
             (p.view, None if p.item is None else case.table.items[p.item].cost, p.op.repeat)
             for p in case.table.places

@@ -30,6 +30,7 @@ class Settings:
         runtime: How the workload is executed; None takes the device's default.
         calibration: Constants of the expected time; None for those that come with gambrel.
         warm: The caches hold what an earlier run of the same model left; else they are empty.
+        levels: Whether to look at the traffic of each memory level; a third of the work.
     """
 
     precision: str | None = None
@@ -40,6 +41,7 @@ class Settings:
     runtime: str | None = None
     calibration: Calibration | None = None
     warm: bool = False
+    levels: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

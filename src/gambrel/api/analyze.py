@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @asks("analyze")
-def analyze(question: Question) -> Analysis:
+def analyze(question: Question, /, **chosen: Any) -> Analysis:
     """Analyzes a model on a device.
 
     Returns:
@@ -41,11 +41,16 @@ def analyze(question: Question) -> Analysis:
     batches = question.several("batch_size")
     if len(batches) > 1:
         raise InputError(f"batch_size={batches}: analyze takes one; gambrel.sweep takes several.")
-    return answers(question)[0]
+    return answers(question, **chosen)[0]
 
 
-def answers(question: Question) -> tuple[Analysis, ...]:
-    """One analysis for each batch; the model is captured once where its sizes are symbolic."""
+def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
+    """One analysis for each batch; the model is captured once where its sizes are symbolic.
+
+    Args:
+        question: Of the verb ``analyze``.
+        **chosen: Settings that no user chooses, e.g. ``levels=False``.
+    """
     from gambrel.analysis.analyze import analyze as analyze_workload
     from gambrel.analysis.settings import is_language_model
     from gambrel.capture.resolve import resolve_model
@@ -68,7 +73,9 @@ def answers(question: Question) -> tuple[Analysis, ...]:
             analyze_workload(
                 model.workload,
                 device,
-                settings_of(q, sizes=wanted, precision=model.workload.precisions or q.precision),
+                settings_of(
+                    q, sizes=wanted, precision=model.workload.precisions or q.precision, **chosen
+                ),
             ),
             (*model.notes, *device_notes),
         )

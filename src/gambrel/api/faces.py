@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -13,8 +14,10 @@ from gambrel.errors import InputError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: ``file.py:function`` and ``package.module:Class`` would run code.
+_CODE: Final = re.compile(r"^(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*$")
 #: What may be given without its name, in this order.
-_FIRST: Final = ("model", "time", "hardware", "change", "inputs")
+_FIRST: Final = ("device_file", "model", "time", "hardware", "change", "inputs")
 
 
 class Asked(Generic[P, R]):
@@ -56,6 +59,21 @@ class Asked(Generic[P, R]):
 
     def _parameter(self, name: str, kind: Any) -> inspect.Parameter:
         return inspect.Parameter(name, kind, default=self._fields[name].default)
+
+
+def refuse_code(question: Question, remedy: str) -> None:
+    """Refuses models that are code, for faces which run none.
+
+    Args:
+        question: With any models.
+        remedy: What to do instead.
+
+    Raises:
+        InputError: A model would be run.
+    """
+    for model in (*question.several("model"), question.draft):
+        if model is not None and _CODE.match(str(model)):
+            raise InputError(f"{model} is code, which this server does not run. {remedy}")
 
 
 def asks(

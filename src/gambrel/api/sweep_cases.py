@@ -210,7 +210,9 @@ def work_of(question: Question) -> SweepWork:
         size_names=_shown_sizes(workloads, sizes),
         label_names=("model", "device", *shown),
         content=_content(question, entries, devices),
-        partition_points=_partition(workloads, devices, named["runtime"]),
+        partition_points=_partition(
+            workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
+        ),
     )
 
 
@@ -291,9 +293,15 @@ def _shown_sizes(
 
 
 def _partition(
-    workloads: Sequence[Workload], devices: Sequence[Device], runtimes: Sequence[str | None]
+    workloads: Sequence[Workload],
+    devices: Sequence[Device],
+    runtimes: Sequence[str | None],
+    varying: int,
 ) -> int:
-    """Points of a partition, by how they are evaluated; of many devices some are looked at."""
+    """Points of a partition, by how they are evaluated; of many devices some are looked at.
+
+    Several varying sizes have no spans.
+    """
     plain, found = Settings(), FAST
     looked = devices[:: max(1, len(devices) // 16)]
     for device in looked:
@@ -305,7 +313,8 @@ def _partition(
                 except GambrelError:
                     continue
                 if not is_at_once(machine, one):
-                    found = min(found, SPANNED if has_spans(machine, one) else SLOW)
+                    spanned = varying <= 1 and has_spans(machine, one)
+                    found = min(found, SPANNED if spanned else SLOW)
     return found
 
 

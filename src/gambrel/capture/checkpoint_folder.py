@@ -13,6 +13,7 @@ from gambrel.capture.files.archive import check_file, read_head
 from gambrel.capture.files.safetensors_index import has_checkpoint, read_checkpoint_folder
 from gambrel.capture.weights.checkpoint import with_checkpoint
 from gambrel.errors import FileFormatError
+from gambrel.hub import title_of
 from gambrel.llm.config import read_config
 from gambrel.llm.recipe import recipe_of
 from gambrel.workload import Workload
@@ -50,7 +51,7 @@ def workload_from_checkpoint(
         return None
     tensors = read_checkpoint_folder(folder)
     given = {k: v for k, v in (sizes or {}).items() if v is not None}
-    name = folder.resolve().name
+    name = title_of(folder)
     plain = {k: v for k, v in config.items() if k != "quantization_config"}
     built = workload_of_config(plain, phase=phase, sizes=given, name=name)
     found = with_checkpoint(built, tensors, read_config(config).precisions().multiply)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Mapping
@@ -9,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace as renamed
+
 from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
+from gambrel.capture.files.safetensors_index import has_checkpoint
 from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import given_call, holds_tensors, need_inputs
 from gambrel.capture.jax.functions import function_name, is_function
@@ -20,9 +24,14 @@ from gambrel.capture.request import Request, Resolved, refuse_inputs
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.fileio import check_name
+from gambrel.hub import folder_of, is_hub, title_of
 from gambrel.workload import Workload
 
 _TARGET = re.compile(r"^(?P<place>.+?\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)$")
+
+
+#: Models of the installed timm.
+_TIMM = "timm/"
 
 
 def resolve_model(model: Any, request: Request | None = None) -> Resolved:
@@ -62,6 +71,10 @@ def _from_text(text: str, request: Request) -> Resolved:
     if is_named_op(text):
         refuse_inputs(f"{text} is one op", request)
         return Resolved(workload=named_op(text))
+    if is_hub(text):
+        return _from_hub(text, request)
+    if text.startswith(_TIMM) and not Path(text).exists():
+        return _from_timm(text, request)
     check_name(Path(text))
     found = _TARGET.match(text)
     if found and not Path(text).exists():
@@ -72,6 +85,20 @@ def _from_text(text: str, request: Request) -> Resolved:
     if path.suffix.lower() in SUFFIXES or ("/" in text and _looks_like_path(path)):
         return _missing_file(path, request)
     return _from_zoo(text, request)
+
+
+def _from_timm(name: str, request: Request) -> Resolved:
+    from importlib.util import find_spec
+
+    if find_spec("timm") is None and not request.train:
+        with contextlib.suppress(UnknownNameError):
+            return _from_zoo(name.removeprefix(_TIMM), request)
+    from gambrel.capture.torch.timm_models import workload_from_timm
+
+    refuse_inputs(f"{name} is a model of timm", request)
+    if request.phase is not None:
+        raise InputError(f"{name} has no phase {request.phase!r}; it has one forward pass.")
+    return Resolved(workload=workload_from_timm(name, sizes=request.sizes, train=request.train))
 
 
 def _looks_like_path(path: Path) -> bool:
@@ -140,7 +167,7 @@ def has_parts(model: Any, layers: str) -> bool:
     """Whether a number format applies to the parts of a model: one workload for each format."""
     from gambrel.llm.known import config_of
 
-    if not isinstance(model, (str, Path)) or str(model).endswith(".json"):
+    if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))
     return layers != "code" and config_of(_phase_of(str(model))[0]) is not None
 
@@ -174,6 +201,17 @@ def _from_file(path: Path, request: Request) -> Resolved:
     if not row.runs:
         refuse_inputs(f"{path.name} is a description of a model ({row.kind.value})", request)
     return row.reader(path, request)
+
+
+def _from_hub(text: str, request: Request) -> Resolved:
+    folder = folder_of(text)
+    refuse_inputs(f"{title_of(folder)} is a model of the hub", request)
+    resolved = _from_file(folder, request)
+    resolved = replace(resolved, workload=renamed(resolved.workload, name=title_of(folder)))
+    if _is_pipeline(folder) or has_checkpoint(folder):
+        return resolved
+    note = f"{title_of(folder)}: no headers of weights; formats are those of its config.json."
+    return replace(resolved, notes=(note, *resolved.notes))
 
 
 def _is_pipeline(path: Path) -> bool:

@@ -201,6 +201,17 @@ def _parameter(field: Field, verb: str, words: Sequence[str]) -> click.Parameter
     return Option([*field.flags, field.name], help=_help(field), section=field.group, **more)
 
 
+def loose(name: str) -> click.Parameter:
+    """An option that takes any text for a field, for commands that pass it on unread."""
+    field = FIELDS[name]
+    if name == "model":
+        return Argument(
+            [name], required=False, metavar="[MODEL]", about=field.help, section=field.group
+        )
+    more = {"metavar": field.kind.metavar, "section": field.group}
+    return Option([*field.flags, name], help=field.help, **more)
+
+
 def _help(field: Field) -> str:
     value = field.default
     if field.kind is FLAG or value in (None, (), 0, 0.0):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.fileio import check_name, path_of, read_bytes
+from gambrel.hub import folder_of, is_hub, title_of
 from gambrel.llm.config.read import read_config
 from gambrel.llm.spec import ModelSpec
 
@@ -33,7 +34,7 @@ def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
         return model
     if isinstance(model, Mapping):
         return read_config(model)
-    path = path_of(model, "model")
+    path = folder_of(model) if is_hub(model) else path_of(model, "model")
     check_name(path)
     if path.is_dir():
         path = path / "config.json"
@@ -93,7 +94,7 @@ def _plain(name: str) -> str:
 
 def _name(path: Path) -> str:
     """The folder of a ``config.json`` names the model, else the file does."""
-    return path.resolve().parent.name if path.name == "config.json" else path.stem
+    return title_of(path.parent) if path.name == "config.json" else path.stem
 
 
 def _parse(path: Path) -> Mapping[str, Any]:

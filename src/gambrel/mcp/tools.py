@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
 from gambrel.analysis.commandline import command_of
 from gambrel.analysis.question import ask, fields_of, needed
+from gambrel.api.faces import refuse_code
 from gambrel.api.verbs import answer, record_of
-from gambrel.errors import InputError, withholding
+from gambrel.errors import withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
-
-#: ``file.py:function`` and ``package.module:Class`` would run code.
-_CODE: Final = re.compile(r"^(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,13 +70,12 @@ class Tool:
             GambrelError: The question cannot be answered; the message says what to do.
         """
         question = ask(self.verb, arguments, "mcp")
-        models = question.several("model") if question.model is not None else ()
-        for model in models if not trust else ():
-            if _CODE.match(str(model)):
-                raise InputError(
-                    f"{model} is code, which this server does not run. Name a built-in model (tool "
-                    "models) or a .pt2 or config.json file; or start it with 'gambrel mcp --trust'."
-                )
+        if not trust:
+            refuse_code(
+                question,
+                "Name a built-in model (tool models) or a .pt2 or config.json file; or start it "
+                "with 'gambrel mcp --trust'.",
+            )
         own = getattr(answers, self.name, answer)
         with withholding():
             found = own(dataclasses.replace(question, trust=trust))
@@ -115,6 +111,8 @@ _ABOUT: Final = {
     "devices for a trace or a rate.",
     "serve-split": "Prefill and decode on devices of their own: pools, ratio, TTFT, TPOT.",
     "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",
+    "train-search": "The fastest layouts of a training step on so many devices, why the next is "
+    "slower, and time against memory.",
     "kv-cache": "The key/value cache: bytes needed and reserved, and the batch and context that "
     "fit.",
     "devices": "The catalog of devices: dense peak, bandwidth, ridge point, memory, TDP.",

@@ -31,6 +31,7 @@ class Options:
         levels: Whether to show the traffic of each memory level, in tables and charts.
         recommend: Whether to list changes with their predicted gain; pages of small models do so
             in any case.
+        brief: Whether a page leaves out what takes longer than its answer: advice, pictures.
         figure: Where pictures go: ``"screen"``, or on paper over one ``"column"`` (3.3 in) or the
             ``"page"`` (7 in).
         title: Replaces the title of a chart or page; None takes "model on device".
@@ -44,6 +45,7 @@ class Options:
     roofline: bool = False
     levels: bool = False
     recommend: bool = False
+    brief: bool = False
     figure: str = "screen"
     title: str | None = None
 

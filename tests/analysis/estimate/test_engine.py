@@ -7,6 +7,7 @@ import pytest
 
 import gambrel
 from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
 from gambrel.analysis.measures import Limiter
 from gambrel.analysis.settings import Settings
@@ -26,12 +27,12 @@ PLAIN = EngineMachine(
     byte_j=0.0,
 )
 NOTHING = dict.fromkeys(
-    ("launch", "step", "finish", "tap", "element", "kept", "wave", "start_s"), 0.0
+    ("launch", "step", "finish", "tap", "element", "kept", "wave", "start_s", "apart"), 0.0
 )
 WHOLE = dict.fromkeys(("compute", "attention", "small", "memory", "cache"), 1.0)
 EMPTY = dict.fromkeys(
     ("rows", "columns", "depth", "copies", "attention", "finished", "taps", "elements",
-     "weight_bytes", "inner_bytes", "step_bytes"), 0.0
+     "weight_bytes", "inner_bytes", "step_bytes", "functions", "function_bytes"), 0.0
 )  # fmt: skip
 
 
@@ -59,6 +60,52 @@ def _answer(device: str, precision: str = "int8", name: str = "resnet50", batch:
 def test_kernel_by_hand(changed: dict[str, float], seconds: float) -> None:
     times = kernel_times({**NOTHING, **WHOLE}, PLAIN, {**EMPTY, **changed}, 1.0, 1.0)
     assert float(times.whole) == pytest.approx(seconds)
+
+
+def test_activation_apart_is_launched_again_and_read_and_written_again() -> None:
+    work = {**EMPTY, "inner_bytes": 30.0, "functions": 5.0, "function_bytes": 20.0}
+    constants = {**NOTHING, **WHOLE, "launch": 7.0, "element": 2.0}
+    whole = {
+        share: kernel_times({**constants, "apart": share}, PLAIN, work, 1.0, 1.0)
+        for share in (0, 1)
+    }
+    # Apart: two launches of 7 s, 30 + 20 bytes beside 5 elements of 2 s.
+    assert float(whole[0].whole) == pytest.approx(7 + 30)
+    assert float(whole[1].whole) == pytest.approx(14 + (50**2 + 10**2) ** 0.5)
+
+
+def test_only_curved_activations_of_convolutions_can_run_apart() -> None:
+    settings = Settings(precision="int8", runtime="tensorrt")
+    machine = Machine(load("jetson-orin-nano-8gb"), settings)
+    relu = answered(_bench("resnet50", batch=1), machine, settings).table.engine
+    assert not relu.columns["functions"].any()
+    silu = answered(_bench("yolov8n", batch=1), machine, settings).table.engine
+    first = next(k for k in silu.kernels if k.rows == 320 * 320)
+    # 16 channels of 320 x 320, read and written in 16 bits.
+    assert (first.functions, first.function_bytes) == (16 * 320 * 320, 2 * 2 * 16 * 320 * 320)
+
+
+def test_lanes_are_not_multiprocessors() -> None:
+    # Jetson Nano's table counts 128 CUDA cores, which are one multiprocessor of Maxwell.
+    jetson = next(c for c in packaged().engines if c.match == ("jetson",))
+    assert machine_of(load("jetson-nano-4gb"), jetson)[0].units == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "published_s"),
+    [
+        # trtexec, GPU time: hokwangchoi/jetson-orin-nano-benchmarks @b7d18154.
+        ("jetson-orin-nano-super-8gb", "fp16", 4.43e-3),
+        ("jetson-orin-nano-super-8gb", "int8", 3.49e-3),
+    ],
+)
+def test_yolov8n_on_jetson_is_within_a_quarter(
+    device: str, precision: str, published_s: float
+) -> None:
+    whole = _answer(device, precision, "yolov8n").expected.total
+    assert whole is not None
+    assert whole.value == pytest.approx(published_s, rel=0.25)
+    assert whole.low <= published_s <= whole.high
 
 
 def test_cache_keeps_activations_but_not_weights() -> None:

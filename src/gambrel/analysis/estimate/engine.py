@@ -21,7 +21,7 @@ from gambrel.analysis.estimate.engine_work import EngineTable
 from gambrel.analysis.estimate.kinship import own_forms
 from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
-from gambrel.device.model import Device
+from gambrel.device.model import Device, Fact
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.ops.base import Size, real, root, where
 from gambrel.runtimes import matches
@@ -234,6 +234,11 @@ def _is_own(device: Device, calibration: Calibration) -> bool:
     )
 
 
+def _units(fact: Fact | None) -> float:
+    """Multiprocessors or cores; 0 where the device's table counts single lanes instead."""
+    return 0.0 if fact is None or fact.unit == "CUDA core" else fact.value
+
+
 def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple[str, ...]]:
     """What the formulas need, and the names of what had to be assumed."""
     units, clock = device.fact("num_units"), device.fact("boost_clock")
@@ -249,7 +254,7 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
     stacked = "HBM" in (memory.technology or "")
     missing = [n for n, f in (("number of units", units), ("clock", clock)) if not f]
     machine = EngineMachine(
-        units=units.value if units else max(1.0, lanes / hz / c.lanes_per_unit),
+        units=_units(units) or max(1.0, lanes / hz / c.lanes_per_unit),
         clock_hz=hz,
         byte_per_s=memory.byte_per_s,
         cache_bytes=float(cache or 0),

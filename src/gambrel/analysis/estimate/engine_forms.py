@@ -83,13 +83,16 @@ def kernel_times(
         peak: FLOP/s of each kernel's format; 1 for those without products.
         energy: Energy of a FLOP in each kernel's format, relative to int8.
     """
-    vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * w["elements"]
+    elements = w["elements"] + c["apart"] * w["functions"]
+    inner = w["inner_bytes"] + c["apart"] * w["function_bytes"]
+    vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
     compute = _tiled(c, m, w, peak) + roofline.seconds(vector, m.lanes_per_s)
-    left = w["weight_bytes"] + maximum(w["inner_bytes"] - c["kept"] * m.cache_bytes, 0.0)
+    left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
-    passed = (w["weight_bytes"] + w["inner_bytes"]) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
+    passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
-    launch = (c["launch"] + c["step"] * w["step_bytes"] / SMALL) / m.clock_hz
+    starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
+    launch = (starts * c["launch"] + c["step"] * w["step_bytes"] / SMALL) / m.clock_hz
     flops = 2 * w["rows"] * w["columns"] * w["depth"] * w["copies"]
     return KernelTimes(
         launch=launch,

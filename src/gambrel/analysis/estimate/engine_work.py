@@ -28,6 +28,7 @@ from gambrel.ops.base import (
     real,
     total,
 )
+from gambrel.ops.elementwise import FUNCTIONS
 from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ FUSED_KEYS: Final = 512
 OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "optimizer"})
 _SCALARS: Final = (
     "rows", "columns", "depth", "copies", "attention", "finished", "taps", "elements",
-    "weight_bytes", "inner_bytes", "count", "step_bytes",
+    "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes",
 )  # fmt: skip
 _STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
+_CURVED: Final = frozenset({"hardswish", "hardsigmoid"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
 
 
@@ -67,6 +69,8 @@ class EngineKernel:
         elements: Elements that vector units pass over outside of products.
         weight_bytes: Weights and what enters or leaves the run.
         inner_bytes: Activations that other kernels wrote or read.
+        functions: Elements of a convolution's result that pass through an exponential or the like.
+        function_bytes: Of these, read and written once.
         count: Executions in a run.
         members: Items of the cost table, by index.
         main: Of these, the one that its time is shown at.
@@ -83,6 +87,8 @@ class EngineKernel:
     elements: Size
     weight_bytes: Size
     inner_bytes: Size
+    functions: Size
+    function_bytes: Size
     count: int
     members: tuple[int, ...]
     main: int
@@ -169,6 +175,7 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
     inner = _bytes(view, stays=False) + beside * width_bytes(view.dtype)
     if main is None and view.kind != "pooling":  # what is not multiplied passes in 16 bits
         inner *= max(1.0, 2 / width_bytes(view.dtype)) if width_bytes(view.dtype) <= 1 else 1.0
+    functions = written if view.kind == "convolution" and any(map(_is_curved, items)) else 0.0
     return EngineKernel(
         dtype=_dtype(items, made),
         rows=real(made.rows),
@@ -181,6 +188,8 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
         elements=0.0 if main is not None else _passed(items),
         weight_bytes=kept,
         inner_bytes=real(inner),
+        functions=functions,
+        function_bytes=2 * functions * max(2.0, width_bytes(view.dtype)),
         count=items[0].count,
         members=members,
         main=next(i for i, item in zip(members, items, strict=True) if item.view is view),
@@ -276,6 +285,14 @@ def _beside(view: OpView) -> Size:
     n = view.size("elements")
     operands = [t for t in view.inputs if t.role not in _CONSTANT and holds(2 * t.elements > n)]
     return real(n) if len(operands) > 1 else 0.0
+
+
+def _is_curved(item: Item) -> bool:
+    """SiLU, GELU, hard swish: made of several operators, other than ReLU and its clipped kin."""
+    name = str(item.view.attrs.get("function"))
+    return bool(
+        item.view.kind == "elementwise" and (name in _CURVED or FUNCTIONS.get(name, (0, 0))[1])
+    )
 
 
 def _bytes(view: OpView, *, stays: bool) -> Size:

@@ -96,6 +96,10 @@ class Grouping:
         pairs = zip(found.kernels, found.inner, strict=True)
         return max((inner_bytes(kernel, own) for kernel, own in pairs), default=0)
 
+    def inner_bytes(self, kernel: Kernel) -> int:
+        """Of one of the kernels, bytes of one execution that pass from kernel to kernel."""
+        return inner_bytes(kernel, inner_of(kernel, self._flow))
+
     def _formed(self, how: Kernels) -> tuple[Kernel, ...]:
         if how is Kernels.POINTWISE:
             return self._compiled[1]

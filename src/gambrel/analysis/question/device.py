@@ -16,8 +16,8 @@ class DeviceFields:
 
     hardware: Any = field(
         *(f.HARDWARE, DEVICE, f"{ALL} device runtimes explain"),
-        "A device (gambrel hardware list), a TOML file, or 'this' machine; where several are taken "
-        "a list as a100,h100, a class as category=edge,max_tdp=15W, or all.",
+        "A device (gambrel hardware list), a TOML file, or 'this' machine. Commands that "
+        "take several accept a list (a100,h100), a class (category=edge,max_tdp=15W) or all.",
         *("--hardware", "-d"),
         several=f"{MANY} {SERVE_PLAN}",
         required="device",
@@ -25,10 +25,10 @@ class DeviceFields:
     )
     peak: float | None = field(
         *(f.RATE, DEVICE, f"{RUNS} {PLANS} import"),
-        "Compute roof of a device of your own, in place of --hardware, e.g. 989T.",
+        "Peak compute rate of a custom device, instead of --hardware, e.g. 989T.",
         "--peak",
     )
     bandwidth: float | None = field(
         *(f.BANDWIDTH, DEVICE, f"{RUNS} {PLANS} import"),
-        *("Its memory roof, e.g. 3.35T.", "--bandwidth"),
+        *("Memory bandwidth of the custom device, e.g. 3.35T.", "--bandwidth"),
     )

@@ -16,9 +16,9 @@ class HowFields:
 
     runtime: Any = field(
         *(f.TEXT, HOW, f"{RUNS} {PLANS} import runtime"),
-        "What executes the model: pytorch, torch-compile, tensorrt, vllm ... (gambrel runtimes "
-        "list). Where none is named, analyze takes the device's usual one, and check, compare and "
-        "select take the fastest that runs there.",
+        "What executes the model: pytorch, torch-compile, tensorrt, vllm ... (gambrel "
+        "runtimes list). Without it, analyze uses the usual one of the device; check, "
+        "compare and select use the fastest that runs there.",
         "--runtime",
         several=MANY,
         required="runtime",
@@ -26,21 +26,21 @@ class HowFields:
     )
     precision: Any = field(
         *(f.TEXT, HOW, ALL),
-        "Number format: fp32, tf32, fp16, bf16, fp8, int8 ...; of a language model part by part as "
-        "well: w4a16,kv=fp8. By default the device's or the checkpoint's own.",
+        "Number format: fp32, tf32, fp16, bf16, fp8, int8 ...; for language models also part "
+        "by part: w4a16,kv=fp8. The default is that of the device or the checkpoint.",
         *("--precision", "-p"),
         several=f"{MANY} {SERVE_PLAN}",
         words=("dtype", "format", "quantization"),
     )
     sparsity: bool = field(
         *(f.FLAG, HOW, RUNS),
-        *("Hold matmuls with weights against the structured-sparsity peaks.", "--sparse"),
+        *("Use the structured-sparsity (2:4) peaks for matmuls with weights.", "--sparse"),
         default=False,
         words=("sparse", "2:4"),
     )
     engine: Any = field(
         *(f.TEXT, HOW, RUNS),
-        *("Hold matrix work against this engine only, e.g. matrix, vector, dla.", "--engine"),
+        *("Use only this engine for matrix work, e.g. matrix, vector, dla.", "--engine"),
         several="sweep",
     )
     causal: Any = field(
@@ -50,13 +50,19 @@ class HowFields:
         several="sweep",
     )
     warm: bool = field(
-        *(f.FLAG, HOW, "analyze", "For --levels: caches hold what an earlier run left.", "--warm"),
+        *(
+            f.FLAG,
+            HOW,
+            "analyze",
+            "With --levels: start with the caches warm from an earlier run.",
+            "--warm",
+        ),
         default=False,
     )
     change: tuple[str, ...] = field(
         *(f.TEXT, HOW, "what-if sweep"),
-        "E.g. precision=int8, fuse, batch=8, weights=int4, hardware=h200; repeatable. In a sweep "
-        "each is an alternative: none, fuse, fuse+weights=int4.",
+        "A change to apply, e.g. precision=int8, fuse, batch=8, weights=int4, hardware=h200; "
+        "repeatable. In a sweep each is an alternative: none, fuse, fuse+weights=int4.",
         *("--change", "-c"),
         several="what-if sweep",
         required="what-if",

@@ -37,21 +37,22 @@ class JudgeFields:
     )
     recording: str | None = field(
         *(f.TEXT, JUDGED, JUDGE),
-        "Take the time from what a profiler recorded; with --kernel.",
+        "Take the measured time from a profiler's export; with --kernel.",
         "--recording",
     )
     kernel: str | None = field(
         *(f.TEXT, JUDGED, JUDGE),
-        *("The kernel of --recording whose name has this.", "--kernel"),
+        *("The kernel of --recording whose name contains this text.", "--kernel"),
     )
     baseline: float | None = field(
         *(f.TIME, JUDGED, f"{JUDGE} {GAP}"),
-        "Time that the score is relative to, e.g. 2ms; by default the expected library kernel.",
+        "Baseline time for the relative score, e.g. 2ms; by default the expected time of the "
+        "library kernel.",
         "--baseline",
     )
     whole: float | None = field(
         *(f.TIME, JUDGED, f"{JUDGE} {GAP}"),
-        "Time of the whole model, for the headroom as a share of it; with --op it is estimated.",
+        "Time of the whole model, to state the headroom as a share of it; estimated with --op.",
         "--whole",
     )
     problems: str | None = field(

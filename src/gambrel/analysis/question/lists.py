@@ -13,18 +13,24 @@ class ListFields:
     """Which entries of a list are shown."""
 
     text: str | None = field(
-        *(f.TEXT, LISTED, "devices models", "Only names that have this.", "--text")
+        *(f.TEXT, LISTED, "devices models", "Only names that contain this text.", "--text")
     )
     family: str | None = field(*(f.TEXT, LISTED, "models", "Only this family.", "--family"))
-    vendor: str | None = field(*(f.TEXT, LISTED, "devices", "Only this maker.", "--vendor"))
+    vendor: str | None = field(*(f.TEXT, LISTED, "devices", "Only this vendor.", "--vendor"))
     category: str | None = field(
         *(f.TEXT, LISTED, "devices"),
         *("Only this class, e.g. 'datacenter gpu', edge, tpu, cpu.", "--category"),
     )
     min_memory: str | None = field(
-        *(f.TEXT, LISTED, "devices", "At least, e.g. 24GiB.", "--min-memory")
+        *(f.TEXT, LISTED, "devices", "Minimum memory, e.g. 24GiB.", "--min-memory")
     )
-    max_tdp: str | None = field(*(f.TEXT, LISTED, "devices", "At most, e.g. 75W.", "--max-tdp"))
+    max_tdp: str | None = field(*(f.TEXT, LISTED, "devices", "Maximum TDP, e.g. 75W.", "--max-tdp"))
     term: str | None = field(
-        *(f.TEXT, LISTED, "explain", "E.g. 'ridge point'; by default every term.", "--term")
+        *(
+            f.TEXT,
+            LISTED,
+            "explain",
+            "A term, e.g. 'ridge point'; by default all of them.",
+            "--term",
+        )
     )

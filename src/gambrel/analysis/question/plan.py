@@ -16,6 +16,8 @@ from gambrel.analysis.question.declare import (
     SERVED,
     SPLIT,
     TRAIN,
+    TRAIN_SEARCH,
+    TRAINS,
     field,
 )
 
@@ -26,17 +28,17 @@ class PlanFields:
 
     config: Any = field(
         *(f.DEPLOYMENT, PLAN, SERVED),
-        'A deployment that exists: its command line ("vllm serve ...", SGLang, TensorRT-LLM), or '
-        "a script, docker-compose file or Kubernetes manifest with one; other options replace what "
-        "it says.",
+        'An existing deployment: its command line ("vllm serve ...", SGLang, TensorRT-LLM), '
+        "or a script, docker-compose file or Kubernetes manifest that contains one; other "
+        "options override it.",
         "--config",
     )
     input: int = field(
-        *(f.tokens(), PLAN, SERVE, "Tokens of a prompt; 8k is 8,192.", "--input"),
+        *(f.tokens(), PLAN, SERVE, "Prompt length in tokens; 8k is 8,192.", "--input"),
         required=f"{SERVE_PLAN} {SPLIT}",
     )
     output: int = field(
-        *(f.tokens(), PLAN, SERVE, "Tokens of an answer.", "--output"),
+        *(f.tokens(), PLAN, SERVE, "Output length in tokens.", "--output"),
         required=f"{SERVE_PLAN} {SPLIT}",
     )
     cached: int = field(
@@ -44,17 +46,17 @@ class PlanFields:
             f.tokens(0),
             PLAN,
             f"{SERVE_PLAN} {SPLIT}",
-            "Tokens of a prompt that a prefix cache holds.",
+            "Prompt tokens served from the prefix cache.",
             "--cached",
         ),
         default=0,
     )
     prefill_hardware: Any = field(
-        *(f.HARDWARE, PLAN, SPLIT, "Device of the prefill pool; by default --hardware."),
+        *(f.HARDWARE, PLAN, SPLIT, "Device of the prefill pool; the default is --hardware."),
         *("--prefill-hardware",),
     )
     max_devices: int = field(
-        *(f.whole("devices"), PLAN, SERVE, "Most devices, all replicas together."),
+        *(f.whole("devices"), PLAN, SERVE, "Maximum number of devices over all replicas."),
         *("--max-devices",),
         default=8,
     )
@@ -69,40 +71,71 @@ class PlanFields:
     )
     arrivals: str | None = field(
         *(f.choice("closed", "burst", "poisson"), PLAN, SERVED),
-        "How requests come: one for each that ends (closed), all at once and of equal length "
-        "(burst), at random (poisson); by default poisson with --rate, else closed.",
+        "Arrival process: a new request for each one that ends (closed), all at once with "
+        "equal lengths (burst), or random (poisson); by default poisson with --rate, "
+        "otherwise closed.",
         "--arrivals",
     )
     sharding: Any = field(
         *(f.ANY, PLAN, SERVE_PLAN),
-        "Layouts of one replica to compare; by default all that the model allows.",
+        "Layouts of a replica to compare; by default all that the model allows.",
         absent=OBJECT,
     )
     tensor: Any = field(
         *(f.whole("devices"), PLAN, f"{PLANS} sweep"),
-        "Devices that share each layer; of a sweep a list, e.g. 1,2,4,8.",
+        "Tensor-parallel size (TP): devices that share each layer; in a sweep a list, e.g. "
+        "1,2,4,8.",
         *("--tensor", "--tp"),
         several="sweep",
         words=("tp",),
     )
     pipeline: int | None = field(
-        *(f.whole("stages"), PLAN, PLANS, "Stages of layers.", "--pipeline"), words=("pp",)
+        *(
+            f.whole("stages"),
+            PLAN,
+            PLANS,
+            "Pipeline-parallel size (PP): stages of layers.",
+            "--pipeline",
+        ),
+        words=("pp",),
     )
     expert: int | None = field(
-        *(f.whole("groups"), PLAN, PLANS, "Groups that divide the experts.", "--expert"),
+        *(
+            f.whole("groups"),
+            PLAN,
+            PLANS,
+            "Expert-parallel size (EP): groups that share the experts.",
+            "--expert",
+        ),
         words=("ep",),
     )
     context_parallel: int | None = field(
-        *(f.whole("devices"), PLAN, PLANS, "Devices that share a sequence."),
+        *(
+            f.whole("devices"),
+            PLAN,
+            PLANS,
+            "Context-parallel size (CP): devices that share a sequence.",
+        ),
         *("--context-parallel",),
         words=("cp",),
     )
     attention_data: int | None = field(
-        *(f.whole("groups"), PLAN, SERVE, "Groups with attention of their own sequences."),
+        *(
+            f.whole("groups"),
+            PLAN,
+            SERVE,
+            "Data-parallel groups of attention, each with its own sequences.",
+        ),
         "--attention-data",
     )
     data: int | None = field(
-        *(f.whole("replicas"), PLAN, TRAIN, "Replicas that average their gradients.", "--data"),
+        *(
+            f.whole("replicas"),
+            PLAN,
+            TRAIN,
+            "Data-parallel size (DP): replicas that average their gradients.",
+            "--data",
+        ),
         words=("dp",),
     )
     topology: Any = field(
@@ -112,46 +145,56 @@ class PlanFields:
     )
     max_requests: int | None = field(
         *(f.whole("requests"), PLAN, SERVED),
-        *("Most in flight on a replica; by default what memory holds.", "--max-requests"),
+        *(
+            "Maximum requests in flight per replica; by default what memory holds.",
+            "--max-requests",
+        ),
     )
     longest: int | None = field(
         *(f.tokens(), PLAN, SERVED),
-        *("Most tokens of a request; by default the model's context.", "--longest"),
+        *("Maximum tokens per request; by default the model's context length.", "--longest"),
     )
     utilization: float = field(
         *(f.SHARE, PLAN, f"{SERVE} kv-cache"),
-        *("Share of a device's memory that the engine may use.", "--utilization"),
+        *("Fraction of device memory that the engine may use.", "--utilization"),
         default=0.9,
     )
     page: int = field(
-        *(f.whole("tokens"), PLAN, f"{SERVE} kv-cache", "Tokens of a page of the cache."),
+        *(f.whole("tokens"), PLAN, f"{SERVE} kv-cache", "Tokens per page of the KV cache."),
         *("--page",),
         default=16,
     )
     windowed: str = field(
         *(f.choice("full", "window"), PLAN, "kv-cache"),
-        "Pages of windowed layers: full reserves the whole context, window what it touches.",
+        "Pages of sliding-window layers: full reserves the whole context, window only what "
+        "the window touches.",
         *("--windowed",),
         default="full",
     )
     step_tokens: int = field(
-        *(f.whole("tokens"), PLAN, SERVE, "Most prompt tokens of one step.", "--step-tokens"),
+        *(f.whole("tokens"), PLAN, SERVE, "Maximum prompt tokens per step.", "--step-tokens"),
         default=8192,
     )
     overlap: float | None = field(
         *(f.SHARE, PLAN, PLANS),
-        "Share of communication hidden behind computation, an assumption; by default none in "
-        "serving, and in training what tuned frameworks hide.",
+        "Fraction of communication that overlaps with computation (an assumption); by "
+        "default none in serving, and in training what tuned frameworks hide.",
         "--overlap",
     )
     host: float | None = field(
         *(f.TIME, PLAN, SERVE),
-        "Host time in each step that the device waits for, e.g. 500us; by default what was "
-        "measured of the runtime.",
+        "Host time per step that the device waits for, e.g. 500us; by default as measured "
+        "for the runtime.",
         "--host",
     )
     speculate: int = field(
-        *(f.whole("tokens", 0), PLAN, SERVE, "Tokens drafted in a step.", "--speculate"),
+        *(
+            f.whole("tokens", 0),
+            PLAN,
+            SERVE,
+            "Speculative decoding: tokens drafted per step.",
+            "--speculate",
+        ),
         default=0,
     )
     acceptance: float | None = field(
@@ -160,7 +203,7 @@ class PlanFields:
     )
     draft: Any = field(
         *(f.MODEL, PLAN, SERVE),
-        *("Model that drafts; by default its own multi-token-prediction layer.", "--draft"),
+        *("Draft model; by default the model's own multi-token-prediction layer.", "--draft"),
     )
     routing_skew: float = field(
         *(f.number("1"), PLAN, SERVE),
@@ -168,31 +211,60 @@ class PlanFields:
         default=0.0,
     )
     sequences: int = field(
-        *(f.whole("sequences"), PLAN, TRAIN, "Of one microbatch on one replica.", "--sequences"),
+        *(
+            f.whole("sequences"),
+            PLAN,
+            TRAIN,
+            "Sequences per microbatch and replica.",
+            "--sequences",
+        ),
         default=1,
     )
     microbatches: int = field(
-        *(f.whole("passes"), PLAN, TRAIN, "Passes before an update.", "--microbatches"),
+        *(
+            f.whole("passes"),
+            PLAN,
+            TRAIN,
+            "Microbatches per optimizer step (gradient accumulation).",
+            "--microbatches",
+        ),
         default=1,
     )
     virtual: int = field(
         *(f.whole("pieces"), PLAN, TRAIN),
-        *("Pieces of the model on each pipeline stage, interleaved.", "--virtual"),
+        *("Virtual pipeline stages per device (interleaved schedule).", "--virtual"),
         default=1,
         words=("vp",),
     )
     schedule: str = field(
         *(f.choice("1f1b", "zero-bubble"), PLAN, TRAIN),
-        *("Order in which a pipeline runs its microbatches.", "--schedule"),
+        *("Pipeline schedule.", "--schedule"),
         default="1f1b",
     )
     zero: int = field(
         *(f.whole("stage", 0), PLAN, TRAIN),
-        *("Divided among replicas: 1 optimizer states, 2 gradients, 3 parameters.", "--zero"),
+        *("ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.", "--zero"),
         default=0,
     )
     recompute: str = field(
-        *(f.choice("none", "full"), PLAN, TRAIN),
-        *("What is computed again instead of kept.", "--recompute"),
+        *(f.TEXT, PLAN, TRAIN),
+        "Activation recomputation in the backward pass: none, full, auto (the least time that fits "
+        "the memory), or classes as norms,activations,attention,projections,feed-forward,experts.",
+        *("--recompute",),
         default="none",
+    )
+    offload: str = field(
+        *(f.choice("none", "optimizer", "activations", "all"), PLAN, TRAIN),
+        *("Offloading to host memory: what is stored there.", "--offload"),
+        default="none",
+    )
+    devices: int | None = field(
+        *(f.whole("devices"), PLAN, TRAINS),
+        *("With --search: devices of the whole job.", "--devices"),
+        required=TRAIN_SEARCH,
+    )
+    global_batch: int | None = field(
+        *(f.whole("sequences"), PLAN, TRAINS),
+        *("With --search: sequences of a step, all replicas together.", "--global-batch"),
+        required=TRAIN_SEARCH,
     )

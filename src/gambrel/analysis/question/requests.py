@@ -21,29 +21,34 @@ class RequestFields:
     )
     requests: int | None = field(
         *(f.whole("requests"), REQUESTS, SERVE_SIM),
-        *("How many; by default ten for each in flight, else 10,000.", "--requests"),
+        *(
+            "Number of requests to simulate; by default ten per request in flight, otherwise "
+            "10,000.",
+            "--requests",
+        ),
     )
     shortest: float = field(
         *(f.SHARE, REQUESTS, SERVE_SIM),
-        "Shortest lengths as a share of --input and --output, uniform between; 1 is all alike.",
+        "Shortest lengths as a fraction of --input and --output, uniformly distributed in "
+        "between; 1 makes all equal.",
         "--shortest",
         default=1.0,
     )
     hit_rate: float = field(
         *(f.SHARE, REQUESTS, SERVE_SIM),
-        *("Share of each prompt that a prefix cache holds.", "--hit-rate"),
+        *("Fraction of each prompt that hits the prefix cache.", "--hit-rate"),
         default=0.0,
     )
     replicas: int | None = field(
         *(f.whole("replicas"), REQUESTS, SERVE_SIM),
-        "Copies of the layout; by default the fewest that meet the targets.",
+        "Number of replicas; by default the fewest that meet the targets.",
         "--replicas",
     )
     percentile: int = field(
         *(f.whole("%"), REQUESTS, SERVE_SIM),
-        *("Percentile at which the targets hold: 50, 90 or 99.", "--percentile"),
+        *("Percentile at which the targets must hold: 50, 90 or 99.", "--percentile"),
         default=99,
     )
     seed: int = field(
-        *(f.whole("1", 0), REQUESTS, SERVE_SIM, "Of the random numbers.", "--seed"), default=0
+        *(f.whole("1", 0), REQUESTS, SERVE_SIM, "Seed of the random numbers.", "--seed"), default=0
     )

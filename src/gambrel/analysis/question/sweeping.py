@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import SWEPT, field
+from gambrel.analysis.question.declare import POINTS, SWEPT, field
 
 _HERE = "runs on the machine of whoever asks"
 
@@ -17,34 +17,41 @@ class SweepFields:
     """Which points of a sweep are kept, and who computes them."""
 
     where: str | None = field(
-        *(f.TEXT, SWEPT, "sweep"),
-        "Keep only points for which this is known to hold: columns, numbers with units, and, or, "
-        "not, e.g. 'fits and expected_time_s < 33ms'.",
+        *(f.TEXT, SWEPT, POINTS),
+        "Keep only points that are known to satisfy this: columns, numbers with units, and, "
+        "or, not, e.g. 'fits and expected_time_s < 33ms'.",
         "--where",
     )
     pareto: tuple[str, ...] = field(
-        *(f.TEXT, SWEPT, "sweep"),
-        "Points that no other beats in all of these: latency, throughput, energy, memory, work, "
+        *(f.TEXT, SWEPT, POINTS),
+        "Keep the Pareto front over these: latency, throughput, energy, memory, work, "
         "traffic, or columns (max:COLUMN where more is better).",
         "--pareto",
-        several="sweep",
+        several=POINTS,
         default=(),
     )
     jobs: int = field(
-        *(f.whole("processes"), SWEPT, "sweep", "Local processes that compute.", "--jobs", "-j"),
+        *(
+            f.whole("processes"),
+            SWEPT,
+            POINTS,
+            "Number of local worker processes.",
+            "--jobs",
+            "-j",
+        ),
         default=1,
         absent={"mcp": _HERE},
     )
     scheduler: Any = field(
-        *(f.ANY, SWEPT, "sweep"),
+        *(f.ANY, SWEPT, POINTS),
         "Address of a dask.distributed scheduler, e.g. tcp://10.0.0.1:8786; or joblib:NAME for a "
         "backend of joblib (loky, dask, ray).",
         "--scheduler",
         absent={"mcp": _HERE},
     )
     save: str | None = field(
-        *(f.TEXT, SWEPT, "sweep"),
-        "Write the points as they are computed: .parquet (a folder), .csv or .jsonl; a run that "
-        "is stopped goes on from what is there.",
+        *(f.TEXT, SWEPT, POINTS),
+        "Write the points as they are computed: .parquet (a folder), .csv or .jsonl; an "
+        "interrupted run resumes from what is there.",
         absent={"mcp": _HERE, "cli": "--output"},
     )

@@ -14,39 +14,43 @@ class TargetFields:
     """What is to be met, and what ranks."""
 
     latency: float | None = field(
-        *(f.TIME, TARGETS, LIMITED, "At most, for the whole batch, e.g. 33ms.", "--latency"),
+        *(f.TIME, TARGETS, LIMITED, "Latency limit for the whole batch, e.g. 33ms.", "--latency"),
         words=("takes", "within"),
     )
     throughput: float | None = field(
         *(f.PER_S, TARGETS, LIMITED),
-        "At least, items per second, e.g. 30fps; without --batch the best batch is searched.",
+        "Required throughput in items per second, e.g. 30fps; without --batch the best batch "
+        "size is searched.",
         "--throughput",
         words=("fps", "rate"),
     )
     power: float | None = field(
-        *(f.POWER, TARGETS, LIMITED, "At most, e.g. 15W.", "--power"), words=("watts",)
+        *(f.POWER, TARGETS, LIMITED, "Power limit, e.g. 15W.", "--power"), words=("watts",)
     )
     energy: float | None = field(
-        *(f.ENERGY, TARGETS, LIMITED, "At most, per item, e.g. 500mJ.", "--energy")
+        *(f.ENERGY, TARGETS, LIMITED, "Energy limit per item, e.g. 500mJ.", "--energy")
     )
     memory: float | None = field(
-        *(f.MEMORY, TARGETS, LIMITED, "At most, e.g. 4096MB or 4GiB.", "--memory"),
+        *(f.MEMORY, TARGETS, LIMITED, "Memory limit, e.g. 4096MB or 4GiB.", "--memory"),
         words=("ram", "vram"),
     )
     max_price: float | None = field(
-        *(f.number("currency"), TARGETS, "select", "At most, in the currency of the prices."),
+        *(f.number("currency"), TARGETS, "select", "Price limit, in the currency of --price."),
         "--max-price",
     )
     spec: str | None = field(
         *(f.TEXT, TARGETS, "check"),
-        *("A requirements file (TOML, see docs/advise.md); what is given here wins.", "--spec"),
+        *(
+            "A requirements file (TOML, see docs/advise.md); options given here override it.",
+            "--spec",
+        ),
     )
     ttft: float | None = field(
-        *(f.TIME, TARGETS, SERVE, "Time to first token, at most, e.g. 1s.", "--ttft")
+        *(f.TIME, TARGETS, SERVE, "Limit on the time to first token (TTFT), e.g. 1s.", "--ttft")
     )
     tpot: float | None = field(
         *(f.TIME, TARGETS, SERVE),
-        *("Time per output token after the first, at most, e.g. 30ms.", "--tpot"),
+        *("Limit on the time per output token after the first (TPOT), e.g. 30ms.", "--tpot"),
     )
     metric: tuple[str, ...] = field(
         *(f.TEXT, TARGETS, "compare"),
@@ -57,7 +61,10 @@ class TargetFields:
     )
     sort: str | None = field(
         *(f.TEXT, TARGETS, "select"),
-        *("Metric that ranks; by default the price where one is limited, else latency.", "--sort"),
+        *(
+            "Metric to rank by; the default is price if there is a price limit, otherwise latency.",
+            "--sort",
+        ),
     )
     prices: dict[str, float] | None = field(
         *(f.PRICES, TARGETS, f"compare select {SERVE}"),

@@ -58,9 +58,22 @@ def read_safetensors(path: str | Path) -> dict[str, TensorInfo]:
         header = json.loads(read_head(path, 8 + length)[8:])
     except (ValueError, RecursionError):
         raise FileFormatError(f"{path}: the header is no JSON; the file is damaged.") from None
+    return tensors_of(path, header, size - 8 - length)
+
+
+def tensors_of(path: Path, header: Any, room: int = 2**60) -> dict[str, TensorInfo]:
+    """The tensors that a header describes.
+
+    Args:
+        path: For messages.
+        header: Parsed.
+        room: Bytes behind it.
+
+    Raises:
+        FileFormatError: It makes impossible claims.
+    """
     if not isinstance(header, dict):
         raise FileFormatError(f"{path}: the header is no JSON object; the file is damaged.")
-    room = size - 8 - length
     return {k: _tensor(path, k, v, room) for k, v in header.items() if k != "__metadata__"}
 
 

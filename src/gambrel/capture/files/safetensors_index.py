@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gambrel.capture.files.archive import check_file, read_head
 from gambrel.capture.files.records import TensorInfo
-from gambrel.capture.files.safetensors import read_safetensors
+from gambrel.capture.files.safetensors import read_safetensors, tensors_of
 from gambrel.capture.weights.stored import StoredTensor
 from gambrel.dtypes import parse_dtype, width_bytes
 from gambrel.errors import FileFormatError
+from gambrel.hub import HEADERS
 
 INDEX: Final = "model.safetensors.index.json"
 SINGLE: Final = "model.safetensors"
@@ -32,6 +33,8 @@ def read_checkpoint_folder(folder: str | Path) -> tuple[StoredTensor, ...]:
             index promises; or the index names files outside the folder.
     """
     path = Path(folder)
+    if (path / HEADERS).is_file():
+        return _headers(path / HEADERS)
     if not (path / INDEX).is_file():
         return tuple(_stored(n, t) for n, t in read_safetensors(path / SINGLE).items())
     named = _weight_map(path / INDEX)
@@ -51,18 +54,23 @@ def read_checkpoint_folder(folder: str | Path) -> tuple[StoredTensor, ...]:
     return tuple(found.values())
 
 
+def _headers(path: Path) -> tuple[StoredTensor, ...]:
+    """Every tensor of a model whose headers alone were read from the hub."""
+    try:
+        parts = [tensors_of(path, part) for part in _json(path).values()]
+    except (ValueError, RecursionError, AttributeError):
+        raise FileFormatError(f"{path} holds no headers; it is damaged, delete it.") from None
+    return tuple(_stored(name, tensor) for part in parts for name, tensor in part.items())
+
+
 def has_checkpoint(folder: Path) -> bool:
     """Whether a folder holds safetensors files of one model."""
-    return (folder / INDEX).is_file() or (folder / SINGLE).is_file()
+    return any((folder / name).is_file() for name in (INDEX, SINGLE, HEADERS))
 
 
 def _weight_map(path: Path) -> dict[str, str]:
-    if check_file(path) > MAX_INDEX_BYTES:
-        raise FileFormatError(f"{path} is larger than any index; refused.")
     try:
-        data = json.loads(read_head(path, MAX_INDEX_BYTES))
-        named = data["weight_map"]
-        pairs = {str(k): str(v) for k, v in named.items()}
+        pairs = {str(k): str(v) for k, v in _json(path)["weight_map"].items()}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         raise FileFormatError(f"{path} holds no 'weight_map'; it is damaged.") from None
     parts = set(pairs.values())
@@ -72,6 +80,12 @@ def _weight_map(path: Path) -> dict[str, str]:
     if not parts or len(parts) > MAX_PARTS:
         raise FileFormatError(f"{path} names {len(parts)} files; a model has 1 to {MAX_PARTS}.")
     return pairs
+
+
+def _json(path: Path) -> Any:
+    if check_file(path) > MAX_INDEX_BYTES:
+        raise FileFormatError(f"{path} is larger than any index; refused.")
+    return json.loads(read_head(path, MAX_INDEX_BYTES))
 
 
 def _stored(name: str, tensor: TensorInfo) -> StoredTensor:

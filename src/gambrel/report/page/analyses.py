@@ -30,11 +30,12 @@ _QUICK: Final = 1500
 def parts(analysis: Analysis, options: Options) -> PageParts:
     """The roofline with a dot a row of the table of ops, and the pictures of its model."""
     rows = report.slowest(analysis)
-    advised = options.recommend or (analysis.workload is not None and len(analysis.ops) <= _QUICK)
+    quick = analysis.workload is not None and len(analysis.ops) <= _QUICK
+    advised = options.recommend or (quick and not options.brief)
     return PageParts(
         document=document(analysis, replace(options, recommend=advised)),
         rooflines=(_roofline(analysis, options, rows),) if rows else (),
-        pictures=tuple(_pictures(analysis)),
+        pictures=() if options.brief else tuple(_pictures(analysis)),
         details=tuple(details(rows)),
         commands=commands(analysis),
     )

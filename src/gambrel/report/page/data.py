@@ -62,6 +62,11 @@ def page_data(record: object, options: Options | None = None) -> dict[str, Any]:
     }
 
 
+def empty_page(title: str) -> dict[str, Any]:
+    """The data of a page with a title and nothing else."""
+    return page_data(Document(title=title))
+
+
 def _view(record: object, options: Options, strings: Strings) -> dict[str, Any]:
     parts = parts_of(record, options)
     made = parts.document

@@ -30,10 +30,21 @@ def render(record: object, options: Options | None = None) -> str:
     return filled(page_data(record, options))
 
 
-def filled(data: Mapping[str, Any]) -> str:
-    """The page of some data, see `page_data`."""
+def filled(
+    data: Mapping[str, Any], explorer: Mapping[str, Any] | None = None, policy: str = ""
+) -> str:
+    """The page of some data, see `page_data`.
+
+    Args:
+        data: What is painted first.
+        explorer: Controls, where the page has any; see `gambrel.explorer.page`.
+        policy: Further directives of the content security policy, each ended with ``;``.
+    """
     script, style = asset("page.js"), asset("page.css")
     form, text = _embedded(data)
+    controls = (
+        _element("gambrel-explorer", "application/json", _plain(explorer)) if explorer else ""
+    )
     return Template(_template()).substitute(
         title=html.escape(str(data["title"])),
         version=html.escape(str(data["version"])),
@@ -41,8 +52,8 @@ def filled(data: Mapping[str, Any]) -> str:
         style_hash=digest(style),
         script=script,
         script_hash=digest(script),
-        form=form,
-        data=text,
+        policy=policy,
+        data=_element("gambrel-data", form, text) + controls,
         fallback=_fallback(data),
     )
 
@@ -52,20 +63,29 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _embedded(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Media type and text of the data; large ones are deflated (RFC 1950) and in base64.
+def _element(name: str, form: str, text: str) -> str:
+    return f'<script type="{form}" id="{name}">{text}</script>'
 
-    Within JSON, ``<`` and ``>`` occur in texts only, where the escapes mean the same: no text can
-    end the element or open another.
-    """
+
+def _embedded(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Media type and text of the data; large ones are deflated (RFC 1950) and in base64."""
     text = msgspec.json.encode(data)
     if len(text) > _LARGE:
         packed = base64.b64encode(zlib.compress(text, 4)).decode()
         return "application/zlib;base64", packed
-    plain = text.decode()
+    return "application/json", _plain(data)
+
+
+def _plain(data: Mapping[str, Any]) -> str:
+    """JSON within a page.
+
+    ``<`` and ``>`` occur in its texts only, where the escapes mean the same: no text can end the
+    element or open another.
+    """
+    plain = msgspec.json.encode(data).decode()
     for char in "<>&\u2028\u2029":
         plain = plain.replace(char, f"\\u{ord(char):04x}")
-    return "application/json", plain
+    return plain
 
 
 def _fallback(data: Mapping[str, Any]) -> str:

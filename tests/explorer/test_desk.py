@@ -1,0 +1,106 @@
+"""Questions of a page and their answers, without a server."""
+
+import msgspec
+import pytest
+
+import gambrel
+from gambrel.analysis.question import FIELDS, fields_of
+from gambrel.explorer.controls import TABS, controls, names
+from gambrel.explorer.desk import Desk
+
+RESNET = {"model": "resnet18", "hardware": "a100-sxm4-80gb"}
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path)
+
+
+def analyzed(desk, given, **more):
+    return desk.answer({"verb": "analyze", "given": given, "brief": True, **more})
+
+
+def test_controls_are_the_fields_of_the_questions():
+    made = controls()
+    assert [tab["verb"] for tab in made["tabs"]] == list(TABS)
+    for tab in made["tabs"]:
+        assert tab["fields"] == [field.name for field in fields_of(tab["verb"], "page")]
+        assert set(tab["start"]) <= set(tab["fields"])
+    assert made["fields"]["precision"]["help"] == FIELDS["precision"].help
+    assert "trust" not in made["fields"]  # that is for who starts the server
+    msgspec.json.encode(made)
+
+
+def test_every_model_and_device_can_be_chosen():
+    known = names()
+    assert "resnet50" in dict(known["models"])
+    assert "a100-sxm4-80gb" in dict(known["devices"])
+
+
+def test_an_answer_has_the_figures_of_the_library(desk):
+    made = analyzed(desk, {**RESNET, "batch_size": "8"})
+    analysis = gambrel.analyze("resnet18", "a100-sxm4-80gb", batch_size=8)
+    expected = made["page"]["views"][0]["answer"][0]
+    assert expected == gambrel.report.document(analysis).answer[0]
+    batch, image = made["sizes"]
+    assert (batch["name"], batch["value"], batch["least"]) == ("batch", 8, 1)
+    assert image["step"] == 32
+    assert [made["runtime"], made["language"]] == [analysis.runtime, False]
+    assert "fp16" in made["precisions"]
+    assert analysis.runtime in dict(made["runtimes"])
+
+
+def test_a_short_answer_has_no_advice_and_the_whole_one_has(desk):
+    assert "changes" not in analyzed(desk, RESNET)
+    whole = desk.answer({"verb": "analyze", "given": RESNET})
+    best = whole["changes"][0]
+    assert best["gain"] > 1
+    assert analyzed(desk, RESNET, changes=best["changes"])["page"]["type"] == "gambrel/what-if"
+
+
+def test_devices_stand_side_by_side(desk):
+    made = analyzed(desk, {**RESNET, "hardware": "a100-sxm4-80gb,l4"})
+    assert made["page"]["type"] == "gambrel/analyses"
+    assert len(made["page"]["views"]) == 3
+    five = analyzed(desk, {**RESNET, "hardware": "a100,l4,t4,h100,h200"})
+    assert five["error"] == "5 devices: at most 4 side by side."
+
+
+def test_what_is_pinned_is_compared_with(desk):
+    made = analyzed(desk, {**RESNET, "batch_size": "16"}, against={**RESNET, "batch_size": "1"})
+    chart = made["page"]["views"][0]["charts"][0]
+    assert len(chart["moves"]) > 10
+    other = analyzed(desk, {**RESNET, "model": "resnet34"}, against=RESNET)
+    assert [v["label"][:8] for v in other["page"]["views"][1:]] == ["resnet18", "resnet34"]
+
+
+def test_a_roof_of_ones_own(desk):
+    made = analyzed(desk, {"model": "resnet18", "peak": "100T", "bandwidth": "1T"})
+    roofs = made["page"]["views"][0]["charts"][0]["roofs"]
+    assert {roof["peak_flop_per_s"] for roof in roofs} == {100e12}
+
+
+def test_every_answer_says_its_command(desk):
+    given = {"model": "llama-3.1-8b", "hardware": "h100", "input": "1024", "output": "128"}
+    made = desk.answer({"verb": "serve-plan", "given": given, "brief": True})
+    shell = made["page"]["views"][0]["commands"]["shell"]
+    assert shell.startswith("gambrel serve-plan llama-3.1-8b --hardware h100 --input 1024")
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"verb": "import", "given": {}}, "a page does not ask 'import'"),
+        ({"given": {}}, "not a request of a page"),
+        ({"verb": "analyze", "given": 3}, "not a request of a page"),
+        ({"verb": "analyze", "given": RESNET | {"batch_size": "no"}}, "is not a whole number"),
+        ({"verb": "analyze", "given": RESNET | {"trust": True}}, "trust"),
+        ({"verb": "analyze", "given": {"model": "os:system", "hardware": "l4"}}, "is code"),
+        ({"verb": "analyze", "given": {"model": "x.py:f", "hardware": "l4"}}, "is code"),
+        ({"verb": "analyze", "given": RESNET | {"model": "upload:../../x"}}, "not here any more"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(desk, request_, said):
+    made = desk.answer(request_)
+    assert list(made) == ["error"]
+    assert said in made["error"]

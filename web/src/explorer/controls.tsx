@@ -1,0 +1,245 @@
+// The controls: made from the fields of a question; sizes as sliders, the rest by their form.
+
+import { useId, useRef, useState } from "preact/hooks";
+
+import { whole } from "../format";
+import type { Control, Explorer, Extra, Given, Size, State, Value } from "./schema";
+
+interface Props {
+  explorer: Explorer;
+  state: State;
+  extra: Extra;
+  onChange(state: State): void;
+  onFiles(files: File[]): void;
+}
+
+/** Size of a model → field of the question. */
+const SIZES: Record<string, string> = { batch: "batch_size" };
+const ROOF = ["peak", "bandwidth"];
+
+export function Controls({ explorer, state, extra, onChange, onFiles }: Props) {
+  const tab = explorer.tabs.find((t) => t.verb === state.verb) ?? explorer.tabs[0];
+  const set = (given: Given) => onChange({ ...state, given: { ...state.given, ...given } });
+  const sizes = state.verb === "analyze" ? (extra.sizes ?? []) : [];
+  const slid = sizes.map((s) => SIZES[s.name] ?? s.name);
+  const own = ["model", "hardware", ...ROOF, ...slid, "sizes"];
+  const needed = (name: string) => explorer.fields[name].required.includes(state.verb);
+  const near = ["phase", "precision", "runtime"].filter((n) => tab.fields.includes(n) && (n !== "phase" || extra.language !== false));
+  const first = tab.fields.filter((n) => needed(n) && !own.includes(n));
+  const rest = tab.fields.filter((n) => ![...own, ...near, ...first].includes(n));
+  const one = (name: string) => (
+    <Field control={explorer.fields[name]} value={state.given[name] ?? ""} options={optionsOf(name, extra)} now={nowOf(name, extra)} onChange={(value) => set({ [name]: value })} />
+  );
+  const custom = ROOF.some((name) => state.given[name]);
+  return (
+    <form class="controls" aria-label="Question" onSubmit={(event) => event.preventDefault()}>
+      <Model explorer={explorer} value={String(state.given.model ?? "")} onChoose={(model) => onChange({ ...withoutSizes(state, sizes), given: { ...withoutSizes(state, sizes).given, model }, changes: [] })} onFiles={onFiles} />
+      {tab.fields.includes("hardware") && (
+        <Devices explorer={explorer} value={custom ? "" : String(state.given.hardware ?? "")} most={state.verb === "analyze" ? explorer.most_devices : explorer.fields.hardware.several.includes(state.verb) ? 16 : 1} onChange={(hardware) => set({ hardware, peak: "", bandwidth: "" })} />
+      )}
+      {sizes.filter((s) => s.most !== s.least).map((size) => (
+        <Slider size={size} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} />
+      ))}
+      {near.map(one)}
+      {first.map(one)}
+      {tab.fields.includes("peak") && (
+        <details open={custom}>
+          <summary>a roof of your own</summary>
+          {ROOF.map(one)}
+        </details>
+      )}
+      {groupsOf(rest, explorer).map(([group, names]) => (
+        <details>
+          <summary>{group.toLowerCase()}</summary>
+          {names.map(one)}
+        </details>
+      ))}
+    </form>
+  );
+}
+
+function groupsOf(names: string[], explorer: Explorer): [string, string[]][] {
+  const groups = new Map<string, string[]>();
+  for (const name of names) {
+    const group = explorer.fields[name].group;
+    groups.set(group, [...(groups.get(group) ?? []), name]);
+  }
+  return [...groups];
+}
+
+const optionsOf = (name: string, extra: Extra): [string, string][] =>
+  name === "runtime" ? (extra.runtimes ?? []) : name === "precision" ? (extra.precisions ?? []).map((p) => [p, p]) : [];
+const nowOf = (name: string, extra: Extra): string => (name === "runtime" ? extra.runtime : name === "precision" ? extra.precision : "") ?? "";
+
+/** Another model has other sizes: only the batch is kept. */
+function withoutSizes(state: State, sizes: Size[]): State {
+  const given = { ...state.given };
+  for (const s of sizes) if (s.name !== "batch") delete given[SIZES[s.name] ?? s.name];
+  delete given.sizes;
+  return { ...state, given };
+}
+
+interface ModelProps {
+  explorer: Explorer;
+  value: string;
+  onChoose(model: string): void;
+  onFiles(files: File[]): void;
+}
+
+function Model({ explorer, value, onChoose, onFiles }: ModelProps) {
+  const list = useId();
+  const file = useRef<HTMLInputElement>(null);
+  const shown = value.startsWith("upload:") ? value.split("/").pop()! : value;
+  return (
+    <div class="control">
+      <label>
+        model
+        <Committed value={shown} list={list} placeholder="name or drop a file" onCommit={onChoose} known={explorer.models.map(([name]) => name)} />
+      </label>
+      <datalist id={list}>{explorer.models.map(([name, about]) => <option value={name}>{about}</option>)}</datalist>
+      <button type="button" title="config.json, GGUF, safetensors, ONNX: only what describes the model is read" onClick={() => file.current!.click()}>file</button>
+      <input ref={file} type="file" hidden multiple aria-label="a model as a file" onChange={(e) => e.currentTarget.files?.length && onFiles([...e.currentTarget.files])} />
+    </div>
+  );
+}
+
+interface CommittedProps {
+  value: string;
+  list?: string;
+  placeholder?: string;
+  /** Texts that are taken as soon as they stand there, e.g. chosen from a list. */
+  known?: string[];
+  onCommit(value: string): void;
+}
+
+/** A text that counts when it is finished: Enter, a choice of the list, or the next field. */
+function Committed({ value, onCommit, known = [], ...more }: CommittedProps) {
+  const commit = (text: string) => text.trim() !== value && onCommit(text.trim());
+  return (
+    <input
+      type="text"
+      autocomplete="off"
+      spellcheck={false}
+      value={value}
+      {...more}
+      onInput={(event) => {
+        const chosen = (event as InputEvent).inputType === "insertReplacementText" || !(event instanceof InputEvent);
+        if (chosen && known.includes(event.currentTarget.value)) commit(event.currentTarget.value);
+      }}
+      onChange={(event) => commit(event.currentTarget.value)}
+    />
+  );
+}
+
+function Devices({ explorer, value, most, onChange }: { explorer: Explorer; value: string; most: number; onChange(value: string): void }) {
+  const list = useId();
+  const names = value.split(",").filter(Boolean);
+  const add = (name: string) => name && onChange((most === 1 ? [name] : [...names.filter((n) => n !== name), name]).join(","));
+  return (
+    <div class="control">
+      <label>
+        device
+        <Committed key={value} value="" list={list} placeholder={most > 1 && names.length ? "add a device to compare" : "choose a device"} onCommit={add} known={explorer.devices.map(([id]) => id)} />
+      </label>
+      <datalist id={list}>{explorer.devices.map(([id, about]) => <option value={id}>{about}</option>)}</datalist>
+      <ul class="chips" aria-label="Devices">
+        {names.map((name) => (
+          <li>
+            {name}
+            <button type="button" aria-label={`remove ${name}`} onClick={() => onChange(names.filter((n) => n !== name).join(","))}>×</button>
+          </li>
+        ))}
+      </ul>
+      {names.length > most && <p class="soft">at most {most} here</p>}
+    </div>
+  );
+}
+
+const sizeOf = (state: State, size: Size): string => {
+  const own = SIZES[size.name] ?? size.name;
+  return String(state.given[own] ?? others(state)[size.name] ?? "");
+};
+
+/** Sizes without a field of their own, NAME=NUMBER. */
+const others = (state: State): Record<string, string> =>
+  Object.fromEntries(String(state.given.sizes ?? "").split(" ").filter(Boolean).map((pair) => pair.split("=")));
+
+const OWN = ["batch", "seq", "context", "image"];
+
+function sizeGiven(state: State, size: Size, value: string): Given {
+  if (OWN.includes(size.name)) return { [SIZES[size.name] ?? size.name]: value };
+  const all = { ...others(state), [size.name]: value };
+  return { sizes: Object.entries(all).map(([name, number]) => `${name}=${number}`).join(" ") };
+}
+
+/** Values of a slider: all of a short range, else steps that grow. */
+export function ladder({ least, most, step, value }: Size): number[] {
+  const end = Math.max(most ?? Math.max(1024, 8 * value), value);
+  const values = new Set<number>([least, value]);
+  for (let v = least; v <= end; v += step) {
+    values.add(v);
+    if (values.size > 64) break;
+  }
+  if (values.size > 64) {
+    values.clear();
+    for (let v = least; v <= end; v = Math.max(v + step, Math.ceil((v * 1.19) / step) * step)) values.add(v);
+    for (let v = step; v <= end; v *= 2) if (v >= least) values.add(v);
+  }
+  return [...values].sort((a, b) => a - b);
+}
+
+function Slider({ size, given, onChange }: { size: Size; given: string; onChange(value: string): void }) {
+  const [steps] = useState(() => ladder(size));
+  const [text, setText] = useState<string | null>(null);
+  const value = Number(text ?? given) || size.value;
+  const at = steps.reduce((best, v, i) => (Math.abs(v - value) < Math.abs(steps[best] - value) ? i : best), 0);
+  return (
+    <div class="control slider" title={size.about}>
+      <label>
+        {size.name}
+        <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={whole(value)} onInput={(e) => onChange(String(steps[Number(e.currentTarget.value)]))} />
+      </label>
+      <input type="number" min={size.least} max={size.most ?? undefined} step={size.step} value={value} aria-label={size.name} onInput={(e) => setText(e.currentTarget.value)} onChange={(e) => { setText(null); if (e.currentTarget.value) onChange(e.currentTarget.value); }} />
+    </div>
+  );
+}
+
+interface FieldProps {
+  control: Control;
+  value: Value;
+  options: [string, string][];
+  /** What is used where nothing is chosen. */
+  now: string;
+  onChange(value: Value): void;
+}
+
+function Field({ control, value, options, now, onChange }: FieldProps) {
+  const listed: [string, string][] = control.form === "choice" ? control.choices.map((c) => [c, c]) : options;
+  if (control.form === "flag") {
+    return (
+      <label class="control flag" title={control.help}>
+        <input type="checkbox" checked={value === true} onChange={(e) => onChange(e.currentTarget.checked)} /> {control.label}
+      </label>
+    );
+  }
+  const list = useId();
+  const empty = now ? `${now} (default)` : control.default !== null ? `${control.default} (default)` : "default";
+  if (control.form === "choice") {
+    return (
+      <label class="control" title={control.help}>
+        {control.label}
+        <select value={String(value)} onChange={(e) => onChange(e.currentTarget.value)}>
+          <option value="">{empty}</option>
+          {listed.map(([id, text]) => <option value={id}>{text}</option>)}
+        </select>
+      </label>
+    );
+  }
+  return (
+    <label class="control" title={control.help}>
+      {control.label}
+      <Committed value={String(value)} list={listed.length ? list : undefined} placeholder={now || (control.default === null ? control.example || control.unit : String(control.default))} known={listed.map(([id]) => id)} onCommit={onChange} />
+      {listed.length > 0 && <datalist id={list}>{listed.map(([id, text]) => <option value={id}>{text === id ? "" : text}</option>)}</datalist>}
+    </label>
+  );
+}

@@ -1,0 +1,157 @@
+// The explorer: controls beside a page that follows them.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+
+import { App } from "../app";
+import type { PageData } from "../schema";
+import { useAnswer } from "./answers";
+import { Controls } from "./controls";
+import { engineOf } from "./engine";
+import type { Change, Explorer, State } from "./schema";
+import { fromHash, toHash } from "./state";
+
+export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Explorer }) {
+  const engine = useMemo(() => engineOf(explorer), [explorer]);
+  const [state, setState] = useState<State>(() => ({ ...explorer.state, changes: [] }));
+  const [pinned, setPinned] = useState<State | null>(null);
+  const [problem, setProblem] = useState("");
+  const [status, setStatus] = useState("");
+  const [over, setOver] = useState(false);
+  const { page: shown, extra, waiting } = useAnswer(engine, explorer, state, state.verb === "analyze" ? pinned : null, page);
+
+  useEffect(() => engine.onStatus?.(setStatus), [engine]);
+  useEffect(() => {
+    const follow = () => {
+      const next = fromHash(location.hash, explorer);
+      if (next) setState(next);
+    };
+    if (location.hash && location.hash !== toHash(state)) follow();
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  useEffect(() => {
+    const hash = toHash(state);
+    if (location.hash !== hash) history.replaceState(null, "", hash);
+    setProblem("");
+  }, [state]);
+
+  const onFiles = async (files: File[]) => {
+    try {
+      setProblem("");
+      const model = await engine.send(files);
+      setState((old) => ({ ...old, given: { ...old.given, model }, changes: [] }));
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const drop = {
+    onDragOver: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave: () => setOver(false),
+    onDrop: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(false);
+      if (event.dataTransfer?.files.length) void onFiles([...event.dataTransfer.files]);
+    },
+  };
+  const tabs = (
+    <nav aria-label="What is asked">
+      {explorer.tabs.map((tab) => (
+        <button type="button" aria-pressed={tab.verb === state.verb} onClick={() => setState({ verb: tab.verb, given: { ...tab.start, ...state.given }, changes: [] })}>{tab.label}</button>
+      ))}
+    </nav>
+  );
+  const panel = (
+    <aside class="panel">
+      {tabs}
+      <Controls explorer={explorer} state={state} extra={extra} onChange={setState} onFiles={onFiles} key={String(state.given.model)} />
+      {state.verb === "analyze" && <Pin state={state} pinned={pinned} onPin={setPinned} onSwap={(a, b) => { setPinned(b); setState(a); }} />}
+      {state.verb === "analyze" && <Changes offered={extra.changes} state={state} onChange={setState} />}
+    </aside>
+  );
+  const said = problem || extra.error;
+  return (
+    <div class={`explorer${over ? " over" : ""}`} {...drop}>
+      <App
+        page={shown}
+        panel={panel}
+        stale={waiting}
+        notice={
+          <div role="status" class="notice">
+            {said && <p class="problem">{said}</p>}
+            {status && <p class="soft">{status}</p>}
+          </div>
+        }
+      />
+    </div>
+  );
+}
+
+interface PinProps {
+  state: State;
+  pinned: State | null;
+  onPin(state: State | null): void;
+  onSwap(a: State, b: State): void;
+}
+
+function Pin({ state, pinned, onPin, onSwap }: PinProps) {
+  if (!pinned) return <p><button type="button" title="keep this as A, change anything, and see what moves" onClick={() => onPin({ ...state, changes: [] })}>pin as A</button></p>;
+  return (
+    <p class="pin">
+      A: {describe(pinned)}{" "}
+      <button type="button" onClick={() => onSwap(pinned, { ...state, changes: [] })}>swap A and B</button>{" "}
+      <button type="button" onClick={() => onPin(null)}>unpin</button>
+    </p>
+  );
+}
+
+function describe({ given }: State): string {
+  const { model, hardware, ...rest } = given;
+  const more = Object.entries(rest).filter(([, value]) => value !== "" && value !== false).map(([name, value]) => `${name.replace("_size", "")} ${value}`);
+  return [model, hardware, ...more].filter(Boolean).join(", ");
+}
+
+/** A change of a field is made there; any other is applied to the answer. */
+const FIELD: Record<string, string> = { batch: "batch_size", precision: "precision", runtime: "runtime", hardware: "hardware", seq: "seq", context: "context", image: "image" };
+
+function applied(state: State, changes: string[]): State {
+  const given = { ...state.given };
+  const rest = [...state.changes];
+  for (const change of changes) {
+    const [name, value] = change.split("=");
+    if (value && FIELD[name]) given[FIELD[name]] = value;
+    else rest.push(change);
+  }
+  return { ...state, given, changes: rest };
+}
+
+const EFFORT: Record<string, string> = { software: "same weights", batch: "more at once", retrain: "another model", replace: "another device" };
+
+function Changes({ offered, state, onChange }: { offered?: Change[]; state: State; onChange(state: State): void }) {
+  return (
+    <section class="changes" aria-label="Changes">
+      {state.changes.length > 0 && (
+        <>
+          <h2>Applied</h2>
+          <ul class="chips">
+            {state.changes.map((change, i) => (
+              <li>
+                {change}
+                <button type="button" aria-label={`undo ${change}`} onClick={() => onChange({ ...state, changes: state.changes.filter((_, j) => j !== i) })}>×</button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {!!offered?.length && <h2>What would help</h2>}
+      {offered?.map((change) => (
+        <button type="button" class="change" title={change.about} onClick={() => onChange(applied(state, change.changes))}>
+          <span class="name">{change.label}</span> <strong>{change.gain.toFixed(2)}×</strong>
+          <span class="soft"> {EFFORT[change.effort] ?? change.effort}</span>
+        </button>
+      ))}
+    </section>
+  );
+}
