@@ -13,8 +13,9 @@ from gambrel.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from gambrel.advise.design.layers import ModelLayers
-    from gambrel.advise.design.record import DesignStudy
+    from gambrel.advise.design.record import DesignStudy, FusionDepth
     from gambrel.advise.design.spec import DesignSpec
+    from gambrel.advise.design.study import DesignProbe
     from gambrel.advise.design.work import DesignWork
     from gambrel.analysis.sweep.record import Sweep
     from gambrel.engine.run import Told
@@ -122,7 +123,7 @@ def _figures(work: DesignWork) -> set[str]:
 
 def _study(work: DesignWork, found: Sweep) -> DesignStudy:
     from gambrel.advise.design.record import DesignStudy
-    from gambrel.advise.design.study import DesignProbe, totals
+    from gambrel.advise.design.study import DesignProbe, device_values, totals
 
     chosen = _chosen(work, found)
     whole = work.models[-1]
@@ -134,12 +135,23 @@ def _study(work: DesignWork, found: Sweep) -> DesignStudy:
         about=work.spec.about,
         sweep=found,
         chosen=chosen,
-        totals=totals(work.spec, chosen, whole),
+        device=device_values(work.spec, chosen),
+        totals=totals(work.spec, chosen, work.models),
         layers=tuple(sorted(layers, key=lambda layer: -layer.array_time_s)),
         sensitivities=probe.sensitivities(whole),
+        fusion=tuple(_fusion(single, probe)),
         assumptions=tuple(_assumptions(work)),
         warnings=tuple(_warnings(work, found)),
     )
+
+
+def _fusion(models: tuple[ModelLayers, ...], probe: DesignProbe) -> Iterator[FusionDepth]:
+    from gambrel.advise.design.stacks import fusion_depth
+
+    for model in models:
+        found = fusion_depth(model.name, model.chain, probe.room)
+        if found is not None:
+            yield found
 
 
 def _chosen(work: DesignWork, found: Sweep) -> dict[str, Any]:

@@ -41,6 +41,14 @@ def from_openvino(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_openvino(path, request.sizes))
 
 
+def from_keras(path: Path, request: Request) -> Resolved:
+    """A Keras archive."""
+    from gambrel.capture.keras.reader import read_keras
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_keras(path, request.sizes))
+
+
 def from_coreml(path: Path, request: Request) -> Resolved:
     """A Core ML model: a package, or the file in it."""
     from gambrel.capture.coreml.reader import read_coreml

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gambrel.advise.design.stacks import FusedStep, chain_of
 from gambrel.advise.design.systolic import Gemm
 from gambrel.advise.design.tiles import (
     AttentionShape,
@@ -97,6 +98,7 @@ class ModelLayers:
         items: Items at once.
         io_bytes: Model inputs and outputs.
         coverage: Share of the ops with a formula.
+        chain: All kernels in order, as steps that may fuse; empty for a set of models.
     """
 
     name: str
@@ -105,6 +107,7 @@ class ModelLayers:
     items: int
     io_bytes: float
     coverage: float
+    chain: tuple[FusedStep, ...] = ()
 
     @property
     def matrix_flops(self) -> float:
@@ -136,9 +139,9 @@ def model_layers(
     from gambrel.runtimes import Kernels
 
     grouping = asked.grouping
+    kernels = grouping.kernels(Kernels.TILED)
     found = [
-        _layer(kernel, asked.priced, grouping.inner_bytes(kernel), accumulate)
-        for kernel in grouping.kernels(Kernels.TILED)
+        _layer(kernel, asked.priced, grouping.inner_bytes(kernel), accumulate) for kernel in kernels
     ]
     priced = [cost for op, _, cost in asked.priced if not is_free(op.kind)]
     evaluator = bench.evaluator(precision)
@@ -151,6 +154,7 @@ def model_layers(
         items=int(values.get("batch", 1)),
         io_bytes=float(sum(evaluator.tensor(i).nbytes for i in ends.values())),
         coverage=sum(cost is not None for cost in priced) / len(priced) if priced else 1.0,
+        chain=chain_of(kernels, asked.priced),
     )
 
 

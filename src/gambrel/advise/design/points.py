@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,42 +22,75 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArraySide:
+    """Distinct arrays with all that sets their speed.
+
+    Attributes:
+        arrays: Their shapes.
+        s_per_flop: Of the peak.
+        s_per_cycle: Of the clock.
+        s_per_vector_flop: Of element-wise work; 0 where its rate is unknown.
+        s_per_sram_byte: Of the buffers; 0 where unknown.
+    """
+
+    arrays: Arrays
+    s_per_flop: Floats
+    s_per_cycle: Floats
+    s_per_vector_flop: Floats
+    s_per_sram_byte: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySide:
+    """Distinct pairs of on-chip memory and DRAM.
+
+    Attributes:
+        on_chip: Bytes on chip.
+        buffers: Sets of tiles held at once.
+        s_per_byte: Of DRAM.
+        known: What was computed for them, by layer.
+    """
+
+    on_chip: Floats
+    buffers: Floats
+    s_per_byte: Floats
+    known: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, compare=False)
+
+    def same(self, other: MemorySide) -> bool:
+        """Whether another has the same memories."""
+        pairs = (self.on_chip, other.on_chip), (self.buffers, other.buffers)
+        return all(map(np.array_equal, *zip(*pairs, strict=True))) and np.array_equal(
+            self.s_per_byte, other.s_per_byte
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DesignPoints:
     """Some designs; arrays have one number per design unless said otherwise.
 
     Attributes:
         count: Designs.
-        arrays: Distinct arrays.
-        shape: Of each design the place among them.
-        memories: Distinct on-chip memories, bytes.
-        buffers: Of each of these, sets of tiles that it holds at once.
-        memory: Of each design the place among them.
+        array: Distinct arrays.
+        array_place: Of each design the place among them.
+        memory: Distinct memories.
+        memory_place: Of each design the place among them.
         peak_flop_per_s: Peak of the matrix units.
         s_per_flop: Its inverse.
-        s_per_cycle: Of the clock.
-        s_per_vector_flop: Of element-wise work; 0 where its rate is unknown.
-        s_per_byte: Of DRAM.
-        s_per_sram_byte: Of the buffers; 0 where unknown.
         s_per_link_byte: Of the host link; 0 where there is none.
         dram_j_per_byte: Of an access; NaN where unknown.
-        energy: Figure of ``[energy]`` → J (or W); NaN where unknown.
+        energy: Figure of ``[energy]`` → J (or W); absent where unknown.
         area_mm2: NaN where no part is stated.
         power_w: The same.
         within: 1 within all budgets, 0 not, -1 unknown.
     """
 
     count: int
-    arrays: Arrays
-    shape: NDArray[np.int64]
-    memories: Floats
-    buffers: Floats
-    memory: NDArray[np.int64]
+    array: ArraySide
+    array_place: NDArray[np.int64]
+    memory: MemorySide
+    memory_place: NDArray[np.int64]
     peak_flop_per_s: Floats
     s_per_flop: Floats
-    s_per_cycle: Floats
-    s_per_vector_flop: Any
-    s_per_byte: Floats
-    s_per_sram_byte: Any
     s_per_link_byte: Any
     dram_j_per_byte: Floats
     energy: Mapping[str, Any]
@@ -83,32 +116,20 @@ def design_points(spec: DesignSpec, values: Mapping[str, Any], count: int) -> De
         _least(spec, at, key, least)
     for key in at:
         _least(spec, at, key, 0.0)
-    flow = _codes(spec, values, count)
-    shape, places = _distinct(at["rows"], at["cols"], at["arrays"], flow)
-    memory, rooms = _distinct(at["sram"], at["buffering"])
     units = at["rows"] * at["cols"] * at["arrays"] * at["clock"]
     peak = _peak(spec, at, 2 * units)
     rate, joules = _dram(spec, values, at, count)
     area, power = (_sum(b, numbers, count) for b in (spec.area, spec.power))
+    array, array_place = _array_side(spec, at, _codes(spec, values, count), peak)
+    memory, memory_place = _memory_side(at, rate)
     return DesignPoints(
         count=count,
-        arrays=Arrays(
-            rows=at["rows"][places],
-            cols=at["cols"][places],
-            count=at["arrays"][places],
-            dataflow=flow[places],
-            hidden=spec.names["preload"] == "hidden",
-        ),
-        shape=shape,
-        memories=at["sram"][rooms],
-        buffers=at["buffering"][rooms],
+        array=array,
+        array_place=array_place,
         memory=memory,
+        memory_place=memory_place,
         peak_flop_per_s=peak,
         s_per_flop=_inverse(peak),
-        s_per_cycle=_inverse(at["clock"]),
-        s_per_vector_flop=_inverse(at.get("vector")),
-        s_per_byte=_inverse(rate),
-        s_per_sram_byte=_inverse(at.get("sram_bandwidth")),
         s_per_link_byte=_inverse(at.get("link")),
         dram_j_per_byte=joules,
         energy=_energy(spec, numbers),
@@ -116,6 +137,40 @@ def design_points(spec: DesignSpec, values: Mapping[str, Any], count: int) -> De
         power_w=power,
         within=_within(spec, area, power),
     )
+
+
+def _array_side(
+    spec: DesignSpec, at: Mapping[str, Floats], flow: NDArray[np.int64], peak: Floats
+) -> tuple[ArraySide, NDArray[np.int64]]:
+    keys = ("rows", "cols", "arrays", "clock", "vector", "sram_bandwidth")
+    place, first = _distinct(flow, peak, *(at[key] for key in keys if key in at))
+    own = {key: column[first] for key, column in at.items()}
+    none = np.zeros(len(first))
+    arrays = Arrays(
+        rows=own["rows"],
+        cols=own["cols"],
+        count=own["arrays"],
+        dataflow=flow[first],
+        hidden=spec.names["preload"] == "hidden",
+    )
+    side = ArraySide(
+        arrays=arrays,
+        s_per_flop=_inverse(peak[first]),
+        s_per_cycle=_inverse(own["clock"]),
+        s_per_vector_flop=none + _inverse(own.get("vector")),
+        s_per_sram_byte=none + _inverse(own.get("sram_bandwidth")),
+    )
+    return side, place
+
+
+def _memory_side(at: Mapping[str, Floats], rate: Floats) -> tuple[MemorySide, NDArray[np.int64]]:
+    place, first = _distinct(at["sram"], at["buffering"], rate)
+    side = MemorySide(
+        on_chip=at["sram"][first],
+        buffers=at["buffering"][first],
+        s_per_byte=_inverse(rate[first]),
+    )
+    return side, place
 
 
 def _names_at(spec: DesignSpec, field: str, values: Mapping[str, Any], count: int) -> Words:
@@ -164,6 +219,8 @@ def _distinct(*columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of each row the number of its combination, and of each combination a row that has it."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
+        if (column == column[0]).all():
+            continue
         own, places = np.unique(column, return_inverse=True)
         code = code * len(own) + places
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)

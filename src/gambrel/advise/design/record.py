@@ -94,6 +94,8 @@ class DesignStudy:
         about: Its sentence.
         sweep: All points.
         chosen: Parameters of the design that is looked at: the fastest within the budgets.
+        device: What its formulas give: rows, cols, arrays, sram, dram_byte_per_s, energies ...
+            in base units, and its formats and dataflow.
         totals: Its figures under all models together, by column.
         layers: Its layers, slowest first.
         sensitivities: Of its time under all models together, largest gain first.
@@ -107,6 +109,7 @@ class DesignStudy:
     sweep: Sweep
     chosen: Mapping[str, float | str]
     totals: Mapping[str, Any]
+    device: Mapping[str, Any]
     layers: tuple[DesignLayer, ...]
     sensitivities: tuple[Sensitivity, ...]
     fusion: tuple[FusionDepth, ...] = ()

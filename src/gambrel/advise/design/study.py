@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from gambrel import roofline
 from gambrel.advise.design.evaluation import RESOURCES, DesignTimes, evaluated
 from gambrel.advise.design.layers import ArrayLayer, LayerOp, ModelLayers
 from gambrel.advise.design.points import DesignPoints, design_points
 from gambrel.advise.design.record import DesignLayer, Sensitivity
 from gambrel.advise.design.spec import DesignSpec
+from gambrel.advise.design.systolic import DATAFLOWS
 from gambrel.advise.design.tiles import Tiling, tile_curve
 from gambrel.advise.design.work import energy_j, figures
 from gambrel.advise.judge.io_bounds import io_bound
@@ -23,10 +25,36 @@ STEP: Final = 1.1
 _LEAST_GAIN: Final = 1e-4
 
 
-def totals(spec: DesignSpec, chosen: Mapping[str, Any], model: ModelLayers) -> dict[str, Any]:
-    """The figures of one design under a model, by column."""
-    table = figures(model, design_points(spec, chosen, 1))
+def totals(
+    spec: DesignSpec, chosen: Mapping[str, Any], models: Sequence[ModelLayers]
+) -> dict[str, Any]:
+    """The figures of one design under all models together, by column."""
+    table = figures(models, design_points(spec, chosen, 1))[-1]
     return {name: plain(values)[0] for name, values in table.items()}
+
+
+def device_values(spec: DesignSpec, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What the formulas of a specification give for one design; an unknown energy is 0."""
+    points = design_points(spec, chosen, 1)
+    side, memory, known = points.array, points.memory, points.energy
+    joules = known.get("dram_pj_per_byte", float(points.dram_j_per_byte[0]))
+    energies = {
+        "mac_j": known.get("mac_pj", 0.0),
+        "sram_j_per_byte": known.get("sram_pj_per_byte", 0.0),
+        "dram_j_per_byte": 0.0 if np.isnan(joules) else joules,
+    }
+    return {
+        "rows": float(side.arrays.rows[0]),
+        "cols": float(side.arrays.cols[0]),
+        "arrays": float(side.arrays.count[0]),
+        "dataflow": DATAFLOWS[int(side.arrays.dataflow[0])],
+        "s_per_cycle": float(side.s_per_cycle[0]),
+        "sram": float(memory.on_chip[0]),
+        "dram_byte_per_s": float(roofline.seconds(1.0, memory.s_per_byte)[0]),
+        "precision": spec.names["precision"],
+        "accumulate": spec.names["accumulate"],
+        **{name: float(np.ravel(value)[0]) for name, value in energies.items()},
+    }
 
 
 class DesignProbe:
@@ -56,10 +84,15 @@ class DesignProbe:
             values[name] = column
         return design_points(self.spec, values, count)
 
+    @property
+    def room(self) -> float:
+        """Bytes on chip of the design."""
+        return float(self.points.memory.on_chip[self.points.memory_place[0]])
+
     def sensitivities(self, model: ModelLayers) -> tuple[Sensitivity, ...]:
         """Of a model's time, largest gain first."""
         times = evaluated(model, self.points)
-        energy = np.zeros(self.points.count) + energy_j(model, self.points, times)
+        energy = np.zeros(self.points.count) + energy_j(model, times, self.points)
         area = self.points.area_mm2
         found = [
             Sensitivity(
@@ -87,7 +120,7 @@ class DesignProbe:
         saves = bool(gains) and gains[best] > _LEAST_GAIN
         busy = [float(one.busy[name][0]) if name in one.busy else 0.0 for name in RESOURCES]
         peak_s = layer.matrix_flops * float(self.points.s_per_flop[0])
-        room = float(self.points.memories[0])
+        room = float(self.points.memory.on_chip[self.points.memory_place[0]])
         return DesignLayer(
             model=model.name,
             name=layer.name,
@@ -98,7 +131,11 @@ class DesignProbe:
             array_utilization=peak_s / time_s if time_s else 0.0,
             traffic_bytes=float(one.traffic_bytes[0]) * layer.count,
             io_bound_bytes=_bound(layer, room),
-            tiling=tiling_text(main_tiling(layer, room, float(self.points.buffers[0]))),
+            tiling=tiling_text(
+                main_tiling(
+                    layer, room, float(self.points.memory.buffers[self.points.memory_place[0]])
+                )
+            ),
             limited_by=RESOURCES[int(np.argmax(busy))],
             parameter=self.names[best] if saves else "",
             gain=gains[best] if saves else 0.0,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from gambrel import roofline
 from gambrel._version import __version__
-from gambrel.advise.design.evaluation import RESOURCES, DesignTimes, evaluated
+from gambrel.advise.design.evaluation import RESOURCES, DesignTimes, added, evaluated
 from gambrel.advise.design.layers import ModelLayers
-from gambrel.advise.design.points import DesignPoints, design_points
+from gambrel.advise.design.points import DesignPoints, MemorySide, design_points
 from gambrel.advise.design.spec import DesignSpec
 from gambrel.engine.grid import PointGrid
 from gambrel.engine.tables import (
@@ -22,9 +23,8 @@ from gambrel.engine.tables import (
     TEXT,
     DataField,
     PointTable,
+    Values,
     Words,
-    joined,
-    repeated,
 )
 
 _COLUMNS: Final = (
@@ -44,16 +44,16 @@ _COLUMNS: Final = (
 #: What every row says besides the model and the parameters.
 FIGURES: Final = tuple(column.name for column in _COLUMNS)
 #: Points of a partition of a few seconds.
-_PARTITION: Final = 1 << 17
+_PARTITION: Final = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
 class DesignWork:
-    """All designs under all models, one model after another.
+    """All designs, each under all models.
 
     Attributes:
         spec: The device.
-        models: What runs on it.
+        models: What runs on it; the last of several is all of them together.
         grid: Values of the parameters that vary.
         content: What the figures depend on besides.
     """
@@ -62,12 +62,10 @@ class DesignWork:
     models: tuple[ModelLayers, ...]
     grid: PointGrid
     content: bytes = b""
-    _last: dict[tuple[int, int], DesignPoints] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _last: list[MemorySide] = field(default_factory=list, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": {}}
+        return {**self.__dict__, "_last": []}
 
     @property
     def points(self) -> int:
@@ -92,29 +90,36 @@ class DesignWork:
 
     @property
     def partition_points(self) -> int:
-        """Points of a partition."""
-        return _PARTITION
+        """Points of a partition: whole designs."""
+        return max(1, _PARTITION // len(self.models)) * len(self.models)
 
     def evaluate(self, start: int, stop: int) -> PointTable:
         """The columns of a range of points."""
-        designs, parts = len(self.grid), []
-        at = start
-        while at < stop:
-            model, first = divmod(at, designs)
-            last = min(designs, first + stop - at)
-            parts.append(self._rows(self.models[model], first, last))
-            at += last - first
-        return joined(parts)
-
-    def _rows(self, model: ModelLayers, first: int, last: int) -> PointTable:
+        rows = len(self.models)
+        first, last = start // rows, -(-stop // rows)
         values = self.values(first, last)
-        key = first, last
-        if key not in self._last:
-            self._last.clear()
-            self._last[key] = design_points(self.spec, values, last - first)
-        points = self._last[key]
-        own = {axis.name: values[axis.name] for axis in self.grid.axes}
-        return {"model": repeated(model.name, points.count), **own, **figures(model, points)}
+        points = self._points(values, last - first)
+        several = figures(self.models, points)
+        kept = slice(start - first * rows, stop - first * rows)
+        found: PointTable = {
+            "model": Words(
+                np.tile(np.arange(rows, dtype=np.int32), points.count)[kept],
+                tuple(model.name for model in self.models),
+            )
+        }
+        for axis in self.grid.axes:
+            found[axis.name] = _interleaved([values[axis.name]] * rows, kept)
+        for name in FIGURES:
+            found[name] = _interleaved([table[name] for table in several], kept)
+        return found
+
+    def _points(self, values: Mapping[str, Any], count: int) -> DesignPoints:
+        """The designs; what was computed for memories is kept while they stay the same."""
+        found = design_points(self.spec, values, count)
+        if self._last and self._last[0].same(found.memory):
+            found = dataclasses.replace(found, memory=self._last[0])
+        self._last[:] = [found.memory]
+        return found
 
     def values(self, first: int, last: int) -> dict[str, Any]:
         """Every parameter at the designs from ``first`` to ``last``."""
@@ -128,23 +133,40 @@ class DesignWork:
         return found
 
 
-def figures(model: ModelLayers, points: DesignPoints) -> PointTable:
-    """What every row says of a model on designs."""
-    times = evaluated(model, points)
-    busy = np.stack([times.busy.get(name, np.zeros(points.count)) for name in RESOURCES])
-    full = np.zeros(points.count)
-    energy = energy_j(model, points, times)
+def _interleaved(columns: Sequence[Any], kept: slice) -> Values:
+    """One row of each column in turn."""
+    first = columns[0]
+    if isinstance(first, Words):
+        codes = np.stack([column.codes for column in columns], axis=1).ravel()[kept]
+        return Words(codes, first.names)
+    return np.stack(columns, axis=1).ravel()[kept]
+
+
+def figures(models: Sequence[ModelLayers], points: DesignPoints) -> list[PointTable]:
+    """What every row says of each model on designs; the last of several is all of them together."""
+    single = models[:-1] or models
+    times = [evaluated(model, points) for model in single]
+    energy = [energy_j(*pair, points) for pair in zip(single, times, strict=True)]
+    if len(models) > 1:
+        times, energy = [*times, added(times)], [*energy, sum(energy)]
+    pairs = zip(models, times, energy, strict=True)
+    return [_figures(model, points, time, joules) for model, time, joules in pairs]
+
+
+def _figures(
+    model: ModelLayers, points: DesignPoints, times: DesignTimes, energy: Any
+) -> PointTable:
+    busy = np.stack([times.busy[name] for name in RESOURCES])
+    rate = roofline.seconds(1.0, times.array_s)
     return {
         "peak_flop_per_s": points.peak_flop_per_s,
         "traffic_bytes": times.traffic_bytes,
         "sol_time_s": times.sol_s,
         "roofline_time_s": times.roofline_s,
         "array_time_s": times.array_s,
-        "items_per_s": model.items * roofline.seconds(1.0, times.array_s),
-        "array_utilization": model.matrix_flops
-        * points.s_per_flop
-        * roofline.seconds(1.0, times.array_s),
-        "energy_per_item_j": full + energy / model.items,
+        "items_per_s": model.items * rate,
+        "array_utilization": model.matrix_flops * points.s_per_flop * rate,
+        "energy_per_item_j": np.zeros(points.count) + energy / model.items,
         "area_mm2": points.area_mm2,
         "power_w": points.power_w,
         "within": points.within,
@@ -152,7 +174,7 @@ def figures(model: ModelLayers, points: DesignPoints) -> PointTable:
     }
 
 
-def energy_j(model: ModelLayers, points: DesignPoints, times: DesignTimes) -> Any:
+def energy_j(model: ModelLayers, times: DesignTimes, points: DesignPoints) -> Any:
     """Energy of a run; NaN where that of a multiply-add, of SRAM or of DRAM is unknown.
 
     Vector work and static power count where they are stated.

@@ -27,6 +27,7 @@ class FileKind(StrEnum):
     ONNX = "onnx"
     TFLITE = "tflite"
     COREML = "coreml"
+    KERAS = "keras"
     OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
@@ -175,6 +176,12 @@ def is_openvino(probe: FileProbe) -> bool:
     return head.startswith((b"<?xml", b"<net")) and b"<net" in head
 
 
+def is_keras(probe: FileProbe) -> bool:
+    """A zip with a configuration and weights; a damaged one is told by its name."""
+    members = {"config.json", "model.weights.h5"} <= set(probe.members)
+    return members or probe.path.suffix.lower() == ".keras"
+
+
 def is_coreml(probe: FileProbe) -> bool:
     """specificationVersion, then a description whose first field is a message; or named so."""
     head = probe.head
@@ -246,11 +253,6 @@ def _unknown(probe: FileProbe) -> str:
         return (
             f"{path} is a compiled AOTInductor package, whose code cannot be read as a model; save "
             "the program before compiling, with torch.export.save."
-        )
-    if {"config.json", "model.weights.h5"} <= set(probe.members):
-        return (
-            f"{path} is a Keras archive, whose layers are code; load it in a function "
-            "(keras.saving.load_model, KERAS_BACKEND=jax) and give file.py:function."
         )
     if probe.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return f"{path} is a zip archive without a model; {_WANTED}"
