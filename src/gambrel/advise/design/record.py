@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis.sweep.record import Sweep
+from gambrel.views import Viewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class FusionDepth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DesignStudy:
+class DesignStudy(Viewed):
     """Designs under models.
 
     Attributes:
