@@ -6,12 +6,13 @@ import csv
 import dataclasses
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from calibration_solver import least_squares
@@ -23,6 +24,7 @@ from gambrel.device import catalog
 from gambrel.device.roofs import resolve
 from gambrel.ops import OpView, TensorView, cost
 from gambrel.ops.base import Engine
+from gambrel.roofline import maximum
 
 #: As the files write it → as the catalog does.
 GPUS = {
@@ -59,13 +61,40 @@ FITTED = {
     "elem": ("same",),
     "softmax": ("inner", "extra"),
     "ln": ("apply", "layer_extra", "row_s"),
-    "linear": ("compute", "k_fill", "memory", "wave"),
-    "bmm": ("compute", "k_fill", "memory", "wave"),
-    "conv": ("direct", "winograd_2", "winograd_4", "weights", "fill", "start_s"),
+    "linear": ("compute", "wave", "occupancy", "k_fill", "edge", "memory", "start_s"),
+    "bmm": ("compute", "wave", "occupancy", "k_fill", "memory", "start_s"),
+    "conv": (
+        "direct",
+        "edge",
+        "fill",
+        "winograd_2",
+        "fill_2",
+        "winograd_4",
+        "fill_4",
+        "operands",
+        "transforms",
+        "weights",
+        "wave",
+        "start_4_s",
+        "start_s",
+    ),
 }
 #: Shares that no kernel exceeds.
-SHARES = {"same", "inner", "apply", "memory", "wave", "compute"}
-TILES = ((64, 32), (128, 32), (128, 64), (16, 32))
+SHARES = {"same", "inner", "apply", "memory", "wave", "compute", "direct", "transforms"}
+#: What rows of products on some GPUs fix beyond that: long rows on Pascal and AMD, the clock of
+#: cards of 70 W.
+ALSO = {
+    "p100-pcie-16gb": ("reach_bytes", "reach_power"),
+    "p4-8gb": ("reach_bytes", "reach_power", "energy_j", "settle_s"),
+    "t4": ("energy_j", "settle_s"),
+    "mi100": ("one_channel",),
+    "mi210": ("one_channel",),
+}
+#: Of the rows of convolutions, on cards of 70 W.
+ALSO_CONV = {"p4-8gb": ("energy_j", "settle_s"), "t4": ("energy_j", "settle_s")}
+PRODUCTS = ("linear", "bmm")
+#: Files whose rows differ by sizes alone.
+ALIKE = (*PRODUCTS, "conv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +109,39 @@ class Row:
     measured: float
     fold: int
     name: str
+    sizes: dict[str, int]
 
     def seconds(self, machine: Machine, c: dict[str, float]) -> float:
         """Expected time of the op alone, as the product says it."""
-        alone = max(float(self.rule.seconds(c, machine, self.task)), c["base_s"], self.roofline)
-        return alone + ALONE_S
+        alone = float(maximum(self.rule.seconds(c, machine, self.task), c["base_s"]))
+        return max(alone, self.roofline) + ALONE_S
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of one GPU that differ by sizes alone."""
+
+    rule: Rule
+    task: Task
+    roofline: Any
+
+    def seconds(self, machine: Machine, c: dict[str, float]) -> Any:
+        """Expected times, as `Row.seconds`."""
+        alone = maximum(self.rule.seconds(c, machine, self.task), c["base_s"])
+        return maximum(alone, self.roofline) + ALONE_S
+
+
+def _together(found: Sequence[Row]) -> Rows:
+    """Many rows as one task, whose sizes are arrays."""
+    sizes = {k: np.array([float(r.sizes[k]) for r in found]) for k in found[0].sizes}
+    view = _view(found[0].file, "", sizes)
+    priced = cost(view)
+    assert priced is not None
+    return Rows(
+        rule=found[0].rule,
+        task=msgspec.structs.replace(found[0].task, view=view, cost=priced),
+        roofline=np.array([r.roofline for r in found]),
+    )
 
 
 @cache
@@ -134,7 +191,8 @@ def rows(truth: Path, file: str) -> list[Row]:
 
 
 def _row(file: str, r: dict[str, str]) -> Row:
-    view = _view(file, r)
+    sizes = {k: int(float(r[k])) for k in _SHAPE if r.get(k)}
+    view = _view(file, r["OPName"], sizes)
     found = cost(view)
     rule = rules.rule_of(view, wide_products=True)
     assert found is not None
@@ -157,6 +215,7 @@ def _row(file: str, r: dict[str, str]) -> Row:
         measured=float(r["Latency"]) / 1e3,
         fold=zlib.crc32(shape.encode()) % FOLDS,
         name=f"{r['OPName']} {shape}",
+        sizes=sizes,
     )
 
 
@@ -169,10 +228,12 @@ def _tensor(storage: int, *shape: int, role: str = "activation") -> TensorView:
     )
 
 
-def _view(file: str, r: dict[str, str]) -> OpView:
-    n = {k: int(float(r[k])) for k in _SHAPE if r.get(k)}
+def _view(file: str, name: str, n: dict[str, Any]) -> OpView:
+    """One op, or many whose sizes are arrays."""
     if file in ("linear", "bmm"):
-        return _product(file, n["B"], n["M"], n["N"], n["K"])
+        # The columns N and K are the inner size and the columns of the result: grids of all rows
+        # that name a tile are ceil(K / tile) by ceil(M / tile).
+        return _product(file, n["B"], n["M"], n["K"], n["N"])
     if file == "conv":
         b, i, o, side = n["B"], n["Input_Channel"], n["Output_Channel"], n["Input_Size"]
         return OpView(
@@ -187,7 +248,7 @@ def _view(file: str, r: dict[str, str]) -> OpView:
                 "spatial": (side, side),
             },
         )
-    return _rowwise(file, r["OPName"], n["B"], n["H"])
+    return _rowwise(file, name, n["B"], n["H"])
 
 
 def _product(file: str, b: int, m: int, n: int, k: int) -> OpView:
@@ -228,19 +289,13 @@ def fit(found: Sequence[Row], start: dict[str, float], file: str, device: str) -
     """The constants of one form on one GPU, from rows of one file."""
     known = machine(device)
     names = [*FITTED[file], *(("pow_cycles",) if file == "elem" and _pow(device) else ())]
-    free = file in ("linear", "bmm") and "rows" not in start
-    tiles: Iterable[tuple[int, int] | None] = TILES if free else (None,)
-    best: tuple[float, dict[str, float]] | None = None
-    for tile in tiles:
-        c = dict(start)
-        if tile:
-            c |= {"rows": float(tile[0]), "columns": float(tile[1])}
-        solved = _solve(found, known, c, names)
-        error = sum(min(abs(_log(r, known, solved)), 1.0) for r in found)
-        if best is None or error < best[0]:
-            best = error, solved
-    assert best is not None
-    return best[1]
+    if file in PRODUCTS:
+        names += [n for n in ALSO.get(device, ()) if start[n]]
+    if file == "conv":
+        names += ALSO_CONV.get(device, ())
+    if file == "bmm" and not start["rows"]:
+        names.append("edge")
+    return _solve(found, known, start, names)
 
 
 def fit_general(found: Sequence[Row], device: str, start: dict[str, float]) -> dict[str, float]:
@@ -270,7 +325,7 @@ def _log(r: Row, known: Machine, c: dict[str, float]) -> float:
 def _solve(
     found: Sequence[Row], known: Machine, start: dict[str, float], names: Sequence[str]
 ) -> dict[str, float]:
-    first = np.log([max(start[n], 1e-6) for n in names])
+    first = np.log([start[n] or 1e-6 for n in names])
 
     def constants(z: Any) -> dict[str, float]:
         values = {n: float(v) for n, v in zip(names, np.exp(z), strict=True)}
@@ -278,9 +333,15 @@ def _solve(
             n: float(f"{min(v, 1.0) if n in SHARES else v:.4g}") for n, v in values.items()
         }
 
+    measured = np.array([r.measured for r in found])
+    together = _together(found) if found[0].file in ALIKE else None
+
     def residual(z: Any) -> Any:
         c = constants(z)
-        errors = np.array([_log(r, known, c) for r in found])
+        if together is None:
+            errors = np.array([_log(r, known, c) for r in found])
+        else:
+            errors = np.log(together.seconds(known, c) / measured)
         return np.concatenate([errors * (100 / len(found)) ** 0.5, 0.1 * (z - first)])
 
     return constants(least_squares(residual, first))

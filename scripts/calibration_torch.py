@@ -55,8 +55,10 @@ START: dict[str, dict[str, float]] = {
         "base_s": BASE_S, "engine": 0.417, "engine_3d": 0.122, "transposed": 0.46,
         "grouped": 0.054, "grouped_lanes": 0.29, "few_lanes": 0.56, "few_half": 37.5,
         "memory": 0.915, "pointwise": 0.71, "relay": 0.82, "bias": 0.79, "tap": 31.0,
-        "start": 40.0, "direct": 0.87, "winograd_2": 0.65, "winograd_4": 0.72,
-        "weights": 5430.0, "fill": 5.5, "start_s": 0.0,
+        "start": 40.0, "direct": 0.8, "edge": 0.1, "fill": 20.0, "winograd_2": 0.7, "fill_2": 5.0,
+        "winograd_4": 0.75, "fill_4": 20.0, "operands": 0.8, "transforms": 0.6, "weights": 0.5,
+        "wave": 0.3, "small_regions": 0.0, "start_4_s": 20e-6, "start_s": 0.0,
+        "energy_j": 0.0, "settle_s": 3e-3,
     },
     "torch_matmul": {
         "base_s": BASE_S, "ladder": 1.0, "compute": 0.77, "cap": 0.8, "memory": 0.93,

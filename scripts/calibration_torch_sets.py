@@ -93,10 +93,12 @@ def _share(p: bench.Problem, c: Constants, form: str) -> float:
     return own / p.seconds(c, bench.HOST_S[p.runtime])
 
 
-def op_sets(truth: Path, h100: Constants) -> list[dict[str, Any]]:
-    """One set a form and GPU."""
+def op_sets(truth: Path, h100: Constants, files: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One set a form and GPU, of all files of rows or of some."""
     sets = []
     for file, form in ops.FORMS.items():
+        if files and file not in files:
+            continue
         found = ops.rows(truth, file)
         for device in dict.fromkeys(r.device for r in found):
             own = [r for r in found if r.device == device]
@@ -132,11 +134,39 @@ def start_of(file: str, device: str, h100: Constants) -> dict[str, float]:
     if file == "ln":
         c |= {"apply": 0.8, "layer_extra": 0.5, "row_s": 0.5e-6}
     if file == "conv":
-        c |= {"start_s": 50e-6}
+        c |= {"start_s": 100e-6, "energy_j": ENERGY_J[device]}
+        c |= {"small_regions": float(device.startswith("p"))}  # Pascal
     if ops.FORMS[file] == "torch_matmul":
-        c |= {"ladder": 0.0, "compute": 0.8, "k_fill": 50.0, "memory": 0.9, "wave": 0.2}
-        c |= {"splits": float(file == "linear"), "energy_j": ENERGY_J.get(device, 0.0)}
+        c |= _product_start(file, device)
     return c
+
+
+#: The tile (rows, columns) that cuBLAS takes for fp32 products in batches, by the kernels' names in
+#: the rows; V100's is the fastest of several, AMD's comes from a table of shapes.
+BATCH_TILES = {
+    "a100-pcie-40gb": (128.0, 128.0),
+    "p100-pcie-16gb": (64.0, 128.0),
+    "p4-8gb": (64.0, 128.0),
+    "t4": (64.0, 64.0),
+}
+#: Distance of rows at which all of them lie in one memory channel, byte: where times triple.
+CHANNELS_BYTES = {"mi100": 4.0 * 65_536, "mi210": 4.0 * 32_768}
+
+
+def _product_start(file: str, device: str) -> dict[str, float]:
+    """Constants of products before the fit."""
+    linear = file == "linear"
+    rows, columns = (0.0, 0.0) if linear else BATCH_TILES.get(device, (0.0, 0.0))
+    old = linear and device in ("p100-pcie-16gb", "p4-8gb")
+    channels = CHANNELS_BYTES.get(device, 0.0) if linear else 0.0
+    return {
+        "ladder": 0.0, "compute": 0.9, "wave": 0.4, "occupancy": 0.5, "k_fill": 20.0,
+        "edge": 0.15, "memory": 0.8, "start_s": 10e-6, "rows": rows, "columns": columns,
+        "splits": 1.5 * linear, "k_split": 256.0,
+        "reach_bytes": 30e6 * old, "reach_power": 0.4 * old,
+        "channels_bytes": channels, "one_channel": 2.5 if channels else 1.0,
+        "energy_j": ENERGY_J.get(device, 0.0), "settle_s": 3e-3,
+    }  # fmt: skip
 
 
 def spread(expected: Any, measured: Any) -> tuple[list[float], list[float], dict[str, Any]]:

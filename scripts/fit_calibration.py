@@ -49,8 +49,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=names, default=names, metavar="FORM")
     parser.add_argument("--device", choices=DEVICES, help="fit and replace this one alone")
     parser.add_argument("--truth", type=Path)
+    parser.add_argument(
+        "--ops", nargs="+", metavar="FILE", help="refit these single ops of PyTorch alone"
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.ops:
+        refit_ops(options.truth, options.ops, writes=options.write)
+        return
     sets: list[dict[str, Any]] = []
     for form in (f for f in FORMS if f.name in options.only):
         rows = load(options.folder, form)
@@ -73,6 +79,23 @@ def main() -> None:
         if "matmul" in options.only:
             kept += (cited() if not options.device else []) + streams(sets)
         write(kept)
+
+
+def refit_ops(truth: Path, files: list[str], *, writes: bool) -> None:
+    """Constants of single ops of PyTorch, beside what is written of KernelBench's."""
+    from calibration_torch_sets import op_sets
+    from calibration_torch_sets import table as lines_of
+    from gambrel.analysis.estimate.constants import packaged
+
+    h100 = {
+        s.form: dict(s.constants)
+        for s in packaged().sets
+        if (s.framework, s.device) == ("torch", "h100-sxm5-80gb")
+    }
+    sets = op_sets(truth, h100, files)
+    print("\n".join(lines_of(sets)))
+    if writes:
+        write([s for s in sets if own_error(s) <= POOREST])
 
 
 def own_error(s: dict[str, Any]) -> float:
@@ -408,9 +431,10 @@ def write(sets: list[dict[str, Any]]) -> None:
     print(f"wrote {TARGET}", file=sys.stderr)
 
 
-def _written_with(s: dict[str, Any]) -> tuple[str, bool, str]:
-    """What one run replaces: a form on a device, of PyTorch's rows or of the others."""
-    return s["form"], s.get("describes") == "torch", s["device"]
+def _written_with(s: dict[str, Any]) -> tuple[str, str, str]:
+    """What one run replaces: a form on a device, of a class of PyTorch's rows or of the others."""
+    of_torch = s["formats"][0] if s.get("describes") == "torch" else ""
+    return s["form"], of_torch, s["device"]
 
 
 def _place(s: dict[str, Any], rank: dict[str, int]) -> int:

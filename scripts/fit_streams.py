@@ -21,14 +21,14 @@ from gambrel.analysis.estimate.tiled_fit import minimized
 from npu_rows import Row, stream_work_of
 
 #: Where fits start: a chip without memory of its own, and those with DRAM.
-STARTS = {"hailo-8": (28e6, 2e9, 4e9)}
+STARTS = {"hailo-8": (28e6, 2e9, 4e9), "hailo-8l": (14e6, 1e9, 4e9)}
 OTHERS = (14e6, 0.3e9, 10e9)
 _FREE = (
     "window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "output_per_s", "frame_s",
-    "switch_per_s", "norm_s", "layer_s", "held_weights", "held_activations",
+    "switch_per_s", "norm_s", "move_s", "layer_s", "held_weights", "held_activations",
 )  # fmt: skip
 #: What a chip holds shows only in which networks are cut.
-_PULL = np.array([0.05] * 9 + [0.2, 0.2])
+_PULL = np.array([0.05] * 10 + [0.2, 0.2])
 TAIL = 0.05
 
 
@@ -92,7 +92,8 @@ def _start(device: str) -> StreamConstants:
         held_weights=weights,
         held_activations=activations,
         switch_per_s=switch,
-        norm_s=2e-4,
+        norm_s=1e-4,
+        move_s=2e-4,
         layer_s=3e-5,
         rows=0,
         models=0,

@@ -53,6 +53,7 @@ _HOMES = {
     "trainer_callback": "gambrel.api.callbacks",
     "load": "gambrel.api.analyze",
     "load_model": "gambrel.api.analyze",
+    "design": "gambrel.api.design",
     "export": "gambrel.report.exports",
     "measure_peaks": "gambrel.measure.peaks",
     "select": "gambrel.api.advise",
@@ -62,6 +63,7 @@ _HOMES = {
     "sweep": "gambrel.api.sweep",
     "track": "gambrel.measure.tracking",
     "train_plan": "gambrel.api.plans",
+    "train_search": "gambrel.api.plans",
     "profiler_handler": "gambrel.measure.profiler_handler",
     "read": "gambrel.traces",
     "what_if": "gambrel.api.advise",
@@ -101,6 +103,7 @@ __all__ = [
     "check",
     "clear_peaks_cache",
     "compare",
+    "design",
     "export",
     "flops_per_token",
     "judge",
@@ -120,6 +123,7 @@ __all__ = [
     "sweep",
     "track",
     "train_plan",
+    "train_search",
     "trainer_callback",
     "what_if",
 ]
@@ -131,8 +135,9 @@ if TYPE_CHECKING:
     from gambrel.api.advise import check, compare, select, what_if
     from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.callbacks import lightning_callback, trainer_callback
+    from gambrel.api.design import design
     from gambrel.api.judging import judge
-    from gambrel.api.plans import kv_cache, serve_plan, train_plan
+    from gambrel.api.plans import kv_cache, serve_plan, train_plan, train_search
     from gambrel.api.serving import StepTimer, serve_sim
     from gambrel.api.splitting import serve_split
     from gambrel.api.sweep import sweep

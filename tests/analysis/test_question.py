@@ -28,8 +28,9 @@ COMMANDS = {
     "runtimes": ("runtimes", "list"),
     "runtime": ("runtimes", "show"),
 }
-#: Asked through another command: analyze --recommend, ask, judge --limits, judge --gap.
-NO_COMMAND = {"recommend", "explain", "limits", "explain-gap"}
+#: Asked through another command: analyze --recommend, ask, judge --limits, judge --gap,
+#: train-plan --search.
+NO_COMMAND = {"recommend", "explain", "limits", "explain-gap", "train-search"}
 FUNCTIONS = {
     "analyze": gambrel.analyze,
     "check": gambrel.check,
@@ -37,10 +38,12 @@ FUNCTIONS = {
     "select": gambrel.select,
     "what-if": gambrel.what_if,
     "sweep": gambrel.sweep,
+    "design": gambrel.design,
     "serve-plan": gambrel.serve_plan,
     "serve-sim": gambrel.serve_sim,
     "serve-split": gambrel.serve_split,
     "train-plan": gambrel.train_plan,
+    "train-search": gambrel.train_search,
     "kv-cache": gambrel.kv_cache,
 }
 TOOLS = {tool.verb: tool for tool in tools.TOOLS.values()}

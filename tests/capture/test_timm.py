@@ -49,3 +49,11 @@ def test_refusals(name, asked, sentence):
     with pytest.raises(GambrelError, match=sentence) as caught:
         gambrel.analyze(name, "a100", **asked)
     assert "\n" not in str(caught.value)
+
+
+def test_its_configuration(tmp_path):
+    """What timm puts on the hub beside weights of 10 classes."""
+    path = tmp_path / "config.json"
+    path.write_text('{"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {}}')
+    found = gambrel.analyze(path, "a100")
+    assert found.model.parameters == 11_689_512 - 990 * 513

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gambrel.explorer.server import ExplorerServer
-from tests.report.browser import Reader, chromium, needs_browser
+from tests.report.browser import Reader, chromium, needs_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -50,14 +50,14 @@ def tab(reader: Reader, address: str) -> Any:
     assert {r for r in reader.requests if not r.startswith("http://127.0.0.1")} <= {"about:blank"}
 
 
-def titled(tab: Any, text: str, *, without: str = "") -> None:
+def titled(tab: Any, text: str, *, without: str = "", seconds: float = 30) -> None:
     """Waits until the title of the page has a text, or has it no more."""
     from playwright.sync_api import expect
 
     title = expect(tab.locator("h1"))
     if without:
-        title.not_to_contain_text(without, timeout=30_000)
-    title.to_contain_text(text, timeout=30_000)
+        title.not_to_contain_text(without, timeout=1000 * seconds)
+    title.to_contain_text(text, timeout=1000 * seconds)
 
 
 def test_a_drag_changes_the_answer_and_the_address(tab: Any) -> None:
@@ -70,6 +70,20 @@ def test_a_drag_changes_the_answer_and_the_address(tab: Any) -> None:
     shown = tab.inner_text("h1")
     tab.reload()
     titled(tab, shown)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_controls_can_be_used_by_everybody(tab: Any, reader: Reader, width: int) -> None:
+    from axe_playwright_python.base import AXE_FILE_PATH
+
+    tab.set_viewport_size({"width": width, "height": 900})
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        reader.settle()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(tab, Path(AXE_FILE_PATH).read_text("utf-8")) == []
+    tab.emulate_media(color_scheme="light")
+    tab.set_viewport_size({"width": 1440, "height": 900})
 
 
 def test_pin_and_apply(tab: Any) -> None:

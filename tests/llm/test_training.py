@@ -188,7 +188,7 @@ def test_no_device_is_faster_than_its_peak():
     [
         ({"sequences": 0}, "sequences=0"),
         ({"zero": 4}, "stages are 0 to 3"),
-        ({"recompute": "some"}, "use none or full"),
+        ({"recompute": "some"}, "use none, full, auto, or"),
         ({"overlap": 2}, "a share from 0 to 1"),
         ({"seq": 200_000}, "seq=200,000 is beyond max_position_embeddings=131,072 of"),
         ({"sharding": Sharding(tensor=3)}, "tensor=3 does not divide the 32 attention heads"),

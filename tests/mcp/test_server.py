@@ -18,7 +18,7 @@ from tests.mcp.conftest import COMMAND, ask, listed
 
 LOOK_UP = {"devices", "device", "models", "runtimes", "explain"}
 TOOLS = LOOK_UP | {"analyze", "recommend", "what_if", "check", "compare", "select"}
-TOOLS |= {"serve_plan", "serve_sim", "serve_split", "train_plan", "kv_cache"}
+TOOLS |= {"serve_plan", "serve_sim", "serve_split", "train_plan", "train_search", "kv_cache"}
 TOOLS |= {"judge", "limits", "explain_gap"}
 
 SERVE = {

@@ -70,3 +70,14 @@ class Reader:
         self.tab.evaluate(
             "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
         )
+
+
+def violations(tab: Any, axe: str) -> list[str]:
+    """Serious and critical findings of axe-core."""
+    tab.evaluate(axe)
+    found = tab.evaluate("() => axe.run({ resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{v['id']}: {v['nodes'][0]['html'][:120]}"
+        for v in found
+        if v["impact"] in ("serious", "critical")
+    ]

@@ -52,6 +52,10 @@ def sweep() -> Any:
     return sweep_all(zoo.load("resnet18"), [device], ["fp16"], {"batch": [1, 8]})
 
 
+def design() -> Any:
+    return gambrel.design("edge-npu", "resnet18", axes=["rows=16,32", "dram=lpddr5,lpddr5x"])
+
+
 def fleet() -> Any:
     from gambrel.measure.fleet.compare import compared
     from gambrel.measure.fleet.records import Checkup, FleetFigure
@@ -277,6 +281,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "WhatIf": lambda: changed().found,
     "Changed": changed,
     "Sweep": sweep,
+    "DesignStudy": design,
     "FleetReport": fleet,
     "Plan": lambda: gambrel.serve_plan("llama-3.1-8b", "h200", input="1k", output="256"),
     "SplitPlan": lambda: gambrel.serve_split(
@@ -286,6 +291,9 @@ KINDS: dict[str, Callable[[], Any]] = {
         "llama-3.1-8b", "h100", rate="5/s", input="1k", output=64, requests=200, ttft="1s"
     ),
     "TrainingStep": lambda: gambrel.train_plan("llama-3.1-8b", "h100", seq="4k"),
+    "TrainingSearch": lambda: gambrel.train_search(
+        "llama-3.1-8b", "h100", seq="4k", devices=8, global_batch=16, tensor=2
+    ),
     "CachePlan": lambda: gambrel.kv_cache("llama-3.1-8b", hardware="h100", context="8k"),
     "Judgement": lambda: gambrel.judge(PRODUCT, "250us", "h100"),
     "KernelLimits": lambda: gambrel.judge(PRODUCT, "250us", "h100").limits,

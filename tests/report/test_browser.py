@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import gambrel
 from gambrel.report import document, render
 from tests.report import samples
-from tests.report.browser import Reader, chromium, needs_browser
+from tests.report.browser import Reader, chromium, needs_browser, violations
 from tests.report.kinds import KINDS
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -54,17 +53,6 @@ def axe() -> str:
     from axe_playwright_python.base import AXE_FILE_PATH
 
     return Path(AXE_FILE_PATH).read_text("utf-8")
-
-
-def violations(tab: Any, axe: str) -> list[str]:
-    """Serious and critical findings of axe-core."""
-    tab.evaluate(axe)
-    found = tab.evaluate("() => axe.run({ resultTypes: ['violations'] })")["violations"]
-    return [
-        f"{v['id']}: {v['nodes'][0]['html'][:120]}"
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -121,6 +109,11 @@ def test_a_figure_explains_itself(reader: Reader, tmp_path: Path) -> None:
     said = tab.inner_text("dialog")
     for heading in ("formula", "source", "confidence"):
         assert heading in said
+    tab.keyboard.press("Escape")
+    numbers = tab.locator(".verdict .said")
+    assert numbers.count() >= 3  # the time, its range
+    numbers.nth(1).click()
+    assert "expected time" in tab.inner_text("dialog")
     tab.keyboard.press("Escape")
     tab.click(".linked tbody tr >> nth=0 >> .num >> nth=0")
     assert "held against" in tab.inner_text("dialog")

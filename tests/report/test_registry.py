@@ -210,7 +210,8 @@ def _loaded(code: str) -> set[str]:
 def test_reports_load_nothing_heavy() -> None:
     named = [n for kind in KINDS for n in (*kind.drawn.values(), kind.pictures) if n]
     drawers = {name.partition(":")[0] for name in named}
-    builders = {f"builders.{kind.module}" for kind in KINDS} - {"builders.sweep"}
+    of_points = {"builders.sweep", "builders.design"}
+    builders = {f"builders.{kind.module}" for kind in KINDS} - of_points
     modules = {
         "terminal",
         "markdown",
@@ -220,8 +221,8 @@ def test_reports_load_nothing_heavy() -> None:
         "plot_interactive",
         "plot_static",
     }
-    # Sweeps and the pictures of language models are computed as arrays.
-    arrays = {"llm_pictures", "serving_chart", "sweep_chart", "builders.pictures"}
+    # Sweeps, designs and the pictures of language models are computed as arrays.
+    arrays = {"llm_pictures", "serving_chart", "sweep_chart", "design_chart", "builders.pictures"}
     modules |= (drawers | builders) - arrays
     code = "import " + ", ".join(f"gambrel.report.{name}" for name in sorted(modules))
     assert _loaded(code) == set()

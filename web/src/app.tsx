@@ -10,6 +10,7 @@ import { Breakdown, LinkedChart, LinkedTable, useLinked } from "./linked";
 import { BarsChart, CurvesChart } from "./pictures";
 import { RooflineChart } from "./roofline/chart";
 import type { Block, Chart, Figure, PageData, Roofline, Section, Table, View } from "./schema";
+import { explanationOf, Sentence } from "./sentence";
 import { TableView } from "./table";
 
 interface Props {
@@ -118,8 +119,8 @@ function Top({ view, chart }: { view: View; chart: ComponentChildren }) {
   return (
     <section class={`top${chart && spoken ? " charted" : ""}`} aria-label="Answer">
       {spoken && <div class="words">
-        {verdict && <p class={`verdict s-${view.style}`}>{verdict}</p>}
-        {more.map((line) => <p>{line}</p>)}
+        {verdict && <p class={`verdict s-${view.style}`}><Sentence text={verdict} figures={view.figures} /></p>}
+        {more.map((line) => <p><Sentence text={line} figures={view.figures} /></p>)}
         {view.figures.length > 0 && <div class="figures">{view.figures.map((f) => <FigureCard figure={f} />)}</div>}
       </div>}
       {chart && <div class="picture">{chart}</div>}
@@ -129,14 +130,8 @@ function Top({ view, chart }: { view: View; chart: ComponentChildren }) {
 
 function FigureCard({ figure }: { figure: Figure }) {
   const explain = useExplain();
-  const show = () =>
-    explain({
-      title: figure.label,
-      text: figure.text,
-      rows: [["", figure.note], ["formula", figure.formula], ["source", figure.source], ["confidence", figure.confidence]],
-    });
   return (
-    <button type="button" class="figure" onClick={show}>
+    <button type="button" class="figure" onClick={() => explain(explanationOf(figure))}>
       <span class="label">{figure.label}</span>
       <span class="big">{figure.text}</span>
       <span class="note">{figure.note}</span>

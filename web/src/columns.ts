@@ -5,7 +5,8 @@ import type { Column, Detail, PageData, Table } from "./schema";
 
 export class Rows {
   readonly count: number;
-  private search: string[] | null = null;
+  /** The texts of the page in small letters, each once. */
+  private lower: string[] | null = null;
 
   constructor(
     readonly table: Table,
@@ -65,11 +66,13 @@ export class Rows {
   matching(query: string): Set<number> | null {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return null;
-    this.search ??= Array.from({ length: this.count }, (_, row) =>
-      this.table.columns.filter((c) => c.align === "left").map((c) => this.text(c, row)).join("\n").toLowerCase(),
-    );
+    const columns = this.table.columns.filter((c) => c.align === "left").map((c) => c.text);
+    this.lower ??= this.page.strings.map((text) => text.toLowerCase());
+    const hits = words.map((word) => this.lower!.map((text) => text.includes(word)));
     const shown = new Set<number>();
-    this.search.forEach((text, row) => words.every((w) => text.includes(w)) && shown.add(row));
+    for (let row = 0; row < this.count; row++) {
+      if (hits.every((hit) => columns.some((column) => hit[column[row]]))) shown.add(row);
+    }
     return shown;
   }
 

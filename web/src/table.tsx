@@ -127,7 +127,7 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
           {spacer(first)}
           {list.slice(first, last).map((row, i) => (
             <tr
-              key={row}
+              key={virtual ? i : row}
               aria-rowindex={first + i + 2}
               class={`${row === hover ? "hover" : ""}${row === chosen ? " chosen" : ""}`}
               onPointerEnter={() => onHover?.(row)}

@@ -15,6 +15,7 @@ from gambrel.advise.verdict import Constraint, Verdict, judge, worst
 from gambrel.analysis.result import Analysis
 from gambrel.device.model import Device
 from gambrel.units import format_capacity, format_number, format_si
+from gambrel.views import Viewed
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     expected_time_s: float | None
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The answer to "will it do?".
 
     Attributes:

@@ -14,6 +14,7 @@ from gambrel.advise.subjects import Subject, refuse_empty
 from gambrel.analysis.measures import Bound
 from gambrel.device.model import Device
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.views import Viewed
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     cautions: tuple[str, ...] = ()
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Rows, best first.
 
     Attributes:

@@ -24,6 +24,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError
 from gambrel.units import format_percent, format_si
+from gambrel.views import Viewed
 
 #: Below this gain a change is not worth a user's time.
 SMALLEST_GAIN = 1.05
@@ -76,7 +77,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     latency_before_s: float | None = None
 
 
-class Advice(msgspec.Struct, frozen=True, kw_only=True):
+class Advice(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What to do about a model on a device.
 
     Attributes:

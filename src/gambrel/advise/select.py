@@ -17,6 +17,7 @@ from gambrel.analysis.roofs import roofs_of
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
 from gambrel.dtypes import BITS
+from gambrel.views import Viewed
 
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
@@ -46,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     met_if: str = ""
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Devices by how they meet the limits; each group best first.
 
     Attributes:

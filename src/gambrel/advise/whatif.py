@@ -13,6 +13,7 @@ from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound, Estimate, Measures
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.errors import InputError
+from gambrel.views import Viewed
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     total: Side
 
 
-class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+class WhatIf(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Both answers and their differences.
 
     Attributes:

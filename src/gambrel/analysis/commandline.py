@@ -11,6 +11,7 @@ from gambrel.analysis.question import fields_of
 #: Verb → words of its command; the others are called as they are.
 _COMMANDS: Final = {
     "recommend": "analyze --recommend",
+    "train-search": "train-plan --search",
     "limits": "judge --limits",
     "explain-gap": "judge --gap",
     "devices": "hardware list",
@@ -21,7 +22,13 @@ _COMMANDS: Final = {
     "explain": "ask explain",
 }
 #: Fields that commands take without an option.
-_WORDS: Final = {"device": "hardware", "runtime": "runtime", "devices": "text", "models": "text"}
+_WORDS: Final = {
+    "device": "hardware",
+    "runtime": "runtime",
+    "devices": "text",
+    "models": "text",
+    "design": "device_file",
+}
 
 
 def word_of(verb: str) -> str:

@@ -73,7 +73,12 @@ def static_power(device: Device) -> Sourced | None:
 def memory_energy(device: Device) -> Sourced | None:
     """Energy of the main memory, J/byte; None without a figure for its technology."""
     memory = main_memory(device)
-    found = _data()["memories"].get(memory.technology) if memory else None
+    return technology_energy(memory.technology) if memory else None
+
+
+def technology_energy(technology: str) -> Sourced | None:
+    """Energy of an access to a memory technology, J/byte; None without a figure."""
+    found = _data()["memories"].get(technology)
     if found is None:
         return None
     return Sourced(
@@ -93,17 +98,27 @@ def work_energy(device: Device, work_class: str, dtype: str) -> Sourced | None:
         dtype: Number format of the operands.
     """
     place = _architecture(device)
-    if place is None or work_class not in ("matrix", "vector"):
+    found = node_energy(place["node"], work_class, dtype) if place else None
+    if place is None or found is None:
         return None
-    add, mul, sources = _node(place["node"])
+    note = place.get("note", "")
+    return Sourced(value=found.value, sources=(*_sources(place), *found.sources), note=note)
+
+
+def node_energy(node: str, work_class: str, dtype: str) -> Sourced | None:
+    """The same for a process node by name; None for others than the table has."""
+    if node not in _data()["nodes"] or work_class not in ("matrix", "vector"):
+        return None
+    add, mul, sources = _node(node)
     summed = _ACCUMULATOR.get(dtype, "fp32") if work_class == "matrix" else dtype
     if dtype not in mul or summed not in add:
         return None
-    return Sourced(
-        value=(mul[dtype] + add[summed]) / 2 * 1e-12,
-        sources=(*_sources(place), *sources),
-        note=place.get("note", ""),
-    )
+    return Sourced(value=(mul[dtype] + add[summed]) / 2 * 1e-12, sources=sources)
+
+
+def nodes() -> tuple[str, ...]:
+    """Names of the process nodes of which energies are known."""
+    return tuple(_data()["nodes"])
 
 
 def node_of(device: Device) -> str:

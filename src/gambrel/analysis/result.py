@@ -16,10 +16,10 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import EnergyEstimate, Footprint
 from gambrel.analysis.question import FIELDS
 from gambrel.analysis.sol import Sol
-from gambrel.analysis.views import view
 from gambrel.device.model import Device
 from gambrel.fileio import path_of
 from gambrel.units import format_si
+from gambrel.views import Viewed, view
 from gambrel.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     measures: Measures
 
 
-class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A workload on a device in a precision.
 
     Attributes:

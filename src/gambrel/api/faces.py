@@ -17,7 +17,7 @@ R = TypeVar("R")
 #: ``file.py:function`` and ``package.module:Class`` would run code.
 _CODE: Final = re.compile(r"^(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*$")
 #: What may be given without its name, in this order.
-_FIRST: Final = ("model", "time", "hardware", "change", "inputs")
+_FIRST: Final = ("device_file", "model", "time", "hardware", "change", "inputs")
 
 
 class Asked(Generic[P, R]):

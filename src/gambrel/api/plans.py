@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gambrel.llm.sharding import Sharding
     from gambrel.llm.spec import ModelSpec
     from gambrel.llm.training import TrainingStep
+    from gambrel.llm.training_search import TrainingSearch
 
 
 @asks("serve-plan")
@@ -77,6 +78,8 @@ def train_plan(question: Question) -> TrainingStep:
     from gambrel.llm.training_plan import TrainingPlan
 
     q = question
+    if q.devices is not None or q.global_batch is not None:
+        raise InputError("devices, global_batch: these are of a search (--search, train_search).")
     plan = TrainingPlan(
         sequences=q.sequences,
         seq=q.seq,
@@ -87,6 +90,7 @@ def train_plan(question: Question) -> TrainingStep:
         zero=q.zero,
         recompute=q.recompute,
         overlap=q.overlap,
+        offload=q.offload,
     )
     return train(
         spec_of_plan(q.model, q.precision, "bf16"),
@@ -95,6 +99,37 @@ def train_plan(question: Question) -> TrainingStep:
         settings=settings_of(q, precision=None),
         precisions=None if q.precision is None else Precisions.parse(q.precision),
         topology=topology_of(q.topology),
+    )
+
+
+@asks("train-search")
+def train_search(question: Question) -> TrainingSearch:
+    """Searches the fastest layouts of a training step on so many devices.
+
+    Returns:
+        The best plans that fit with why each is slower than the one before, and the Pareto front
+        of time and memory.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
+    from gambrel.llm.precision import Precisions
+    from gambrel.llm.training_search import search
+
+    q = question
+    if q.devices is None or q.global_batch is None:
+        name = "devices" if q.devices is None else "global-batch"
+        raise InputError(f"a search needs {name}, e.g. --{name} 64.")
+    return search(
+        spec_of_plan(q.model, q.precision, "bf16"),
+        asked_device(q.hardware, q.peak, q.bandwidth)[0],
+        devices=q.devices,
+        sequences=q.global_batch,
+        seq=q.seq,
+        precisions=None if q.precision is None else Precisions.parse(q.precision),
+        topology=topology_of(q.topology),
+        settings=settings_of(q, precision=None),
+        fixed=degrees_of(q),
     )
 
 

@@ -80,6 +80,7 @@ def serve_sim(question: Question) -> Simulation:
         met=meets(result, target, q.percentile) if limited else None,
         outcome=result,
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
+        energy_j_per_token=_energy(setup, result, count),
         tried=(*tried, *reasons),
         commands=commands(
             name_of(q, setup.spec),
@@ -219,10 +220,17 @@ def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
     """
     from gambrel.llm.layouts import check
     from gambrel.llm.serving.place import place
+    from gambrel.llm.serving.plan import check_generates
     from gambrel.llm.topology import topology_for
     from gambrel.runtimes import runtime
 
     spec, device = _spec(q), asked_device(q.hardware, q.peak, q.bandwidth)[0]
+    check_generates(spec)
+    if any(group.layer.cross is not None for group in spec.layers):
+        raise InputError(
+            f"{spec.name} reads an encoder's output: serve-plan answers for such models, steps one "
+            "by one are for decoders."
+        )
     check(sharding, spec, max(q.max_devices, sharding.devices))
     settings = settings_of(q, precision=None)
     name = None if settings.runtime is None else runtime(settings.runtime).id
@@ -282,6 +290,21 @@ def _served(
         count = min(most, count + max(1, count // 16))
         result = one.run(load, count, target)
     return result, count
+
+
+def _energy(setup: Setup, outcome: Outcome, replicas: int) -> float | None:
+    """Energy of an output token, at mean lengths and the mean number of requests in flight."""
+    from gambrel.llm.serving.choice import energy_per_token
+    from gambrel.llm.serving.question import Requests
+
+    spent = outcome.activity
+    busy = sum(spent.busy_share) * replicas
+    if not busy:
+        return None
+    totals = (outcome.input_tokens_per_s, outcome.tokens_per_s)
+    lengths = [max(1, round(total / outcome.requests_per_s)) for total in totals]
+    requests = Requests(input_tokens=lengths[0], output_tokens=lengths[1])
+    return energy_per_token(setup, sum(spent.running) / busy, requests)
 
 
 def _nearest(servers: list[Server], max_devices: int) -> tuple[Server, int]:

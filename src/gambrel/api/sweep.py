@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.question import FIELDS, Question
+from gambrel.analysis.sweep.record import Sweep
 from gambrel.api.faces import asks
 from gambrel.errors import InputError, cut
 
 if TYPE_CHECKING:
-    from gambrel.analysis.sweep.record import Sweep
-    from gambrel.analysis.sweep.work import SweepWork
     from gambrel.engine.pareto import Objective
     from gambrel.engine.run import RunRequest, Told
+    from gambrel.engine.work import PointWork
 
 #: More points are not kept in memory; at 15 columns this many take 100 MB.
 MOST_KEPT: Final = 1_000_000
@@ -42,31 +44,60 @@ def sweep(question: Question, told: Told | None = None) -> Sweep:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    from gambrel.analysis.sweep import refuse_if_none
     from gambrel.api.sweep_cases import work_of
     from gambrel.engine.run import RunRequest
 
     work = work_of(question)
+    models = tuple(value.label for value in work.cases.axes[0].values)
     request = RunRequest(
         where=question.where,
-        pareto=objectives_of(question.pareto, work),
-        apart="model" if len(work.cases.axes[0].values) > 1 else "",
+        pareto=objectives_of(question.pareto, work, METRICS),
+        apart="model" if len(models) > 1 else "",
         jobs=question.jobs,
         scheduler=question.scheduler,
         told=told,
     )
+    found = computed(question, work, request, models)
+    if question.where is None and found.path is None:
+        refuse_if_none(found.table)
+    return found
+
+
+def computed(
+    question: Question, work: PointWork, request: RunRequest, models: tuple[str, ...]
+) -> Sweep:
+    """All points of a work, kept in memory or written where the question says.
+
+    Args:
+        question: What was asked, for who finds the file.
+        work: The points.
+        request: Which are kept, and who computes.
+        models: Names of the models.
+
+    Raises:
+        InputError: More points than are kept in memory.
+    """
     if question.save is not None:
-        return _saved(question, work, request, Path(question.save))
-    if work.points > MOST_KEPT and question.where is None and not request.pareto:
+        return _saved(question, work, request, models)
+    if work.points > MOST_KEPT and request.where is None and not request.pareto:
         raise InputError(
             f"the sweep has {work.points:,} points, more than are kept in memory ({MOST_KEPT:,}); "
             "write them to a file (-o sweep.parquet, in Python save=), or keep fewer with --where "
             "or --pareto."
         )
-    return _kept(question, work, request)
+    return _kept(work, request, question.pareto, models)
 
 
-def objectives_of(given: tuple[str, ...], work: SweepWork) -> tuple[Objective, ...]:
+def objectives_of(
+    given: tuple[str, ...], work: PointWork, metrics: Mapping[str, tuple[str, bool]]
+) -> tuple[Objective, ...]:
     """Objectives as the engine takes them.
+
+    Args:
+        given: As asked.
+        work: Its columns are objectives as well.
+        metrics: Name → column, and whether more is better.
 
     Raises:
         InputError: A text or an unknown name.
@@ -81,18 +112,17 @@ def objectives_of(given: tuple[str, ...], work: SweepWork) -> tuple[Objective, .
         side, colon, name = text.rpartition(":")
         if colon and side not in ("min", "max"):
             raise InputError(f"--pareto {cut(text)}: write min:COLUMN or max:COLUMN.")
-        column, largest = METRICS.get(name, (name, False))
+        column, largest = metrics.get(name, (name, False))
         if column not in columns:
-            raise UnknownNameError("objective", name, (*METRICS, *sorted(columns)))
+            raise UnknownNameError("objective", name, (*metrics, *sorted(columns)))
         found.append(Objective(column=column, largest=side == "max" if colon else largest))
     return tuple(found)
 
 
-def _kept(question: Question, work: SweepWork, request: RunRequest) -> Sweep:
+def _kept(
+    work: PointWork, request: RunRequest, pareto: tuple[str, ...], models: tuple[str, ...]
+) -> Sweep:
     """A sweep in memory; of more points than that holds, the front alone."""
-    import dataclasses
-
-    from gambrel.analysis.sweep import refuse_if_none
     from gambrel.engine.run import run
 
     only = bool(request.pareto) and work.points > MOST_KEPT
@@ -100,26 +130,38 @@ def _kept(question: Question, work: SweepWork, request: RunRequest) -> Sweep:
     found = run(work, dataclasses.replace(request, fronts_only=only))
     table = found.best if only else found.table
     assert table is not None  # without a folder
-    if question.where is None:
-        refuse_if_none(table)
-    return _record(question, work, table=table, rows=found.rows, best=found.best, began=started)
+    return Sweep(
+        models=models,
+        fields=work.fields,
+        table=table,
+        points=work.points,
+        rows=found.rows,
+        pareto=pareto,
+        front=found.best,
+        seconds=time.perf_counter() - started,
+    )
 
 
-def _saved(question: Question, work: SweepWork, request: RunRequest, target: Path) -> Sweep:
+def _saved(
+    question: Question, work: PointWork, request: RunRequest, models: tuple[str, ...]
+) -> Sweep:
     from gambrel.engine.save import save
     from gambrel.engine.tables import empty
 
     started = time.perf_counter()
+    target = Path(str(question.save))
     found = save(work, request, target, asked=asked_text(question))
-    return _record(
-        question,
-        work,
+    return Sweep(
+        models=models,
+        fields=work.fields,
         table=empty(work.fields),
+        points=work.points,
         rows=found.rows,
-        best=found.best,
-        began=started,
+        pareto=question.pareto,
+        front=found.best,
         path=target,
         resumed=found.resumed,
+        seconds=time.perf_counter() - started,
     )
 
 
@@ -133,18 +175,4 @@ def asked_text(question: Question) -> str:
         several = value if isinstance(value, tuple) else (value,)
         if all(isinstance(one, (str, int, float, dict)) for one in several):
             given[name] = value
-    return cut(command_of("sweep", given))
-
-
-def _record(question: Question, work: SweepWork, *, began: float, best: Any, **more: Any) -> Sweep:
-    from gambrel.analysis.sweep.record import Sweep
-
-    return Sweep(
-        models=tuple(value.label for value in work.cases.axes[0].values),
-        fields=work.fields,
-        points=work.points,
-        pareto=question.pareto,
-        front=best,
-        seconds=time.perf_counter() - began,
-        **more,
-    )
+    return cut(command_of(question.verb, given))

@@ -79,6 +79,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         suffixes=(".mlpackage", ".mlmodel"),
     ),
     FileFormat(
+        kind=FileKind.KERAS,
+        sniff=tests.is_keras,
+        reader=readers.from_keras,
+        suffixes=(".keras",),
+    ),
+    FileFormat(
         kind=FileKind.ONNX,
         sniff=tests.is_onnx,
         reader=readers.from_onnx,

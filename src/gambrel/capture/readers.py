@@ -41,6 +41,14 @@ def from_openvino(path: Path, request: Request) -> Resolved:
     return Resolved(workload=read_openvino(path, request.sizes))
 
 
+def from_keras(path: Path, request: Request) -> Resolved:
+    """A Keras archive."""
+    from gambrel.capture.keras.reader import read_keras
+
+    _refuse_training(path, request)
+    return Resolved(workload=read_keras(path, request.sizes))
+
+
 def from_coreml(path: Path, request: Request) -> Resolved:
     """A Core ML model: a package, or the file in it."""
     from gambrel.capture.coreml.reader import read_coreml
@@ -161,7 +169,35 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             name=name,
             served=request.layers == "merged",
         )
-        return Resolved(workload=found)
+        return Resolved(workload=found, notes=_engine_notes(config))
+    if isinstance(config, dict) and "pretrained_cfg" in config:
+        return _of_timm(config, request)
     from gambrel.capture.torch.huggingface import workload_from_config
 
     return Resolved(workload=workload_from_config(config, phase=request.phase, name=name, **sizes))
+
+
+def _engine_notes(config: Any) -> tuple[str, ...]:
+    """What an engine of TensorRT-LLM was built for, which one pass of the model does not show."""
+    from gambrel.llm.config.tensorrt_llm import inner_of, is_tensorrt_llm
+
+    mapping = inner_of(config).get("mapping") if is_tensorrt_llm(config) else None
+    devices = mapping.get("world_size") if isinstance(mapping, dict) else None
+    if not isinstance(devices, int) or devices <= 1:
+        return ()
+    return (
+        f"The engine was built for {devices} devices: here the whole model runs on one; "
+        "'gambrel serve-plan --config' splits it as the engine does.",
+    )
+
+
+def _of_timm(config: dict[str, Any], request: Request) -> Resolved:
+    """The configuration that timm puts beside its weights on the hub."""
+    from gambrel.capture.torch.timm_models import PREFIX, workload_from_timm
+
+    name, classes = config.get("architecture"), config.get("num_classes")
+    if not isinstance(name, str) or not isinstance(classes, int):
+        raise CaptureError("the configuration of timm lacks 'architecture' or 'num_classes'.")
+    return Resolved(
+        workload=workload_from_timm(f"{PREFIX}{name}", sizes=request.sizes, classes=classes)
+    )

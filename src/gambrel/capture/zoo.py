@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.closest import closest
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.workload.model import Workload, WorkloadSummary
 from gambrel.workload.serialize import load_workload
@@ -138,8 +139,5 @@ def _note(entry: WorkloadSummary) -> str:
 
 
 def _closest(key: str) -> list[str]:
-    from rapidfuzz import fuzz, process
-
     names = {k: e.name for k, e in _lookup().items()}
-    ranked = process.extract(key, list(names), scorer=fuzz.ratio, limit=6, score_cutoff=65)
-    return list(dict.fromkeys(names[k] for k, _, _ in ranked))[:3]
+    return list(dict.fromkeys(names[k] for k in closest(key, names, 6, 65)))[:3]

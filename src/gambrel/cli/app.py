@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "judge": "judge:judge",
     "explore": "explore:explore",
     "sweep": "sweep:sweep",
+    "design": "design:design",
     "gate": "gate:gate",
     "diagnose": "diagnose:diagnose",
     "export": "export:export",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import Question
-from gambrel.cli.command import HTML, JSON, VERBOSE, asking, command, path
+from gambrel.cli.command import HTML, JSON, SHOWN, VERBOSE, asking, command, flag, path
 from gambrel.cli.output import Shown, exit_code
 from gambrel.errors import InputError
 
@@ -100,18 +100,36 @@ def serve_split(question: Question, **shown: Any) -> int:
     return 0
 
 
-train_plan = asking(
+@command(
     "train-plan",
-    "Predict a training step: time, MFU, tokens per second per device, memory.",
-    exit_code=lambda found: exit_code(found.memory.fits),
+    flag("--search", help="Search the fastest layouts of --devices and --global-batch."),
+    *SHOWN,
+    verb="train-plan",
     examples="""
   gambrel train-plan llama-3.1-8b --hardware h100 --seq 8k --data 8 --zero 3 --recompute full
   gambrel train-plan config.json -d h100 --seq 4k --tensor 8 --pipeline 4 --microbatches 32 \\
+    --topology dgx-h100
+  gambrel train-plan llama-3.1-8b -d h100 --seq 8k --data 8 --zero 1 --recompute auto
+  gambrel train-plan llama-3.1-70b -d h100 --seq 8k --search --devices 256 --global-batch 512 \\
     --topology dgx-h100
 
 Exit code: 1 where it does not fit, 3 where that is unknown.
 """,
 )
+def train_plan(question: Question, search: bool, **shown: Any) -> int:
+    """Predict a training step, or search its fastest layouts: time, MFU, tokens/s, memory."""
+    from gambrel.api import plans
+    from gambrel.api.verbs import record_of
+
+    verb = "train-search" if search else "train-plan"
+    asked = Shown.of(**shown, top=question.top).check(record_of(verb))
+    if search:
+        searched = plans.train_search.answer(question)
+        asked.emit(searched)
+        return exit_code(bool(searched.best))
+    step = plans.train_plan.answer(question)
+    asked.emit(step)
+    return exit_code(step.memory.fits)
 
 
 kv_cache = asking(

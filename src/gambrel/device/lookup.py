@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gambrel.closest import closest
 from gambrel.device import catalog
 from gambrel.device.files import load_file
 from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
@@ -166,10 +167,7 @@ def _find_ambiguous(name: str, key: NameKey) -> Match | None:
 
 
 def _closest(name: str, count: int = 3) -> list[str]:
-    from rapidfuzz import fuzz, process
-
     known = catalog.index()
     names = known.names | {key: ids[0] for key, ids in known.ambiguous.items()}
     query = name_key(name).joined or name.lower()
-    hits = process.extract(query, names.keys(), scorer=fuzz.ratio, limit=20, score_cutoff=50)
-    return list(dict.fromkeys(names[text] for text, _, _ in hits))[:count]
+    return list(dict.fromkeys(names[text] for text in closest(query, names.keys(), 20, 50)))[:count]

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.llm.dims import times
+from gambrel.llm.recompute import class_of, classes_of
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 from gambrel.workload.model import Attributes, Sizes
 
@@ -69,19 +70,21 @@ class Tape:
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32"})
 
 
-def with_backward(forward: Workload, *, recompute: bool = False) -> Workload:
+def with_backward(forward: Workload, *, recompute: str = "none") -> Workload:
     """Forward, loss and backward.
 
     Args:
         forward: A forward pass whose head saw every token.
-        recompute: Keep only what crosses layers and run the layers' forward ops again.
+        recompute: What runs again, as of `gambrel.llm.recompute`: ``"full"`` keeps only what
+            crosses layers and runs all forward ops of the layers again.
     """
-    tape = Tape(forward)
+    tape, classes = Tape(forward), classes_of(recompute)
     logits = forward.outputs[0]
     _loss(tape, logits)
     for op in reversed(forward.ops):
         rule = _RULES.get(op.kind)
-        if recompute and op.repeat > 1:
+        again = op.repeat > 1 if recompute == "full" else class_of(op.kind, op.module, op.name)
+        if again is True or again in classes:
             tape.ops.append(_replace(op, phase=Phase.BACKWARD))
         if rule is not None:
             rule(tape, op)

@@ -13,9 +13,10 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import decode
 from gambrel.ops import Conventions
+from gambrel.views import Viewed
 
 
-class CachePlan(msgspec.Struct, frozen=True, kw_only=True):
+class CachePlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The answer.
 
     Attributes:

@@ -9,6 +9,7 @@ data-parallel device (stage 0) or divided among them: states (1), gradients too 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -17,7 +18,6 @@ import msgspec
 from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
-from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
@@ -25,14 +25,20 @@ from gambrel.analysis.sol import Sol
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError
-from gambrel.llm.backward import unknown, with_backward
+from gambrel.llm.backward import with_backward
 from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
-from gambrel.llm.sharded import build_rank, rank_of
+from gambrel.llm.sharded import rank_of
 from gambrel.llm.spec import ModelSpec
-from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology, topology_for
-from gambrel.llm.training_memory import TrainingMemory, memory_of
+from gambrel.llm.training_base import RecomputeChoice, base_of, forward_of, offload_s
+from gambrel.llm.training_end import crossings, end_of, parameters_of
+from gambrel.llm.training_memory import (
+    Intermediates,
+    TrainingMemory,
+    intermediates_of,
+    memory_of,
+)
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_time import (
     GradientExchange,
@@ -44,13 +50,13 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
 )
-from gambrel.ops import Conventions
-from gambrel.workload import Op, Phase, Role, Tensor, Workload
+from gambrel.views import Viewed
+from gambrel.workload import Phase, Role, Workload
 
 _replace = msgspec.structs.replace
 
 
-class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What a training step takes.
 
     Attributes:
@@ -65,6 +71,10 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
         bubble: Share of the step that stages wait.
         exchange_s: Exchange of gradients and parameters that is not hidden.
         update_s: The optimizer.
+        offload_s: Waiting for the link to the host's memory.
+        recompute: What is computed again, as decided.
+        choices: What recomputing each class of ops would free and cost; empty where no step of such
+            a device was measured.
         tokens_per_s_per_device: Over the expected time.
         model_flops: Of one token over the whole model, forward and backward, nothing recomputed.
         mfu: Model FLOPs over time and peak.
@@ -91,6 +101,9 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     passes: Analysis
     end: Analysis
     parts: Parts | None = None
+    offload_s: float = 0.0
+    recompute: str = "none"
+    choices: tuple[RecomputeChoice, ...] = ()
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -132,27 +145,51 @@ def train(
     formats = precisions or Precisions.parse("bf16")
     node = topology_for(device, topology)
     placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
-    step = prefill(plan.sequences, plan.seq)
-    step = _replace(step, outputs=plan.sequences * plan.seq, label="training")
-    forward = build_rank(spec, step, formats, plan.sharding, topology=node)
-    missing = unknown(forward)
-    if missing:
-        raise InputError(f"{spec.name}: gradients of {', '.join(missing)} are not known here.")
-    both = with_backward(forward, recompute=plan.recompute == "full")
+    forward = forward_of(spec, plan, formats, node)
     settings = replace(settings or Settings(), precision=None, sizes=None)
+    written = intermediates_of(forward)
+    plan, choices = _decided(spec, device, plan, formats, node, settings)
+    both = with_backward(forward, recompute=plan.recompute)
     passes = analyze(both, placed, settings)
     elements = passes.model.parameters
-    last = place(_end(spec, elements, plan), plan.sharding, node)
+    last = place(end_of(spec, elements, plan), plan.sharding, node)
     end = analyze(last, placed, settings)
-    return _summary(
+    found = _summary(
         plan,
         passes,
         end,
         _tuned(plan, rank_of(spec, plan.sharding), passes, end, node, settings),
         speed_of_light(_least_step(with_backward(forward), last, plan), placed, settings),
-        memory_of(plan, device, forward, *_held(passes)),
+        memory_of(plan, device, written, *parameters_of(passes)),
         assumptions(plan.sharding, node),
+        written,
     )
+    return _replace(found, choices=choices)
+
+
+def _decided(
+    spec: ModelSpec,
+    device: Device,
+    plan: TrainingPlan,
+    formats: Precisions,
+    node: Topology,
+    settings: Settings,
+) -> tuple[TrainingPlan, tuple[RecomputeChoice, ...]]:
+    """The plan with what is recomputed decided, and what each choice would free and cost.
+
+    Raises:
+        InputError: It is to be decided on a device of whose like no step was measured.
+    """
+    if stack_of(device) is not None:
+        base = base_of(spec, device, plan, formats, node, settings)
+        plan = base.chosen(plan)
+        return plan, base.choices(plan)
+    if plan.recompute == "auto":
+        raise InputError(
+            f"recompute=auto: no training step was measured on {device.id} or its like, so that "
+            "the cost of recomputing is not known; name classes, e.g. norms,activations."
+        )
+    return plan, ()
 
 
 def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload:
@@ -186,66 +223,6 @@ def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload
     return _replace(passes, tensors=tuple(tensors), ops=(*ops, *last), outputs=())
 
 
-def _end(spec: ModelSpec, elements: int, plan: TrainingPlan) -> Workload:
-    """Exchange of gradients (and parameters) between replicas, and the update."""
-    replicas = plan.replicas
-    own = -(-elements // replicas) if plan.zero else elements
-    tensors = [
-        Tensor(shape=(elements,), dtype="bf16", storage=0, role=Role.GRADIENT),
-        Tensor(shape=(own,), dtype="fp32", storage=1, role=Role.WEIGHT, name="master"),
-        Tensor(shape=(own,), dtype="bf16", storage=2, role=Role.GRADIENT),
-        Tensor(shape=(own,), dtype="fp32", storage=3, role=Role.OPTIMIZER_STATE),
-        Tensor(shape=(own,), dtype="fp32", storage=4, role=Role.OPTIMIZER_STATE),
-        Tensor(shape=(own,), dtype="bf16", storage=5, role=Role.OUTPUT),
-    ]
-    ops = [
-        Op(
-            kind="collective",
-            inputs=(0,),
-            outputs=(0,),
-            sizes={"payload_bytes": 2 * elements, "devices": replicas},
-            attrs={"function": function, "axis": "gradient"},
-            name=f"{function} {what}",
-            module="exchange",
-            phase=Phase.BACKWARD,
-            repeat=count,
-        )
-        for function, what, count in _exchanges(plan)
-        if replicas > 1
-    ]
-    update = Op(
-        kind="optimizer",
-        inputs=(1, 2, 3, 4),
-        outputs=(1, 3, 4, 5),
-        sizes={"elements": own},
-        attrs={"function": "adamw"},
-        name="adamw",
-        module="optimizer",
-        phase=Phase.OPTIMIZER,
-    )
-    return Workload(
-        name=spec.name, dtype="bf16", tensors=tuple(tensors), ops=(*ops, update), training=True
-    )
-
-
-def _exchanges(plan: TrainingPlan) -> tuple[tuple[str, str, int], ...]:
-    """(function, what, how often a step) between replicas.
-
-    Divided gradients are added where they are kept; updated parameters are gathered. Divided
-    parameters are gathered for every forward and backward pass instead.
-    """
-    if plan.zero == 0:
-        return (("all_reduce", "gradients", 1),)
-    if plan.zero in (1, 2):
-        # Stage 2 keeps no whole gradient between microbatches, so it adds after each of them.
-        times = plan.microbatches if plan.zero == 2 else 1
-        return (("reduce_scatter", "gradients", times), ("all_gather", "parameters", 1))
-    return (
-        ("reduce_scatter", "gradients", plan.microbatches),
-        ("all_gather", "parameters", 2 * plan.microbatches),
-    )
-
-
 def _tuned(
     plan: TrainingPlan,
     rank: ModelSpec,
@@ -257,9 +234,9 @@ def _tuned(
     """The step in the parts of tuned stacks; None where none was measured on such a device."""
     if stack_of(passes.hardware) is None:
         return None
-    dense, experts = _held(passes)
+    dense, experts = parameters_of(passes)
     crossing = GradientExchange(
-        passes=_crossings(plan),
+        passes=crossings(plan),
         replicas=plan.replicas,
         expert_replicas=plan.expert_replicas,
         tensor=plan.sharding.attention_tensor,
@@ -269,29 +246,12 @@ def _tuned(
         passes,
         rank,
         tokens=plan.sequences * plan.seq / plan.sharding.context,
-        recompute=plan.recompute == "full",
+        recompute=plan.recompute,
         tensor=plan.sharding.attention_tensor,
         gradient_s=gradient_s(2.0 * dense, 2.0 * experts, crossing, node, passes.hardware),
         update_s=update.roofline_time_s or 0.0,
         eager=settings.runtime == "pytorch",
     )
-
-
-def _held(passes: Analysis) -> tuple[float, float]:
-    """Parameters on a device: dense ones, and those of experts."""
-    workload = passes.workload
-    assert workload is not None  # it was analyzed here
-    grouped = {op.inputs[1] for op in workload.ops if op.kind == "grouped_matmul"}
-    evaluator = Evaluator(workload, {}, {}, Conventions())
-    routed = {i for i in grouped if workload.tensors[i].role is Role.WEIGHT}
-    repeats = {op.inputs[1]: op.repeat for op in workload.ops if op.kind == "grouped_matmul"}
-    experts = sum(float(evaluator.tensor(i).elements) * repeats[i] for i in routed)
-    return max(0.0, passes.model.parameters - experts), experts
-
-
-def _crossings(plan: TrainingPlan) -> int:
-    """Times that all parameters cross between replicas in a step; an all-reduce is two."""
-    return sum((2 if f == "all_reduce" else 1) * count for f, _, count in _exchanges(plan))
 
 
 def _summary(
@@ -302,6 +262,7 @@ def _summary(
     sol: Sol,
     memory: TrainingMemory,
     remarks: tuple[str, ...],
+    written: Intermediates,
 ) -> TrainingStep:
     for analysis in (passes, end):
         _check_known(analysis)
@@ -318,10 +279,9 @@ def _summary(
         (shown, Limiter.NETWORK),
         (update, shares["optimizer"].limited_by),
     )
-    stack = stack_of(passes.hardware)
-    exchange = shown.value
-    if parts is not None and stack is not None:
-        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
+    expected, limited_by, exchange, link_s = _timed(
+        plan, passes, parts, sol, written, (passed, expected, limited_by, shown.value)
+    )
     step = expected.value
     tokens = plan.tokens / plan.sharding.devices
     model, done = _flops(passes)
@@ -337,6 +297,8 @@ def _summary(
         limited_by=limited_by,
         bubble=plan.bubble,
         exchange_s=exchange,
+        offload_s=link_s,
+        recompute=plan.recompute,
         update_s=update.value if parts is None else parts.update_s,
         tokens_per_s_per_device=tokens / step,
         model_flops=per_token,
@@ -346,13 +308,31 @@ def _summary(
         passes=passes,
         end=end,
         parts=parts,
-        assumptions=(
-            *remarks,
-            _hidden(plan, parts),
-            "weights, gradients and activations in the formats given; master weights and both "
-            "moments of AdamW in fp32.",
-        ),
+        assumptions=(*remarks, *_assumed(plan, parts)),
     )
+
+
+def _timed(
+    plan: TrainingPlan,
+    passes: Analysis,
+    parts: Parts | None,
+    sol: Sol,
+    written: Intermediates,
+    added: tuple[Estimate, Estimate, str, float],
+) -> tuple[Estimate, str, float, float]:
+    """The step, what limits it, the exchange that shows and the wait for the host's link.
+
+    ``added`` are the passes, the step, its limit and the exchange as kernels add up; tuned stacks
+    replace them where some were measured.
+    """
+    passed, expected, limited_by, exchange = added
+    stack = stack_of(passes.hardware)
+    one_s = passed.value / (plan.microbatches + plan.idle)
+    if parts is not None and stack is not None:
+        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
+        one_s = pass_s(parts, stack)[0]
+    link_s = offload_s(plan, passes.hardware, written, *parameters_of(passes), one_s)
+    return _later(expected, link_s), limited_by, exchange, link_s
 
 
 def _of_stack(
@@ -379,6 +359,41 @@ def _of_stack(
         f"production runs take up to {stack.production:.1f} times as long",
     )
     return estimate, max(takes, key=lambda name: takes[name]).value, shown
+
+
+def _later(expected: Estimate, seconds: float) -> Estimate:
+    """The same, so much longer."""
+    if not seconds:
+        return expected
+    return _replace(
+        expected,
+        value=expected.value + seconds,
+        low=expected.low + seconds,
+        high=expected.high + seconds,
+    )
+
+
+_OFFLOADED: Final = {
+    name: tuple(
+        text
+        for part, text in (
+            ("optimizer", "the host's own time for the update is unknown and not counted."),
+            ("activations", "activations of all layers but two lie in the host's memory."),
+        )
+        if name in (part, "all")
+    )
+    for name in ("optimizer", "activations", "all")
+}
+
+
+def _assumed(plan: TrainingPlan, parts: Parts | None) -> Iterator[str]:
+    """What is taken for granted of the plan."""
+    yield _hidden(plan, parts)
+    yield from _OFFLOADED.get(plan.offload, ())
+    yield (
+        "weights, gradients and activations in the formats given; master weights and both moments "
+        "of AdamW in fp32."
+    )
 
 
 def _hidden(plan: TrainingPlan, parts: Parts | None) -> str:

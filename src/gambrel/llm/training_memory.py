@@ -10,6 +10,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
 from gambrel.dtypes import width_bytes
+from gambrel.llm.recompute import class_of, classes_of
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.ops import Conventions
 from gambrel.workload import Role, Workload
@@ -43,46 +44,37 @@ class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes
 
 
-def memory_of(
-    plan: TrainingPlan, device: Device, forward: Workload, dense: float, experts: float
-) -> TrainingMemory:
-    """Bytes on the busiest device.
+class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that one microbatch writes in forward on a device.
 
-    Args:
-        plan: How the model is trained.
-        device: The device.
-        forward: Its forward pass of one microbatch.
-        dense: Parameters on it that are not experts'.
-        experts: Those of its experts.
+    Attributes:
+        all_bytes: Of all layers.
+        layer_bytes: Of one layer of each kind.
+        stream_bytes: Of the residual stream in front of each layer.
+        freed: Class of ops → bytes that only it writes: in all layers, in one.
     """
-    level = main_memory(device)
 
-    def held(stage: int) -> float:
-        """Parameters whose share a device keeps from a stage of ZeRO on."""
-        if plan.zero < stage:
-            return dense + experts
-        return dense / plan.replicas + experts / plan.expert_replicas
+    all_bytes: float
+    layer_bytes: float
+    stream_bytes: float
+    freed: dict[str, tuple[float, float]]
 
-    return TrainingMemory(
-        parameters_bytes=2 * held(3),
-        gradients_bytes=2 * held(2),
-        optimizer_bytes=_ADAM_BYTES * held(1),
-        activations_bytes=_activations(plan, forward),
-        capacity_bytes=level.capacity_bytes if level else None,
-    )
+    def kept(self, recompute: str) -> tuple[float, float]:
+        """Bytes until backward has used them: of each microbatch in flight, and once besides."""
+        if recompute == "full":
+            return self.stream_bytes, self.layer_bytes
+        freed = [self.freed[name] for name in classes_of(recompute) if name in self.freed]
+        return self.all_bytes - sum(f for f, _ in freed), sum(f for _, f in freed)
 
 
-def _activations(plan: TrainingPlan, forward: Workload) -> float:
-    """What backward needs of the microbatches in flight: one a stage, at most (1F1B).
-
-    Every intermediate of every layer; with recomputation the stream between layers and the
-    intermediates of one layer.
-    """
+def intermediates_of(forward: Workload) -> Intermediates:
+    """What a forward pass writes, by class of op."""
     evaluator = Evaluator(forward, {}, {}, Conventions())
     seen: set[int] = set()
     kept = layer = 0.0
-    layers = 1
+    freed: dict[str, tuple[float, float]] = {}
     for op in forward.ops:
+        name = class_of(op.kind, op.module, op.name)
         for index in op.outputs:
             t = forward.tensors[index]
             if t.storage in seen or t.role is not Role.ACTIVATION:
@@ -91,14 +83,62 @@ def _activations(plan: TrainingPlan, forward: Workload) -> float:
             nbytes = float(evaluator.tensor(index).elements) * width_bytes(t.dtype)
             kept += op.repeat * nbytes
             layer += nbytes
-            layers = max(layers, op.repeat)
+            # A norm that adds also writes the stream, which is kept.
+            if name and op.repeat > 1 and index == op.outputs[-1]:
+                all_layers, one = freed.get(name, (0.0, 0.0))
+                freed[name] = (all_layers + op.repeat * nbytes, one + nbytes)
+    return Intermediates(
+        all_bytes=kept,
+        layer_bytes=layer,
+        stream_bytes=sum(_stream(forward, evaluator)),
+        freed=freed,
+    )
+
+
+def memory_of(
+    plan: TrainingPlan, device: Device, written: Intermediates, dense: float, experts: float
+) -> TrainingMemory:
+    """Bytes on the busiest device.
+
+    Args:
+        plan: How the model is trained.
+        device: The device.
+        written: What one microbatch writes in forward.
+        dense: Parameters on it that are not experts'.
+        experts: Those of its experts.
+    """
+    level = main_memory(device)
+    states = 0.0 if plan.offload in ("optimizer", "all") else _ADAM_BYTES
+    return TrainingMemory(
+        parameters_bytes=2 * held(plan, 3, dense, experts),
+        gradients_bytes=2 * held(plan, 2, dense, experts),
+        optimizer_bytes=states * held(plan, 1, dense, experts),
+        activations_bytes=_activations(plan, written),
+        capacity_bytes=level.capacity_bytes if level else None,
+    )
+
+
+def held(plan: TrainingPlan, stage: int, dense: float, experts: float) -> float:
+    """Parameters of a device whose share it keeps from a stage of ZeRO on."""
+    if plan.zero < stage:
+        return dense + experts
+    return dense / plan.replicas + experts / plan.expert_replicas
+
+
+def _activations(plan: TrainingPlan, written: Intermediates) -> float:
+    """What backward needs of the microbatches in flight: one a stage, at most (1F1B).
+
+    Every intermediate of every layer; what runs again is there for one layer. In the host's memory
+    lie those of all layers but two: the one that runs and the one that crosses the link.
+    """
     # Interleaved stages start ahead by (p - 1) / (p v) of their own (Narayanan et al., 2021).
     stages = plan.sharding.pipeline
     ahead = (stages - 1) / plan.virtual if plan.virtual > 1 else 0.0
     flying = min(stages + ahead, plan.microbatches)
-    if plan.recompute == "none":
-        return kept * flying
-    return sum(_stream(forward, evaluator)) * flying + layer
+    each, once = written.kept(plan.recompute)
+    if plan.offload in ("activations", "all"):
+        return min(each * flying, 2 * written.layer_bytes) + once
+    return each * flying + once
 
 
 def _stream(forward: Workload, evaluator: Evaluator) -> list[float]:

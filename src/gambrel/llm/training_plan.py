@@ -7,10 +7,11 @@ from typing import Final
 import msgspec
 
 from gambrel.errors import InputError
+from gambrel.llm import recompute
 from gambrel.llm.sharding import Sharding
 
-#: Choices of what is kept for the backward pass.
-RECOMPUTE: Final = ("none", "full")
+#: What may be kept in the host's memory.
+OFFLOAD: Final = ("none", "optimizer", "activations", "all")
 #: Orders in which a pipeline runs its microbatches.
 SCHEDULES: Final = ("1f1b", "zero-bubble")
 
@@ -24,10 +25,12 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
         sharding: The layout; ``data`` replicas average their gradients.
         microbatches: Passes before an update.
         zero: 0 to 3: what the data-parallel devices divide.
-        recompute: ``"none"`` keeps all intermediates, ``"full"`` only what crosses layers.
+        recompute: What is computed again in backward, see `gambrel.llm.recompute`: ``"none"``,
+            ``"full"`` (only what crosses layers is kept), classes of ops, or ``"auto"``.
         overlap: Share of the gradient traffic hidden behind the backward pass, as asked; None takes
             what training stacks hide.
         virtual: Pieces of the model on each pipeline stage, which run in turns (interleaved 1F1B).
+        offload: What is kept in the host's memory: ``"optimizer"``, ``"activations"``, ``"all"``.
         schedule: ``"1f1b"``, or ``"zero-bubble"``, in which weight gradients fill the bubble.
 
     Raises:
@@ -43,6 +46,7 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
     overlap: float | None = None
     virtual: int = 1
     schedule: str = "1f1b"
+    offload: str = "none"
 
     def __post_init__(self) -> None:
         for name in ("sequences", "seq", "microbatches", "virtual"):
@@ -51,8 +55,9 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
         if self.zero not in (0, 1, 2, 3):
             raise InputError(f"zero={self.zero!r}: stages are 0 to 3.")
-        if self.recompute not in RECOMPUTE:
-            raise InputError(f"recompute={self.recompute!r}: use {' or '.join(RECOMPUTE)}.")
+        msgspec.structs.force_setattr(self, "recompute", recompute.parse(self.recompute))
+        if self.offload not in OFFLOAD:
+            raise InputError(f"offload={self.offload!r}: use {', '.join(OFFLOAD)}.")
         if self.schedule not in SCHEDULES:
             raise InputError(f"schedule={self.schedule!r}: use {' or '.join(SCHEDULES)}.")
         if self.virtual > 1 and self.sharding.pipeline == 1:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -27,17 +28,20 @@ import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.measures import Limiter
-from gambrel.analysis.result import Analysis
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Device
 from gambrel.device.roofs import NETWORK
+from gambrel.llm.recompute import class_of, classes_of
 from gambrel.llm.spec import Mixture, ModelSpec
 from gambrel.llm.topology import Topology
+from gambrel.workload import Phase
 
 _FILE: Final = Path(__file__).parent / "training.toml"
 #: Kinds of ops that are attention's.
 _ATTENTION: Final = frozenset({"attention", "attention_backward"})
 #: Collectives that carry tokens to their experts and back.
 _ROUTED: Final = frozenset({"dispatch", "combine"})
+_PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "attention"})
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
 
@@ -108,6 +112,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         layers: Layers without experts.
         mixtures: Layers with experts.
         eager: Whether every op is a kernel of its own.
+        again_s: Other ops than products that run again in backward, at the rate of the main memory.
     """
 
     gemm_s: dict[str, float]
@@ -122,6 +127,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     layers: float
     mixtures: float
     eager: bool
+    again_s: float = 0.0
 
 
 @lru_cache(maxsize=1)
@@ -137,10 +143,10 @@ def stack_of(device: Device) -> Stack | None:
     return next((s for s in stacks() if any(a in name for a in s.architectures)), None)
 
 
-def _busy(passes: Analysis) -> dict[str, dict[str, float]]:
+def _busy(ops: Iterable[OpResult]) -> dict[str, dict[str, float]]:
     """Seconds at the peaks and at the links' rates, by what is done and in which format."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for op in passes.ops:
+    for op in ops:
         if op.kind == "collective":
             axis = "routed" if op.name.rpartition(" ")[2] in _ROUTED else "shared"
             found[axis][""] += op.measures.roofline_time_s or 0.0
@@ -151,16 +157,33 @@ def _busy(passes: Analysis) -> dict[str, dict[str, float]]:
     return found
 
 
+def rerun(op: OpResult) -> str:
+    """The class of an op that runs again in backward; empty for any other."""
+    if op.phase != Phase.BACKWARD or op.op in ("input gradient", "weight gradient"):
+        return ""
+    return class_of(op.kind, op.module, op.op)
+
+
+def ops_of(passes: Analysis, recompute: str) -> list[OpResult]:
+    """The ops of a choice, from an analysis in which every class runs again."""
+    if recompute == "full":
+        kept = [op for op in passes.ops if not rerun(op)]
+        return kept + [op for op in kept if op.phase == Phase.FORWARD and op.count > 1]
+    classes = classes_of(recompute) | {""}
+    return [op for op in passes.ops if rerun(op) in classes]
+
+
 def parts_of(
     passes: Analysis,
     rank: ModelSpec,
     *,
     tokens: float,
-    recompute: bool,
+    recompute: str,
     tensor: int,
     gradient_s: float,
     update_s: float,
     eager: bool,
+    ops: Sequence[OpResult] | None = None,
 ) -> Parts:
     """What one microbatch of a device consists of.
 
@@ -168,13 +191,15 @@ def parts_of(
         passes: Forward and backward on the device.
         rank: The model of the device.
         tokens: That the device passes.
-        recompute: Whether layers run forward twice.
+        recompute: What runs again.
         tensor: Devices that share the heads, and the stream between them.
         gradient_s: See `Parts`.
         update_s: See `Parts`.
         eager: See `Parts`.
+        ops: Those of the choice; None are all of ``passes``.
     """
-    seconds = _busy(passes)
+    ops = passes.ops if ops is None else ops
+    seconds = _busy(ops)
     mixed = [
         (group.count, part.top_k)
         for group in rank.layers
@@ -185,7 +210,9 @@ def parts_of(
     layers = sum(group.count for group in rank.layers) - mixtures
     bandwidth = passes.total.peak_byte_per_s or math.inf
     once = roofline.seconds(2 * tokens * rank.hidden / tensor, bandwidth)
-    again = 4 / 3 if recompute else 1.0
+    full = recompute == "full"
+    again = 4 / 3 if full else 1.0
+    others = () if full else (op for op in ops if rerun(op) and op.kind not in _PRODUCTS)
     return Parts(
         gemm_s=dict(seconds["gemm"]),
         expert_s=dict(seconds["experts"]),
@@ -199,6 +226,7 @@ def parts_of(
         layers=layers,
         mixtures=mixtures,
         eager=eager,
+        again_s=sum(op.measures.roofline_time_s or 0.0 for op in others),
     )
 
 
@@ -211,9 +239,10 @@ def pass_s(parts: Parts, stack: Stack) -> tuple[float, dict[Limiter, float]]:
         for k, t in parts.expert_s.items()
     )
     touches = stack.eager_passes if parts.eager else stack.passes
+    memory = touches * parts.stream_s + stack.expert_passes * parts.rows_s + parts.again_s
     shares = {
         Limiter.COMPUTE: compute + parts.attention_s / stack.attention,
-        Limiter.MEMORY: touches * parts.stream_s + stack.expert_passes * parts.rows_s,
+        Limiter.MEMORY: memory,
         Limiter.NETWORK: stack.tensor_shown * parts.shared_s + stack.expert_shown * parts.routed_s,
     }
     host = parts.layers * stack.host_layer_s + parts.mixtures * stack.host_experts_s

@@ -111,6 +111,8 @@ _ABOUT: Final = {
     "devices for a trace or a rate.",
     "serve-split": "Prefill and decode on devices of their own: pools, ratio, TTFT, TPOT.",
     "train-plan": "A training step of a language model: time, MFU, tokens per second, memory.",
+    "train-search": "The fastest layouts of a training step on so many devices, why the next is "
+    "slower, and time against memory.",
     "kv-cache": "The key/value cache: bytes needed and reserved, and the batch and context that "
     "fit.",
     "devices": "The catalog of devices: dense peak, bandwidth, ridge point, memory, TDP.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gambrel.views import Viewed
+
 if TYPE_CHECKING:
     from gambrel.advise.recommend import Recommendation
     from gambrel.advise.whatif import WhatIf
@@ -21,21 +23,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Analyses:
+class Analyses(Viewed):
     """Several analyses side by side, e.g. of one model at several batch sizes."""
 
     analyses: tuple[Analysis, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(Viewed):
     """Recommendations alone."""
 
     recommendations: tuple[Recommendation, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Changed(Viewed):
     """A what-if with the analyses of both sides, for its charts."""
 
     found: WhatIf
@@ -44,14 +46,14 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Devices:
+class Devices(Viewed):
     """Rows of the list of devices."""
 
     devices: tuple[DeviceRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class Sheet(Viewed):
     """One device with all its sources.
 
     Attributes:
@@ -64,7 +66,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class Models(Viewed):
     """Rows of the list of models.
 
     Attributes:
@@ -77,14 +79,14 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runtimes:
+class Runtimes(Viewed):
     """Rows of the list of runtimes."""
 
     runtimes: tuple[Runtime, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peaks:
+class Peaks(Viewed):
     """Measured ceilings, beside a datasheet where one was named.
 
     Attributes:
@@ -99,7 +101,7 @@ class Peaks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class Calibrated(Viewed):
     """Constants that were fitted and stored.
 
     Attributes:
@@ -135,7 +137,7 @@ class CalibratedClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profiled:
+class Profiled(Viewed):
     """A measured run of a model.
 
     Attributes:
@@ -154,7 +156,7 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Viewed):
     """Kernels that a profiler recorded.
 
     Attributes:
@@ -169,7 +171,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Viewed):
     """Memory over a run.
 
     Attributes:
@@ -182,7 +184,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pictures:
+class Pictures(Viewed):
     """The pictures of a language model: intensity over batch and context, time, cache."""
 
     analysis: Analysis

@@ -7,10 +7,26 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gambrel.analysis.result import Analysis
 from gambrel.errors import require
 from gambrel.report.chart import decades
-from gambrel.report.picture import COLORS, Arrow, Axis, Chart, Curve, Dot, Note, color, formatted
+from gambrel.report.picture import (
+    COLORS,
+    Arrow,
+    Axis,
+    Bar,
+    Bars,
+    Chart,
+    Curve,
+    Dot,
+    Level,
+    Note,
+    Picture,
+    color,
+    formatted,
+)
 from gambrel.report.roofline_picture import of_analysis
 from gambrel.report.text import clean, shorten
 
@@ -35,8 +51,64 @@ def plot(analysis: Analysis, heading: str | None = None, *, levels: bool = False
     return figure(of_analysis(analysis, heading, levels=levels))
 
 
+def drawn(picture: Picture, heading: str | None = None) -> go.Figure:
+    """Draws any picture.
+
+    Args:
+        picture: What to draw.
+        heading: Title; None takes the picture's own.
+    """
+    if heading is not None:
+        picture = msgspec.structs.replace(picture, title=heading)
+    return bars(picture) if isinstance(picture, Bars) else figure(picture)
+
+
+def bars(picture: Bars) -> go.Figure:
+    """Draws bars with their ranges; what is unknown says why in place of a bar."""
+    require("plotly", "notebook", "an interactive chart")
+    import plotly.graph_objects as go
+
+    rows = picture.rows[::-1]  # plotly draws from below
+    series = [_series(picture, rows, i) for i in range(len(picture.series))]
+    said = [_safe(row.said(picture.unit), 60) for row in rows]
+    series[0] |= {"text": said, "textposition": "outside", "cliponaxis": False}
+    layout = {
+        "title": {"text": _safe(picture.title, 90)},
+        "template": "plotly_white",
+        "barmode": "group",
+        "showlegend": len(picture.series) > 1,
+        "xaxis": {"rangemode": "tozero", "exponentformat": "SI", "ticksuffix": picture.unit},
+        "yaxis": {"automargin": True},
+    }
+    return go.Figure(data=series, layout=layout)
+
+
+def _series(picture: Bars, rows: Sequence[Bar], index: int) -> dict[str, Any]:
+    values = [row.values[index] if index < len(row.values) else None for row in rows]
+    made: dict[str, Any] = {
+        "type": "bar",
+        "orientation": "h",
+        "name": _safe(picture.series[index]),
+        "x": values,
+        "y": [_safe(row.name, 60) for row in rows],
+        "marker": {"color": [COLORS[color(row.color or index)][0] for row in rows]},
+    }
+    if index or not any(row.ends for row in rows):
+        return made
+    reach = [_reach(row.ends, value) for row, value in zip(rows, values, strict=True)]
+    error = {"type": "data", "symmetric": False, "arrayminus": [a for a, _ in reach]}
+    return made | {"error_x": error | {"array": [b for _, b in reach]}}
+
+
+def _reach(ends: tuple[float, float] | None, value: float | None) -> tuple[float, float]:
+    """From a value down and up to the ends of its range."""
+    if ends is None or value is None:
+        return 0.0, 0.0
+    return value - ends[0], ends[1] - value
+
+
 def figure(chart: Chart) -> go.Figure:
-    """Draws a picture over logarithmic axes."""
+    """Draws a picture over two axes."""
     require("plotly", "notebook", "an interactive chart")
     import plotly.graph_objects as go
 
@@ -47,7 +119,20 @@ def figure(chart: Chart) -> go.Figure:
     order = [*kinds, *(name for name in groups if name not in kinds)]
     lines = [_line(curve) for curve in chart.curves]
     dots = [_dots(groups[name], name) for name in order]
-    return go.Figure(data=[*lines, *dots], layout=_layout(chart))
+    marks = [_mark(chart.mark)] if chart.mark else []
+    return go.Figure(data=[*lines, *dots, *marks], layout=_layout(chart))
+
+
+def _mark(at: tuple[float, float]) -> dict[str, Any]:
+    look = {"symbol": "star", "size": 14, "color": COLORS["star"][0], "line": {"width": 1}}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [at[0]],
+        "y": [at[1]],
+        "name": "this analysis",
+        "marker": look,
+    }
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
@@ -57,13 +142,34 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "yaxis": _axis(chart.y),
         "hovermode": "closest",
         "template": "plotly_white",
-        "legend": {"title": {"text": "kind"}, "groupclick": "togglegroup"},
-        "annotations": [*map(_note, chart.notes), *map(_arrow, chart.arrows)],
+        "legend": {"title": {"text": "kind" if chart.legend else ""}, "groupclick": "togglegroup"},
+        "annotations": [
+            *(_note(note, chart) for note in chart.notes),
+            *(_arrow(arrow, chart) for arrow in chart.arrows),
+        ],
+        "shapes": [_across(level) for level in chart.levels],
+    }
+
+
+def _across(level: Level) -> dict[str, Any]:
+    """A line over the whole width."""
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": level.value,
+        "y1": level.value,
+        "line": {"dash": "dot", "width": 1.5, "color": COLORS["ink"][0]},
+        "label": {"text": _safe(level.name), "textposition": "start"},
     }
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    made = {"type": "log", "title": {"text": axis.title}, "gridcolor": "#e4e4e4"}
+    made = {"title": {"text": axis.title}, "gridcolor": "#e4e4e4"}
+    if axis.linear:
+        return made | {"type": "linear", "rangemode": "tozero", "exponentformat": "SI"}
+    made["type"] = "log"
     if axis.ends is None:
         return made | {"exponentformat": "SI"}
     low, high = axis.ends
@@ -74,8 +180,14 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return made | {"range": span, "tickvals": values, "ticktext": shown}
 
 
+def _place(value: float, axis: Axis) -> float:
+    """Annotations of a logarithmic axis take the logarithm as coordinate."""
+    return value if axis.linear else math.log10(value)
+
+
 def _line(curve: Curve) -> dict[str, Any]:
     return {
+        "fill": "toself" if curve.style == "area" else None,
         "type": "scatter",
         "mode": "markers" if curve.style == "dots" else "lines",
         "x": [x for x, _ in curve.points],
@@ -120,12 +232,11 @@ def _hover(dot: Dot) -> list[str]:
     return [f"<b>{_safe(first, 100)}</b>", *(_safe(line, 100) for line in rest if line)]
 
 
-def _note(note: Note) -> dict[str, Any]:
-    # Annotations of a logarithmic axis take the logarithm as coordinate.
+def _note(note: Note, chart: Chart) -> dict[str, Any]:
     return {
         "text": _safe(note.text),
-        "x": math.log10(note.at[0]),
-        "y": math.log10(note.at[1]),
+        "x": _place(note.at[0], chart.x),
+        "y": _place(note.at[1], chart.y),
         "xanchor": "right" if note.side == "left" or note.slanted else "left",
         "yanchor": "bottom",
         "showarrow": False,
@@ -133,12 +244,12 @@ def _note(note: Note) -> dict[str, Any]:
     }
 
 
-def _arrow(arrow: Arrow) -> dict[str, Any]:
+def _arrow(arrow: Arrow, chart: Chart) -> dict[str, Any]:
     return {
-        "ax": math.log10(arrow.start[0]),
-        "ay": math.log10(arrow.start[1]),
-        "x": math.log10(arrow.end[0]),
-        "y": math.log10(arrow.end[1]),
+        "ax": _place(arrow.start[0], chart.x),
+        "ay": _place(arrow.start[1], chart.y),
+        "x": _place(arrow.end[0], chart.x),
+        "y": _place(arrow.end[1], chart.y),
         "axref": "x",
         "ayref": "y",
         "showarrow": True,

@@ -180,6 +180,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="sweep_chart:pictures",
     ),
     Kind(
+        type="gambrel/design",
+        record="gambrel.advise.design.record:DesignStudy",
+        pictures="design_chart:pictures",
+    ),
+    Kind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
@@ -197,6 +202,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="split",
     ),
     Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
+    Kind(
+        type="gambrel/train-search",
+        record="gambrel.llm.training_search:TrainingSearch",
+        builder="training_search",
+    ),
     Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan"),
     Kind(type="gambrel/devices", record=_answer("Devices")),
     Kind(type="gambrel/device", record=_answer("Sheet")),
@@ -304,7 +314,7 @@ def render(record: object, name: str = "table", options: Options | None = None) 
     return _drawn(record, name, options)
 
 
-def _pictures(record: object, options: Options) -> Sequence[Picture]:
+def pictures_of(record: object, options: Options) -> Sequence[Picture]:
     """The pictures of a record; none where its kind has none."""
     named = "" if isinstance(record, Document) else kind_of(record).pictures
     made: Sequence[Picture] = _named(named)(record, options) if named else ()
@@ -320,7 +330,7 @@ def parts_of(record: object, options: Options) -> PageParts:
         made: PageParts = _named(named)(record, options)
         return made
     try:
-        pictures = _pictures(record, options)
+        pictures = pictures_of(record, options)
     except InputError:
         pictures = ()  # e.g. a comparison without two known figures: its table says so
     return PageParts(document=document(record, options), pictures=pictures)
@@ -328,7 +338,7 @@ def parts_of(record: object, options: Options) -> PageParts:
 
 def _saved(record: object, name: str, options: Options) -> Rendered:
     refuse_lacking(kind_of(record), name, name)
-    made = _pictures(record, options)
+    made = pictures_of(record, options)
     if not made:
         raise InputError("there is nothing to draw.")
     if name == "svg" and options.figure == "screen":

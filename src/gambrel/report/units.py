@@ -58,11 +58,11 @@ _COUNTS: Final = frozenset((
     "layers", "load", "low_ratio", "max_batch", "max_devices", "max_sequences", "mfu",
     "microbatches", "missed", "most_waiting", "nodes", "num_units", "ops", "overlap", "page",
     "parameters", "peak_index", "per_unit", "percentile", "pipeline", "plain_spread", "points",
-    "preemptions", "profiled_steps", "rank", "ranks", "ratio", "ratios", "recorded", "replicas",
-    "requests", "rounds", "routing_skew", "rows", "running", "samples", "schema_version",
-    "score", "sequences", "shape", "share", "shares", "sizes", "skipped", "sparsity", "speedup",
-    "spread", "steps", "stolen", "strain", "symbols", "tensor", "threads", "times",
-    "unmodelled", "waiting", "windowed", "zero",
+    "preemptions", "profiled_steps", "pruned", "rank", "ranks", "ratio", "ratios", "recorded",
+    "replicas", "requests", "rounds", "routing_skew", "rows", "running", "samples",
+    "schema_version", "score", "sequences", "shape", "share", "shares", "sizes", "skipped",
+    "sparsity", "speedup", "spread", "steps", "stolen", "strain", "symbols", "tensor", "threads",
+    "times", "tried", "unmodelled", "virtual", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.

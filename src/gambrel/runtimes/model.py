@@ -8,6 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from gambrel.device.model import Device, Source
+from gambrel.views import Viewed
 
 
 class Kernels(StrEnum):
@@ -143,7 +144,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: str = ""
 
 
-class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Runtime(Viewed, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way of executing a workload.
 
     Attributes:

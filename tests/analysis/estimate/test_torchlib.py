@@ -211,12 +211,6 @@ CONV = {
     "bias": 0.8,
     "tap": 30.0,
     "start": 40.0,
-    "direct": 1.0,
-    "winograd_2": 0.5,
-    "winograd_4": 1e-9,
-    "weights": 0.0,
-    "fill": 0.0,
-    "start_s": 0.0,
 }
 
 
@@ -262,29 +256,98 @@ class TestConvolutions:
         assert convolutions.dense_flops(task(view)) == 2 * 80_000 * 4 * 4
         assert self.seconds(view) == pytest.approx(2.56e6 / 5e12)
 
-    def test_winograd_where_there_is_no_tf32(self):
+
+LANES = {
+    "direct": 1.0,
+    "edge": 0.0,
+    "fill": 0.0,
+    "winograd_2": 0.5,
+    "fill_2": 0.0,
+    "winograd_4": 0.5,
+    "fill_4": 0.0,
+    "operands": 1e3,
+    "transforms": 1e3,
+    "weights": 1e3,
+    "wave": 0.0,
+    "small_regions": 0.0,
+    "start_4_s": 0.0,
+    "start_s": 0.0,
+    "energy_j": 0.0,
+    "settle_s": 1e-3,
+}
+
+
+class TestConvolutionsOnLanes:
+    """Without TF32: 100 units of 0.2 TFLOP/s."""
+
+    def seconds(self, view, **constants):
+        return convolutions.convolution(CONV | LANES | constants, TOY, task(view, 20e12))
+
+    def test_tiles_of_128_positions_along_channels_and_taps(self):
+        view = convolved(16, 512, 512, 32, 5)
+        # 128 · 4 tiles of 128 x 128, 512 · 25 steps.
+        direct = 128 * 4 * 2 * 128 * 128 * 512 * 25 / 20e12
+        assert self.seconds(view) == pytest.approx(direct, rel=1e-3)
+
+    def test_winograd_saves_multiplications(self):
         view = convolved(16, 512, 512, 32, 3)
-        # Direct: 128 · 16 tiles of 2 · 128 · 32 · 4,608 FLOP on 0.2 TFLOP/s per unit.
-        direct = 128 * 16 * 2 * 128 * 32 * 4608 / 20e12
-        # F(2x2, 3x3): 16 products of 4,096 positions: 128 · 16 tiles of 2 · 32 · 32 · 512, at half.
-        winograd = 16 * 128 * 16 * 2 * 32 * 32 * 512 / 10e12
-        memory = task(view).traffic_bytes / 1e12
-        assert winograd < direct
-        both = self.seconds(view, peak=20e12)
-        assert both == pytest.approx((winograd**3 + memory**3) ** (1 / 3))
+        # F(2x2, 3x3): 16 · 4 · 2 regions of 16 · 16 blocks of channels, 16 · 32 · 32 · 512 each, at
+        # half of the peak. F(4x4, 3x3): 36 products of 1,024 tiles.
+        fused = 128 * 16 * 2 * 16 * 32 * 32 * 512 / 10e12
+        unfused = 36 * 2 * 1024 * 512 * 512 / 10e12
+        direct = 2 * 16 * 32 * 32 * 512 * 512 * 9 / 20e12
+        assert unfused < fused < direct
+        assert self.seconds(view) == pytest.approx(unfused, rel=1e-3)
+        assert self.seconds(view, winograd_4=0.01) == pytest.approx(fused, rel=1e-3)
+        assert self.seconds(view, winograd_4=0.01, winograd_2=0.01) == pytest.approx(
+            direct, rel=1e-3
+        )
+
+    def test_regions_and_tiles_that_leave_the_image_are_computed_in_full(self):
+        small, whole = (convolved(16, 512, 512, side, 3) for side in (5, 8))
+        assert self.seconds(small, direct=0.01) == pytest.approx(
+            self.seconds(whole, direct=0.01), rel=1e-3
+        )
+
+    def test_blocks_of_several_small_images(self):
+        view = convolved(64, 512, 512, 8, 3)
+        only_fused = {"direct": 0.01, "winograd_4": 0.01}
+        # 8 of 16 columns are empty, unless two images share a block.
+        assert self.seconds(view, **only_fused) == pytest.approx(
+            2 * self.seconds(view, small_regions=1.0, **only_fused), rel=1e-3
+        )
+
+    def test_transforms_pass_through_memory(self):
+        view = convolved(16, 512, 512, 32, 3)
+        more = self.seconds(view, transforms=0.5, weights=0.5, winograd_2=0.01, direct=0.1)
+        # 16 · 64 tiles of 36 values of 512 + 512 channels, in 33.6 MB each in and out; kernels of
+        # 9 values and of 36.
+        made, images = 36 * 4 * 1024 * 1024, 2 * 16 * 512 * 32 * 32 * 4
+        weights = 45 * 4 * 512 * 512
+        base = self.seconds(view, winograd_2=0.01, direct=0.1)
+        assert more - base == pytest.approx((made + images + weights) / 0.5e12, rel=1e-3)
 
 
 PRODUCT = {
     "ladder": 0.0,
     "rows": 64.0,
-    "columns": 32.0,
+    "columns": 128.0,
     "splits": 0.0,
+    "k_split": 256.0,
     "wave": 0.0,
+    "occupancy": 0.0,
     "k_fill": 0.0,
+    "edge": 0.0,
     "compute": 1.0,
-    "memory": 0.9,
+    "memory": 1e3,
     "vector": 0.5,
+    "start_s": 0.0,
     "energy_j": 0.0,
+    "settle_s": 1e-3,
+    "reach_bytes": 0.0,
+    "reach_power": 0.0,
+    "channels_bytes": 0.0,
+    "one_channel": 1.0,
 }
 
 
@@ -294,8 +357,51 @@ class TestProducts:
         # Two rows of tiles for 65 rows: as 128 · 6,400 · 10,000.
         compute = 2 * 128 * 6400 * 10_000 / 20e12
         memory = task(view).traffic_bytes / 0.9e12
-        found = products.matmul(PRODUCT, TOY, task(view))
+        found = products.matmul(PRODUCT | {"memory": 0.9}, TOY, task(view))
         assert found == pytest.approx((compute**3 + memory**3) ** (1 / 3))
+
+    def test_a_wave_that_is_partly_filled_takes_as_long_as_a_full_one(self):
+        view = views.matmul(64, 128 * 101, 10_000, dtype="fp32")
+        # 101 tiles on 100 units, each at 0.2 TFLOP/s: two waves, or the average of 1.01 and 2.
+        tile = 2 * 64 * 128 * 10_000 / 0.2e12
+        whole = products.matmul(PRODUCT | {"wave": 1.0}, TOY, task(view))
+        half = products.matmul(PRODUCT | {"wave": 0.5}, TOY, task(view))
+        assert whole == pytest.approx(2 * tile, rel=1e-6)
+        assert half == pytest.approx(1.505 * tile, rel=1e-6)
+
+    def test_the_fastest_tile_and_pieces_along_k(self):
+        free = PRODUCT | {"rows": 0.0, "columns": 0.0, "wave": 1.0}
+        view = views.matmul(320, 320, 10_000, dtype="fp32")
+        # 100 tiles of 32 x 32, one for each unit; 9 of 128 x 128 would leave 91 idle.
+        assert products.matmul(free, TOY, task(view)) == pytest.approx(
+            2 * 32 * 32 * 10_000 / 0.2e12, rel=1e-6
+        )
+        single = views.matmul(64, 128, 10_240, dtype="fp32")
+        # One tile, in 40 pieces of 256 steps.
+        assert products.matmul(
+            PRODUCT | {"splits": 1.0, "wave": 1.0}, TOY, task(single)
+        ) == pytest.approx(2 * 64 * 128 * 256 / 0.2e12, rel=1e-6)
+
+    def test_rows_that_lie_in_one_memory_channel_take_longer(self):
+        slow = PRODUCT | {"channels_bytes": 131_072.0, "one_channel": 2.5}
+        for k, factor in ((32_768, 2.5), (32_764, 1.0), (65_536, 2.5), (16_384, 1.0)):
+            view = views.matmul(640, 1280, k, dtype="fp32")
+            plain = products.matmul(PRODUCT, TOY, task(view))
+            assert products.matmul(slow, TOY, task(view)) == pytest.approx(factor * plain)
+
+    def test_rows_of_many_pages_take_longer(self):
+        # 1,000 rows of 40 kB beside each other are 4 times the 10 MB that are translated at once.
+        far = PRODUCT | {"reach_bytes": 10e6, "reach_power": 0.5}
+        view = views.matmul(1000, 1000, 10_000, dtype="fp32")
+        plain = products.matmul(PRODUCT, TOY, task(view))
+        assert products.matmul(far, TOY, task(view)) == pytest.approx(2 * plain)
+
+    def test_long_products_fall_to_the_clock_that_the_cooling_sustains(self):
+        hot = PRODUCT | {"energy_j": 7.8e-12}  # 78 W sustain 10 TFLOP/s, half of the peak
+        view = views.matmul(6400, 12_800, 100_000, dtype="fp32")
+        full = 2 * 6400 * 12_800 * 100_000 / 20e12
+        expected = full * (1 + full / (full + 1e-3))
+        assert products.matmul(hot, TOY, task(view)) == pytest.approx(expected, rel=1e-6)
 
     def test_energy_limits_the_rate(self):
         # 78 W over 15 pJ.

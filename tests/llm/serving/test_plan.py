@@ -320,13 +320,13 @@ def test_a_folder_or_a_file_is_a_model(tmp_path):
         planned("llama-4.1-8b")
 
 
-def test_models_that_are_no_decoders_are_refused():
-    t5 = {
-        "model_type": "t5", "d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12,
-        "num_heads": 12, "vocab_size": 32128,
+def test_models_that_write_nothing_are_refused():
+    bert = {
+        "model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12,
+        "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 30522,
     }  # fmt: skip
-    with pytest.raises(InputError, match="serving plans are for decoders"):
-        planned(t5, input=512, output=64)
+    with pytest.raises(InputError, match="does not generate tokens"):
+        planned(bert, input=256, output=64)
 
 
 def test_state_spaces_keep_one_state_a_sequence():

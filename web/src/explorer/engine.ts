@@ -1,7 +1,8 @@
 // Where answers come from: a server on this machine, or Python in this browser.
 
 import type { Answer, Explorer, Request } from "./schema";
-import { describing } from "./headers";
+import { BrowserEngine } from "./browser";
+import { describing, mainLast } from "./headers";
 
 export interface Engine {
   ask(request: Request): Promise<Answer>;
@@ -11,8 +12,8 @@ export interface Engine {
   onStatus?(show: (text: string) => void): void;
 }
 
-export function engineOf(explorer: Explorer): Engine {
-  return new ServerEngine(explorer.engine.token ?? "");
+export function engineOf({ engine }: Explorer): Engine {
+  return engine.kind === "browser" ? new BrowserEngine(engine) : new ServerEngine(engine.token);
 }
 
 const SESSION = "gambrel-session";
@@ -58,9 +59,4 @@ class ServerEngine implements Engine {
       return { error: "the server does not answer; is 'gambrel explore' still running?" };
     }
   }
-}
-
-/** A configuration says what a model is; files beside it belong to it. */
-export function mainLast(files: File[]): File[] {
-  return [...files].sort((a, b) => Number(a.name.endsWith("config.json")) - Number(b.name.endsWith("config.json")));
 }

@@ -105,3 +105,8 @@ class Bytes {
     return this.piece[at - this.start] ?? 0;
   }
 }
+
+/** A configuration says what a model is; files beside it belong to it. */
+export function mainLast(files: File[]): File[] {
+  return [...files].sort((a, b) => Number(a.name.endsWith("config.json")) - Number(b.name.endsWith("config.json")));
+}

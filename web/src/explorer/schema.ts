@@ -67,8 +67,18 @@ export interface Explorer {
   models: [string, string][];
   devices: [string, string][];
   state: { verb: string; given: Given };
-  engine: { kind: string; token?: string };
+  /** A server with its token, or Python in this browser with its wheels and stored answers. */
+  engine: { kind: "server"; token: string } | SiteEngine;
   first: Extra;
+}
+
+export interface SiteEngine {
+  kind: "browser";
+  wheels: string[];
+  /** Where packages are that the site has not; empty for nowhere. */
+  packages: string;
+  /** Questions with a stored answer: model and device. */
+  stored: { models: string[]; devices: string[] };
 }
 
 export interface Request extends State {

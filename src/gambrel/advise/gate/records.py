@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from gambrel.views import Viewed
+
 #: Of a baseline file.
 TYPE: Final = "gambrel/baseline"
 SCHEMA_VERSION: Final = 1
@@ -110,7 +112,7 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True):
     about: str = ""
 
 
-class GateReport(msgspec.Struct, frozen=True, kw_only=True):
+class GateReport(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """All metrics against a baseline.
 
     Attributes:
@@ -129,7 +131,7 @@ class GateReport(msgspec.Struct, frozen=True, kw_only=True):
         return not any(row.state.fails for row in self.rows)
 
 
-class GateRecorded(msgspec.Struct, frozen=True, kw_only=True):
+class GateRecorded(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A baseline that was written.
 
     Attributes:
@@ -159,7 +161,7 @@ class TrendPoint(msgspec.Struct, frozen=True, kw_only=True):
     sample: float
 
 
-class Trend(msgspec.Struct, frozen=True, kw_only=True):
+class Trend(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A history of metrics.
 
     Attributes:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from gambrel.analysis.measures import Bound, Estimate
+from gambrel.views import Viewed
 
 
 class Ruling(StrEnum):
@@ -43,7 +44,7 @@ class IoBound(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class KernelLimits(msgspec.Struct, frozen=True, kw_only=True):
+class KernelLimits(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What a piece of work asks for at the least, and what a device allows.
 
     Attributes:
@@ -141,7 +142,7 @@ class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[CandidateFinding, ...] = ()
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class Judgement(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The ruling on a measured time.
 
     Attributes:
@@ -199,7 +200,7 @@ class GapStep(msgspec.Struct, frozen=True, kw_only=True):
     about: str
 
 
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
+class Gap(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Why a measured time is above the speed of light, step by step.
 
     Attributes:
@@ -253,7 +254,7 @@ class ProblemRow(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Problems(msgspec.Struct, frozen=True, kw_only=True):
+class Problems(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The limits of every problem of a folder on one or more devices.
 
     Attributes:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from gambrel.analysis.deployment.engine import words_of_engine
 from gambrel.analysis.deployment.words import engine_of, separated
 from gambrel.errors import FileFormatError, InputError, require, shown
 from gambrel.fileio import check_name, path_of, read_text
@@ -66,7 +67,11 @@ def _of_file(path: Path, content: str) -> Iterator[tuple[list[str], int]]:
         yield from _of_script(content)
         return
     for document in _documents(path, content):
-        yield from _of_tree(document)
+        engine = words_of_engine(document, path)
+        if engine is not None:
+            yield engine, 1
+        else:
+            yield from _of_tree(document)
 
 
 def _documents(path: Path, content: str) -> list[Any]:

@@ -6,7 +6,8 @@ A run of b frames takes
 
 B: a frame's multiply-adds by kind of layer, norms and outputs, each over its rate, plus a fixed
 time. A: a network that is larger than the chip is cut into parts, and for each batch every part
-takes the place of the one before: weights over a bandwidth, a time per layer and per norm. c: how
+takes the place of the one before: weights over a bandwidth, a time per layer, norm and change of
+layout. c: how
 likely it is that the network is cut, 1 / (1 + exp((1 - load) / 0.12)), where the load is its
 weights and a frame's activations over what the chip holds, and a half for each norm or softmax.
 
@@ -107,7 +108,7 @@ def cut_share(c: StreamConstants, work: StreamWork) -> float:
 def change_s(c: StreamConstants, work: StreamWork) -> float:
     """What loading all parts takes, s."""
     loading = roofline.seconds(work.all_weights, c.switch_per_s)
-    return float(loading + work.norms * c.norm_s + work.layers * c.layer_s)
+    return float(loading + work.norms * c.norm_s + work.moves * c.move_s + work.layers * c.layer_s)
 
 
 def frame_s(c: StreamConstants, work: StreamWork) -> float:

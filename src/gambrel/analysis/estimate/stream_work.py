@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 #: Kinds of work.
 WINDOW, POINT, DEPTHWISE, NORM, OUTPUT = "window", "point", "depthwise", "norm", "output"
+#: Changes of layout of an attention that is spelled out as matmuls and a softmax.
+_OF_ATTENTION: Final = 4
+#: Values of a row that are at hand together: a detector's box distribution has 16.
+_FEW: Final = 16
+_ON_THE_WAY: Final = frozenset({"cat", "stack", "cast", "pad"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
 
 
@@ -29,6 +35,7 @@ class StreamWork:
         all_weights: Sum over the network.
         layers: Convolutions, linear layers and products of an attention in the network.
         norms: Norms and softmaxes that need a whole row.
+        moves: Changes of layout and norms that need a whole map before anything can follow.
         frames: Frames in the run.
         activations: Elements that the ops of one frame write.
         dtype: Number format; empty where there are several, or none.
@@ -41,6 +48,7 @@ class StreamWork:
     all_weights: float
     layers: int
     norms: int
+    moves: int
     frames: float
     activations: float
     dtype: str
@@ -69,6 +77,7 @@ def stream_work(table: CostTable) -> StreamWork:
         all_weights=sum(w * n for w, n in zip(weights, counts, strict=True)),
         layers=sum(_layers(item.view) * item.count for item in table.items),
         norms=sum(_is_norm(item.view) * item.count for item in table.items),
+        moves=_moves(table.items),
         frames=frames,
         activations=written / frames,
         dtype=formats.pop() if len(formats) == 1 else "",
@@ -104,7 +113,23 @@ def _layers(view: OpView) -> int:
 def _is_norm(view: OpView) -> bool:
     if view.kind == "normalization":
         return bool(view.attrs.get("statistics", True))
-    return view.kind in ("softmax", "attention")
+    if view.kind == "softmax":  # one over a few channels is done pixel by pixel
+        return bool(view.size("elements") > _FEW * view.size("rows"))
+    return view.kind == "attention"
+
+
+def _moves(items: Sequence[Item]) -> int:
+    """Without those of an attention, which are part of it as where it is a single op."""
+    moves = sum(_is_move(i.view) * i.count for i in items)
+    spelled_out = sum(i.count for i in items if i.view.kind == "softmax")
+    return max(0, moves - _OF_ATTENTION * spelled_out)
+
+
+def _is_move(view: OpView) -> bool:
+    """Padding, joining and changes of format are done on the way."""
+    if view.kind == "normalization":
+        return view.attrs.get("function") == "group_norm"
+    return view.kind == "copy" and view.attrs.get("function") not in _ON_THE_WAY
 
 
 def _weights(view: OpView) -> float:

@@ -91,6 +91,7 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
         held_activations: Elements of a frame that it holds at once.
         switch_per_s: Weights loaded when the next part of a network takes its place.
         norm_s: Time of a norm or softmax in such a change.
+        move_s: Time of a change of layout in such a change.
         layer_s: Time of a layer in such a change.
         rows: Measured rates behind them.
         models: Different models among these.
@@ -112,6 +113,7 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
     held_activations: float
     switch_per_s: float
     norm_s: float
+    move_s: float
     layer_s: float
     rows: int
     models: int

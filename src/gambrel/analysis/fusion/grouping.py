@@ -68,6 +68,10 @@ class Grouping:
         kernels = self.kernels(Kernels.EPILOGUE)
         return max((inner_bytes(kernel, self._flow) for kernel in kernels), default=0)
 
+    def inner_bytes(self, kernel: Kernel) -> int:
+        """Of one of the kernels, bytes of one execution that pass from kernel to kernel."""
+        return inner_bytes(kernel, self._flow)
+
     def _formed(self, how: Kernels) -> tuple[Kernel, ...]:
         if how is Kernels.POINTWISE:
             return self._compiled[1]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gambrel.analysis.fields import Field
 from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
+from gambrel.analysis.question.designing import DesignFields
 from gambrel.analysis.question.device import DeviceFields
 from gambrel.analysis.question.how import HowFields
 from gambrel.analysis.question.judging import JudgeFields
@@ -41,6 +42,7 @@ class Question(
     JudgeFields,
     HowFields,
     DeviceFields,
+    DesignFields,
     ModelFields,
 ):
     """One question with its values, read and checked; what a verb does not take is at its default.
@@ -78,7 +80,7 @@ class Question(
 
 
 #: What people name first; the others follow in the order of their groups.
-_FIRST: Final = ("model", "hardware")
+_FIRST: Final = ("device_file", "model", "hardware")
 #: Name → field, in the order in which faces show them.
 FIELDS: Final[dict[str, Field]] = {
     one.name: dataclasses.replace(one.metadata["field"], name=one.name)

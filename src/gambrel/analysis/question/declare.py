@@ -20,20 +20,26 @@ JUDGE: Final = "judge"
 GAP: Final = "explain-gap"
 JUDGING: Final = f"{JUDGE} limits {GAP}"
 RUNS: Final = f"{ONE} {MANY} {JUDGING}"
-PLANS: Final = "serve-plan serve-sim serve-split train-plan"
+PLANS: Final = "serve-plan serve-sim serve-split train-plan train-search"
 SERVE: Final = "serve-plan serve-sim serve-split"
 SERVE_PLAN: Final = "serve-plan"
 SERVE_SIM: Final = "serve-sim"
 #: Of one pool of devices.
 SERVED: Final = f"{SERVE_PLAN} {SERVE_SIM}"
 SPLIT: Final = "serve-split"
+DESIGN: Final = "design"
+#: Questions with several points.
+POINTS: Final = f"sweep {DESIGN}"
 TRAIN: Final = "train-plan"
+TRAIN_SEARCH: Final = "train-search"
+#: Of one layout, and of all.
+TRAINS: Final = f"{TRAIN} {TRAIN_SEARCH}"
 LIMITED: Final = "check select"
 ALL: Final = f"{RUNS} {PLANS} kv-cache import"
 #: Questions about what is known.
 LOOK: Final = "devices device models runtimes runtime explain"
 #: Every question.
-VERBS: Final = tuple(f"{ALL} {LOOK}".split())
+VERBS: Final = tuple(f"{ALL} {LOOK} {DESIGN}".split())
 OBJECT: Final = dict.fromkeys(("cli", "mcp", "page"), "an object in memory")
 CODE: Final = dict.fromkeys(
     ("mcp", "page"), "code runs only where the server was started with --trust"

@@ -10,12 +10,14 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import (
     ALL,
     CODE,
+    DESIGN,
     MANY,
     MODEL,
     OBJECT,
     PLANS,
+    POINTS,
     RUNS,
-    TRAIN,
+    TRAINS,
     field,
 )
 from gambrel.workload.inputs import ExampleInput
@@ -26,13 +28,13 @@ class ModelFields:
     """What is asked about: the model and its sizes."""
 
     model: Any = field(
-        *(f.MODEL, MODEL, ALL),
+        *(f.MODEL, MODEL, f"{ALL} {DESIGN}"),
         "A name (gambrel models list), a file (.onnx, .tflite, .pt2, .safetensors, .gguf, "
         "config.json ...; see docs/formats.md), file.py:function or package.module:Class, or "
         "one op, e.g. matmul:m=4096,n=4096,k=4096,bf16.",
-        *("--model", "-m"),
-        several="compare sweep",
-        required=f"analyze recommend what-if {MANY} {PLANS} kv-cache limits explain-gap",
+        *("--model", "-m", "--models"),
+        several=f"compare {POINTS}",
+        required=f"analyze recommend what-if {MANY} {PLANS} {DESIGN} kv-cache limits explain-gap",
         words=("network", "architecture"),
     )
     hub: bool = field(
@@ -60,7 +62,7 @@ class ModelFields:
         absent=CODE,
     )
     batch_size: Any = field(
-        *(f.whole("items"), MODEL, f"{RUNS} kv-cache import"),
+        *(f.whole("items"), MODEL, f"{RUNS} {DESIGN} kv-cache import"),
         "Batch size. Commands that take several accept a list (1,8,64) or a range (1:256, "
         "1:256:x2).",
         *("--batch", "-b"),
@@ -68,14 +70,14 @@ class ModelFields:
         words=("batch", "batches", "bs", "sequences"),
     )
     seq: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} train-plan import"),
+        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} {TRAINS} import"),
         *("Sequence length in tokens; 8k is 8,192.", "--seq"),
         several="sweep",
-        required=TRAIN,
+        required=TRAINS,
         words=("sequence length", "prompt"),
     )
     context: Any = field(
-        *(f.tokens(), MODEL, f"{RUNS} kv-cache import"),
+        *(f.tokens(), MODEL, f"{RUNS} {DESIGN} kv-cache import"),
         "In decode, the number of tokens that the new one attends to, including itself; 8k "
         "is 8,192.",
         *("--context",),
@@ -86,7 +88,7 @@ class ModelFields:
         *(
             f.whole("pixels"),
             MODEL,
-            f"{RUNS} import",
+            f"{RUNS} {DESIGN} import",
             "Image height and width in pixels.",
             "--image",
         ),
@@ -94,12 +96,12 @@ class ModelFields:
         words=("resolution", "image size"),
     )
     sizes: dict[str, Any] = field(
-        *(f.named_numbers("NAME=N", "as named"), MODEL, f"{RUNS} import"),
+        *(f.named_numbers("NAME=N", "as named"), MODEL, f"{RUNS} {DESIGN} import"),
         *("Any other symbolic size of the model, as NAME=NUMBER; repeatable.", "--size"),
         default=None,
     )
     phase: Any = field(
-        *(f.choice("prefill", "decode"), MODEL, f"{RUNS} import"),
+        *(f.choice("prefill", "decode"), MODEL, f"{RUNS} {DESIGN} import"),
         *(
             "Phase of a language model: prefill reads the prompt, decode generates one token.",
             "--phase",
@@ -107,14 +109,14 @@ class ModelFields:
         several="sweep",
     )
     train: bool = field(
-        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *("Include the backward pass and the optimizer (models given as code).", "--train"),
         default=False,
         words=("training", "backward"),
         absent=CODE,
     )
     trust: bool = field(
-        *(f.FLAG, MODEL, f"{RUNS} import"),
+        *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *("Allow the file to run code. Only for files you trust.", "--trust"),
         default=False,
         absent=CODE,

@@ -16,6 +16,8 @@ from gambrel.analysis.question.declare import (
     SERVED,
     SPLIT,
     TRAIN,
+    TRAIN_SEARCH,
+    TRAINS,
     field,
 )
 
@@ -245,10 +247,24 @@ class PlanFields:
         default=0,
     )
     recompute: str = field(
-        *(f.choice("none", "full"), PLAN, TRAIN),
-        *(
-            "Activation recomputation: what is recomputed in the backward pass instead of stored.",
-            "--recompute",
-        ),
+        *(f.TEXT, PLAN, TRAIN),
+        "Activation recomputation in the backward pass: none, full, auto (the least time that fits "
+        "the memory), or classes as norms,activations,attention,projections,feed-forward,experts.",
+        *("--recompute",),
         default="none",
+    )
+    offload: str = field(
+        *(f.choice("none", "optimizer", "activations", "all"), PLAN, TRAIN),
+        *("Offloading to host memory: what is stored there.", "--offload"),
+        default="none",
+    )
+    devices: int | None = field(
+        *(f.whole("devices"), PLAN, TRAINS),
+        *("With --search: devices of the whole job.", "--devices"),
+        required=TRAIN_SEARCH,
+    )
+    global_batch: int | None = field(
+        *(f.whole("sequences"), PLAN, TRAINS),
+        *("With --search: sequences of a step, all replicas together.", "--global-batch"),
+        required=TRAIN_SEARCH,
     )

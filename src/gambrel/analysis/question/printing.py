@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gambrel.analysis import fields as f
-from gambrel.analysis.question.declare import PLANS, PRINT, RUNS, SERVE_PLAN, field
+from gambrel.analysis.question.declare import DESIGN, PLANS, PRINT, RUNS, SERVE_PLAN, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,12 @@ class PrintFields:
         default=5,
     )
     top: int = field(
-        *(f.whole("rows", 0), PRINT, f"{RUNS} {PLANS} import", "Rows per table; 0 shows all."),
+        *(
+            f.whole("rows", 0),
+            PRINT,
+            f"{RUNS} {PLANS} {DESIGN} import",
+            "Rows per table; 0 shows all.",
+        ),
         *("--top",),
         default=10,
         absent=dict.fromkeys(("python", "page"), "records are returned whole"),

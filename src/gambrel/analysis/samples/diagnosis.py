@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gambrel.views import Viewed
+
 
 class DiagnosisItem(msgspec.Struct, frozen=True, kw_only=True):
     """One cause.
@@ -26,7 +28,7 @@ class DiagnosisItem(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+class Diagnosis(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What makes a run slow.
 
     Attributes:

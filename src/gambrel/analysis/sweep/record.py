@@ -20,6 +20,7 @@ from gambrel.engine.tables import (
     joined,
     length,
 )
+from gambrel.views import Viewed, view
 
 _DATA_COLUMNS: Final = (
     DataField(name="flops", kind=NUMBER, unit="FLOP"),
@@ -53,7 +54,7 @@ def fields_for(named: Sequence[str], sizes: Sequence[str]) -> tuple[DataField, .
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(Viewed):
     """Points and their figures; each column is an attribute as well.
 
     Attributes:
@@ -115,8 +116,6 @@ class Sweep:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        from gambrel.analysis.views import view
-
         return view("sweep_frame", self)
 
 

@@ -27,6 +27,7 @@ class FileKind(StrEnum):
     ONNX = "onnx"
     TFLITE = "tflite"
     COREML = "coreml"
+    KERAS = "keras"
     OPENVINO = "openvino"
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
@@ -51,8 +52,11 @@ _BYTECODE: Final = b"ML\xefR"
 #: A module of MLIR in text, behind what it says of its lines.
 _MODULE: Final = re.compile(rb"^module\b[^\n]*\{|^ *(?:func\.func|stablehlo\.)", re.M)
 
-#: A configuration has one of these; the last is in those of Mamba's authors.
-_CONFIG_FIELDS: Final = frozenset({"model_type", "architectures", "_class_name", "ssm_cfg"})
+#: A configuration has one of these; the last are in those of Mamba's authors, of TensorRT-LLM's
+#: engines and checkpoints, and of timm.
+_CONFIG_FIELDS: Final = frozenset(
+    {"model_type", "architectures", "_class_name", "ssm_cfg", "pretrained_config", "architecture"}
+)
 
 _WANTED: Final = (
     "give a .pt2 export, a .pt/.pth checkpoint, an .onnx, .tflite or .mlir file, a config.json, "
@@ -172,6 +176,12 @@ def is_openvino(probe: FileProbe) -> bool:
     return head.startswith((b"<?xml", b"<net")) and b"<net" in head
 
 
+def is_keras(probe: FileProbe) -> bool:
+    """A zip with a configuration and weights; a damaged one is told by its name."""
+    members = {"config.json", "model.weights.h5"} <= set(probe.members)
+    return members or probe.path.suffix.lower() == ".keras"
+
+
 def is_coreml(probe: FileProbe) -> bool:
     """specificationVersion, then a description whose first field is a message; or named so."""
     head = probe.head
@@ -206,7 +216,7 @@ def is_analysis(probe: FileProbe) -> bool:
 
 
 def is_config(probe: FileProbe) -> bool:
-    """The configuration of a model of Hugging Face."""
+    """The configuration of a model of Hugging Face, timm or TensorRT-LLM."""
     return bool(_CONFIG_FIELDS.intersection(probe.data))
 
 
@@ -243,11 +253,6 @@ def _unknown(probe: FileProbe) -> str:
         return (
             f"{path} is a compiled AOTInductor package, whose code cannot be read as a model; save "
             "the program before compiling, with torch.export.save."
-        )
-    if {"config.json", "model.weights.h5"} <= set(probe.members):
-        return (
-            f"{path} is a Keras archive, whose layers are code; load it in a function "
-            "(keras.saving.load_model, KERAS_BACKEND=jax) and give file.py:function."
         )
     if probe.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return f"{path} is a zip archive without a model; {_WANTED}"

@@ -19,7 +19,11 @@ PREFIX: Final = "timm/"  # as on the hub
 
 
 def workload_from_timm(
-    name: str, *, sizes: Mapping[str, int | None] | None = None, train: bool = False
+    name: str,
+    *,
+    sizes: Mapping[str, int | None] | None = None,
+    train: bool = False,
+    classes: int | None = None,
 ) -> Workload:
     """One forward pass, or one training step, of a model of timm.
 
@@ -28,6 +32,7 @@ def workload_from_timm(
             size is the default then.
         sizes: ``batch`` (1) and ``image`` in pixels.
         train: Include backward and optimizer.
+        classes: Outputs of its head; None for as many as its weights have.
 
     Raises:
         MissingExtraError: timm is not installed.
@@ -53,7 +58,8 @@ def workload_from_timm(
     )
     check_sizes(symbols, given)
     given.setdefault("image", side)
-    module = _built(model, given["image"], side)
+    more = {} if given["image"] == side else {"img_size": given["image"]}
+    module = _built(model, {} if classes is None else {"num_classes": classes}, more)
 
     def at(sizes: Mapping[str, int]) -> Workload:
         import torch
@@ -81,15 +87,14 @@ def _input_of(model: str) -> tuple[int, int]:
     return channels, height
 
 
-def _built(model: str, side: int, usual: int) -> Any:
+def _built(model: str, given: Mapping[str, int], image: Mapping[str, int]) -> Any:
     """The module; those with positions for each patch are told the side of the image."""
     import timm
 
-    more = {} if side == usual else {"img_size": side}
-    for arguments in (more, {}):
+    for more in (image, {}):
         try:
             with lean_init():
-                return timm.create_model(model, pretrained=False, **arguments).eval()
+                return timm.create_model(model, pretrained=False, **given, **more).eval()
         except TypeError:  # a convolutional network, which takes no img_size
             continue
         except Exception as error:

@@ -69,13 +69,36 @@ def _mxfp4(_: Fields) -> _Answer:
     return "bf16,experts=mxfp4", ""
 
 
+#: Algorithms of ModelOpt and TensorRT-LLM (its ``QuantAlgo``) → (scheme, has a group size).
+_MODELOPT: Final[dict[str, tuple[str, bool]]] = {
+    "FP8": ("fp8", False),
+    "FP8_PER_CHANNEL_PER_TOKEN": ("fp8", False),
+    "FP8_BLOCK_SCALES": ("fp8_block,block=128", False),
+    "NVFP4": ("nvfp4", False),
+    "MXFP8": ("mxfp8", False),
+    "W8A16": ("w8a16", False),
+    "W8A16_GPTQ": ("w8a16", True),
+    "W4A16": ("w4a16", False),
+    "W4A16_AWQ": ("w4a16", True),
+    "W4A16_GPTQ": ("w4a16", True),
+}
+
+
 def _modelopt(q: Fields) -> _Answer:
-    algorithm = q.text("quant_algo", default="FP8").upper()
-    schemes = {"FP8": "fp8", "NVFP4": "nvfp4", "MXFP8": "mxfp8", "W4A16_AWQ": "w4a16"}
-    found = schemes.get(algorithm)
-    if found is None:
-        return "fp8", f"quantization {algorithm} is counted as fp8."
-    return found, ""
+    algorithm = q.text("quant_algo", default="").upper()
+    cache = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}.get(
+        q.text("kv_cache_quant_algo", default="").upper()
+    )
+    held = f",kv={cache}" if cache else ""
+    if not algorithm:
+        return (f"{q.text('dtype', default='bf16')}{held}" if cache else "fp8"), ""
+    if algorithm.startswith("W8A8_SQ"):  # SmoothQuant: per tensor, channel or token
+        return f"w8a8{held}", ""
+    scheme, grouped = _MODELOPT.get(algorithm, ("", False))
+    if not scheme:
+        return f"fp8{held}", f"quantization {algorithm} is counted as fp8."
+    size = q.whole("group_size", least=-1, default=128) if grouped else 0
+    return f"{scheme}{f',block={size}' if size > 0 else ''}{held}", ""
 
 
 def _compressed(q: Fields) -> _Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,13 +21,23 @@ from gambrel.llm.config.families import READERS
 from gambrel.llm.config.fields import Fields
 from gambrel.llm.config.original import is_original, translated
 from gambrel.llm.config.quantization import quantization
+from gambrel.llm.config.tensorrt_llm import from_tensorrt_llm, is_tensorrt_llm
 from gambrel.llm.spec import ModelSpec
 
 
 def is_known(config: Mapping[str, Any]) -> bool:
     """Whether the configuration's ``model_type`` has a closed form here."""
     model_type = config.get("model_type")
-    return is_original(config) or (isinstance(model_type, str) and model_type in READERS)
+    return _translator(config) is not None or (
+        isinstance(model_type, str) and model_type in READERS
+    )
+
+
+def _translator(config: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]] | None:
+    """What puts the configuration of another tool into the fields of transformers."""
+    if is_original(config):
+        return translated
+    return from_tensorrt_llm if is_tensorrt_llm(config) else None
 
 
 def known_types() -> tuple[str, ...]:
@@ -46,8 +56,9 @@ def read_config(config: Mapping[str, Any], name: str = "") -> ModelSpec:
         CaptureError: No ``model_type``, one without a closed form, or fields that are missing,
             contradictory or absurd.
     """
-    if is_original(config):
-        config = translated(config)
+    translate = _translator(config)
+    if translate is not None:
+        config = translate(config)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise CaptureError(without_type(model_type))

@@ -1,13 +1,26 @@
-"""What a replica did over time, in at most so many intervals whatever the length of the run."""
+"""What a replica did over time, in at most so many intervals whatever the length of the run.
+
+Events are kept as they come and added up many at a time.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
 
 #: Intervals at most; when a run outgrows them, neighbours are joined.
 INTERVALS: Final = 240
 #: Seconds of an interval at the start.
 _FIRST: Final = 0.25
+#: Events that are added up at once.
+BLOCK: Final = 16_384
+#: Time in which steps run; of an event behind its start and end, requests in flight and waiting,
+#: share of the cache, output tokens.
+COLUMNS: Final = ("busy_s", "running", "waiting", "cache", "tokens")
 
 
 class ActivityLog:
@@ -15,60 +28,47 @@ class ActivityLog:
 
     Attributes:
         width_s: Of an interval.
-        busy_s: Time in which a step runs.
-        running: Requests in flight times seconds.
-        waiting: Requests that wait times seconds.
-        cache: Share of the cache in use times seconds.
-        tokens: Output tokens.
+        events: Start, end, requests in flight and waiting, share of the cache in use, and output
+            tokens of steps that are not added up yet.
     """
 
     def __init__(self) -> None:
         self.width_s = _FIRST
-        self.busy_s: list[float] = []
-        self.running: list[float] = []
-        self.waiting: list[float] = []
-        self.cache: list[float] = []
-        self.tokens: list[float] = []
+        self.events: list[tuple[float, float, float, float, float, float]] = []
+        self._sums: Floats = np.zeros((len(COLUMNS), 0))
 
-    def add(
-        self, start: float, end: float, running: int, waiting: int, cache: float, tokens: int
-    ) -> None:
-        """Counts steps that ran from ``start`` to ``end``."""
-        width = self.width_s
-        last = int(end / width)
-        if last >= len(self.busy_s):
-            self._reach(end)
-            width = self.width_s
-            last = int(end / width)
-        i = int(start / width)
-        if i == last:
-            self._count(i, end - start, running, waiting, cache, tokens)
+    def column(self, name: str) -> Floats:
+        """Sums for each interval, by a name of `COLUMNS`; requests and shares times seconds."""
+        self.add_up()
+        column: Floats = self._sums[COLUMNS.index(name)]
+        return column
+
+    def add_up(self) -> None:
+        """Adds the events to the intervals in which they ran."""
+        if not self.events:
             return
-        rate = tokens / (end - start)
-        for k in range(i, last + 1):
-            part = min(end, (k + 1) * width) - max(start, k * width)
-            self._count(k, part, running, waiting, cache, rate * part)
-
-    def _count(
-        self, i: int, seconds: float, running: int, waiting: int, cache: float, tokens: float
-    ) -> None:
-        self.busy_s[i] += seconds
-        self.running[i] += running * seconds
-        self.waiting[i] += waiting * seconds
-        self.cache[i] += cache * seconds
-        self.tokens[i] += tokens
+        start, end, running, waiting, cache, tokens = np.array(self.events).T
+        self.events.clear()
+        self._reach(float(end.max()))
+        seconds = end - start
+        rates = np.stack([np.ones_like(seconds), running, waiting, cache, tokens / seconds])
+        first = (start / self.width_s).astype(np.int64)
+        last = (end / self.width_s).astype(np.int64)
+        # An event that lies in several intervals has a part in each.
+        parts = last - first + 1
+        event = np.repeat(np.arange(len(parts)), parts)
+        place = np.arange(len(event)) - np.repeat(np.cumsum(parts) - parts, parts) + first[event]
+        low = np.maximum(start[event], place * self.width_s)
+        within = np.minimum(end[event], (place + 1) * self.width_s) - low
+        for i, rate in enumerate(rates):
+            self._sums[i] += np.bincount(place, rate[event] * within, self._sums.shape[1])
 
     def _reach(self, end: float) -> None:
         """Makes intervals up to a time, wider ones where there would be too many."""
+        sums = self._sums
         while end / self.width_s >= INTERVALS:
             self.width_s *= 2
-            for name in _COLUMNS:
-                old = getattr(self, name)
-                old.extend([0.0] * (len(old) % 2))
-                setattr(self, name, [a + b for a, b in zip(old[::2], old[1::2], strict=True)])
-        more = int(end / self.width_s) + 1 - len(self.busy_s)
-        for name in _COLUMNS:
-            getattr(self, name).extend([0.0] * more)
-
-
-_COLUMNS: Final = ("busy_s", "running", "waiting", "cache", "tokens")
+            sums = np.pad(sums, ((0, 0), (0, sums.shape[1] % 2)))
+            sums = sums[:, ::2] + sums[:, 1::2]
+        more = int(end / self.width_s) + 1 - sums.shape[1]
+        self._sums = np.pad(sums, ((0, 0), (0, max(0, more))))

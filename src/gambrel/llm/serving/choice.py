@@ -14,8 +14,9 @@ from gambrel.llm.serving.commands import commands
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
-from gambrel.llm.serving.steps import Setup, decode_step, tokens_per_step
-from gambrel.llm.step import Step, prefill
+from gambrel.llm.serving.steps import Setup, decode_step, prompt_step, tokens_per_step
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.step import Step
 from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
@@ -32,11 +33,7 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     point, setup = layout.best, layout.setup
     assert point is not None  # only layouts with a best point get here
     micro = -(-point.batch // (setup.stages * setup.sharding.attention_data))
-    decoding = _analyze(setup, decode_step(setup, requests.mean_context, micro))
-    prompt = _analyze(
-        setup,
-        prefill(1, min(requests.new_tokens, setup.engine.step_tokens), requests.cached_tokens),
-    )
+    decoding, prompt = _steps(setup, micro, requests)
     roofline_s, per_token = decoding.roofline_time_s, setup.stages / tokens_per_step(setup)
     price = prices.get(point.device)
     return Choice(
@@ -48,8 +45,8 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
         limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
         shares=_shares(decoding),
         max_batch=point.memory.max_sequences * setup.sharding.attention_data,
-        max_context=_max_context(setup, point),
-        energy_j_per_token=_energy(decoding, prompt, point, requests),
+        max_context=_max_context(setup, point) if not requests.source_tokens else requests.longest,
+        energy_j_per_token=_energy(decoding, prompt, point.batch, point.sharding, requests),
         energy=decoding.energy,
         cost_per_million=None if price is None else point.cost_per_million(price),
         commands=_commands(setup, point, requests, name),
@@ -64,7 +61,7 @@ def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tupl
         name,
         point.sharding,
         setup.engine,
-        longest=requests.longest,
+        longest=None if requests.source_tokens else requests.longest,
         most=point.batch,
         formats=None if own else setup.precisions,
     )
@@ -132,6 +129,30 @@ def _ahead(choice: Choice, better: Choice) -> str:
     )
 
 
+def energy_per_token(setup: Setup, batch: float, requests: Requests) -> float | None:
+    """Energy of an output token with so many requests in flight on a replica.
+
+    Args:
+        setup: The layout.
+        batch: Requests in flight, a mean.
+        requests: Of mean lengths.
+
+    Returns:
+        J, all devices of the replica; None where a constant is unknown.
+    """
+    micro = max(1, round(batch / (setup.stages * setup.sharding.attention_data)))
+    decoding, prompt = _steps(setup, micro, requests)
+    whole = micro * setup.stages * setup.sharding.attention_data
+    return _energy(decoding, prompt, whole, setup.sharding, requests)
+
+
+def _steps(setup: Setup, micro: int, requests: Requests) -> tuple[Analysis, Analysis]:
+    """A decode step and the step of a prompt, op by op."""
+    step = decode_step(setup, requests.mean_context, micro, requests.source_tokens)
+    first = prompt_step(requests, most=setup.engine.step_tokens)
+    return _analyze(setup, step), _analyze(setup, first)
+
+
 def _analyze(setup: Setup, step: Step) -> Analysis:
     return analyze(setup.workload(step), setup.placed, setup.settings)
 
@@ -173,7 +194,9 @@ def _range(estimate: Estimate | None, value: float) -> Estimate | None:
     return estimate.times(value / estimate.value)
 
 
-def _energy(decoding: Analysis, prompt: Analysis, point: Point, requests: Requests) -> float | None:
+def _energy(
+    decoding: Analysis, prompt: Analysis, batch: int, sharding: Sharding, requests: Requests
+) -> float | None:
     """Energy of an output token: its share of a decode step and of its prompt, all devices.
 
     Each device of a replica runs a step for every microbatch, that is for ``batch / stages``
@@ -184,9 +207,10 @@ def _energy(decoding: Analysis, prompt: Analysis, point: Point, requests: Reques
     step, first = decoding.energy.energy_j, prompt.energy.energy_j
     if step is None or first is None:
         return None
-    sharding = point.sharding
-    per_step = point.batch / sharding.pipeline
-    prompts = requests.new_tokens / (_prompt_tokens(prompt) or requests.new_tokens)
+    per_step = batch / sharding.pipeline
+    prompts = 1.0
+    if not requests.source_tokens:
+        prompts = requests.new_tokens / (_prompt_tokens(prompt) or requests.new_tokens)
     of_prompt = sharding.replica / sharding.attention_data * first * prompts
     return sharding.replica * step / per_step + of_prompt / requests.output_tokens
 

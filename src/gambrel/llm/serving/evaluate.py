@@ -104,7 +104,12 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         batches = batches * setup.sharding.attention_data
         if setup.engine.max_requests is not None:
             batches = np.minimum(batches, setup.engine.max_requests)
-        steps = decode_times(setup, requests.mean_context, [int(b) for b in micro])
+        steps = decode_times(
+            setup,
+            requests.mean_context,
+            [int(b) for b in micro],
+            source=requests.source_tokens,
+        )
         found = latency(
             batches.astype(float),
             requests.output_tokens,
@@ -291,7 +296,7 @@ def _impossible(server: _Server, points: tuple[Point, ...], target: Target) -> s
             "TPOT",
             target.tpot_s,
             first.sol_tpot_s,
-            decode_step(setup, requests.mean_context, micro),
+            decode_step(setup, requests.mean_context, micro, requests.source_tokens),
         ),
         ("TTFT", target.ttft_s, first.sol_ttft_s, prompt_step(requests)),
     ):

@@ -7,6 +7,7 @@ import msgspec
 from gambrel import roofline
 from gambrel.llm.serving.question import Target
 from gambrel.llm.sharding import Sharding
+from gambrel.views import Viewed
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Requests in the queue, mean.
         cache: Share of the cache in use, mean.
         tokens_per_s: Output tokens.
+        input_tokens_per_s: Tokens of prompts.
     """
 
     start_s: tuple[float, ...]
@@ -64,6 +66,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     total: Spread
     requests_per_s: float
     tokens_per_s: float
+    input_tokens_per_s: float
     attained: float | None
     goodput_per_s: float | None
     preemptions: int
@@ -95,7 +98,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """What users see of a deployment under a load.
 
     Attributes:
@@ -111,6 +114,8 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         outcome: What the requests saw.
         price_per_hour: Of a device; None where none was given.
         tried: Layouts that a search has tried.
+        energy_j_per_token: Of an output token, all devices while they run, at the mean number of
+            requests in flight; None where a constant is unknown.
         commands: How to start it, for each engine.
         assumptions: Printed with every result.
     """
@@ -126,6 +131,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     met: bool | None
     outcome: Outcome
     price_per_hour: float | None = None
+    energy_j_per_token: float | None = None
     tried: tuple[Attempt, ...] = ()
     commands: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

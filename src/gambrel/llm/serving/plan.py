@@ -74,14 +74,13 @@ def plan(
         nearest.
 
     Raises:
-        InputError: Requests beyond the model's context; a layout that the model cannot have; no
-            device.
+        InputError: Requests beyond the model's context, an impossible layout, or no device.
     """
     search = _Search(
         spec=spec,
         devices=devices,
         precisions=precisions,
-        requests=requests,
+        asked=requests,
         max_devices=max_devices,
         target=target or Target(),
         engine=engine or ServingEngine(),
@@ -117,13 +116,23 @@ def _checked(settings: Settings) -> Settings:
     return replace(settings, precision=None, sizes=None, runtime=name)
 
 
+def check_generates(spec: ModelSpec) -> None:
+    """Refuses models that write no tokens.
+
+    Raises:
+        InputError: It is an encoder, or has no LM head.
+    """
+    if not spec.causal or spec.head != "lm":
+        raise InputError(f"{spec.name} does not generate tokens: there is nothing to serve so.")
+
+
 class _Search(msgspec.Struct, frozen=True, kw_only=True):
     """What `plan` was asked; the attributes are its arguments."""
 
     spec: ModelSpec
     devices: Sequence[Device]
     precisions: Sequence[Precisions]
-    requests: Requests
+    asked: Requests
     max_devices: int
     target: Target
     engine: ServingEngine
@@ -133,6 +142,11 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     shardings: Sequence[Sharding] | None
     name: str
     remarks: Sequence[str]
+
+    @property
+    def requests(self) -> Requests:
+        """The requests as the decoder sees them."""
+        return self.asked.decoded(self.spec)
 
     def plan(self, top: int) -> Plan:
         setups, refused = self._setups()
@@ -144,7 +158,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         held = any(x.points for x in layouts)
         return Plan(
             model=self.spec.name,
-            requests=self.requests,
+            requests=self.asked,
             target=self.target,
             engine=self.engine,
             max_devices=self.max_devices,
@@ -174,13 +188,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         if prices and set(prices) != own:
             missing = ", ".join(sorted(own - set(prices))) or "none"
             raise InputError(f"prices are given for some devices only; missing: {missing}.")
-        if not spec.causal or spec.head != "lm":
-            raise InputError(f"{spec.name} does not generate tokens: there is nothing to serve so.")
-        if any(group.layer.cross is not None for group in spec.layers):
-            raise InputError(
-                f"{spec.name} reads an encoder's output: serving plans are for decoders; analyze "
-                "its steps one by one."
-            )
+        check_generates(spec)
 
     def _setups(self) -> tuple[list[Setup], list[Refusal]]:
         """Every layout in every format on every device, and what cannot be."""
@@ -263,6 +271,12 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             "tokens per step."
         )
         said += [s for setup in setups[:1] for s in of_engine(setup)]
+        if self.requests.source_tokens:
+            said.append(
+                f"the encoder reads {self.requests.source_tokens:,} tokens of each request in one "
+                "pass, whole on every device of a tensor group; the decoder starts with "
+                f"{self.requests.input_tokens:,}."
+            )
         if engine.speculation:
             said.append(
                 f"{engine.speculation.tokens} drafted tokens are kept with probability "

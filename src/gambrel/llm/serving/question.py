@@ -25,6 +25,7 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         per_s: Requests that arrive in a second; None: as many as can be served.
         arrivals: ``"closed"``, ``"burst"`` or ``"poisson"``, see `gambrel.llm.serving.timing`;
             None: at random where ``per_s`` is given, else closed.
+        source_tokens: Tokens that an encoder reads of each request; 0 without one.
 
     Raises:
         InputError: A number out of range.
@@ -36,6 +37,7 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     per_s: float | None = None
     arrivals: str | None = None
+    source_tokens: int = 0
 
     def __post_init__(self) -> None:
         for name, least in (("input_tokens", 1), ("output_tokens", 1), ("cached_tokens", 0)):
@@ -67,6 +69,25 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
     def new_tokens(self) -> int:
         """Tokens of a prompt that must be computed."""
         return self.input_tokens - self.cached_tokens
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of a prompt that count toward those of a step: an encoder's come before them."""
+        return max(self.new_tokens, self.source_tokens)
+
+    def decoded(self, spec: ModelSpec) -> Requests:
+        """The requests as the decoder sees them: of an encoder's text only a first token.
+
+        An encoder of sounds has a length of its own; the prompt is the decoder's then.
+        """
+        if all(group.layer.cross is None for group in spec.layers):
+            return self
+        fronts = [e.front for e in spec.encoders if e.front is not None and e.projector is None]
+        if fronts:
+            return msgspec.structs.replace(self, source_tokens=fronts[0].tokens)
+        return msgspec.structs.replace(
+            self, source_tokens=self.input_tokens, input_tokens=1, cached_tokens=0
+        )
 
     @property
     def mean_context(self) -> int:

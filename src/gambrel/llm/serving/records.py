@@ -9,9 +9,9 @@ import msgspec
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.views import view
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.sharding import Sharding
+from gambrel.views import Viewed, view
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The answer.
 
     Attributes:

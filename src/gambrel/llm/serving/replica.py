@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gambrel.errors import InputError
-from gambrel.llm.serving.activity import ActivityLog
+from gambrel.llm.serving.activity import BLOCK, ActivityLog
 from gambrel.llm.serving.timer import StepTimes
 from gambrel.units import format_capacity
 
@@ -87,6 +87,7 @@ class Replica:
         tpot: Time per token after the first, s; NaN for answers of one token.
         total: From arrival to the last token, s.
         outputs: Tokens of its answer.
+        inputs: Tokens of all their prompts.
         preemptions: Requests that gave their place up.
         most_waiting: Longest queue.
         timeline: What it did.
@@ -98,10 +99,13 @@ class Replica:
         self.now = 0.0
         self.came, self.ttft, self.tpot, self.total = (array("d") for _ in range(4))
         self.outputs = array("l")
-        self.preemptions = self.most_waiting = 0
+        self.inputs = self.preemptions = self.most_waiting = 0
         self.timeline = ActivityLog()
+        self._events = self.timeline.events
         self._times, self._limits, self._following = times, limits, following
         self._floor = times.tables.floor_s
+        self._token, self._each = limits.token_bytes, limits.request_bytes
+        self._capacity = limits.cache_bytes
         self._coming: deque[tuple[float, _Job]] = deque()
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []  # as they joined; may hold some that ended
@@ -115,7 +119,7 @@ class Replica:
             InputError: The cache could not hold it alone.
         """
         came, tokens, output = request
-        if self._used(tokens + output, 1) > self._limits.cache_bytes:
+        if self._used(tokens + output, 1) > self._capacity:
             raise InputError(
                 f"a request of {tokens:,} tokens in and {output:,} out needs "
                 f"{format_capacity(self._used(tokens + output, 1))} of cache, and a replica has "
@@ -126,14 +130,17 @@ class Replica:
     def run(self, until: float = _NEVER) -> None:
         """Runs all steps that begin before a time."""
         until += self._limits.frontend_s
+        coming, waiting = self._coming, self._waiting
+        token, each, capacity = self._token, self._each, self._capacity
         while self.now < until:
-            coming, waiting = self._coming, self._waiting
             while coming and coming[0][0] <= self.now:
                 waiting.append(coming.popleft()[1])
-            if self._batch:
+            batch = self._batch
+            if batch > 1 and (self._held + batch) * token + batch * each > capacity:
                 self._make_room()
             if waiting:
-                self.most_waiting = max(self.most_waiting, len(waiting))
+                if len(waiting) > self.most_waiting:
+                    self.most_waiting = len(waiting)
                 chunks = self._admitted()
                 if chunks:
                     self._mixed(chunks)
@@ -148,15 +155,16 @@ class Replica:
 
     def _admitted(self) -> list[tuple[_Job, int]]:
         """Chunks of waiting prompts for the next step."""
-        limits, waiting = self._limits, self._waiting
-        room = limits.step_tokens - self._batch
-        free = limits.cache_bytes - self._used(self._held, self._batch) - self._growth()
-        seats = limits.most - self._batch
+        limits, batch = self._limits, self._batch
+        token, each = self._token, self._each
+        room = limits.step_tokens - batch
+        free = self._capacity - (self._held + batch) * token - batch * each
+        seats = limits.most - batch
         chunks: list[tuple[_Job, int]] = []
-        for job in waiting:
+        for job in self._waiting:
             if room <= 0 or seats <= len(chunks):
                 break
-            need = (job.prompt + 1) * limits.token_bytes + limits.request_bytes
+            need = (job.prompt + 1) * token + each
             if need > free:
                 break
             free -= need
@@ -168,11 +176,7 @@ class Replica:
         return chunks
 
     def _used(self, tokens: int, requests: int) -> float:
-        return tokens * self._limits.token_bytes + requests * self._limits.request_bytes
-
-    def _growth(self) -> float:
-        """Bytes that one more token of every request takes."""
-        return self._batch * self._limits.token_bytes
+        return tokens * self._token + requests * self._each
 
     def _mixed(self, chunks: list[tuple[_Job, int]]) -> None:
         """A step with prompts; those that decode get a token as well."""
@@ -183,15 +187,17 @@ class Replica:
             attention += times.attention(chunk, job.done)
         prompts = times.linear(linear) + attention
         seconds = prompts
-        if self._batch:
-            seconds += times.uniform(self._batch, self._held / self._batch)
-        seconds = max(seconds, self._floor)
+        if batch:
+            seconds += times.uniform(batch, self._held / batch)
+        if seconds < self._floor:
+            seconds = self._floor
         start, self.now = self.now, self.now + seconds
         late = self.now + (self._limits.stages - 1) * prompts
-        if self._batch:
+        if batch:
             self._steps += 1
-            self._held += self._batch
-            self._finish()
+            self._held += batch
+            if self._ends[0][0] <= self._steps:
+                self._finish()
         joined = 0
         for job, chunk in chunks:
             job.done += chunk
@@ -220,10 +226,11 @@ class Replica:
         """Steps without prompts until a request ends, comes, or the cache is full."""
         batch, held = self._batch, self._held
         steps = self._ends[0][0] - self._steps
-        growth = self._growth()
+        growth = batch * self._token
         if growth:
-            room = self._limits.cache_bytes - self._used(held, batch)
-            steps = max(1, min(steps, int(room / growth)))
+            room = (self._capacity - held * self._token - batch * self._each) / growth
+            if room < steps:
+                steps = max(1, int(room))
         mean = held / batch
         seconds = self._times.uniform(batch, mean + 0.5 * steps)
         start, left = self.now, horizon - self.now
@@ -233,7 +240,8 @@ class Replica:
         self.now = start + seconds * steps
         self._steps += steps
         self._held = held + steps * batch
-        self._finish()
+        if self._ends[0][0] <= self._steps:
+            self._finish()
         self._note(start, batch, steps * batch)
 
     def _finish(self) -> None:
@@ -257,6 +265,9 @@ class Replica:
         self.tpot.append((now - job.first) / later if later else math.nan)
         self.total.append(now - job.came)
         self.outputs.append(job.output)
+        self.inputs += job.tokens
+        if len(self._events) > BLOCK:
+            self.timeline.add_up()
         if self._following is not None:
             following = next(self._following, None)
             if following is not None:
@@ -264,9 +275,8 @@ class Replica:
 
     def _make_room(self) -> None:
         """Preempts those that came last until every request has room for a token."""
-        capacity = self._limits.cache_bytes
         while self._batch > 1:
-            if self._used(self._held, self._batch) + self._growth() <= capacity:
+            if self._used(self._held + self._batch, self._batch) <= self._capacity:
                 return
             job = self._running.pop()
             if job.end < 0:
@@ -281,6 +291,8 @@ class Replica:
             self.preemptions += 1
 
     def _note(self, start: float, batch: int, tokens: int) -> None:
-        share = self._used(self._held, self._batch) / self._limits.cache_bytes
-        waits = len(self._waiting)
-        self.timeline.add(start, self.now, max(batch, self._batch), waits, min(share, 1.0), tokens)
+        now = self._batch
+        share = (self._held * self._token + now * self._each) / self._capacity
+        running = now if now > batch else batch
+        share = share if share < 1.0 else 1.0
+        self._events.append((start, self.now, running, len(self._waiting), share, tokens))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gambrel.errors import InputError
 from gambrel.llm.kv import kv_cache
-from gambrel.llm.serving.activity import ActivityLog
+from gambrel.llm.serving.activity import COLUMNS, ActivityLog
 from gambrel.llm.serving.outcomes import Activity, Outcome, Spread
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
@@ -144,7 +144,7 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
         met &= ~several | (tpot <= target.tpot_s)
     asked = target.ttft_s is not None or target.tpot_s is not None
     activity = _activity(engines)
-    busy = sum(sum(engine.timeline.busy_s) for engine in engines)
+    busy = sum(float(engine.timeline.column("busy_s").sum()) for engine in engines)
     return Outcome(
         requests=int(came.size),
         duration_s=duration,
@@ -153,6 +153,7 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
         total=_spread(total),
         requests_per_s=came.size / duration,
         tokens_per_s=float(output.sum()) / duration,
+        input_tokens_per_s=sum(engine.inputs for engine in engines) / duration,
         attained=float(met.mean()) if asked else None,
         goodput_per_s=float(met.sum()) / duration if asked else None,
         preemptions=sum(engine.preemptions for engine in engines),
@@ -169,9 +170,11 @@ def _spread(values: NDArray[np.float64]) -> Spread:
 
 def _activity(engines: Sequence[Replica]) -> Activity:
     """Sums over replicas; the busy share and that of the cache are means."""
+    for engine in engines:
+        engine.timeline.add_up()
     width = max(engine.timeline.width_s for engine in engines)
     columns: dict[str, NDArray[np.float64]] = {}
-    for name in ("busy_s", "running", "waiting", "cache", "tokens"):
+    for name in COLUMNS:
         rows = [_widened(engine.timeline, name, width) for engine in engines]
         longest = max(map(len, rows))
         padded = [np.pad(row, (0, longest - len(row))) for row in rows]
@@ -189,7 +192,7 @@ def _activity(engines: Sequence[Replica]) -> Activity:
 
 def _widened(timeline: ActivityLog, name: str, width: float) -> NDArray[np.float64]:
     """A column with wider intervals."""
-    values = np.asarray(getattr(timeline, name))
+    values = timeline.column(name)
     factor = round(width / timeline.width_s)
     padded = np.pad(values, (0, -len(values) % factor))
     widened: NDArray[np.float64] = padded.reshape(-1, factor).sum(axis=1)

@@ -6,6 +6,7 @@ import msgspec
 
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.sharding import Sharding
+from gambrel.views import Viewed
 
 
 class ServingPool(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class ServingPool(msgspec.Struct, frozen=True, kw_only=True):
         return self.sharding.devices
 
 
-class SplitPlan(msgspec.Struct, frozen=True, kw_only=True):
+class SplitPlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Prefill and decode on devices of their own.
 
     Attributes:

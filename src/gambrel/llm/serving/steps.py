@@ -183,7 +183,12 @@ def symbolic(step: Step, defaults: Mapping[str, int]) -> Step:
 
 
 def decode_times(
-    setup: Setup, context: Dim, batches: Sequence[int], *, contexts: Sequence[int] = ()
+    setup: Setup,
+    context: Dim,
+    batches: Sequence[int],
+    *,
+    contexts: Sequence[int] = (),
+    source: int = 0,
 ) -> Times:
     """Seconds until every request in flight has one more token.
 
@@ -194,10 +199,11 @@ def decode_times(
         context: Tokens that the new one sees.
         batches: Requests of one microbatch on one device.
         contexts: Where ``context`` is a symbol: its values, all of them for each batch.
+        source: Tokens that an encoder has read of each.
     """
     speculation = setup.engine.speculation
     sizes = {"batch": batches} | ({str(context): contexts} if contexts else {})
-    found = setup.stage(decode_step(setup, context, "batch"), sizes)
+    found = setup.stage(decode_step(setup, context, "batch", source), sizes)
     if speculation is not None:
         own = speculation.draft or _drafter(setup.spec)
         drafted = setup.stage(decode("batch", context), sizes, own)
@@ -209,12 +215,12 @@ def decode_times(
     return found.times(1 / tokens_per_step(setup))
 
 
-def decode_step(setup: Setup, context: Dim, batch: int | str) -> Step:
+def decode_step(setup: Setup, context: Dim, batch: int | str, source: int = 0) -> Step:
     """The model's own step: one token, or the check of those that were drafted."""
     speculation = setup.engine.speculation
     if speculation is None:
-        return decode(batch, context)
-    return verify(batch, context, speculation.tokens)
+        return msgspec.structs.replace(decode(batch, context), source=source)
+    return msgspec.structs.replace(verify(batch, context, speculation.tokens), source=source)
 
 
 def tokens_per_step(setup: Setup) -> float:
@@ -242,7 +248,7 @@ def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
     """
     new, most, stages = requests.new_tokens, setup.engine.step_tokens, setup.stages
     groups = setup.sharding.attention_data
-    together = max(1, most // new)
+    together = max(1, most // requests.prompt_tokens)
     whole = setup.stage(prompt_step(requests, "batch"), {"batch": [1, together]})
     if new > most:
         alone = each = _chunked(setup, requests)
@@ -257,9 +263,11 @@ def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
     return prompts, stages * float(whole.sol[0])
 
 
-def prompt_step(requests: Requests, batch: int | str = 1) -> Step:
-    """Prefill of whole prompts."""
-    return prefill(batch, requests.new_tokens, requests.cached_tokens)
+def prompt_step(requests: Requests, batch: int | str = 1, most: int | None = None) -> Step:
+    """Prefill of whole prompts, or of the first ``most`` tokens of them, with their encoder."""
+    new = min(requests.new_tokens, most or requests.new_tokens)
+    step = prefill(batch, new, requests.cached_tokens, encode=requests.source_tokens > 0)
+    return msgspec.structs.replace(step, source=requests.source_tokens)
 
 
 def _chunked(setup: Setup, requests: Requests) -> float:
@@ -277,8 +285,8 @@ def _chunked(setup: Setup, requests: Requests) -> float:
 
 def memory(setup: Setup, requests: Requests) -> Memory:
     """What one device holds, and how many requests fit beside it."""
-    most = min(setup.engine.step_tokens, requests.new_tokens)
-    workload = setup.workload(prefill(1, most, requests.cached_tokens))
+    step = prompt_step(requests, most=setup.engine.step_tokens)
+    workload = setup.workload(step)
     needs = footprint(workload, Evaluator(workload, {}, {}, Conventions()), None)
     level = main_memory(setup.device)
     capacity = level.capacity_bytes if level else None
@@ -290,9 +298,10 @@ def memory(setup: Setup, requests: Requests) -> Memory:
         context=requests.longest,
         policy=setup.engine.policy,
         sharding=setup.sharding,
+        memory=requests.source_tokens or None,
     ).allocated_bytes
-    tokens = most * max(1, setup.engine.step_tokens // most)
-    activations = needs.activations_bytes * tokens / most
+    each = min(setup.engine.step_tokens, requests.prompt_tokens)
+    activations = needs.activations_bytes * max(1, setup.engine.step_tokens // each)
     free = usable - needs.weights_bytes - activations
     fitting = int(free // cache) if cache and free > 0 and np.isfinite(free) else 0
     return Memory(

@@ -113,11 +113,9 @@ class StepTimes:
         if row is None:
             row = self._rows[batch] = self._row(batch)
         axis = self._contexts
-        i = bisect(axis, context) - 1
-        i = 0 if i < 0 else min(i, len(row) - 2)
-        low = axis[i]
-        share = (context - low) / (axis[i + 1] - low)
-        return row[i] + share * (row[i + 1] - row[i])
+        i = bisect(axis, context, 1, len(row) - 1) - 1
+        low, start = axis[i], row[i]
+        return start + (context - low) / (axis[i + 1] - low) * (row[i + 1] - start)
 
     def _row(self, batch: int) -> list[float]:
         """Seconds of a decode step of so many requests, at every context of the table."""
@@ -262,8 +260,9 @@ def _ints(values: Floats) -> Sequence[int]:
 
 def _place(axis: list[float], at: float) -> tuple[int, float]:
     """The interval of an axis and the share of it; beyond the ends the last interval goes on."""
-    i = bisect(axis, at) - 1
-    i = 0 if i < 0 else min(i, len(axis) - 2)
+    i = bisect(axis, at, 0, len(axis) - 1) - 1
+    if i < 0:
+        i = 0
     return i, (at - axis[i]) / (axis[i + 1] - axis[i])
 
 

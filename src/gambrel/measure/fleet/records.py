@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gambrel.views import Viewed
+
 
 class FleetFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One ceiling of one device.
@@ -106,7 +108,7 @@ class Peers(msgspec.Struct, frozen=True, kw_only=True):
     fastest: float
 
 
-class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
+class FleetReport(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A fleet.
 
     Attributes:

@@ -60,6 +60,15 @@ _COUNTED = 2
 _WIDE = 160
 
 
+class Printed(str):
+    """A text that was printed: a notebook shows it no second time."""
+
+    __slots__ = ()
+
+    def _ipython_display_(self) -> None:
+        """Shows nothing."""
+
+
 class RooflineAnalyzer:
     """Measures where a model's time goes and sets each op under the roofs.
 
@@ -203,7 +212,18 @@ class RooflineAnalyzer:
         shown = Profiled(profile=self.record, by=by)
         text = str(render(shown, "table", Options(width=_WIDE, top=top)))
         print(text)
-        return text
+        return Printed(text)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        if not self.results:
+            return {"text/plain": repr(self)}
+        from gambrel.report.notebook import mimebundle
+
+        return mimebundle(Profiled(profile=self.record)) | {"text/plain": repr(self)}
+
+    def to_dataframe(self) -> Any:
+        """The ops with their times as a ``pandas.DataFrame``, base SI units."""
+        return Profiled(profile=self.record).to_dataframe()
 
     def compare(self, top: int = 10) -> Comparison:
         """Prints measured beside expected and roofline times, op by op and in total.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gambrel.measure.runs.load import Run, RunPoint
+from gambrel.views import Viewed
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return second / first if first and second else None
 
 
-class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+class Pairing(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Two runs, op by op.
 
     Attributes:

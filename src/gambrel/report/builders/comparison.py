@@ -76,7 +76,12 @@ def _answer(found: Comparison) -> tuple[str, ...]:
 def _varying(rows: Sequence[Row]) -> list[Column]:
     """What tells the rows apart: always the device, the rest where it differs."""
     columns = [
-        words("device", (f"{r.hardware}{' *' if r.pareto else ''}" for r in rows), "hardware"),
+        words(
+            "device",
+            (f"{r.hardware}{' *' if r.pareto else ''}" for r in rows),
+            "hardware",
+            values=tuple(r.hardware for r in rows),
+        ),
         words("format", (r.precision for r in rows), "precision", priority=1),
     ]
     if len({r.model for r in rows}) > 1:

@@ -72,6 +72,12 @@ def _cost(record: Simulation) -> str:
     return "" if cost is None else f", {format_number(cost, 4)} per 1M output tokens"
 
 
+def _energy(record: Simulation) -> str:
+    if record.energy_j_per_token is None:
+        return "unknown"
+    return f"{format_si(record.energy_j_per_token, 'J', 3)} per output token while it runs"
+
+
 def _tail(spread: Spread | None) -> str:
     if spread is None:
         return "none, answers have one token"
@@ -105,6 +111,7 @@ def _facts(record: Simulation) -> FactList:
         items=(
             ("Goodput", goodput),
             ("Requests", f"{o.requests:,} in {format_si(o.duration_s, 's', 4)}"),
+            ("Energy", _energy(record)),
             (
                 "Queue",
                 f"at most {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",

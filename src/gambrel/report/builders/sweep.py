@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.engine.tables import FLAG, NUMBER, WHOLE, DataField, PointTable, length, plain
+from gambrel.engine.tables import (
+    FLAG,
+    NUMBER,
+    WHOLE,
+    DataField,
+    PointTable,
+    Words,
+    length,
+    plain,
+    take,
+)
 from gambrel.report.blocks import (
     Column,
     DataTable,
@@ -111,19 +121,28 @@ def _refused(found: Sweep) -> str:
 def rows(found: Sweep) -> DataTable:
     """One column a field of the sweep; of a sweep on disk its front."""
     table = found.table if length(found.table) or found.front is None else found.front
-    return DataTable(columns=tuple(_column(field, table) for field in found.fields))
+    return DataTable(columns=tuple(column(field, table) for field in found.fields))
 
 
 def _table(found: Sweep, table: PointTable, heading: str) -> DataTable:
-    shown = [f for f in found.fields if not (f.name in _CONSTANT and _is_constant(table, f))]
-    return DataTable(columns=tuple(_column(field, table) for field in shown), heading=heading)
+    shown = [f for f in found.fields if varies(table, f) or f.name not in _CONSTANT]
+    return DataTable(columns=tuple(column(field, table) for field in shown), heading=heading)
 
 
-def _is_constant(table: PointTable, field: DataField) -> bool:
-    return len(set(plain(table[field.name]))) <= 1
+def varies(table: PointTable, field: DataField) -> bool:
+    """Whether a column says different things of different rows."""
+    return len(set(plain(table[field.name]))) > 1
 
 
-def _column(field: DataField, table: PointTable) -> Column:
+def of_model(table: PointTable, name: str) -> PointTable:
+    """The rows of one model."""
+    models = table["model"]
+    assert isinstance(models, Words)  # a column of texts
+    return take(table, models.texts() == name)
+
+
+def column(field: DataField, table: PointTable) -> Column:
+    """A column of points as it is shown."""
     name, values = field.name, plain(table[field.name])
     sized = field.kind == WHOLE
     priority = _PRIORITIES.get(name, 0 if sized else 4)

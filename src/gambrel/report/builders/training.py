@@ -9,13 +9,17 @@ import msgspec
 
 from gambrel.llm.training import TrainingStep
 from gambrel.report.blocks import (
+    DataTable,
     Document,
     FactList,
     KeyFigure,
     Notes,
+    col,
     rate_text,
+    seconds,
     section,
     sections,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
@@ -30,9 +34,11 @@ def document(step: TrainingStep, _options: Options) -> Document:
     m, expected = step.memory, step.expected
     fits = {None: "capacity unknown", True: "fits", False: "does NOT fit"}[m.fits]
     parts = (
+        ("Recomputed", step.recompute.replace(",", ", ")),
         ("Bubble", format_percent(step.bubble)),
         ("Exchange", format_si(step.exchange_s, "s")),
         ("Update", format_si(step.update_s, "s")),
+        *((("Host link", format_si(step.offload_s, "s")),) if step.offload_s else ()),
         ("Model work", f"{format_si(step.model_flops, 'FLOP')} per token"),
         ("HFU", f"{format_percent(step.hfu)}, with what is recomputed"),
         ("Parameters", format_capacity(m.parameters_bytes)),
@@ -56,9 +62,23 @@ def document(step: TrainingStep, _options: Options) -> Document:
         ),
         sections=sections(
             section(FactList(items=parts)),
+            section(_choices(step) if step.choices else None),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
         figures=tuple(_key_figures(step)),
+    )
+
+
+def _choices(step: TrainingStep) -> DataTable:
+    """What recomputing each class of ops would free and cost."""
+    return table_of(
+        step.choices,
+        col("recompute", "name"),
+        col("frees", "freed_bytes", format_capacity),
+        col("costs", "cost_s", seconds),
+        col("of the step", lambda c: c.cost_s / step.step_s, format_percent, 1, key="share"),
+        heading="Recomputation, beside keeping all",
+        all=True,
     )
 
 

@@ -9,14 +9,16 @@ export(analysis, "trace.et")               -> a Chakra execution trace, for netw
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.report.files import replace_file
+
+if TYPE_CHECKING:
+    from gambrel.advise.design.record import DesignStudy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +39,7 @@ class Exporter:
 
     def content(self, analysis: Analysis) -> bytes:
         """The file of an analysis."""
-        module, _, name = self.place.partition(":")
-        function: Callable[[Analysis], bytes] = getattr(
-            importlib.import_module(f"{__name__}.{module}"), name
-        )
-        return function(analysis)
+        return _called(self.place, analysis)
 
 
 #: All formats by name.
@@ -82,6 +80,13 @@ EXPORTERS: Final[dict[str, Exporter]] = {
 }
 
 
+#: Formats of a design: the accelerator of another explorer.
+ACCELERATORS: Final = {
+    "timeloop": "hardware:timeloop_architecture",
+    "zigzag": "hardware:zigzag_accelerator",
+}
+
+
 def exporter_of(target: Path, to: str | None) -> Exporter:
     """The format of a file: the one that is named, else the one that its suffix stands for.
 
@@ -107,13 +112,14 @@ def exporter_of(target: Path, to: str | None) -> Exporter:
     )
 
 
-def export(analysis: Analysis, target: str | Path, to: str | None = None) -> Path:
-    """Writes an analysis for another tool, complete or not at all.
+def export(analysis: Analysis | DesignStudy, target: str | Path, to: str | None = None) -> Path:
+    """Writes an analysis, or the accelerator of a design, for another tool, complete or not at all.
 
     Args:
-        analysis: With its workload.
+        analysis: With its workload; or a design.
         target: The file.
-        to: One of `EXPORTERS`; by default the one of the file's suffix.
+        to: One of `EXPORTERS`, by default the one of the file's suffix; of a design one of
+            `ACCELERATORS`.
 
     Returns:
         The file.
@@ -122,5 +128,26 @@ def export(analysis: Analysis, target: str | Path, to: str | None = None) -> Pat
         GambrelError: No such format, no such folder, or nothing of the kind in the model.
     """
     path = Path(target)
-    replace_file(path, exporter_of(path, to).content(analysis))
+    if isinstance(analysis, Analysis):
+        content = exporter_of(path, to).content(analysis)
+    else:
+        content = _accelerator(analysis, to)
+    replace_file(path, content)
     return path
+
+
+def _accelerator(study: DesignStudy, to: str | None) -> bytes:
+    if to not in ACCELERATORS:
+        if to is None:
+            known = " or ".join(ACCELERATORS)
+            raise InputError(f"a design is exported for {known}; choose with --to (in Python to=).")
+        raise UnknownNameError("export format of a design", to, tuple(ACCELERATORS))
+    return _called(ACCELERATORS[to], study)
+
+
+def _called(place: str, record: Any) -> bytes:
+    """What a function of this package makes of a record."""
+    module, _, name = place.partition(":")
+    function = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    made: bytes = function(record)
+    return made

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gambrel.advise.design.layers import strides
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.result import Analysis
@@ -107,24 +108,12 @@ def _convolution(view: OpView) -> LoopNest:
         "R": kernel[0],
         "S": kernel[1],
     }
-    return LoopNest(kind="conv", sizes=sizes, strides=_strides(view, spatial), bits=_bits(view))
+    return LoopNest(kind="conv", sizes=sizes, strides=strides(view, spatial), bits=_bits(view))
 
 
 def _two(sizes: tuple[int, ...]) -> tuple[int, int]:
     padded = (1, 1, *(int(n) for n in sizes))
     return padded[-2], padded[-1]
-
-
-def _strides(view: OpView, spatial: tuple[int, int]) -> tuple[int, int]:
-    """Input pixels for each result, of images with the channels first or last."""
-    shape = tuple(int(n) for n in view.inputs[0].shape) if view.inputs else ()
-    channels = int(view.size("in_channels"))
-    if len(shape) < 3 or view.attrs.get("transposed"):
-        return 1, 1
-    image = shape[2:] if shape[1] == channels else shape[1:-1]
-    pairs = zip(_two(image), spatial, strict=True)
-    first, second = (max(1, round(a / max(b, 1))) for a, b in pairs)
-    return first, second
 
 
 def _bits(view: OpView) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ channels last: input and output, which PyTorch keeps with channels first, pass t
 more each. Few input channels, and grouped transposed or three-dimensional convolutions, run on the
 vector units. The bias is a kernel of its own in eager mode.
 
-Without TF32 (before Ampere), 3x3 kernels take the fastest of a direct and two Winograd algorithms.
+Without TF32 (before Ampere) they run on the vector lanes: see `lanes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
+from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.torchlib.lanes import on_lanes
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
 from gambrel.ops import OpView
@@ -33,7 +34,10 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
     if _is_depthwise(view):
         return _depthwise(c, machine, task) + _bias(c, machine, task)
     tensor_cores = task.matrix_peak > machine.vector_flop_per_s
-    kernel = _implicit(c, machine, task) if tensor_cores else _on_lanes(c, machine, task)
+    if tensor_cores:
+        kernel = _implicit(c, machine, task)
+    else:
+        kernel = on_lanes(c, machine, task, *_images(task))
     return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
 
 
@@ -140,39 +144,3 @@ def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Siz
         return maximum(streamed(machine, 2 * (x + y), c["relay"]), 2 * c["base_s"])
     given = bool(task.view.inputs) and task.view.inputs[0].role == "input"
     return maximum(streamed(machine, 2 * x, c["relay"]), c["base_s"]) if given else 0.0
-
-
-def _on_lanes(c: Constants, machine: Machine, task: Task) -> Size:
-    """fp32 without TF32: the fastest algorithm, overlapped with the memory, and its start."""
-    view = task.view
-    m = view.size("batch") * product(view.size("spatial"))
-    n, k = view.size("out_channels"), view.size("in_channels")
-    groups, taps = view.size("groups", 1), product(view.size("kernel"))
-    unit = roofline.ratio(machine.vector_flop_per_s, machine.units)
-    fill = c["fill"]
-
-    def tiled(
-        products: int, rows: int, columns: int, positions: Size, depth: Size, share: float
-    ) -> Size:
-        tiles = ceil(positions / rows) * ceil(n / groups / columns) * products * groups
-        waves = maximum(tiles / machine.units, 1.0)
-        return waves * roofline.seconds(2 * rows * columns * (depth + fill), unit * share)
-
-    seconds = tiled(1, 128, 32, m, k / groups * taps, c["direct"])
-    if tuple(view.size("kernel")) == (3, 3) and _keeps_size(view):
-        turned = roofline.seconds(2 * c["weights"] * k * n, machine.vector_flop_per_s)
-        small = tiled(16, 32, 32, m / 4, k, c["winograd_2"]) + turned
-        bytes_4 = (_images(task)[0] + _images(task)[1]) * (2 * 36 / 16 + 1)
-        large = tiled(36, 64, 32, m / 16, k, c["winograd_4"]) + turned
-        large = large + streamed(machine, bytes_4, c["memory"])
-        seconds = minimum(seconds, minimum(small, large))
-    memory = streamed(machine, task.traffic_bytes, c["memory"])
-    return c["start_s"] + (seconds**3 + memory**3) ** (1 / 3)
-
-
-def _keeps_size(view: OpView) -> bool:
-    """Stride 1: about as many positions leave as came."""
-    if not view.inputs or not view.outputs or view.attrs.get("transposed"):
-        return False
-    pairs = zip(view.inputs[0].shape[2:], view.outputs[0].shape[2:], strict=True)
-    return all(holds(a <= b + 2) for a, b in pairs)

@@ -15,6 +15,9 @@ _VIEWS: Final = {
     "envelope": ("gambrel.report", "envelope"),
     "write": ("gambrel.report", "write"),
     "frame": ("gambrel.report.frame", "to_dataframe"),
+    "table_frame": ("gambrel.report.frame", "frame_of"),
+    "picture": ("gambrel.report.notebook", "plot"),
+    "mimebundle": ("gambrel.report.notebook", "mimebundle"),
     "sweep_frame": ("gambrel.report.sweep_frame", "frame"),
     "roofline": ("gambrel.report.plot_interactive", "plot"),
     "memory": ("gambrel.report.timeline", "plot"),
@@ -34,3 +37,37 @@ def view(name: str, *args: Any, **kwargs: Any) -> Any:
     """
     module, function = _VIEWS[name]
     return getattr(import_module(module), function)(*args, **kwargs)
+
+
+class Viewed:
+    """A result as notebooks show it: a small chart and table, a data frame, a figure."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        bundle: dict[str, str] = view("mimebundle", self)
+        return bundle
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
+
+    def to_dataframe(self) -> Any:
+        """Its main table as a ``pandas.DataFrame``: base SI units, unknown missing.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+            InputError: It has no table.
+        """
+        return view("table_frame", self)
+
+    def plot(self, title: str | None = None) -> Any:
+        """Its first picture as a plotly Figure.
+
+        Args:
+            title: Replaces that of the picture.
+
+        Raises:
+            MissingExtraError: plotly is not installed.
+            InputError: It has no picture.
+        """
+        return view("picture", self, title)

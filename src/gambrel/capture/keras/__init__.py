@@ -1,0 +1,1 @@
+"""Keras archives: the graph of their ``config.json``, layer by layer, without Keras."""

@@ -1,0 +1,259 @@
+"""One layout of a training step, analyzed once, whose schedule and savings cost arithmetic alone.
+
+The passes are analyzed with every class of op running again; each choice of recomputation is a
+subset of these ops. ZeRO stages, microbatches, schedules and offloading change sums of what is
+known then, so that a search looks at thousands of plans for each analysis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from gambrel import roofline
+from gambrel.analysis.analyze import analyze
+from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import Settings
+from gambrel.device.model import Device
+from gambrel.errors import DeviceError, InputError
+from gambrel.llm.backward import unknown, with_backward
+from gambrel.llm.collectives import busiest, place
+from gambrel.llm.precision import Precisions
+from gambrel.llm.recompute import CLASSES, choices
+from gambrel.llm.sharded import build_rank, rank_of
+from gambrel.llm.spec import ModelSpec
+from gambrel.llm.step import prefill
+from gambrel.llm.topology import Topology
+from gambrel.llm.training_end import crossings, end_of, parameters_of
+from gambrel.llm.training_memory import (
+    Intermediates,
+    TrainingMemory,
+    held,
+    intermediates_of,
+    memory_of,
+)
+from gambrel.llm.training_plan import TrainingPlan
+from gambrel.llm.training_time import (
+    GradientExchange,
+    Parts,
+    Stack,
+    gradient_s,
+    ops_of,
+    parts_of,
+    pass_s,
+    stack_of,
+    step_s,
+)
+from gambrel.workload import Workload
+
+
+class RecomputeChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What computing a class of ops again would change.
+
+    Attributes:
+        name: The class, or ``"full"``.
+        freed_bytes: Of activations on a device; below 0 where one layer takes more.
+        cost_s: Added to a step.
+    """
+
+    name: str
+    freed_bytes: float
+    cost_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingBase:
+    """A layout and a microbatch, analyzed.
+
+    Attributes:
+        placed: The device with the links of its node.
+        node: The node.
+        rank: The model of the busiest device.
+        passes: Forward and backward of a microbatch, every class of op running again.
+        written: What forward writes.
+        dense: Parameters of the device that are not experts'.
+        experts: Those of its experts.
+        update_s: Of the optimizer for each parameter.
+        stack: Constants of tuned stacks.
+        eager: Whether every op is a kernel of its own.
+    """
+
+    placed: Device
+    node: Topology
+    rank: ModelSpec
+    passes: Analysis
+    written: Intermediates
+    dense: float
+    experts: float
+    update_s: float
+    stack: Stack
+    eager: bool
+    _parts: dict[str, Parts] = field(default_factory=dict)
+
+    def parts(self, plan: TrainingPlan) -> Parts:
+        """What a microbatch consists of, and what the exchange and the update take."""
+        split = plan.sharding.attention_tensor
+        if plan.recompute not in self._parts:
+            self._parts[plan.recompute] = parts_of(
+                self.passes,
+                self.rank,
+                tokens=plan.sequences * plan.seq / plan.sharding.context,
+                recompute=plan.recompute,
+                tensor=split,
+                gradient_s=0.0,
+                update_s=0.0,
+                eager=self.eager,
+                ops=ops_of(self.passes, plan.recompute),
+            )
+        exchange = GradientExchange(
+            passes=crossings(plan),
+            replicas=plan.replicas,
+            expert_replicas=plan.expert_replicas,
+            tensor=split,
+        )
+        dense, experts = 2.0 * self.dense, 2.0 * self.experts
+        own = -(-(self.dense + self.experts) // (plan.replicas if plan.zero else 1))
+        return msgspec.structs.replace(
+            self._parts[plan.recompute],
+            gradient_s=gradient_s(dense, experts, exchange, self.node, self.placed),
+            update_s=own * self.update_s,
+        )
+
+    def step_s(self, plan: TrainingPlan) -> float:
+        """Expected seconds of a step."""
+        parts = self.parts(plan)
+        whole = step_s(parts, self.stack, plan.microbatches, plan.idle)
+        return whole + self.offload_s(plan, pass_s(parts, self.stack)[0])
+
+    def memory(self, plan: TrainingPlan) -> TrainingMemory:
+        """Bytes on a device."""
+        return memory_of(plan, self.placed, self.written, self.dense, self.experts)
+
+    def offload_s(self, plan: TrainingPlan, one_s: float) -> float:
+        """Seconds of a step that the link to the host adds."""
+        return offload_s(plan, self.placed, self.written, self.dense, self.experts, one_s)
+
+    def chosen(self, plan: TrainingPlan) -> TrainingPlan:
+        """The plan with recomputation decided: the least time that fits, else the least memory."""
+        if plan.recompute != "auto":
+            return plan
+        plans = [self._with(plan, name) for name in choices(frozenset(self.written.freed))]
+        fitting = [p for p in plans if self.memory(p).fits is not False]
+        if fitting:
+            return min(fitting, key=self.step_s)
+        return min(plans, key=lambda p: self.memory(p).total_bytes)
+
+    def choices(self, plan: TrainingPlan) -> tuple[RecomputeChoice, ...]:
+        """What each class would free and cost, beside keeping all."""
+        none = self._with(plan, "none")
+        seconds, nbytes = self.step_s(none), self.memory(none).total_bytes
+        names = [name for name in CLASSES if name in self.written.freed] + ["full"]
+        return tuple(
+            RecomputeChoice(
+                name=name,
+                freed_bytes=nbytes - self.memory(other).total_bytes,
+                cost_s=self.step_s(other) - seconds,
+            )
+            for name in names
+            for other in [self._with(plan, name)]
+        )
+
+    @staticmethod
+    def _with(plan: TrainingPlan, recompute: str) -> TrainingPlan:
+        return msgspec.structs.replace(plan, recompute=recompute)
+
+
+def offload_s(
+    plan: TrainingPlan,
+    device: Device,
+    written: Intermediates,
+    dense: float,
+    experts: float,
+    one_s: float,
+) -> float:
+    """Seconds of a step in which the device waits for the link to the host's memory.
+
+    The optimizer: 16-bit gradients of what a device updates go out, 16-bit parameters come back,
+    and neither is hidden. Activations: forward, a third of a pass, hides what goes out, backward
+    what comes back.
+
+    Raises:
+        DeviceError: The link to the host is not known.
+    """
+    if plan.offload == "none":
+        return 0.0
+    rates = [x.byte_per_s_per_direction for x in device.links if x.name in ("pcie", "nvlink-c2c")]
+    rate = max((r for r in rates if r), default=None)
+    if rate is None:
+        raise DeviceError(
+            f"offload={plan.offload}: the link of {device.id} to its host is unknown."
+        )
+    whole = 0.0
+    if plan.offload in ("optimizer", "all"):
+        whole += 2 * roofline.seconds(2.0 * held(plan, 1, dense, experts), rate)
+    if plan.offload in ("activations", "all"):
+        crossing = roofline.seconds(written.kept(plan.recompute)[0], rate)
+        waits = max(0.0, crossing - one_s / 3) + max(0.0, crossing - 2 * one_s / 3)
+        whole += waits * (plan.microbatches + plan.idle)
+    return whole
+
+
+def forward_of(
+    spec: ModelSpec, plan: TrainingPlan, formats: Precisions, node: Topology
+) -> Workload:
+    """Forward of a microbatch on the busiest device.
+
+    Raises:
+        InputError: A kind of layer whose gradients are not known here.
+    """
+    step = msgspec.structs.replace(
+        prefill(plan.sequences, plan.seq), outputs=plan.sequences * plan.seq, label="training"
+    )
+    forward = build_rank(spec, step, formats, plan.sharding, topology=node)
+    missing = unknown(forward)
+    if missing:
+        raise InputError(f"{spec.name}: gradients of {', '.join(missing)} are not known here.")
+    return forward
+
+
+def base_of(
+    spec: ModelSpec,
+    device: Device,
+    plan: TrainingPlan,
+    formats: Precisions,
+    node: Topology,
+    settings: Settings,
+) -> TrainingBase:
+    """Analyzes a layout.
+
+    Raises:
+        DeviceError: No step of a device of this architecture was measured.
+    """
+    stack = stack_of(device)
+    if stack is None:
+        raise DeviceError(
+            f"{device.id}: no training step was measured on it or its like; known are devices of "
+            "Ampere, Hopper and Blackwell for data centres."
+        )
+    settings = replace(settings, precision=None, sizes=None)
+    placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
+    forward = forward_of(spec, plan, formats, node)
+    passes = analyze(with_backward(forward, recompute=",".join(CLASSES)), placed, settings)
+    dense, experts = parameters_of(passes)
+    alone = msgspec.structs.replace(plan, zero=0)
+    elements = passes.model.parameters
+    end = analyze(place(end_of(spec, elements, alone), plan.sharding, node), placed, settings)
+    update = next(g.measures for g in end.by_kind if g.name == "optimizer")
+    return TrainingBase(
+        placed=placed,
+        node=node,
+        rank=rank_of(spec, plan.sharding),
+        passes=passes,
+        written=intermediates_of(forward),
+        dense=dense,
+        experts=experts,
+        update_s=(update.roofline_time_s or 0.0) / elements,
+        stack=stack,
+        eager=settings.runtime == "pytorch",
+    )

@@ -1,0 +1,73 @@
+"""The static site in a browser: Python runs there, and nothing is asked of anybody else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gambrel
+from gambrel.report import document
+from tests.explorer.site import served
+from tests.explorer.test_browser import DRAG, titled
+from tests.report.browser import Reader, chromium, needs_browser
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_site.py"
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 100,
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if shutil.which("npm") is None:
+        pytest.skip("npm, which brings Pyodide, is not installed")
+    folder = tmp_path_factory.mktemp("site") / "site"
+    words = ["-o", str(folder), "--models", "resnet50", "--devices", "a100-sxm4-80gb", "--offline"]
+    made = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"the registries cannot be reached: {made.stderr.strip()[-200:]}")
+    with served(folder) as address:
+        yield address
+
+
+def test_python_answers_in_the_browser(site: str, tmp_path: Path) -> None:
+    with chromium() as browser:
+        reader = Reader(browser)
+        tab: Any = reader.tab
+        tab.goto(site)
+        tab.wait_for_selector("html[data-ready]", timeout=30_000)
+        shown = " ".join(tab.inner_text(".words").split())
+        assert document(gambrel.analyze("resnet50", "a100-sxm4-80gb")).answer[0] in shown
+        tab.evaluate(DRAG, 10)
+        titled(tab, "resnet50", without="batch 1,", seconds=120)
+        batch = int(tab.url.rpartition("batch_size=")[2])
+        analysis = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=batch)
+        expected = document(analysis).answer[0]
+        assert expected in " ".join(tab.inner_text(".words").split())
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(CONFIG))
+        tab.set_input_files("input[type=file]", path)
+        titled(tab, "llama", seconds=60)
+        # Once loaded it opens without a network.
+        tab.evaluate("navigator.serviceWorker.ready.then(() => true)")
+        reader.context.set_offline(True)
+        tab.goto(site)
+        tab.wait_for_selector("html[data-ready]", timeout=30_000)
+        assert {r.split("/")[2] for r in reader.requests if r.startswith("http")} == {
+            site.split("/")[2]
+        }
+        assert reader.complaints == []

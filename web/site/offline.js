@@ -1,0 +1,26 @@
+// Keeps what was loaded once, so that the site opens without a network.
+
+const KEPT = "gambrel-VERSION";
+const FIRST = ["FILES"];
+
+self.addEventListener("install", (event) => event.waitUntil(caches.open(KEPT).then((kept) => kept.addAll(FIRST)).then(() => self.skipWaiting())));
+self.addEventListener("activate", (event) =>
+  event.waitUntil(
+    caches
+      .keys()
+      .then((names) => Promise.all(names.filter((n) => n !== KEPT).map((n) => caches.delete(n))))
+      .then(() => self.clients.claim()),
+  ),
+);
+self.addEventListener("fetch", (event) => {
+  if (event.request.method !== "GET") return;
+  event.respondWith(
+    caches.open(KEPT).then(async (kept) => {
+      const known = await kept.match(event.request, { ignoreSearch: true });
+      if (known) return known;
+      const answer = await fetch(event.request);
+      if (answer.ok) await kept.put(event.request, answer.clone());
+      return answer;
+    }),
+  );
+});
