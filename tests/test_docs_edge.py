@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import statistics
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,18 @@ def test_yolov8n(device, precision, batch, published, expected, source):
     assert estimate.value * 1e3 == pytest.approx(float(expected), abs=0.006)
     assert estimate.value * 1e3 == pytest.approx(float(published), rel=FAR.get(device, 0.25))
     assert estimate.low * 1e3 <= float(published) <= estimate.high * 1e3
+
+
+def test_a_module_that_was_kept_back():
+    """Jetson AGX Xavier, a generation older than those fitted: nine models timed by Nota."""
+    table = PAGE.parents[1] / "benchmarks" / "data" / "jetson" / "tensorrt.csv"
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = [r for r in csv.DictReader(file) if r["device"] == "jetson-agx-xavier-32gb"]
+    errors = []
+    for row in rows:
+        found = gambrel.analyze(row["model"], row["device"], precision=row["precision"])
+        estimate, measured = found.expected_time_s, float(row["ms"]) * 1e-3
+        assert estimate.low <= measured <= estimate.high
+        errors.append(abs(estimate.value / measured - 1))
+    assert len(errors) == 9
+    assert statistics.fmean(errors) < 0.15

@@ -51,7 +51,7 @@ def front(table: PointTable, objectives: Sequence[Objective], apart: str = "") -
     kept = np.zeros(len(values), dtype=bool)
     for code in np.unique(codes[known]):
         own = np.flatnonzero(known & (codes == code))
-        kept[own[_front(values[own])]] = True
+        kept[own[nondominated(values[own])]] = True
     return take(table, np.flatnonzero(kept))
 
 
@@ -60,8 +60,8 @@ def _costs(table: PointTable, objective: Objective) -> NDArray[np.float64]:
     return -values if objective.largest else values
 
 
-def _front(costs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Places of the rows that nothing dominates."""
+def nondominated(costs: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places of the rows of costs that no other row dominates; equal rows all stay."""
     order = np.lexsort(costs.T[::-1])
     order = order[_beside_the_best(costs[order])]
     if costs.shape[1] <= _SWEPT:
