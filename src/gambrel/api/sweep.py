@@ -121,6 +121,7 @@ def _kept(
 ) -> Sweep:
     """A sweep in memory; of more points than that holds, the front alone."""
     from gambrel.engine.run import run
+    from gambrel.engine.tables import length
 
     only = bool(request.pareto) and work.points > MOST_KEPT
     started = time.perf_counter()
@@ -132,7 +133,7 @@ def _kept(
         fields=work.fields,
         table=table,
         points=work.points,
-        rows=found.rows,
+        rows=length(table) if only else found.rows,
         pareto=pareto,
         front=found.best,
         seconds=time.perf_counter() - started,

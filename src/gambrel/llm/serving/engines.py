@@ -1,8 +1,8 @@
 """Where no serving engine is named: decode steps as the mean of those that were measured there.
 
-The ratio between engines is taken from one layout on each device, at several batches; of 400 served
-runs of three engines the mean is off by 8 % for dense models and 13 % for mixtures, the device's
-usual engine alone by 14 and 9 % (`benchmarks/served.py --any`).
+The ratio between engines is taken from one layout on each device, at several batches. The TPOT of
+196 served runs of three engines is then off by 10 % for dense models and 12.5 % for mixtures, with
+the device's usual engine alone by 14 and 9 % (`benchmarks/served.py --any`).
 """
 
 from __future__ import annotations
