@@ -1,1 +1,1 @@
-"""Advice: will it do, which device, what to change; every answer is a re-analysis, not a tip."""
+"""Advice by analyzing again: does it meet the target, which device, what to change."""

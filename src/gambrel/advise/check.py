@@ -53,7 +53,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to "will it do?".
+    """The answer to "does it meet the target?".
 
     Attributes:
         model: Name of the model.
@@ -68,7 +68,7 @@ class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         constraints: One a requirement.
         fixes: For a verdict that is not met: changes that would meet it, best first.
         notes: What the user must know: choices made for them, contradictions, assumptions.
-        sparsity: Whether products with weights were held against sparse peaks.
+        sparsity: Whether matmuls with weights were held against sparse peaks.
         engine: The engine that matrix work was held against alone; empty for the rules.
         tried: Runtimes and batches that were tried; the answer is that of the best.
     """

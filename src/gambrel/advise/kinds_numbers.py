@@ -82,7 +82,7 @@ def _sparse(case: Scenario, _: str) -> Scenario:
         if not _has_sparse_peak(case):
             raise InputError(f"{case.device.id} has no peak with sparsity in {case.dtype}.")
         if not _has_prunable(case):
-            raise InputError(f"{case.workload.name} has no products with weights to prune.")
+            raise InputError(f"{case.workload.name} has no matmuls with weights to prune.")
     return with_settings(case, sparsity=True)
 
 
@@ -138,7 +138,7 @@ NUMBERS: Final = (
     ),
     Kind(
         name="weights",
-        about="Store the weights of matrix products in this format and multiply as before; "
+        about="Store the weights of GEMMs in this format and multiply as before; "
         "check the accuracy on your data.",
         example="weights=int4",
         apply=_weights,

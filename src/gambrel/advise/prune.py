@@ -1,8 +1,8 @@
 """Pruning channels: the same model with a share of its inner channels taken out, exactly.
 
 Channels can go where everything that carries them is known: a *group* of tensors joined by
-element-wise ops, norms, pooling and depthwise convolutions, written only by products with weights
-and read only by products with weights. A hidden layer of a feed-forward block is such a group, the
+element-wise ops, norms, pooling and depthwise convolutions, written only by matmuls with weights
+and read only by matmuls with weights. A hidden layer of a feed-forward block is such a group, the
 inner channels of a bottleneck, and the channels of a whole residual stage. Groups that meet
 anything else (attention, concatenation, inputs, outputs) stay as they are.
 """

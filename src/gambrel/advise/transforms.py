@@ -15,9 +15,9 @@ _PRODUCTS = frozenset({"matmul", "grouped_matmul"})
 
 
 def narrow_weights(workload: Workload, dtype: str) -> Workload:
-    """Stores the weights of matrix products in a narrower format; they are multiplied as before.
+    """Stores the weights of GEMMs in a narrower format; they are multiplied as before.
 
-    Weights that anything but a matrix product reads (tied embeddings, convolutions) stay. Scales
+    Weights that anything but a GEMM reads (tied embeddings, convolutions) stay. Scales
     are not counted: with one a group of 128 they add about 3 % to 4-bit weights.
 
     Args:
@@ -60,7 +60,7 @@ def _stored(workload: Workload, dtype: str, chosen: Callable[[Tensor], bool]) ->
 
 
 def _product_weights(workload: Workload, dtype: str) -> frozenset[int]:
-    """Storages of weights that matrix products alone read, as their second operand."""
+    """Storages of weights that GEMMs alone read, as their second operand."""
     readers: dict[int, set[bool]] = defaultdict(set)
     for op in workload.ops:
         for place, index in enumerate(op.inputs):

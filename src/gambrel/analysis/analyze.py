@@ -344,7 +344,7 @@ def _assumptions(
 
 
 _SPARSE = (
-    "structured sparsity: forward products with weights run at the sparse peak, all other matrix "
+    "structured sparsity: forward matmuls with weights run at the sparse peak, all other matrix "
     "work (attention, backward) at the dense one; the traffic of weights is counted dense."
 )
 

@@ -193,7 +193,7 @@ def _hold_arguments(workload: Workload, found: dict[int, _Seen]) -> None:
 def _hold_saved(workload: Workload, found: dict[int, _Seen]) -> None:
     """Prolongs what one step of backward has saved to the last op of that step.
 
-    The derivative of a product is two products with the same incoming gradient; autograd lets go
+    The derivative of a product is two matmuls with the same incoming gradient; autograd lets go
     of what it saved for them when both are done. Such ops follow one another, have one name and
     read a common tensor.
     """

@@ -103,7 +103,7 @@ class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         total: Measures of the whole. ``roofline_time_s`` is the sum over kernels (they run one
             after another); ``bound`` is the resource with the largest busy time overall.
         sol: The speed of light and what it rests on.
-        ops: One row an op (identical ops of repeated layers share a row).
+        ops: One row per op (identical ops of repeated layers share a row).
         by_kind: Sums by neutral kind, largest time first.
         by_module: Sums by top module levels, largest time first.
         bound_shares: Share of the roofline time spent in ops of each bound.

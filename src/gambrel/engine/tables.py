@@ -1,7 +1,7 @@
 """Columns of points: numbers, counts, flags and texts, with the unit of each.
 
 A number that is unknown is NaN, a flag that is unknown is -1. Texts are codes into a short list of
-names, so that a column of a million device names takes four bytes a row.
+names, so that a column of a million device names takes four bytes per row.
 """
 
 from __future__ import annotations

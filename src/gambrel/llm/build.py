@@ -1,6 +1,6 @@
 """From a model, a step and number formats to the workload of one device.
 
-What is counted: every matrix product, attention and scan; norms (the residual addition in front of
+What is counted: every GEMM, attention and scan; norms (the residual addition in front of
 one is part of it), the activation with its gate, the addition at the end of a layer, look-ups,
 router, softmax, top-k. Rotation and norms of queries and keys, and what happens to the experts'
 results, run inside the kernels that read or write them. The LM head sees the last token of each

@@ -24,7 +24,7 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: As the user wrote it.
         weights: Matrices of the layers as stored.
         activations: What ops hand to each other in memory, and norms and biases.
-        compute: In which matrix products of layers are formed; None is that of ``activations``.
+        compute: In which GEMMs of layers are formed; None is that of ``activations``.
             A wider one than ``weights`` converts the weights when they are loaded.
         kv_cache: Keys and values; None is ``activations``.
         embeddings: The token table; None is ``activations``.
@@ -119,7 +119,7 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             else ""
         )
         return (
-            f"precision {self.name}: stored as {stored}{scales}; products in {self.multiply}, "
+            f"precision {self.name}: stored as {stored}{scales}; matmuls in {self.multiply}, "
             f"sums in {self.accumulate}, between ops {self.activations}.",
         )
 

@@ -123,7 +123,7 @@ def chunks(seq: int, chunk: int, batch: int = 1, cached: int = 0) -> tuple[Step,
 
     Args:
         seq: Tokens of the prompt that are not cached.
-        chunk: Most tokens a step.
+        chunk: Most tokens per step.
         batch: Sequences.
         cached: Tokens of a prefix that are there already.
     """

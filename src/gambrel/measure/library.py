@@ -242,7 +242,7 @@ def _torch() -> Iterator[Product]:
     threads = torch.get_num_threads()
     kinds = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16}
     for dtype, kind in kinds.items():
-        # As a linear layer stores its weights, and as a matrix product has them.
+        # As a linear layer stores its weights, and as a GEMM has them.
         ways = [_mm(kind, s, turned) for s in SHAPES for turned in (True, False)]
         yield Product(name="torch mm", dtype=dtype, threads=threads, ways=tuple(ways))
     for dtype in ("fp32", "bf16"):

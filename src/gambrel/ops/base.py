@@ -1,4 +1,4 @@
-"""What a cost formula sees and returns, and the registry that holds one formula a kind."""
+"""What a cost formula sees and returns, and the registry that holds one formula per kind."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "convolution"})
 
 
 def is_prunable(kind: str, phase: str, roles: Iterable[str]) -> bool:
-    """Whether an op is a forward product with a parameter, which a sparse engine can serve.
+    """Whether an op is a forward matmul with a parameter, which a sparse engine can serve.
 
     Attention multiplies activations by activations, and the products of a backward pass meet the
     weight transposed or not at all: there is nothing to prune to a structure along the contraction.

@@ -37,7 +37,7 @@ def convolution(op: OpView) -> Cost:
 def convolution_backward(op: OpView) -> Cost:
     """Each wanted gradient, of input and of weight, repeats the forward multiply-adds.
 
-    y = w·x is bilinear: every forward product w·x gives one product dy·w for the gradient of x and
+    y = w·x is bilinear: every forward matmul w·x gives one product dy·w for the gradient of x and
     one dy·x for that of w, grouped or not. The gradient of the bias adds all values of dy that
     belong to a channel: elements - channels additions, also where dy is one number, expanded.
 

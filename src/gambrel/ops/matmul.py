@@ -1,4 +1,4 @@
-"""Matrix products: one contraction over k, batched or grouped by expert."""
+"""GEMMs: one contraction over k, batched or grouped by expert."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def cdist(op: OpView) -> Cost:
 
     p = 1 and p = ∞ take absolute values instead of squares, and no root; other p take, for the
     power of a value, two evaluations and a product (exp2(p·log2)), and the same for the root.
-    ``matmul``: |x|² + |y|² - 2x·y by one matrix product, 2·batch·m·n·k on the matrix engine, the
+    ``matmul``: |x|² + |y|² - 2x·y by one GEMM, 2·batch·m·n·k on the matrix engine, the
     squared norms 2k - 1 a point, and a distance takes a product with -2, two additions, a clamp at
     zero and a root.
 

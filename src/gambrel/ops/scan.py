@@ -87,7 +87,7 @@ def ssd_scan(op: OpView) -> Cost:
 
 @formula("ssd_scan_backward")
 def ssd_scan_backward(op: OpView) -> Cost:
-    """Twice the forward products, and scores and chunk states once more.
+    """Twice the forward matmuls, and scores and chunk states once more.
 
     Each of the four products has two factors, so two gradients of the same size; scores and states
     are formed again instead of stored. On the vector engine the forward steps run again, and each
@@ -123,7 +123,7 @@ def delta_scan(op: OpView) -> Cost:
 
 @formula("delta_scan_backward")
 def delta_scan_backward(op: OpView) -> Cost:
-    """Twice the forward products, and those that make the state once more.
+    """Twice the forward matmuls, and those that make the state once more.
 
     Each contraction has two factors, so two gradients of the same size; states are formed again
     instead of stored, which takes all of the forward but the read-out (2·key_dim·value_dim). On the

@@ -62,7 +62,7 @@ _LINALG: Final[Mapping[str, _Counter]] = {
 def linalg(op: OpView) -> Cost | None:
     """Published operation counts of the LAPACK algorithms, per matrix of the batch.
 
-    Blocked factorizations are made of matrix products, so the work is multiply-accumulate work;
+    Blocked factorizations are made of GEMMs, so the work is multiply-accumulate work;
     a complex one is four real ones.
 
     Sizes: n, m (n; rows, at least n), batch (1), rhs (1). Attrs: function.

@@ -257,7 +257,7 @@ def _memory_roofs(analysis: Analysis, levels: LevelChart | None) -> tuple[Memory
     if levels is not None:
         listed = {name for name, _, _ in found}
         found += [
-            (name, bandwidth, "derived: units × bytes a clock × boost clock")
+            (name, bandwidth, "derived: units × bytes per clock × boost clock")
             for name, bandwidth in zip(levels.names, levels.byte_per_s, strict=True)
             if bandwidth is not None and name not in listed
         ]

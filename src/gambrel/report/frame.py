@@ -14,7 +14,7 @@ from gambrel.report.registry import document, kind_of
 
 
 def to_dataframe(analysis: Analysis) -> Any:
-    """One row an op, base SI units, unknown as missing; the columns of the CSV.
+    """One row per op, base SI units, unknown as missing; the columns of the CSV.
 
     Returns:
         A ``pandas.DataFrame``; without ops it has its columns all the same.

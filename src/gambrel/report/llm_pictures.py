@@ -101,7 +101,7 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
     batch, own = _own(analysis)
     if recipe.stored or not ridge or not analysis.total.arithmetic_intensity:
         return None
-    words = "cached tokens" if recipe.phase == _DECODE else "tokens a prompt"
+    words = "cached tokens" if recipe.phase == _DECODE else "tokens per prompt"
     try:
         curves = tuple(
             Curve(

@@ -23,7 +23,7 @@ _WHOLE: Final = Point(name="all kernels", kind="all kernels", shape="star", marg
 
 
 def chart(standing: Standing, heading: str | None = None) -> Chart:
-    """Describes the chart: warp instructions a second over those a transaction of 32 bytes."""
+    """Describes the chart: warp instructions per second over those a transaction of 32 bytes."""
     dots = _dots(standing)
     made = Chart(
         title=heading or f"Instructions: {title(standing)}",
@@ -72,7 +72,7 @@ def _roofs(standing: Standing) -> tuple[Roof, ...]:
             label=f"issue {format_si(peak, 'inst/s')}",
             peak_flop_per_s=peak,
             used=True,
-            source="four warp instructions a cycle and multiprocessor, by the fp32 peak",
+            source="four warp instructions per cycle and multiprocessor, by the fp32 peak",
         ),
     )
 

@@ -15,7 +15,7 @@ _DRAWN: Final = 400
 
 
 def pareto(plan: Plan) -> Chart | None:
-    """Tokens a second per device against those of one user: all points, and the front.
+    """Tokens per second per device against those of one user: all points, and the front.
 
     Args:
         plan: The answer of `gambrel.serve_plan`.
@@ -51,7 +51,7 @@ def pareto(plan: Plan) -> Chart | None:
 
 
 def _tpot(plan: Plan) -> Threshold:
-    """A TPOT of at most t is at least 1/t tokens a second of one user."""
+    """A TPOT of at most t is at least 1/t tokens per second of one user."""
     t = plan.target.tpot_s
     return Threshold(
         axis="x", name="tokens/s of one user", keep="above", value=1 / t if t else None
@@ -80,7 +80,7 @@ def first_tokens(plan: Plan) -> Chart | None:
     )
     return Chart(
         title="Time to the first token against throughput",
-        about="The same layouts: more requests in flight give more tokens a second and a longer "
+        about="The same layouts: more requests in flight give more tokens per second and a longer "
         "wait for the first one.",
         x=Axis(title="tokens/s of one device", unit="token/s"),
         y=Axis(title="time to the first token", unit="s"),

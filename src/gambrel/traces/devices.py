@@ -86,7 +86,7 @@ def _slower(samples: Samples) -> str:
 _GIVE: Final = (
     "give --peak and --bandwidth, or --hardware with a device file; an export with --page raw "
     "holds attributes of the device (device__attribute_multiprocessor_count, clock_rate, "
-    "memory_clock_rate, global_memory_bus_width) that roofs are reckoned from"
+    "memory_clock_rate, global_memory_bus_width) that roofs are derived from"
 )
 
 
@@ -94,7 +94,7 @@ def _reckoned(samples: Samples, why: str) -> tuple[Device | None, tuple[str, ...
     """Roofs from the report and the attributes of the device in it."""
     own, found = samples.device, samples.reckoned
     if found is not None and found != own:
-        how = f"roofs reckoned from the attributes of the device in the report: {found.name}"
+        how = f"roofs derived from the attributes of the device in the report: {found.name}"
         return found, ("; ".join(filter(None, (why, how))),)
     if not why:
         return own, ()

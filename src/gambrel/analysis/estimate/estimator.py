@@ -44,7 +44,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: Expected time, never below the bound.
-        launch: Share of it that is the start of the kernel.
+        launch: Share of it that is the kernel launch.
     """
 
     seconds: Size
@@ -384,7 +384,7 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
     among the ops of that confidence. An op that has a bound and no estimate counts with its bound.
 
     Args:
-        parts: Of each op, its estimate and its bound time, s.
+        parts: Of each op, its estimate and its roofline time, s.
 
     Returns:
         The sum; None where no op has an estimate.

@@ -157,7 +157,7 @@ def _attention_scheme(view: OpView) -> str:
 def _convolution_scheme(view: OpView) -> str:
     """That of products measured without quantisation on the way.
 
-    The fp8 and int8 products that were measured quantise their activations first, as language
+    The fp8 and int8 matmuls that were measured quantise their activations first, as language
     models do. Convolutional networks are quantised beforehand, so nothing of that is paid.
     """
     scheme = _scheme(view)
@@ -213,7 +213,7 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
 
 
 def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
-    """As an implicit matrix product; few channels a group as well directly, on vector units."""
+    """As an implicit GEMM; few channels a group as well directly, on vector units."""
     view = task.view
     groups, kernel = view.size("groups", 1), product(view.size("kernel"))
     outputs, inputs = view.size("out_channels") / groups, view.size("in_channels") / groups

@@ -101,7 +101,7 @@ def matmul(
     pace: float = 1.0,
     padded: bool = False,
 ) -> Size:
-    """A matrix product, in seconds of work.
+    """A GEMM, in seconds of work.
 
     The output is cut into tiles. Units work in waves; a last, partly filled wave costs only the
     share ``wave`` of what naive quantisation says, as libraries balance it (stream-K). Fewer tiles

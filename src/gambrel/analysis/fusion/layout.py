@@ -1,6 +1,6 @@
 """Weights that are copied to another layout before a convolution reads them.
 
-A convolution takes its input and its weights in one layout. Where a norm or a matrix product has
+A convolution takes its input and its weights in one layout. Where a norm or a GEMM has
 left the input with channels last, torch's compiler copies the weights to channels last as well, in
 every run. Compilers that own the weights (TensorRT, XLA) do so once, beforehand.
 """

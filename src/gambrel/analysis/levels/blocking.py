@@ -1,4 +1,4 @@
-"""Matrix products in a memory of limited size: which tile, and how often each operand is read.
+"""GEMMs in a memory of limited size: which tile, and how often each operand is read.
 
 An m·n·k product in a memory of S words moves at least 2·m·n·k/√S words (Hong and Kung, "I/O
 complexity: the red-blue pebble game", STOC 1981; with the constant 2: Kwasniewski et al.,

@@ -78,7 +78,7 @@ def _grouped_matmul(op: OpView) -> tuple[Blocked, ...]:
 
 @_rule("convolution")
 def _convolution(op: OpView) -> tuple[Blocked, ...]:
-    """Implicit matrix product: output positions × output channels × taps of the input channels.
+    """Implicit GEMM: output positions × output channels × taps of the input channels.
 
     A transposed convolution multiplies each input position by all taps of all output channels.
     """
@@ -99,7 +99,7 @@ def _convolution(op: OpView) -> tuple[Blocked, ...]:
 
 @_rule("convolution_backward")
 def _convolution_backward(op: OpView) -> tuple[Blocked, ...]:
-    """Two matrix products: dy with the weights, and dy with the inputs, summed over positions."""
+    """Two GEMMs: dy with the weights, and dy with the inputs, summed over positions."""
     if len(op.inputs) < 3:
         return ()
     groups, taps = op.size("groups", 1), prod(op.size("kernel"))
@@ -189,7 +189,7 @@ def _key_values(op: OpView, row_bytes: float, pair_bytes: float) -> tuple[Blocke
 class StepWeights:
     """Weights between the states of a recurrent layer: every step needs them, one after another.
 
-    They are read again in each step unless all memories together hold them. Products with the
+    They are read again in each step unless all memories together hold them. Matmuls with the
     inputs do not wait for each other, and read their weights once.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The instruction roofline: for kernels whose work is no floating-point arithmetic.
 
-Rate = warp instructions a second, intensity = warp instructions a transaction of 32 bytes; Ding and
+Rate = warp instructions per second, intensity = those per transaction of 32 bytes; Ding and
 Williams, "An Instruction Roofline Model for GPUs", PMBS 2019, https://arxiv.org/abs/1911.11082 .
 """
 
@@ -30,7 +30,7 @@ class InstructionPoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         index: Position in ``Standing.kernels``.
         level: Memory level.
-        instruction_per_s: Warp instructions a second.
+        instruction_per_s: Warp instructions per second.
         per_transaction: Warp instructions a transaction of 32 bytes.
     """
 
@@ -56,10 +56,10 @@ def points(standing: Standing) -> tuple[InstructionPoint, ...]:
 
 
 def peak_instructions(device: Device | None) -> float | None:
-    """Warp (wave) instructions a second that a GPU can start; None where it does not follow.
+    """Warp (wave) instructions per second that a GPU can start; None where it does not follow.
 
-    From the fp32 peak of the device, at lanes x 2 FLOP a cycle. A multiprocessor of NVIDIA starts
-    four instructions a cycle; a compute unit of CDNA 1, with 64 lanes, one.
+    From the fp32 peak of the device, at lanes x 2 FLOP per cycle. A multiprocessor of NVIDIA starts
+    four instructions per cycle; a compute unit of CDNA 1, with 64 lanes, one.
     """
     roof = device.ceiling("vector", "fp32") if device is not None else None
     if device is None or roof is None:

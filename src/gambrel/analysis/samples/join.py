@@ -80,7 +80,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
         rows: The most measured time first.
         coverage_time: Share of the measured time that found an op.
         coverage_work: The same with kernels that met an op of the same work only.
-        coverage_ops: Share of the predicted bound time that found a kernel.
+        coverage_ops: Share of the predicted roofline time that found a kernel.
         measured_time_s: Of one run, all kernels.
         left_kernels: Kernels that met no op, with the seconds of one run, most first.
         left_ops: Ops that met no kernel, with their bound, most first.

@@ -92,7 +92,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def instruction_per_s(self) -> float | None:
-        """Warp instructions a second; None where they or the time are not recorded."""
+        """Warp instructions per second; None where they or the time are not recorded."""
         s = self.sample
         return s.instructions / s.time_s if s.instructions is not None and s.time_s else None
 
@@ -329,7 +329,7 @@ def _scattered(sample: Sample) -> list[str]:
     per_request = sample.ratios.get("sectors per request")
     if per_request is not None and per_request > _MANY_SECTORS:
         return [
-            f"uncoalesced access: {per_request:.1f} sectors of 32 bytes a request, where lanes "
+            f"uncoalesced access: {per_request:.1f} sectors of 32 bytes per request, where lanes "
             f"side by side need {_DENSE_SECTORS} (fp32) to 16 (16 bytes each)"
         ]
     return []

@@ -41,7 +41,7 @@ from gambrel.workload import Role
 _rule: RuleTable[Rule] = RuleTable("operator")
 
 HYBRID: Final = (
-    "float inputs of products with integer weights are quantized on the fly, as LiteRT's CPU "
+    "float inputs of matmuls with integer weights are quantized on the fly, as LiteRT's CPU "
     "kernels do"
 )
 

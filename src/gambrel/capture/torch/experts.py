@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
 
 _SENTENCE: Final = (
-    "experts run as grouped matrix products, and tokens choose experts evenly and independently"
+    "experts run as grouped GEMMs, and tokens choose experts evenly and independently"
 )
 
 

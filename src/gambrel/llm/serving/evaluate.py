@@ -43,7 +43,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         setup: The layout.
         points: One a batch, ascending.
-        best: The one with most tokens a second that meets the target; None without one.
+        best: The one with most tokens per second that meets the target; None without one.
         mix: Engines whose mean its times are; None for one engine.
         refusal: Why there is none.
     """

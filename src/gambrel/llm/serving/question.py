@@ -179,7 +179,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         overlap: Share of communication hidden behind computation; an assumption, 0 is none.
         host_s: Seconds that a step takes on the host besides the device, not overlapped; None:
             what was measured of the runtime.
-        speculation: None: one token a step.
+        speculation: None: one token per step.
         max_requests: Most requests in flight on a replica; None: what memory holds.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
 

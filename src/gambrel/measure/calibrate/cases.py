@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gambrel.analysis.estimate.classes import LAST
 
-#: Rows of matrix products, and (columns, inner size) of their weights.
+#: Rows of GEMMs, and (columns, inner size) of their weights.
 _ROWS: Final = (1, 6, 24, 96, 192, 640, 1280)
 _WEIGHTS: Final = (
     (320, 320),

@@ -50,7 +50,7 @@ def honest(device: str) -> Iterator[None]:
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Lets fp32 products run in TF32, or forbids it.
+    """Lets fp32 matmuls run in TF32, or forbids it.
 
     From 2.9 on torch has a setting for each backend. Reading the old one raises an error when the
     user has set the new, so that only the new one is touched where there is one.
@@ -85,7 +85,7 @@ def tf32_allowed() -> frozenset[str]:
 
 
 def rounds_to_tf32(device: str) -> bool:
-    """Whether an fp32 product on this device rounds its operands, as the flags are now."""
+    """Whether an fp32 matmul on this device rounds its operands, as the flags are now."""
     import torch
 
     fine = torch.full((_SIDE, _SIDE), _FINE, device=device, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Matrix products in every format: what the vendor's library attains."""
+"""GEMMs in every format: what the vendor's library attains."""
 
 from __future__ import annotations
 

@@ -75,9 +75,7 @@ def survey(index: int, effort: Mapping[str, int], progress: Progress | None = No
         num_units=seen.units,
         boost_clock_hz=seen.clock_hz,
         unknown=(*unknown, "shared memory bandwidth: no kernel of gambrel's measures it"),
-        notes=(
-            "Compute roofs are what torch's matrix products attain, the best of several sizes.",
-        ),
+        notes=("Compute roofs are what torch's GEMMs attain, the best of several sizes.",),
     )
 
 

@@ -17,7 +17,7 @@ OPTIMIZER_NAME: Final = "optimizer"
 
 
 def rows_of(ops: Sequence[OpResult], roofs: Roofs) -> tuple[OpResult, ...]:
-    """One row an op; all updates of an optimizer are one, since they run as one call.
+    """One row per op; all updates of an optimizer are one, since they run as one call.
 
     Args:
         ops: Of an analysis.

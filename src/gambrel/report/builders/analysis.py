@@ -223,7 +223,7 @@ def seconds_of(measures: Measures) -> float:
 
 
 def ops_table(analysis: Analysis) -> DataTable:
-    """One row an op, what takes longest first."""
+    """One row per op, what takes longest first."""
     ranked = slowest(analysis)
     if not ranked:
         return DataTable(columns=(), note="The model has no ops that cost anything.")

@@ -263,7 +263,7 @@ def row(op: OpResult) -> list[object]:
 
 
 def rows(*analyses: Analysis) -> DataTable:
-    """One row an op in execution order; the first columns tell the analyses apart."""
+    """One row per op in execution order; the first columns tell the analyses apart."""
     made = [[*_run(a), *row(op)] for a in analyses for op in a.ops]
     return DataTable(
         columns=tuple(

@@ -87,7 +87,7 @@ def _largest(found: Timeline) -> DataTable | None:
 
 
 def rows(record: Memory) -> DataTable:
-    """One row an op: live bytes by part."""
+    """One row per op: live bytes by part."""
     points = memory_timeline(record.analysis, record.checkpoint).points
     parts = [f"{part}_bytes" for part in PARTS]
     return table_of(

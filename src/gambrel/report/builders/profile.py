@@ -103,7 +103,7 @@ def slowest(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 
 
 def ops(points: Sequence[RooflinePoint]) -> DataTable:
-    """One row an op, longest first."""
+    """One row per op, longest first."""
     found = slowest(points)
     if not found:
         return DataTable(columns=(), note="no op that costs anything")
@@ -217,7 +217,7 @@ def content(record: Profiled, _options: Options | None = None) -> dict[str, Any]
 
 
 def rows(record: Profiled) -> DataTable:
-    """One row an op in execution order."""
+    """One row per op in execution order."""
     points = record.profile.ops
     names = type(points[0]).__struct_fields__ if points else ("name", "time_s")
     return table_of(points, *(col(name, name, str) for name in names))

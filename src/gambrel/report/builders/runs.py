@@ -72,7 +72,7 @@ def _of(side: str, text: Callable[[RunPoint], str], absent: str = "") -> Callabl
 
 
 def rows(pairing: Pairing) -> DataTable:
-    """One row an op, both runs in base units."""
+    """One row per op, both runs in base units."""
     fields = ("time_s", "flops", "traffic_bytes")
     both = (c for f in fields for c in side_columns(("first", "second"), f, f"{{}}_{f}"))
     return table_of(pairing.ranked(), col("name", "name"), *both)

@@ -142,7 +142,7 @@ def _table(title: str, found: Sequence[Difference], *, linked: bool = False) -> 
 
 
 def rows(record: WhatIf | Changed) -> DataTable:
-    """One row an op: both sides in base units."""
+    """One row per op: both sides in base units."""
     sides = ("before", "after")
     times = side_columns(sides, "time_s", "time_{}_s")
     traffic = side_columns(sides, "traffic_bytes", "traffic_{}_bytes")

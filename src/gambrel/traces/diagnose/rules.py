@@ -155,7 +155,7 @@ def chains(line: TraceTimeline) -> list[DiagnosisItem]:
 
 
 def precision(line: TraceTimeline) -> list[DiagnosisItem]:
-    """Matrix products in a wider format than they need."""
+    """GEMMs in a wider format than they need."""
     wide = "float" if line.kernels else "double"
     found = [op for op in line.ops if op.name in _PRODUCTS_NAMES and wide in op.types[:2]]
     found = [op for op in found if not set(op.parents) & _PRODUCTS_NAMES]
@@ -207,7 +207,7 @@ def _copies(
 
 
 def unaligned(line: TraceTimeline) -> list[DiagnosisItem]:
-    """Products with sides that no vector width divides; what padding gives must be measured."""
+    """Matmuls with sides that no vector width divides; what padding gives must be measured."""
     found = [
         op
         for op in line.ops

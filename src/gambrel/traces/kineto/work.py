@@ -56,7 +56,7 @@ def op_work(call: Call, *, tf32: bool = False) -> Worked | None:
 
     Args:
         call: For example ``aten::addmm`` with its shapes, as recorded.
-        tf32: Whether its kernel shows that fp32 products ran in TF32.
+        tf32: Whether its kernel shows that fp32 matmuls ran in TF32.
 
     Returns:
         None when the op or its shapes are not known well enough.

@@ -1,4 +1,4 @@
-"""Roofs reckoned from the attributes of a device: for chips that are in no catalog.
+"""Roofs derived from the attributes of a device: for chips that are in no catalog.
 
 Peak = operations of one multiprocessor a clock x multiprocessors x clock. The operations are those
 of the table "Throughput of Native Arithmetic Instructions" of NVIDIA's CUDA C++ Programming Guide
@@ -21,7 +21,7 @@ from gambrel.device.model import Ceiling, Device, Fact, Kind, MemoryLevel, Sourc
 from gambrel.traces.ncu.values import Metrics
 from gambrel.units import format_si
 
-_TITLE: Final = "reckoned from the device's attributes in the report"
+_TITLE: Final = "derived from the device's attributes in the report"
 _DATA_RATE: Final = 2
 _L1_BYTES: Final = 128
 #: Clocks in attributes are kHz without a unit; larger values are Hz already.
@@ -154,7 +154,7 @@ def reckon(found: Mapping[str, float], profiled: float | None, cc: str, name: st
 
 
 def completed(own: Device | None, derived: Device | None) -> Device | None:
-    """The roofs of a report, those that it lacks reckoned from the attributes.
+    """The roofs of a report, those that it lacks derived from the attributes.
 
     Args:
         own: Of the peaks in the report.

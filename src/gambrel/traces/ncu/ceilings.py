@@ -110,7 +110,7 @@ def _kept(shape: Shape) -> tuple[tuple[tuple[str, str, int], ...], bool]:
     return tuple(kept), peaks
 
 
-#: Before the name of a counter: the slot of its FLOP a cycle.
+#: Before the name of a counter: the slot of its FLOP per cycle.
 _FLOP: Final = "FLOP of "
 
 

@@ -304,7 +304,7 @@ def _instructions(metrics: Metrics) -> int | None:
 
 
 def _ratios(metrics: Metrics) -> dict[str, float]:
-    """Sectors of 32 bytes a request of a warp to global memory."""
+    """Sectors of 32 bytes per request of a warp to global memory."""
     if _HAS_REQUESTS not in metrics.bases:
         return {}
     totals = []

@@ -1,7 +1,7 @@
 """Convolutions on the vector lanes, as cuDNN runs them in fp32 on devices without TF32.
 
 The library takes about the fastest of three algorithms; the two of Winograd serve 3x3 kernels of
-stride 1. All are products in tiles, in waves over the units, beside their memory traffic:
+stride 1. All are matmuls in tiles, in waves over the units, beside their memory traffic:
 
 * implicit: positions by output channels, along input channels and taps;
 * fused Winograd F(2x2, 3x3): 16 products; a block computes 32 channels of a region of the image;

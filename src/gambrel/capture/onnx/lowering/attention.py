@@ -6,7 +6,7 @@ from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
-#: Two products with a softmax between them, as patterns find it: query, key, value, mask.
+#: Two matmuls with a softmax between them, as patterns find it: query, key, value, mask.
 SCALED = "gambrel::ScaledAttention"
 
 

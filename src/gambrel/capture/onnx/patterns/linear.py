@@ -8,7 +8,7 @@ from gambrel.capture.onnx.patterns.flow import Flow, successor
 
 
 def recognise_linear(flow: Flow) -> None:
-    """Joins products with weights and the addition of a stored vector."""
+    """Joins matmuls with weights and the addition of a stored vector."""
     for product in flow.steps("MatMul"):
         weight = product.input(1)
         if weight is None or weight.shape is None or len(weight.shape) != 2:

@@ -1,4 +1,4 @@
-"""Attention written out: two products with a softmax between them."""
+"""Attention written out: two matmuls with a softmax between them."""
 
 from __future__ import annotations
 
