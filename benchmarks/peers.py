@@ -221,20 +221,22 @@ def explain(tool: str, count: Count, truth: float, parts: dict[str, float]) -> s
 def _left_out(
     missing: float, parts: dict[str, float], truth: float, *, inexact: bool
 ) -> tuple[tuple[str, ...] | None, float]:
-    """The fewest groups of ops whose work is missing, and what is on top of the rest."""
+    """The groups of ops whose work is missing, and what is on top of the rest.
+
+    Few groups with little on top are the better explanation.
+    """
     names = sorted(parts, key=lambda name: name not in ("attention", "recurrent", "convolution"))
-    best: tuple[tuple[str, ...] | None, float] = (None, 0.1 * truth)
+    best: tuple[tuple[str, ...] | None, float] = (None, 0.0)
+    worst = 0.1 * truth
     for size in range(min(len(names), 6) + 1):
         for chosen in itertools.combinations(names, size):
             over = sum(parts[name] for name in chosen) - missing
             if abs(over) <= 0.5e-6 * truth:
                 return chosen, 0.0
             # Groups that make nearly the whole model explain nothing.
-            if inexact and 0 < over < best[1] and (len(names) == 1 or size < len(names)):
-                best = chosen, over
-        if best[0] is not None:
-            return best
-    return best[0], best[1] if best[0] is not None else 0.0
+            if inexact and 0 < over * 1.5**size < worst and (len(names) == 1 or size < len(names)):
+                best, worst = (chosen, over), over * 1.5**size
+    return best
 
 
 def peak_bytes(model: torch.nn.Module, inputs: Inputs) -> float:

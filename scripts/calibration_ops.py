@@ -85,7 +85,7 @@ SHARES = {"same", "inner", "apply", "memory", "wave", "compute", "direct", "tran
 #: cards of 70 W.
 ALSO = {
     "p100-pcie-16gb": ("reach_bytes", "reach_power"),
-    "p4-8gb": ("reach_bytes", "reach_power", "energy_j", "settle_s"),
+    "p4-8gb": ("reach_bytes", "reach_power", "settle_s"),
     "t4": ("energy_j", "settle_s"),
     "mi100": ("one_channel",),
     "mi210": ("one_channel",),

@@ -14,8 +14,8 @@ import sys
 import tomllib
 from collections import Counter
 
+from catalog_checks import Finding, check_device, formulas, numbers
 from gambrel.device import catalog
-from gambrel.device.checks import Finding, check_device, formulas, numbers
 from gambrel.device.model import Device
 from gambrel.device.onchip import on_chip
 from gambrel.units import format_capacity

@@ -18,7 +18,7 @@ from pathlib import Path
 from mlperf_rows import Row
 
 TABLE = Path(__file__).parents[1] / "benchmarks/data/jetson/tensorrt.csv"
-#: Without tensor cores the kernels are others; AGX Xavier's vector rate is not in the catalog.
+#: Without tensor cores the kernels are others; AGX Xavier is kept back for a test.
 OLDER = ("jetson-nano", "jetson-tx2", "jetson-agx-xavier")
 #: Sizes of one architecture are left out together.
 _SIZE = re.compile(r"(?<=\d)[nsmlx]$|-(small|large|[tsml]\d?)$|(?<=resnet)\d+$")

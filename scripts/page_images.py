@@ -64,9 +64,32 @@ def main() -> None:
             reader.tab.emulate_media(color_scheme=scheme)
             tab = reader.open(str(render(make(), "html")), Path(folder))
             reader.settle()
-            content = small(tab.screenshot())
-            (FOLDER / f"{name}.png").write_bytes(content)
-            print(f"{name}.png: {len(content):,} bytes")
+            keep(name, tab)
+        reader.tab.set_viewport_size({"width": 1440, "height": 900})
+        reader.tab.emulate_media(color_scheme="light")
+        explorer(reader.tab)
+
+
+def explorer(tab: Any) -> None:
+    """The live page after a size was dragged, what stood before pinned."""
+    import threading
+
+    from gambrel.explorer.server import ExplorerServer
+
+    asked = {"model": "resnet50", "hardware": "a100-sxm4-80gb", "batch_size": "32"}
+    server = ExplorerServer({"verb": "analyze", "given": asked})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tab.goto(server.address)
+    tab.wait_for_selector(".change", timeout=60_000)
+    keep("page-explore", tab)
+    server.shutdown()
+    server.close()
+
+
+def keep(name: str, tab: Any) -> None:
+    content = small(tab.screenshot())
+    (FOLDER / f"{name}.png").write_bytes(content)
+    print(f"{name}.png: {len(content):,} bytes")
 
 
 if __name__ == "__main__":

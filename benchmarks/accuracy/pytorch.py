@@ -151,8 +151,8 @@ def single_ops(truth: Path) -> Iterator[Score]:
             other = _shipped(form, file, NEXT_OF_KIN[device])
             if other is not None:
                 known, c = ops.machine(device), dict(other.constants)
-                if "energy_j" in c:  # that of its own process
-                    c["energy_j"] = sets.ENERGY_J.get(device, 0.0)
+                if c.get("energy_j"):  # as processes differ
+                    c["energy_j"] *= sets.ENERGY_J[device] / sets.ENERGY_J[other.device]
                 yield Score(
                     what=f"fp32 {file} {device}, constants of {other.device}",
                     runs=[_op_run(r, known, c, other, wider=(0.7, 1.5)) for r in own],

@@ -30,7 +30,7 @@ from gambrel.cli import run
 from gambrel.cli.app import COMMANDS, build
 
 #: Commands that measure, wait for a user, or serve until they are stopped.
-_LEFT_OUT: Final = frozenset({"peaks", "profile", "chat", "mcp", "collect"})
+_LEFT_OUT: Final = frozenset({"peaks", "profile", "chat", "mcp", "collect", "explore"})
 #: Options that measure or ask a server.
 _NEVER: Final = frozenset({"measure", "llm", "llm_url"})
 #: Share of the values that are wrong.

@@ -20,5 +20,5 @@ def closest(name: str, known: Collection[str], count: int, least: float) -> list
         from difflib import get_close_matches
 
         return get_close_matches(name, known, count, least / 100)
-    hits = process.extract(name, known, scorer=fuzz.ratio, limit=count, score_cutoff=least)
+    hits = process.extract(name, list(known), scorer=fuzz.ratio, limit=count, score_cutoff=least)
     return [text for text, _, _ in hits]

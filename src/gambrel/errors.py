@@ -81,6 +81,17 @@ def told(name: object) -> str:
     return "(withheld)" if _withheld.get() else shown(name)
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of others says first; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def kind_and_line(error: BaseException) -> str:
+    """The kind of an error of others, and what it says first."""
+    kind, said = type(error).__name__, first_line(error)[:SHOWN]
+    return kind if said == kind else f"{kind}: {said}"
+
+
 def sentence(message: str) -> str:
     """A message on one line, without control characters, long words and quotations cut."""
     lines = (clean(line) for line in message.replace("\t", " ").splitlines())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.advise.compare import Grid, _front, compare
+from gambrel.advise.compare import Grid, compare
 from gambrel.advise.fleet import Fleet
 from gambrel.advise.limits import parse_limits
 from gambrel.advise.select import select
@@ -203,17 +203,6 @@ def test_where_nothing_bounds_a_figure_everything_would_have_to_come_true():
         parse_limits({"latency": "1s"}),
     )
     assert strained(found) == {"toy": (1.0, "")}
-
-
-small = st.tuples(*[st.integers(0, 4).map(float)] * 3)
-
-
-@given(st.sets(small, max_size=20))
-def test_the_front_is_what_no_other_beats(costs):
-    def beats(b, a):
-        return b != a and all(x <= y for x, y in zip(b, a, strict=True))
-
-    assert _front(costs) == {a for a in costs if not any(beats(b, a) for b in costs)}
 
 
 def test_a_long_comparison_says_how_much_is_left_out():

@@ -4,10 +4,10 @@ import re
 import tomllib
 
 import pytest
+from scripts.catalog_checks import FORMULA_EXCEPTIONS, RIDGE_EXCEPTIONS, check_device, numbers
 
 from gambrel.device import catalog
 from gambrel.device.catalog import list_devices, load
-from gambrel.device.checks import FORMULA_EXCEPTIONS, RIDGE_EXCEPTIONS, check_device, numbers
 from gambrel.device.files import load_file
 from gambrel.device.model import Kind
 from gambrel.errors import FileFormatError, InputError

@@ -2,9 +2,9 @@
 
 import pytest
 from msgspec.structs import replace
+from scripts.catalog_checks import check_device, formulas
 
 from gambrel.device.catalog import load
-from gambrel.device.checks import check_device, formulas
 from gambrel.device.model import Ceiling, Source
 
 

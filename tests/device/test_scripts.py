@@ -153,6 +153,7 @@ def test_the_check_can_fail():
         "real = catalog.read_files()\n"
         "wrong = replace(real[0], tdp_w=5.0, tdp_source=None)\n"
         "catalog.read_files = lambda: (wrong, *real[1:])\n"
+        f"sys.path.insert(0, {str(SCRIPTS)!r})\n"
         f"runpy.run_path({str(SCRIPTS / 'check_catalog.py')!r}, run_name='__main__')"
     )
     done = run("-c", slip)

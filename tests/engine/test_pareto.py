@@ -43,3 +43,16 @@ def test_the_front_of_fronts_is_the_front(rows, size):
     parts = [take(table, slice(i, i + size)) for i in range(0, len(rows), size)]
     gathered = front(joined([front(part, GOALS) for part in parts]), GOALS)
     assert gathered["i"].tolist() == front(table, GOALS)["i"].tolist()
+
+
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_fronts_of_several_objectives_are_what_nothing_dominates(objectives, seed):
+    random = np.random.default_rng(seed)
+    costs = random.integers(0, 6, (int(random.integers(1, 80)), objectives)).astype(float)
+    names = [f"c{i}" for i in range(objectives)]
+    table = {name: costs[:, i] for i, name in enumerate(names)}
+    found = front(table | {"i": np.arange(len(costs))}, [Objective(column=n) for n in names])
+    wanted = [
+        i for i, row in enumerate(costs) if not ((costs <= row).all(1) & (costs < row).any(1)).any()
+    ]
+    assert found["i"].tolist() == wanted

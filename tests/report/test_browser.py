@@ -110,6 +110,7 @@ def test_a_figure_explains_itself(reader: Reader, tmp_path: Path) -> None:
     for heading in ("formula", "source", "confidence"):
         assert heading in said
     tab.keyboard.press("Escape")
+    assert not tab.locator(".said:text-matches('fp|batch')").count()
     numbers = tab.locator(".verdict .said")
     assert numbers.count() >= 3  # the time, its range
     numbers.nth(1).click()

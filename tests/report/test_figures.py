@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,8 @@ from gambrel.report.roofline_picture import of_analysis
 from tests.report import samples
 
 pytest.importorskip("matplotlib")
+
+from matplotlib.colors import to_hex
 
 COLUMN = Options(figure="column")
 
@@ -59,6 +62,46 @@ def test_roofs_in_use_carry_their_names_and_nothing_faint_is_drawn() -> None:
 def test_golden(golden: object) -> None:
     picture = msgspec.to_builtins(of_analysis(samples.estimated()))
     golden("figure.json", json.dumps(picture, indent=1) + "\n")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("style", ["screen", "column", "page"])
+def test_each_style_is_drawn_as_before(style: str, golden: object) -> None:
+    """What is drawn, in the units of the data: positions of pixels depend on fonts."""
+    from gambrel.report.plot_static import FIGURE_STYLES, figure
+
+    drawn = figure([of_analysis(samples.estimated())], FIGURE_STYLES[style])
+    seen = {
+        "inches": list(map(float, drawn.get_size_inches())),
+        "axes": list(map(axes, drawn.axes)),
+    }
+    golden(f"figure_{style}.json", json.dumps(seen, indent=1) + "\n")  # type: ignore[operator]
+
+
+def axes(one: Any) -> dict[str, object]:
+    """The contents of a frame."""
+
+    def short(values: Any) -> list[float]:
+        return [float(f"{value:.4g}") for value in values]
+
+    return {
+        "limits": [short(one.get_xlim()), short(one.get_ylim())],
+        "title": one.get_title(loc="left"),
+        "labels": [one.get_xlabel(), one.get_ylabel()],
+        "texts": [
+            [t.get_text(), *short([*t.get_position(), t.get_fontsize()])]
+            for t in one.texts
+            if t.get_text()
+        ],
+        "lines": [
+            [to_hex(line.get_color()), line.get_linewidth(), len(line.get_xdata())]
+            for line in one.lines
+        ],
+        "marks": [
+            [to_hex(c.get_facecolor()[0]) if len(c.get_facecolor()) else "", *short(c.get_sizes())]
+            for c in one.collections
+            if hasattr(c, "get_sizes")
+        ],
+    }
 
 
 def test_names_of_roofs_keep_clear_of_dots() -> None:

@@ -4,7 +4,7 @@ import { useExplain, type Explanation } from "./explain";
 import type { Figure } from "./schema";
 
 /** A number with its unit: "2.797 ms", "358 images/s", "84.3%", "1.9×". */
-const NUMBER = /\d[\d,]*(?:\.\d+)?(?:[×%]|\s[A-Za-zµ]+(?:\/[A-Za-z]+)?)/g;
+const NUMBER = /(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?:[×%]|\s(?:\w+\/\w+|[µmnp]?s|[kMGTP]i?B|[mk]?[WJ]|[kMGTPE]?FLOP)(?!\w))/g;
 
 const spaced = (text: string | undefined): string => (text ?? "").replace(/\s/g, " ");
 
@@ -15,7 +15,9 @@ function figureOf(number: string, sentence: string, figures: Figure[]): Figure |
     return at >= 0 && !/[\d.,]/.test(spaced(text)[at - 1] ?? "");
   };
   const named = (figure: Figure) => sentence.toLowerCase().startsWith(`${figure.label.toLowerCase()}:`);
-  return figures.find((f) => within(f.text)) ?? figures.find((f) => within(f.note)) ?? figures.find(named) ?? null;
+  const bare = number.replace(/\s.*/, "");
+  const plain = (figure: Figure) => bare.length > 2 && spaced(figure.text).split(" ")[0] === bare;
+  return figures.find((f) => within(f.text)) ?? figures.find(plain) ?? figures.find((f) => within(f.note)) ?? figures.find(named) ?? null;
 }
 
 export function explanationOf(figure: Figure, number = figure.text): Explanation {

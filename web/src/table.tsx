@@ -10,7 +10,7 @@ import type { Column } from "./schema";
 const ROW = 29;
 const AHEAD = 12;
 /** Rows up to which all are drawn. */
-const FEW = 150;
+const FEW = 60;
 /** At least the height of the window on the rows; reading it would lay the page out. */
 const HIGH = 600;
 

@@ -169,11 +169,17 @@ def standing(found: Figure) -> tuple[int, float]:
 
 def mark_pareto(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     """Marks the rows that no other row beats; a row with an unknown figure is never marked."""
+    import numpy as np
+
+    from gambrel.engine.pareto import nondominated
+
     costs = [_costs(row, metrics) for row in rows]
-    front = _front({own for own in costs if own is not None})
+    known = [i for i, own in enumerate(costs) if own is not None]
+    places = nondominated(np.array([costs[i] for i in known], dtype=float)) if known else ()
+    front = {known[place] for place in places}
     return [
-        msgspec.structs.replace(row, pareto=True) if own in front else row
-        for row, own in zip(rows, costs, strict=True)
+        msgspec.structs.replace(row, pareto=True) if i in front else row
+        for i, row in enumerate(rows)
     ]
 
 
@@ -182,16 +188,3 @@ def _costs(row: Row, metrics: Sequence[str]) -> tuple[float, ...] | None:
     if row.fits is False or any(known == 2 for known, _ in found):
         return None
     return tuple(cost for _, cost in found)
-
-
-def _front(costs: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
-    """Those that no other is at most equal to in all metrics.
-
-    In lexicographic order whatever beats a tuple comes before it, and if that was beaten itself,
-    then by one of the front that beats both: each is compared with the front so far.
-    """
-    front: list[tuple[float, ...]] = []
-    for own in sorted(costs):
-        if not any(all(b <= a for a, b in zip(own, other, strict=True)) for other in front):
-            front.append(own)
-    return set(front)

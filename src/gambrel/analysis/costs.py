@@ -24,7 +24,7 @@ from gambrel.analysis.host import split
 from gambrel.analysis.plan import Plan
 from gambrel.analysis.traffic import OffChip
 from gambrel.ops import Cost, OpView, is_free
-from gambrel.ops.base import Engine, Size, distinct_bytes
+from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Kernels
 from gambrel.workload import Op, Role, Workload
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.columns import TableColumns
     from gambrel.analysis.fusion import Grouping, Kernel
     from gambrel.analysis.fusion.program import Priced
+    from gambrel.analysis.fusion.spans import Span
 
 #: Ops that run their steps one after another: without a persistent kernel each step is a launch.
 _STEPPED = frozenset({"recurrent", "recurrent_backward"})
@@ -187,13 +188,15 @@ class SizedWorkload:
     Args:
         workload: The model.
         evaluator: Bound to sizes and a precision.
+        span: Kernels at many sizes; None where each combination of sizes forms its own.
     """
 
-    def __init__(self, workload: Workload, evaluator: Evaluator) -> None:
+    def __init__(self, workload: Workload, evaluator: Evaluator, span: Span | None = None) -> None:
         self.workload = workload
         self.priced: tuple[Priced, ...] = evaluator.priced
         self.alike = evaluator.alike
         self._evaluator = evaluator
+        self._span = span
         self._compulsory: dict[int | None, Compulsory] = {}
 
     @cached_property
@@ -201,6 +204,8 @@ class SizedWorkload:
         """The dataflow, from which kernels are formed."""
         from gambrel.analysis.fusion import Grouping
 
+        if self._span is not None:
+            return self._span.at(self._evaluator.value(self._span.size))
         return Grouping(self.workload, self.priced)
 
     def compulsory(self, resident_bytes: int | None) -> Compulsory:
@@ -224,7 +229,7 @@ class SizedWorkload:
     def needed(self, plan: Plan) -> Plan:
         """The plan with no more on-chip memory than is of use: larger chips share a table."""
         allowance = plan.allowance
-        if allowance is None or plan.kernels is not Kernels.TILED:
+        if allowance is None or plan.kernels is not Kernels.TILED or self._span is not None:
             return plan
         most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
         return replace(plan, allowance=replace(allowance, group_bytes=most))
@@ -278,7 +283,7 @@ class _Builder:
                 used = self._off_chip(view, found)
             if self._off_chip is not None or self._split.ops:
                 used = self._crossing(index, view, used)
-                key = (*key, used.read_bytes, used.write_bytes)
+                key = (*key, _key(used.read_bytes), _key(used.write_bytes))
             launched = _steps(view) if op.kind in _STEPPED and not self._plan.persistent else 1
             known = self._index.setdefault(key, len(self._items))
             if known == len(self._items):
@@ -328,7 +333,7 @@ class _Builder:
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
             found.append((op, view, used, launched, given, ahead))
         together = tuple(
-            (self._alike[i], c.read_bytes, c.write_bytes, c.link_bytes, n, op.repeat)
+            (self._alike[i], *map(_key, (c.read_bytes, c.write_bytes, c.link_bytes)), n, op.repeat)
             for i, (op, _, c, n, *_) in zip(members, found, strict=True)
         )
         known = self._index.get(together)
@@ -412,10 +417,15 @@ class _Builder:
         )
 
 
-def _prefetched(view: OpView, cost: Cost) -> int:
+def _key(size: Size) -> Any:
+    """A size as a part of a key; an array over points cannot be one, its bytes can."""
+    return size.tobytes() if hasattr(size, "tobytes") else size
+
+
+def _prefetched(view: OpView, cost: Cost) -> Size:
     """Bytes of weights among what an op reads."""
     weights = tuple(t for t in view.inputs if t.role in (Role.WEIGHT, Role.BUFFER))
-    return int(min(distinct_bytes(weights), cost.read_bytes))
+    return minimum(distinct_bytes(weights), cost.read_bytes)
 
 
 def _copied_back(view: OpView) -> int:

@@ -43,6 +43,10 @@ class Evaluator:
         self._shapes: dict[tuple[tuple[Dim, ...], Dim | None], tuple[tuple[Any, ...], Any]] = {}
         self._views: list[TensorView | None] = [None] * len(workload.tensors)
 
+    def value(self, symbol: str) -> Any:
+        """The value of a symbol."""
+        return self._values[symbol]
+
     def dim(self, dim: Dim) -> Any:
         """The value of one dimension."""
         if not isinstance(dim, str):

@@ -16,7 +16,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.roofs import NETWORK
 from gambrel.ops import Cost
-from gambrel.ops.base import Engine, Size
+from gambrel.ops.base import Engine, Size, where
 
 #: Name and class of a resource.
 Resource: TypeAlias = tuple[str, Bound]
@@ -55,7 +55,7 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
     if table.bulk:
         return _evaluate_columns(table, roofs)
     busy = tuple({} if item.host else busy_of(item.cost, roofs) for item in table.items)
-    pooled = any(item.prefetched_bytes for item in table.items)
+    pooled = not all(_is_zero(item.prefetched_bytes) for item in table.items)
     own = busy
     if pooled:
         pairs = zip(busy, table.items, strict=True)
@@ -200,12 +200,33 @@ def _share_kernel(
 ) -> None:
     """Items of one kernel overlap: each counts with its part of the kernel's slowest resource."""
     whole = _sum(busy[i] for i in members)
+    if not all(isinstance(seconds, (int, float)) for seconds in whole.values()):
+        _share_points(members, whole, busy, times, limits)
+        return
     limit = binding_of(whole)
     if limit is None:
         return
     for i in members:
         times[i] = busy[i].get(limit, 0.0)
         limits[i] = limit
+
+
+def _share_points(
+    members: tuple[int, ...],
+    whole: Busy,
+    busy: tuple[Busy, ...],
+    times: list[Size | None],
+    limits: list[Resource | None],
+) -> None:
+    """As `_share_kernel`, where the slowest resource differs from point to point."""
+    import numpy as np
+
+    resources = sorted(whole, key=lambda key: key[1] is not Bound.COMPUTE)
+    which = np.argmax(np.stack(np.broadcast_arrays(*(whole[r] for r in resources))), axis=0)
+    for i in members:
+        shares = [busy[i].get(resource, 0.0) for resource in resources]
+        times[i] = np.choose(which, np.broadcast_arrays(which, *shares)[1:])
+        limits[i] = None
 
 
 def _sum(parts: Iterable[Busy]) -> Busy:
@@ -219,10 +240,10 @@ def _sum(parts: Iterable[Busy]) -> Busy:
 def _without_prefetched(busy: Busy, item: Item, roofs: Roofs) -> Busy:
     """The busy times of a kernel whose weights were loaded before it starts."""
     key = roofs.memory, roofs.memory_bound
-    if not item.prefetched_bytes or key not in busy or roofs.memory_byte_per_s is None:
+    if _is_zero(item.prefetched_bytes) or key not in busy or roofs.memory_byte_per_s is None:
         return busy
     ahead = roofline.seconds(item.prefetched_bytes, roofs.memory_byte_per_s)
-    return {**busy, key: max(0.0, busy[key] - ahead)}
+    return {**busy, key: roofline.maximum(0.0, busy[key] - ahead)}
 
 
 def _wait_for_weights(
@@ -230,9 +251,17 @@ def _wait_for_weights(
 ) -> None:
     """Where loading all bytes takes longer than the kernels, those with weights wait for them."""
     loading = total_busy.get((roofs.memory, roofs.memory_bound), 0.0)
-    running = sum(t * item.count for t, item in zip(times, table.items, strict=True) if t)
+    pairs = zip(times, table.items, strict=True)
+    running = sum(t * item.count for t, item in pairs if t is not None)
     whole = sum(item.prefetched_bytes * item.count for item in table.items)
-    if loading <= running or not whole:
+    waits: Any = loading > running
+    if not isinstance(waits, bool):
+        for i, item in enumerate(table.items):
+            more = (loading - running) * item.prefetched_bytes / whole
+            time_s = 0.0 if times[i] is None else times[i]
+            times[i] = time_s if item.host else where(waits, time_s + more, time_s)
+        return
+    if not waits or not whole:
         return
     for i, item in enumerate(table.items):
         if item.host:

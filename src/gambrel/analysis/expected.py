@@ -184,8 +184,12 @@ def expected_seconds(
     if estimator is None:
         return None
     if isinstance(estimator, Whole):
-        times = estimator.times(table)
-        return None if times is None else (times.total.value, times.total.host_s)
+        whole = estimator.seconds(table)
+        if whole is None or not isinstance(estimator, EngineEstimator):
+            return whole
+        pairs = zip(evaluation.times, table.items, strict=True)
+        least = sum(t * item.count for t, item in pairs if t is not None)
+        return maximum(whole[0], least), whole[1]
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
@@ -197,14 +201,16 @@ def expected_seconds(
         floor = 0.0 if t is None else t
         alone = floor if one is None else one.seconds
         if one is not None and not estimator.in_sequence(item.view):
-            alone = alone + one.launch * (item.launches - 1)
+            alone = maximum(floor, alone + one.launch * (item.launches - 1))
         seconds.append(alone)
     host = runtime.host_on(device)
+    busy = sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
     if host is None:
-        return sum(s * item.count for s, item in zip(seconds, table.items, strict=True)), 0.0
+        return busy, 0.0
     queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
-    end, busy = queue_end(queue, host.per_launch_s)
-    return end + host.per_run_s, end - busy + host.per_run_s
+    end, ran = queue_end(queue, host.per_launch_s)
+    waits = maximum(0.0, end - ran) + host.per_run_s
+    return busy + waits, waits
 
 
 def _whole(table: CostTable, estimator: Whole) -> Expected:

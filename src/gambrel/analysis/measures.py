@@ -109,7 +109,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
             high=self.high * count,
             launches_s=self.launches_s * count,
             host_s=self.host_s * count,
-            streamed=self.streamed,
         )
 
 

@@ -6,10 +6,10 @@ question about a time is answered here, so that no two faces can differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
 from gambrel.analysis.evaluate import Evaluator
@@ -28,6 +28,9 @@ from gambrel.ops.base import Size
 from gambrel.runtimes import Runtime, Workspace
 from gambrel.workload import Workload
 
+if TYPE_CHECKING:  # fusion is loaded where kernels fuse
+    from gambrel.analysis.fusion.spans import Span
+
 
 class Workbench:
     """A workload at given sizes.
@@ -37,6 +40,8 @@ class Workbench:
         sizes: A value for every symbol: a number, or an array of one per point.
         conventions: How to count where the field disagrees.
         bulk: Whether many devices will follow.
+        spans: Number format → kernels at all points, where sizes are arrays and ops fuse.
+        alike: As for `Evaluator`.
     """
 
     def __init__(
@@ -46,12 +51,15 @@ class Workbench:
         conventions: Conventions,
         *,
         bulk: bool = False,
+        spans: Mapping[str, Span] | None = None,
+        alike: Sequence[int] | None = None,
     ) -> None:
+        self._spans = spans or {}
         self.workload = workload
         self.sizes = sizes
         self._conventions = conventions
         self._bulk = bulk
-        self._alike: Any = None
+        self.alike: Any = alike
         self._evaluators: dict[str, Evaluator] = {}
         self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, Plan], CostTable] = {}
@@ -61,15 +69,17 @@ class Workbench:
         """The workload with sizes and formats filled in."""
         if precision not in self._evaluators:
             casts = casts_of(self.workload, precision)
-            made = Evaluator(self.workload, self.sizes, casts, self._conventions, self._alike)
-            self._alike = made.alike
+            made = Evaluator(self.workload, self.sizes, casts, self._conventions, self.alike)
+            self.alike = made.alike
             self._evaluators[precision] = made
         return self._evaluators[precision]
 
     def sized(self, precision: str) -> SizedWorkload:
         """What tables in a number format share."""
         if precision not in self._asked:
-            self._asked[precision] = SizedWorkload(self.workload, self.evaluator(precision))
+            self._asked[precision] = SizedWorkload(
+                self.workload, self.evaluator(precision), self._spans.get(precision)
+            )
         return self._asked[precision]
 
     def table(self, precision: str, plan: Plan) -> CostTable:

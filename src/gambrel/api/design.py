@@ -46,21 +46,12 @@ def design(question: Question, told: Told | None = None) -> DesignStudy:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.api.sweep import computed, objectives_of
-    from gambrel.engine.run import RunRequest
+    from gambrel.api.sweep import computed
 
     work = design_work(question)
     q = _with_defaults(question, work)
-    request = RunRequest(
-        where=q.where,
-        pareto=objectives_of(q.pareto, work, METRICS),
-        apart="model" if len(work.models) > 1 else "",
-        jobs=q.jobs,
-        scheduler=q.scheduler,
-        told=told,
-    )
-    found = computed(q, work, request, tuple(model.name for model in work.models))
-    return _study(work, found)
+    models = tuple(model.name for model in work.models)
+    return _study(work, computed(q, work, models, METRICS, told))
 
 
 def design_work(question: Question) -> DesignWork:

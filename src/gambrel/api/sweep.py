@@ -46,38 +46,44 @@ def sweep(question: Question, told: Told | None = None) -> Sweep:
     """
     from gambrel.analysis.sweep import refuse_if_none
     from gambrel.api.sweep_cases import work_of
-    from gambrel.engine.run import RunRequest
 
     work = work_of(question)
     models = tuple(value.label for value in work.cases.axes[0].values)
-    request = RunRequest(
-        where=question.where,
-        pareto=objectives_of(question.pareto, work, METRICS),
-        apart="model" if len(models) > 1 else "",
-        jobs=question.jobs,
-        scheduler=question.scheduler,
-        told=told,
-    )
-    found = computed(question, work, request, models)
+    found = computed(question, work, models, METRICS, told)
     if question.where is None and found.path is None:
         refuse_if_none(found.table)
     return found
 
 
 def computed(
-    question: Question, work: PointWork, request: RunRequest, models: tuple[str, ...]
+    question: Question,
+    work: PointWork,
+    models: tuple[str, ...],
+    metrics: Mapping[str, tuple[str, bool]],
+    told: Told | None = None,
 ) -> Sweep:
     """All points of a work, kept in memory or written where the question says.
 
     Args:
-        question: What was asked, for who finds the file.
+        question: Which are kept, who computes, and the file if any.
         work: The points.
-        request: Which are kept, and who computes.
         models: Names of the models.
+        metrics: Name → column, and whether more is better.
+        told: Takes the progress.
 
     Raises:
-        InputError: More points than are kept in memory.
+        InputError: More points than are kept in memory, or an unknown objective.
     """
+    from gambrel.engine.run import RunRequest
+
+    request = RunRequest(
+        where=question.where,
+        pareto=_objectives(question.pareto, work, metrics),
+        apart="model" if len(models) > 1 else "",
+        jobs=question.jobs,
+        scheduler=question.scheduler,
+        told=told,
+    )
     if question.save is not None:
         return _saved(question, work, request, models)
     if work.points > MOST_KEPT and request.where is None and not request.pareto:
@@ -89,19 +95,10 @@ def computed(
     return _kept(work, request, question.pareto, models)
 
 
-def objectives_of(
+def _objectives(
     given: tuple[str, ...], work: PointWork, metrics: Mapping[str, tuple[str, bool]]
 ) -> tuple[Objective, ...]:
-    """Objectives as the engine takes them.
-
-    Args:
-        given: As asked.
-        work: Its columns are objectives as well.
-        metrics: Name → column, and whether more is better.
-
-    Raises:
-        InputError: A text or an unknown name.
-    """
+    """Objectives as the engine takes them; the columns of the work are some as well."""
     from gambrel.engine.pareto import Objective
     from gambrel.engine.tables import NUMBER, WHOLE
     from gambrel.errors import UnknownNameError
@@ -124,6 +121,7 @@ def _kept(
 ) -> Sweep:
     """A sweep in memory; of more points than that holds, the front alone."""
     from gambrel.engine.run import run
+    from gambrel.engine.tables import length
 
     only = bool(request.pareto) and work.points > MOST_KEPT
     started = time.perf_counter()
@@ -135,7 +133,7 @@ def _kept(
         fields=work.fields,
         table=table,
         points=work.points,
-        rows=found.rows,
+        rows=length(table) if only else found.rows,
         pareto=pareto,
         front=found.best,
         seconds=time.perf_counter() - started,

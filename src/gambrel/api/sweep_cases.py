@@ -18,8 +18,8 @@ import msgspec
 
 from gambrel.analysis.question import Question
 from gambrel.analysis.settings import Settings, is_language_model
-from gambrel.analysis.sweep.points import is_at_once
-from gambrel.analysis.sweep.work import SweepCase, SweepWork
+from gambrel.analysis.sweep.points import has_spans, is_at_once
+from gambrel.analysis.sweep.work import FAST, SLOW, SPANNED, SweepCase, SweepWork
 from gambrel.analysis.workbench import Machine
 from gambrel.api.analyze import request_of, settings_of
 from gambrel.capture.resolve import has_parts, resolve_model
@@ -210,7 +210,9 @@ def work_of(question: Question) -> SweepWork:
         size_names=_shown_sizes(workloads, sizes),
         label_names=("model", "device", *shown),
         content=_content(question, entries, devices),
-        fast=_is_fast(workloads, devices, named["runtime"]),
+        partition_points=_partition(
+            workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
+        ),
     )
 
 
@@ -290,11 +292,17 @@ def _shown_sizes(
     return (*common, *(name for name in sizes if name not in common))
 
 
-def _is_fast(
-    workloads: Sequence[Workload], devices: Sequence[Device], runtimes: Sequence[str | None]
-) -> bool:
-    """Whether all points are array arithmetic; of many devices some are looked at."""
-    plain = Settings()
+def _partition(
+    workloads: Sequence[Workload],
+    devices: Sequence[Device],
+    runtimes: Sequence[str | None],
+    varying: int,
+) -> int:
+    """Points of a partition, by how they are evaluated; of many devices some are looked at.
+
+    Several varying sizes have no spans.
+    """
+    plain, found = Settings(), FAST
     looked = devices[:: max(1, len(devices) // 16)]
     for device in looked:
         machine = Machine(device, plain)
@@ -305,8 +313,9 @@ def _is_fast(
                 except GambrelError:
                     continue
                 if not is_at_once(machine, one):
-                    return False
-    return True
+                    spanned = varying <= 1 and has_spans(machine, one)
+                    found = min(found, SPANNED if spanned else SLOW)
+    return found
 
 
 def _content(question: Question, entries: Sequence[ModelEntry], devices: Sequence[Device]) -> bytes:

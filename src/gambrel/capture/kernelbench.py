@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from gambrel.errors import CaptureError, FileFormatError, InputError
+from gambrel.errors import CaptureError, FileFormatError, InputError, kind_and_line
 from gambrel.fileio import read_text
 from gambrel.workload import Workload
 
@@ -68,10 +68,7 @@ def module_and_inputs(path: Path, device: str = "cpu") -> tuple[Any, tuple[Any, 
     except CaptureError:
         raise
     except Exception as error:
-        what = str(error).strip().splitlines()[:1]
-        raise CaptureError(
-            f"{path.name}: the problem fails: {type(error).__name__} {' '.join(what)[:200]}"
-        ) from error
+        raise CaptureError(f"{path.name}: the problem fails: {kind_and_line(error)}") from error
 
 
 def workload_of_problem(path: Path) -> Workload:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.ops.elementwise import FUNCTIONS
 from gambrel.ops.reduction import REDUCTIONS
-from gambrel.workload import Op, Role, Tensor, Workload
+from gambrel.workload import Attributes, Op, Role, Sizes, Tensor, Workload
 
 _SPEC: Final = re.compile(r"^(?P<kind>[a-z][a-z0-9_]*):(?P<rest>[\w.,=x-]*=[\w.,=x-]*)$")
 #: No side of a tensor is larger.
@@ -39,7 +39,7 @@ class _Builder:
         flags: Words that may be given.
     """
 
-    build: Callable[[_Given], tuple[Op, list[Tensor]]]
+    build: Callable[[_Given], _Made]
     needs: tuple[str, ...]
     takes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
@@ -106,39 +106,51 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
     return _Given(text=text, sizes=sizes, dtype=dtype or "fp32", flags=frozenset(flags))
 
 
-def _tensors(given: _Given, *shapes: tuple[tuple[int, ...], Role]) -> list[Tensor]:
-    return [
+_Made: TypeAlias = tuple[Op, list[Tensor]]
+_Operand: TypeAlias = tuple[tuple[int, ...], Role]
+
+
+def _op(
+    given: _Given,
+    kind: str,
+    operands: Sequence[_Operand],
+    out: tuple[int, ...],
+    sizes: Sizes,
+    attrs: Attributes | None = None,
+) -> _Made:
+    """An op that reads its operands and writes one result."""
+    last = len(operands)
+    attrs = attrs or {}
+    op = Op(
+        kind=kind,
+        inputs=tuple(range(last)),
+        outputs=(last,),
+        sizes=sizes,
+        attrs=attrs,
+        name=str(attrs.get("function", kind)),
+    )
+    tensors = [
         Tensor(shape=shape, dtype=given.dtype, storage=i, role=role)
-        for i, (shape, role) in enumerate(shapes)
+        for i, (shape, role) in enumerate((*operands, (out, Role.OUTPUT)))
     ]
+    return op, tensors
 
 
-def _matmul(given: _Given) -> tuple[Op, list[Tensor]]:
+def _matmul(given: _Given) -> _Made:
     m, n, k = (given.sizes[name] for name in "mnk")
     b = given.sizes.get("b", 1)
     bias = "bias" in given.flags
     lead = (b,) if b > 1 else ()
-    vectors = [((n,), Role.WEIGHT)] if bias else []
-    tensors = _tensors(
-        given,
+    operands: list[_Operand] = [
         ((*lead, m, k), Role.INPUT),
         ((*lead, k, n), Role.INPUT if b > 1 else Role.WEIGHT),
-        *vectors,
-        ((*lead, m, n), Role.OUTPUT),
-    )
-    last = len(tensors) - 1
-    op = Op(
-        kind="matmul",
-        inputs=tuple(range(last)),
-        outputs=(last,),
-        sizes={"b": b, "m": m, "n": n, "k": k},
-        attrs={"bias": True} if bias else {},
-        name="matmul",
-    )
-    return op, tensors
+    ]
+    operands += [((n,), Role.WEIGHT)] if bias else []
+    sizes: Sizes = {"b": b, "m": m, "n": n, "k": k}
+    return _op(given, "matmul", operands, (*lead, m, n), sizes, {"bias": True} if bias else {})
 
 
-def _conv(given: _Given) -> tuple[Op, list[Tensor]]:
+def _conv(given: _Given) -> _Made:
     s = given.sizes
     high, wide = s.get("r", s["kernel"]), s.get("s", s["kernel"])
     stride, groups, pad = s.get("stride", 1), s.get("groups", 1), s.get("pad", 0)
@@ -149,79 +161,49 @@ def _conv(given: _Given) -> tuple[Op, list[Tensor]]:
     )
     if min(out) < 1:
         raise InputError(f"{cut(given.text)}: the kernel is larger than the padded image.")
-    tensors = _tensors(
-        given,
-        ((s["n"], s["c"], s["h"], s["w"]), Role.INPUT),
-        ((s["k"], s["c"] // groups, high, wide), Role.WEIGHT),
-        ((s["n"], s["k"], *out), Role.OUTPUT),
-    )
-    op = Op(
-        kind="convolution",
-        inputs=(0, 1),
-        outputs=(2,),
-        sizes={
-            "batch": s["n"],
-            "out_channels": s["k"],
-            "in_channels": s["c"],
-            "groups": groups,
-            "kernel": (high, wide),
-            "spatial": out,
-        },
-        name="convolution",
-    )
-    return op, tensors
+    image = ((s["n"], s["c"], s["h"], s["w"]), Role.INPUT)
+    weight = ((s["k"], s["c"] // groups, high, wide), Role.WEIGHT)
+    sizes: Sizes = {
+        "batch": s["n"],
+        "out_channels": s["k"],
+        "in_channels": s["c"],
+        "groups": groups,
+        "kernel": (high, wide),
+        "spatial": out,
+    }
+    return _op(given, "convolution", (image, weight), (s["n"], s["k"], *out), sizes)
 
 
-def _attention(given: _Given) -> tuple[Op, list[Tensor]]:
+def _attention(given: _Given) -> _Made:
     s = given.sizes
     batch, heads, q, d = s.get("batch", 1), s["heads"], s["q"], s["d"]
     kv_heads, kv, dv = s.get("kv_heads", heads), s.get("kv", q), s.get("dv", d)
-    tensors = _tensors(
-        given,
-        ((batch, heads, q, d), Role.INPUT),
-        ((batch, kv_heads, kv, d), Role.INPUT),
-        ((batch, kv_heads, kv, dv), Role.INPUT),
-        ((batch, heads, q, dv), Role.OUTPUT),
-    )
-    causal = "causal" in given.flags
-    op = Op(
-        kind="attention",
-        inputs=(0, 1, 2),
-        outputs=(3,),
-        sizes={
-            "batch": batch,
-            "heads": heads,
-            "kv_heads": kv_heads,
-            "q_len": q,
-            "kv_len": kv,
-            "head_dim": d,
-            "v_head_dim": dv,
-        },
-        attrs={"causal": True, "causal_alignment": "lower_right"} if causal else {},
-        name="attention",
-    )
-    return op, tensors
+    shapes = ((batch, heads, q, d), (batch, kv_heads, kv, d), (batch, kv_heads, kv, dv))
+    causal: Attributes = {"causal": True, "causal_alignment": "lower_right"}
+    sizes: Sizes = {
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "q_len": q,
+        "kv_len": kv,
+        "head_dim": d,
+        "v_head_dim": dv,
+    }
+    operands = [(shape, Role.INPUT) for shape in shapes]
+    attrs = causal if "causal" in given.flags else {}
+    return _op(given, "attention", operands, (batch, heads, q, dv), sizes, attrs)
 
 
-def _rows(kind: str, **attrs: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
-    """An op over each row of a matrix."""
+def _rows(kind: str, function: str) -> Callable[[_Given], _Made]:
+    """A softmax or a normalization over rows."""
 
-    def build(given: _Given) -> tuple[Op, list[Tensor]]:
-        rows, cols = given.sizes["rows"], given.sizes["cols"]
+    def build(given: _Given) -> _Made:
+        rows, cols = shape = given.sizes["rows"], given.sizes["cols"]
         affine = kind == "normalization"
-        shape = (rows, cols)
-        weight = [((cols,), Role.WEIGHT)] if affine else []
-        tensors = _tensors(given, (shape, Role.INPUT), *weight, (shape, Role.OUTPUT))
-        last = len(tensors) - 1
-        op = Op(
-            kind=kind,
-            inputs=tuple(range(last)),
-            outputs=(last,),
-            sizes={"elements": rows * cols, "groups" if affine else "rows": rows},
-            attrs={**attrs, "affine": True} if affine else dict(attrs),
-            name=attrs["function"],
-        )
-        return op, tensors
+        operands = [(shape, Role.INPUT), *([((cols,), Role.WEIGHT)] if affine else [])]
+        sizes: Sizes = {"elements": rows * cols, "groups" if affine else "rows": rows}
+        attrs: Attributes = {"function": function, **({"affine": True} if affine else {})}
+        return _op(given, kind, operands, shape, sizes, attrs)
 
     return build
 
@@ -230,45 +212,29 @@ def _rows(kind: str, **attrs: str) -> Callable[[_Given], tuple[Op, list[Tensor]]
 _BINARY: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "pow"})
 
 
-def _elementwise(function: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
-    def build(given: _Given) -> tuple[Op, list[Tensor]]:
+def _elementwise(function: str) -> Callable[[_Given], _Made]:
+    def build(given: _Given) -> _Made:
         shape = (given.sizes["n"],)
-        operands = 2 if function in _BINARY else 1
-        tensors = _tensors(given, *[(shape, Role.INPUT)] * operands, (shape, Role.OUTPUT))
-        op = Op(
-            kind="elementwise",
-            inputs=tuple(range(operands)),
-            outputs=(operands,),
-            sizes={"elements": shape[0]},
-            attrs={"function": function},
-            name=function,
-        )
-        return op, tensors
+        operands = [(shape, Role.INPUT)] * (2 if function in _BINARY else 1)
+        sizes: Sizes = {"elements": shape[0]}
+        return _op(given, "elementwise", operands, shape, sizes, {"function": function})
 
     return build
 
 
-def _reduction(function: str) -> Callable[[_Given], tuple[Op, list[Tensor]]]:
-    def build(given: _Given) -> tuple[Op, list[Tensor]]:
+def _reduction(function: str) -> Callable[[_Given], _Made]:
+    def build(given: _Given) -> _Made:
         rows, cols = given.sizes.get("rows", 1), given.sizes["cols"]
-        tensors = _tensors(given, ((rows, cols), Role.INPUT), ((rows,), Role.OUTPUT))
-        op = Op(
-            kind="reduction",
-            inputs=(0,),
-            outputs=(1,),
-            sizes={"elements": rows * cols, "outputs": rows},
-            attrs={"function": function},
-            name=function,
-        )
-        return op, tensors
+        operands = [((rows, cols), Role.INPUT)]
+        sizes: Sizes = {"elements": rows * cols, "outputs": rows}
+        return _op(given, "reduction", operands, (rows,), sizes, {"function": function})
 
     return build
 
 
-def _copy(given: _Given) -> tuple[Op, list[Tensor]]:
+def _copy(given: _Given) -> _Made:
     shape = (given.sizes["n"],)
-    tensors = _tensors(given, (shape, Role.INPUT), (shape, Role.OUTPUT))
-    return Op(kind="copy", inputs=(0,), outputs=(1,), name="copy"), tensors
+    return _op(given, "copy", [(shape, Role.INPUT)], shape, {})
 
 
 _BY_ROW: Final = ("rows", "cols")
@@ -285,10 +251,10 @@ _BUILDERS: Final[dict[str, _Builder]] = {
         takes=("batch", "kv_heads", "kv", "dv"),
         flags=("causal",),
     ),
-    "softmax": _Builder(build=_rows("softmax", function="softmax"), needs=_BY_ROW),
-    "log_softmax": _Builder(build=_rows("softmax", function="log_softmax"), needs=_BY_ROW),
-    "layer_norm": _Builder(build=_rows("normalization", function="layer_norm"), needs=_BY_ROW),
-    "rms_norm": _Builder(build=_rows("normalization", function="rms_norm"), needs=_BY_ROW),
+    "softmax": _Builder(build=_rows("softmax", "softmax"), needs=_BY_ROW),
+    "log_softmax": _Builder(build=_rows("softmax", "log_softmax"), needs=_BY_ROW),
+    "layer_norm": _Builder(build=_rows("normalization", "layer_norm"), needs=_BY_ROW),
+    "rms_norm": _Builder(build=_rows("normalization", "rms_norm"), needs=_BY_ROW),
     "copy": _Builder(build=_copy, needs=("n",)),
     **{f: _Builder(build=_elementwise(f), needs=("n",)) for f in FUNCTIONS},
     **{

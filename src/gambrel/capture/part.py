@@ -8,7 +8,8 @@ import msgspec
 
 from gambrel.errors import UnknownNameError
 from gambrel.ops import is_free
-from gambrel.workload import Op, Role, Tensor, Workload
+from gambrel.workload import Op, Role, Workload
+from gambrel.workload.prune import renumbered
 
 #: What a tensor from outside becomes an input of; the others keep their role.
 _INNER = frozenset({Role.ACTIVATION, Role.OUTPUT})
@@ -46,9 +47,10 @@ def part_of(workload: Workload, name: str) -> Workload:
             tensor = msgspec.structs.replace(tensor, role=Role.OUTPUT)
         tensors.append(tensor)
     outputs = tuple(i for i in sorted(made) if workload.tensors[i].storage in read_later)
-    return msgspec.structs.replace(
-        _used(workload, tensors, picked, outputs), name=f"{workload.name} {name}"
+    part = msgspec.structs.replace(
+        workload, name=f"{workload.name} {name}", tensors=tuple(tensors), outputs=outputs
     )
+    return renumbered(part, picked)
 
 
 def _picked(workload: Workload, name: str) -> list[Op]:
@@ -66,23 +68,3 @@ def _picked(workload: Workload, name: str) -> list[Op]:
 def _others(ops: Sequence[Op], picked: Sequence[Op]) -> list[Op]:
     own = set(map(id, picked))
     return [op for op in ops if id(op) not in own]
-
-
-def _used(
-    workload: Workload, tensors: list[Tensor], ops: list[Op], outputs: tuple[int, ...]
-) -> Workload:
-    keep = sorted({i for op in ops for i in (*op.inputs, *op.outputs)} | set(outputs))
-    index = {old: new for new, old in enumerate(keep)}
-    return msgspec.structs.replace(
-        workload,
-        tensors=tuple(tensors[i] for i in keep),
-        ops=tuple(
-            msgspec.structs.replace(
-                op,
-                inputs=tuple(index[i] for i in op.inputs),
-                outputs=tuple(index[i] for i in op.outputs),
-            )
-            for op in ops
-        ),
-        outputs=tuple(index[i] for i in outputs),
-    )

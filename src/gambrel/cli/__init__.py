@@ -6,6 +6,7 @@ a defect of gambrel; 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -15,10 +16,14 @@ DEFECT: Final = 70
 INTERRUPTED: Final = 130
 #: Set to anything to see the traceback of a defect.
 TRACEBACK: Final = "GAMBREL_TRACEBACK"
+#: New objects before the garbage collector walks. A command makes tens of thousands that live as
+#: long as it does: walking over them every 700 took a tenth of its time.
+_COLLECT_AFTER: Final = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the command line and exits the process."""
+    gc.set_threshold(_COLLECT_AFTER)
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 

@@ -115,6 +115,17 @@ def option(*flags: str, help: str, section: str = OTHER, **more: Any) -> Option:
     return Option(list(flags), help=help, section=section, **more)
 
 
+def number(*flags: str, help: str, default: int, least: int = 0, section: str = OTHER) -> Option:
+    """An option that takes a whole number; its help says the default."""
+    kind = click.IntRange(least)
+    return option(*flags, help=f"{help} [{default}]", type=kind, default=default, section=section)
+
+
+def rows(default: int, section: str = PRINT) -> Option:
+    """How many rows the table of an answer has."""
+    return number("--top", help="Rows of the table; 0 shows all.", default=default, section=section)
+
+
 def flag(*flags: str, help: str, section: str = PRINT) -> Option:
     """An option without a value."""
     return Option(list(flags), help=help, section=section, is_flag=True)

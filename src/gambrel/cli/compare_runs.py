@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gambrel.analysis.question import PRINT
-from gambrel.cli.command import SHOWN, argument, command, flag, option
+from gambrel.cli.command import SHOWN, argument, command, flag, rows
 from gambrel.cli.output import Shown
 
 
@@ -14,7 +13,7 @@ from gambrel.cli.output import Shown
     "compare-runs",
     argument("first", "A.json"),
     argument("second", "B.json"),
-    option("--top", help="Rows of the table; 0 shows all.", type=int, default=10, section=PRINT),
+    rows(10),
     flag("--chart", "roofline", help="Draw the roofline with the movement of every op."),
     *SHOWN,
     examples="""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gambrel.cli.command import SHOWN, Group, argument, command, flag, option, path
+from gambrel.cli.command import SHOWN, Group, argument, command, flag, option, path, rows
 from gambrel.cli.output import Shown, exit_code
 
 gate = Group(
@@ -27,7 +27,7 @@ _CONFIG = option(
 _FILES = argument("files", "[RESULT...]", nargs=-1, about="Results, traces, or lists of metrics.")
 _TARGET = argument("target", "BASELINE", about="The file of the baseline.")
 _HISTORY = path("--history", help="Add the figures to this history (.jsonl or .parquet).")
-_TOP = option("--top", help="Rows of the table; 0 shows all.", type=int, default=20)
+_TOP = rows(20)
 
 
 @command(

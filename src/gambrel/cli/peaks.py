@@ -7,10 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from gambrel.analysis.question import PRINT
-from gambrel.cli.command import SHOWN, command, flag, option, path
+from gambrel.cli.command import SHOWN, command, flag, number, option, path
 from gambrel.cli.output import Shown, progress
 from gambrel.errors import InputError
 
@@ -23,20 +21,8 @@ _HOW = "How to measure"
 @command(
     "peaks",
     option("--device", help="cpu, cuda or cuda:N.", default="cpu", section=_HOW),
-    option(
-        *("--steps",),
-        help="Repetitions of each measurement. [20]",
-        type=click.IntRange(1),
-        default=20,
-        section=_HOW,
-    ),
-    option(
-        *("--warmup",),
-        help="Repetitions thrown away before. [5]",
-        type=click.IntRange(0),
-        default=5,
-        section=_HOW,
-    ),
+    number("--steps", help="Repetitions of each measurement.", default=20, least=1, section=_HOW),
+    number("--warmup", help="Repetitions thrown away before.", default=5, section=_HOW),
     flag("--quick", help="Few short rounds: rougher, in seconds.", section=_HOW),
     flag("--refresh", help="Measure again even if there is a stored result.", section=_HOW),
     option(

@@ -7,10 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gambrel.analysis.question import FIELDS, PRINT
-from gambrel.cli.command import SHOWN, argument, command, flag, option, path
+from gambrel.cli.command import SHOWN, argument, command, flag, number, option, path, rows
 from gambrel.cli.output import Shown
 from gambrel.errors import InputError
 
@@ -33,16 +31,8 @@ _HOW = "How it runs"
         metavar="[NAME:]SHAPE[:DTYPE]",
         section=_HOW,
     ),
-    option(
-        "--steps", help="Steps measured. [20]", type=click.IntRange(1), default=20, section=_HOW
-    ),
-    option(
-        *("--warmup",),
-        help="Steps thrown away before. [5]",
-        type=click.IntRange(0),
-        default=5,
-        section=_HOW,
-    ),
+    number("--steps", help="Steps measured.", default=20, least=1, section=_HOW),
+    number("--warmup", help="Steps thrown away before.", default=5, section=_HOW),
     flag("--train", help="Training steps: forward, backward, optimizer.", section=_HOW),
     option(
         *("--optimizer",),
@@ -55,9 +45,7 @@ _HOW = "How it runs"
         help="Run what torch.compile makes of it, by kernel.",
         section=_HOW,
     ),
-    option(
-        "--top", help="Rows of the table; 0 shows all. [10]", type=int, default=10, section=PRINT
-    ),
+    rows(10),
     option("--by", help="Rows of the table: op or module.", default="op", section=PRINT),
     flag("--compare", "compared", help="Measured beside expected and roofline times."),
     option(

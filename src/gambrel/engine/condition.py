@@ -66,14 +66,6 @@ class _Truth:
     no: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
-    """Numbers, or texts, with their unit; None is any."""
-
-    values: Any
-    unit: str | None
-
-
 class Condition:
     """A filter, checked against the columns that there are.
 

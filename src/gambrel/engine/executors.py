@@ -15,7 +15,7 @@ from typing import Any
 
 from gambrel.engine.task import PartOutcome, PartTask, run_packed
 from gambrel.engine.work import Partition
-from gambrel.errors import GambrelError, InputError, require, shown
+from gambrel.errors import GambrelError, InputError, first_line, require, shown
 
 #: Partitions under way for each worker: the next one waits there already.
 _AHEAD = 3
@@ -97,7 +97,7 @@ def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
             client = Client(scheduler, timeout=10)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"no dask scheduler answers at {scheduler}: {_first_line(error)}. "
+                f"no dask scheduler answers at {scheduler}: {first_line(error)}. "
                 "Start one with: dask scheduler"
             ) from None
         try:
@@ -134,7 +134,7 @@ def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Ite
     except Exception as error:
         # A connection that is refused or closed is the scheduler's; other OSErrors are the disk's.
         if _is_dask(error) or isinstance(error, (ConnectionError, TimeoutError)):
-            raise VanishedError(_first_line(error)) from None
+            raise VanishedError(first_line(error)) from None
         raise
 
 
@@ -145,10 +145,6 @@ def _workers(client: Any) -> int:
 
 def _is_dask(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("distributed", "dask", "asyncio", "tornado")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _through_joblib(
@@ -171,4 +167,4 @@ def _through_joblib(
         with parallel_config(backend=backend):
             yield from all_of()
     except ValueError as error:
-        raise InputError(f"joblib: {_first_line(error)}.") from None
+        raise InputError(f"joblib: {first_line(error)}.") from None

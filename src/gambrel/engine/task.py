@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gambrel.engine.condition import Condition
@@ -90,8 +89,3 @@ def run_packed(packed: bytes, part: Partition) -> PartOutcome:
         _known.packed, _known.task = packed, pickle.loads(packed)
     task: PartTask = _known.task
     return task.run(part)
-
-
-def run_several(packed: bytes, several: Sequence[Partition]) -> list[PartOutcome]:
-    """Several partitions, one after another."""
-    return [run_packed(packed, part) for part in several]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -94,8 +93,3 @@ def identity_of(work: PointWork, *more: str) -> str:
 def _partition(base: str, index: int, start: int, stop: int) -> Partition:
     key = hashlib.sha256(f"{base}:{start}:{stop}".encode()).hexdigest()[:16]
     return Partition(index=index, start=start, stop=stop, key=key)
-
-
-def points_of(partitions: Sequence[Partition]) -> int:
-    """Points of several partitions."""
-    return sum(part.points for part in partitions)

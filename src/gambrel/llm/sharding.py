@@ -28,8 +28,6 @@ import msgspec
 
 from gambrel.errors import InputError
 
-#: Degrees that multiply to the number of devices.
-DEGREES: Final = ("tensor", "pipeline", "data", "context")
 _LIMIT: Final = 1 << 20
 
 

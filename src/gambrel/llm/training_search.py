@@ -29,6 +29,7 @@ from gambrel.llm.training_base import TrainingBase, base_of
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_time import exchange_s, pass_s
 from gambrel.units import format_capacity, format_percent, format_si
+from gambrel.views import Viewed
 
 #: Sequences from this length on are also split over devices.
 _LONG: Final = 32_768
@@ -57,7 +58,7 @@ class SearchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
-class TrainingSearch(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a search.
 
     Attributes:

@@ -20,7 +20,6 @@ from gambrel.measure.harness import harness_module
 #: CLOCK_MONOTONIC_RAW would be steadier, but only CLOCK_MONOTONIC is fast in every virtual machine.
 _MONOTONIC: Final = {"linux": 1, "darwin": 6}
 
-_KERNEL_TYPE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SLICES_TYPE: Final = ctypes.CFUNCTYPE(
     None,
     *[ctypes.c_void_p] * 3,

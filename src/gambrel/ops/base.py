@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cmp_to_key
 from typing import Any, Final, TypeAlias
 
 from gambrel.dtypes import width_bytes
@@ -361,6 +361,47 @@ def log2(value: Size) -> Size:
     import numpy as np
 
     return np.log2(np.maximum(value, 1))
+
+
+def root(value: Size) -> Size:
+    """The square root: the same of a number as of that number in an array, as powers are not."""
+    if isinstance(value, (int, float)):
+        return math.sqrt(value)
+    import numpy as np
+
+    return np.sqrt(value)
+
+
+def cube_root(value: Size) -> Size:
+    """The cube root, likewise."""
+    if isinstance(value, (int, float)):
+        return math.cbrt(value)
+    import numpy as np
+
+    return np.array([math.cbrt(v) for v in value.flat]).reshape(value.shape)
+
+
+def real(value: Size) -> Size:
+    """A count as a float, or as an array of them."""
+    return float(value) if isinstance(value, (int, float)) else value.astype(float)
+
+
+def is_zero(value: Size) -> bool:
+    """Whether a count is none, at every point."""
+    return not value if isinstance(value, (int, float)) else not value.any()
+
+
+def largest_first(amounts: Mapping[str, Size]) -> tuple[str, ...]:
+    """Names by their amounts; of equals the first stays first.
+
+    Raises:
+        MixedError: The order differs from point to point.
+    """
+
+    def order(a: str, b: str) -> int:
+        return -1 if holds(amounts[a] > amounts[b]) else int(holds(amounts[b] > amounts[a]))
+
+    return tuple(sorted(amounts, key=cmp_to_key(order)))
 
 
 def rounded(value: Size) -> Size:

@@ -96,13 +96,8 @@ def recurrent(op: OpView) -> Cost | None:
     cell = _CELLS.get(str(op.attrs.get("cell")))
     if cell is None:
         return None
-    units = _unit_steps(op)
     vector = cell.vector + (cell.biases if op.attrs.get("bias") else 0)
-    special = units * cell.special if cell.special else 0
-    done = work(
-        op.operand_dtype(1), matrix=2 * _macs(op, cell), vector=units * vector, special=special
-    )
-    return Cost(work=done)
+    return _cost(op, 2 * _macs(op, cell), vector, cell.special)
 
 
 @formula("recurrent_backward")
@@ -117,19 +112,17 @@ def recurrent_backward(op: OpView) -> Cost | None:
     cell = _CELLS.get(str(op.attrs.get("cell")))
     if cell is None:
         return None
-    units = _unit_steps(op)
     vector = cell.backward_vector + (cell.bias_gradients if op.attrs.get("bias") else 0)
-    special = units * cell.backward_special if cell.backward_special else 0
-    done = work(
-        op.operand_dtype(1), matrix=4 * _macs(op, cell), vector=units * vector, special=special
-    )
-    return Cost(work=done)
+    return _cost(op, 4 * _macs(op, cell), vector, cell.backward_special)
 
 
-def _unit_steps(op: OpView) -> Size:
-    """Hidden units times steps, over batch, directions and layers."""
+def _cost(op: OpView, matrix: Size, vector: int, special: int) -> Cost:
+    """Products, and arithmetic of each hidden unit at each step of every direction and layer."""
     steps = op.size("batch") * op.size("seq")
-    return steps * op.size("directions", 1) * op.size("layers", 1) * op.size("hidden")
+    units = steps * op.size("directions", 1) * op.size("layers", 1) * op.size("hidden")
+    evaluated = units * special if special else 0
+    made = work(op.operand_dtype(1), matrix=matrix, vector=units * vector, special=evaluated)
+    return Cost(work=made)
 
 
 def _macs(op: OpView, cell: _Cell) -> Size:

@@ -124,7 +124,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         title: Heading.
         x_label: Of the intensity axis.
         y_label: Of the rate axis.
-        x_range: Limits, FLOP/byte.
+        x_range: Limits, FLOP/byte; `fitted` finds them.
         y_range: Limits, FLOP/s.
         roofs: Compute roofs, highest first.
         memory_roofs: Bandwidths, highest first.
@@ -145,8 +145,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     x_label: str
     y_label: str
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
+    x_range: tuple[float, float] = (0.1, 1000.0)
+    y_range: tuple[float, float] = (1.0, 100.0)
     roofs: tuple[Roof, ...]
     memory_roofs: tuple[MemoryRoof, ...]
     ridges: tuple[Ridge, ...] = ()
@@ -181,26 +181,21 @@ def describe(
     kinds = _shapes(analysis)
     blocks = tuple(group.name for group in analysis.by_module)
     by_level = level_chart(analysis, ops) if levels else None
-    roofs, memory = _roofs(analysis), _memory_roofs(analysis, by_level)
-    ridges = _ridges(analysis, roofs)
-    points = _points(ops, kinds, blocks)
-    total = _whole(analysis)
-    x_range, y_range = limits([*points, total], ridges, roofs, memory, by_level)
-    return Chart(
+    roofs, points, total = _roofs(analysis), _points(ops, kinds, blocks), _whole(analysis)
+    chart = Chart(
         title=title(analysis) if heading is None else heading,
         x_label="arithmetic intensity (FLOP/byte)",
         y_label=_label([*points, total]) if by_level is None else _BY_LEVEL,
-        x_range=x_range,
-        y_range=y_range,
         roofs=roofs,
-        memory_roofs=memory,
-        ridges=ridges,
+        memory_roofs=_memory_roofs(analysis, by_level),
+        ridges=_ridges(analysis, roofs),
         points=points,
         total=total,
         kinds=kinds,
         modules=blocks,
         levels=by_level,
     )
+    return fitted(chart)
 
 
 def _label(points: Iterable[Point]) -> str:
@@ -321,24 +316,30 @@ def _points(
 def _point(
     index: int, op: OpResult, *, shape: str, module: str, size: float, along: float
 ) -> Point:
-    intensity, rate = _placed(op.measures)
-    margin, note = _margin(op.measures, op.state)
     return Point(
         index=index,
         name=op.name,
         kind=op.kind,
         module=module,
-        bound=op.measures.bound.value if op.measures.bound else "unknown",
         shape=shape,
-        arithmetic_intensity=intensity,
-        flop_per_s=rate,
-        **_expected(op.measures),
         count=op.count,
         size=size,
-        margin=margin,
         along=along,
-        note=note,
+        **_figures(op.measures, op.state),
     )
+
+
+def _figures(measures: Measures, state: State) -> dict[str, Any]:
+    """Where a point stands, why it stands at a margin, and its bound."""
+    intensity, rate = _placed(measures)
+    margin, note = _margin(measures, state)
+    return _expected(measures) | {
+        "bound": measures.bound.value if measures.bound else "unknown",
+        "arithmetic_intensity": intensity,
+        "flop_per_s": rate,
+        "margin": margin,
+        "note": note,
+    }
 
 
 def _expected(measures: Measures) -> dict[str, Any]:
@@ -355,23 +356,13 @@ def _expected(measures: Measures) -> dict[str, Any]:
 
 
 def _whole(analysis: Analysis) -> Point:
-    total = analysis.total
-    intensity, rate = _placed(total)
-    margin, note = _margin(total, State.COUNTED)
     return Point(
-        index=-1,
         name=analysis.model.name,
         kind="whole model",
-        module="",
-        bound=total.bound.value if total.bound else "unknown",
         shape="star",
-        arithmetic_intensity=intensity,
-        flop_per_s=rate,
-        **_expected(total),
         size=1.0,
-        margin=margin,
         along=0.5,
-        note=note,
+        **_figures(analysis.total, State.COUNTED),
     )
 
 
@@ -412,34 +403,24 @@ def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
     return find
 
 
-def end_of(at: tuple[float, float]) -> Point:
-    """A place that has to be in sight."""
-    return Point(index=0, arithmetic_intensity=at[0], flop_per_s=at[1])
-
-
-def limits(
-    points: Iterable[Point],
-    ridges: Sequence[Ridge],
-    roofs: Sequence[Roof],
-    memory: Sequence[MemoryRoof],
-    levels: LevelChart | None,
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Axis limits from the points and the ridges; every roof is in sight."""
-    shown = list(points)
+def fitted(chart: Chart) -> Chart:
+    """The chart with axes that hold its points, moves, ridges and every roof."""
+    ridges, memory, levels = chart.ridges, chart.memory_roofs, chart.levels
+    shown = [*chart.points, chart.total]
     xs = [p.arithmetic_intensity for p in shown if p.arithmetic_intensity]
-    xs += [r.arithmetic_intensity for r in ridges]
+    xs += [m.start[0] for m in chart.moves] + [r.arithmetic_intensity for r in ridges]
     if levels is not None:
         xs += [i for p in levels.points for i in p.intensities if i]
     x_range = _span(xs, (0.1, 1000.0))
     ys = [p.flop_per_s for p in shown if p.flop_per_s]
     ys += [y for p in shown if (y := p.drawn_flop_per_s)]
-    ys += [r.peak_flop_per_s for r in roofs]
+    ys += [m.start[1] for m in chart.moves] + [r.peak_flop_per_s for r in chart.roofs]
     if levels is not None:
         ys += [p.flop_per_s for p in levels.points]
     if not ys:
         slopes = [m.byte_per_s for m in memory] or [1.0]
         ys = [x * slope for x in x_range for slope in slopes]
-    return x_range, _span(ys, (1.0, 100.0))
+    return msgspec.structs.replace(chart, x_range=x_range, y_range=_span(ys, (1.0, 100.0)))
 
 
 def _span(values: Sequence[float], empty: tuple[float, float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Profiled
-from gambrel.report.chart import Chart, Point, describe, limits, size_of
+from gambrel.report.chart import Chart, Point, describe, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
@@ -43,16 +43,14 @@ def chart_of_profile(
     )
     rate = analysis.total.flops / totals.plain_s if totals.plain_s else None
     whole = msgspec.structs.replace(base.total, flop_per_s=rate or None, measured=True)
-    x_range, y_range = limits([*drawn, whole], base.ridges, base.roofs, base.memory_roofs, None)
-    return msgspec.structs.replace(
+    chart = msgspec.structs.replace(
         base,
         y_label="measured rate (FLOP/s)",
-        x_range=x_range,
-        y_range=y_range,
         points=tuple(drawn),
         total=whole,
         measured=True,
     )
+    return fitted(chart)
 
 
 def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:

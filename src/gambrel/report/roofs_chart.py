@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype
 from gambrel.report.answers import Peaks
-from gambrel.report.chart import Chart, limits
+from gambrel.report.chart import Chart, fitted
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.roof_lines import Entry, Roof, main_ridge, memory_roofs_of, roofs_of, source_of
@@ -24,21 +26,21 @@ def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
     main = main_memory(device)
     roofs, memory = _roofs(device, precision), memory_roofs_of(device, lambda m: m == main)
     ridges = main_ridge(roofs, memory)
-    x_range, y_range = limits([], ridges, roofs, memory, None)
-    levels = [m.byte_per_s for m in memory]
-    if ridges and levels:  # the innermost level meets the roof further left than DRAM
-        x_range = (min(x_range[0], ridges[0].flop_per_s / max(levels) / 4), x_range[1])
-        y_range = (min(y_range[0], x_range[0] * min(levels)), y_range[1])
-    return Chart(
+    chart = Chart(
         title=title or device.name,
         x_label="arithmetic intensity (FLOP/byte)",
         y_label="rate (FLOP/s)",
-        x_range=x_range,
-        y_range=y_range,
         roofs=roofs,
         memory_roofs=memory,
         ridges=ridges,
     )
+    chart, levels = fitted(chart), [m.byte_per_s for m in memory]
+    if not (ridges and levels):
+        return chart
+    # The innermost level meets the roof further left than DRAM.
+    left = min(chart.x_range[0], ridges[0].flop_per_s / max(levels) / 4)
+    low = min(chart.y_range[0], left * min(levels))
+    return replace(chart, x_range=(left, chart.x_range[1]), y_range=(low, chart.y_range[1]))
 
 
 def pictures(record: Peaks, options: Options) -> tuple[Picture, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.report.chart import Chart, Move, Point, end_of, limits, shapes_of, size_of
+from gambrel.report.chart import Chart, Move, Point, fitted, shapes_of, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.plot_terminal import draw
@@ -55,22 +55,17 @@ def describe(pairing: Pairing, title: str | None = None) -> Chart:
     whole = msgspec.structs.replace(_point(-1, second.whole, "star", 0.0), size=1.0)
     shift = _move(pairing.first.whole, second.whole)
     moves += [shift] if shift else []
-    ends = [end_of(m.start) for m in moves]
-    x_range, y_range = limits(
-        [*points, *ends, whole], base.ridges, base.roofs, base.memory_roofs, None
-    )
-    return msgspec.structs.replace(
+    chart = msgspec.structs.replace(
         base,
         title=title or f"{pairing.first.label} to {second.label} on {second.hardware.name}",
         y_label="rate (FLOP/s)",
-        x_range=x_range,
-        y_range=y_range,
         points=points,
         total=whole,
         kinds=shapes,
         moves=tuple(moves),
         measured="measured" in second.times,
     )
+    return fitted(chart)
 
 
 def _s(point: RunPoint | None) -> float:

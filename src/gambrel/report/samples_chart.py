@@ -17,7 +17,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, Move, Point, end_of, limits, size_of
+from gambrel.report.chart import Chart, Move, Point, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.roof_lines import (
     Entry,
@@ -53,30 +53,25 @@ def describe(
     """
     kernels = standing.kernels[:MOST]
     points = tuple(p for i, k in enumerate(kernels) for p in _points(i, k, kernels))
-    total, moves = _whole(standing), tuple(_moves(points, came_from(standing, movement)))
     roofs = _roofs(standing)
     levels = {p.kind for p in points}
     device = standing.device
     memory = memory_roofs_of(device, lambda m: m.name in levels) if device else ()
-    ridges = main_ridge(roofs, memory)
-    tails = [end_of(m.start) for m in moves]
-    x_range, y_range = limits([*points, *tails, total], ridges, roofs, memory, None)
-    return Chart(
+    chart = Chart(
         title=title(standing) if heading is None else heading,
         x_label="arithmetic intensity at the level (FLOP/byte)",
         y_label="achieved rate (FLOP/s)",
-        x_range=x_range,
-        y_range=y_range,
         roofs=roofs,
         memory_roofs=memory,
-        ridges=ridges,
+        ridges=main_ridge(roofs, memory),
         points=points,
-        total=total,
+        total=_whole(standing),
         kinds=shapes_in(points),
-        moves=moves,
+        moves=tuple(_moves(points, came_from(standing, movement))),
         measured=True,
         kind_label="memory level",
     )
+    return fitted(chart)
 
 
 def shapes_in(points: Sequence[Point]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions, points
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, Point, limits
+from gambrel.report.chart import Chart, Point, fitted
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.roof_lines import MemoryRoof, Roof
@@ -24,15 +24,12 @@ _WHOLE: Final = Point(name="all kernels", kind="all kernels", shape="star", marg
 
 def chart(standing: Standing, heading: str | None = None) -> Chart:
     """Describes the chart: warp instructions a second over those a transaction of 32 bytes."""
-    dots, roofs = _dots(standing), _roofs(standing)
-    x_range, y_range = limits(dots, (), roofs, (), None)
-    return Chart(
+    dots = _dots(standing)
+    made = Chart(
         title=heading or f"Instructions: {title(standing)}",
         x_label="warp instructions a transaction of 32 bytes",
         y_label="warp instructions/s",
-        x_range=x_range,
-        y_range=y_range,
-        roofs=roofs,
+        roofs=_roofs(standing),
         memory_roofs=tuple(
             MemoryRoof(
                 label=m.label,
@@ -50,6 +47,7 @@ def chart(standing: Standing, heading: str | None = None) -> Chart:
         x_unit="inst/transaction",
         y_unit="inst/s",
     )
+    return fitted(made)
 
 
 def _dots(standing: Standing) -> tuple[Point, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gambrel.workload.model import Op, Role, Workload
@@ -32,14 +34,22 @@ def drop_unused_outputs(workload: Workload) -> Workload:
         )
 
     ops = [msgspec.structs.replace(op, outputs=kept(op)) for op in workload.ops]
-    return _renumbered(workload, ops)
+    return renumbered(workload, ops, unread=True)
 
 
-def _renumbered(workload: Workload, ops: list[Op]) -> Workload:
-    """Drops tensors that no op and no output refers to, except what the model owns or is given."""
+def renumbered(workload: Workload, ops: Sequence[Op], *, unread: bool = False) -> Workload:
+    """The workload with these ops, without tensors that no op and no output refers to.
+
+    Args:
+        workload: Its tensors and outputs.
+        ops: Those that are kept.
+        unread: Keep what the model owns or is given, read or not.
+    """
     referred = {i for op in ops for i in (*op.inputs, *op.outputs)} | set(workload.outputs)
     keep = [
-        i for i, t in enumerate(workload.tensors) if i in referred or t.role is not Role.ACTIVATION
+        i
+        for i, t in enumerate(workload.tensors)
+        if i in referred or (unread and t.role is not Role.ACTIVATION)
     ]
     index = {old: new for new, old in enumerate(keep)}
     return msgspec.structs.replace(

@@ -27,7 +27,7 @@ def planned(model="llama-3.1-70b", hardware="h200", **changes):
 
 @pytest.fixture(scope="module")
 def dense():
-    return planned(ttft="1s", tpot="30ms", prices="3.5/h")
+    return planned(ttft="1s", tpot="30ms", prices="3.5/h", runtime="vllm")
 
 
 def test_every_choice_meets_the_target(dense):
@@ -99,6 +99,22 @@ def test_expected_times_are_those_of_the_analysis(dense):
     assert choice.bound == decoding.bound
     assert choice.limited_by == decoding.limited_by
     assert choice.tpot.low <= choice.tpot.value <= choice.tpot.high
+
+
+def test_without_an_engine_the_mean_of_those_that_were_measured():
+    asked = {"hardware": "h100", "sharding": Sharding(tensor=4), "concurrency": 16}
+    unnamed = planned(**asked).best[0]
+    names = unnamed.point.mean_of
+    assert names == ("vllm", "sglang", "tensorrt-llm")
+    each = [planned(**asked, runtime=name).best[0] for name in names]
+    times = [choice.point.tpot_s for choice in each]
+    # The host times of the engines are within the steps that are averaged, other prompts are not.
+    steps = [c.point.tpot_s - c.point.interference_s for c in each]
+    own = unnamed.point.tpot_s - unnamed.point.interference_s
+    assert own == pytest.approx(sum(steps) / 3, rel=0.01)
+    assert unnamed.tpot.low < min(times) < max(times) < unnamed.tpot.high
+    assert all(not choice.point.mean_of for choice in each)
+    assert "mean of vllm, sglang, tensorrt-llm" in render(planned(**asked))
 
 
 def test_no_point_is_faster_than_the_speed_of_light(dense):
@@ -344,7 +360,8 @@ def test_state_spaces_keep_one_state_a_sequence():
 
 def test_hidden_communication_is_as_asked():
     def step(overlap):
-        found = planned(sharding=Sharding(tensor=8), concurrency=8, overlap=overlap, host="1ns")
+        asked = {"concurrency": 8, "overlap": overlap, "host": "1ns", "runtime": "vllm"}
+        found = planned(sharding=Sharding(tensor=8), **asked)
         return found, found.best[0].point.tpot_s - found.best[0].point.interference_s
 
     (plain, none), (_, half), (_, all_) = step(0.0), step(0.5), step(1.0)

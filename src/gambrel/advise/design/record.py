@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gambrel.analysis.sweep.record import Sweep
+from gambrel.views import Viewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +22,16 @@ class DesignLayer:
         array_time_s: Time.
         share: Of the model's time.
         array_utilization: Work over peak times time.
-        traffic_bytes: Across the DRAM interface with the best tiling.
+        traffic_bytes: Across the DRAM interface with the best tiling, without what stays on chip
+            between layers.
+        tiled_bytes: Of its main op alone, with the best tiling; None where it is not tiled.
         io_bound_bytes: Published lower bound of any schedule of its main op with that much memory
             on chip, at least every operand once; None where none is known.
         tiling: Best tiling of its main op; empty where every operand crosses once.
         limited_by: The busiest resource.
         parameter: The one of which 10 % more saves most of its time; empty where none saves any.
-        gain: What that saves, as a share of its time.
+        gain: What 10 % more saves, as a share of its time; of parameters that count things, in
+            proportion to what one more saves.
     """
 
     model: str
@@ -38,6 +42,7 @@ class DesignLayer:
     share: float
     array_utilization: float
     traffic_bytes: float
+    tiled_bytes: float | None
     io_bound_bytes: float | None
     tiling: str
     limited_by: str
@@ -54,6 +59,7 @@ class Sensitivity:
         value: Of the design.
         more: What was tried: 10 % more, rounded where only whole numbers make sense.
         time_gain: Share of the time that it saves; negative where it costs time.
+        per_tenth: The same for 10 % more, in proportion, where more was tried.
         energy_gain: The same of the energy; None where it is unknown.
         area_cost: Share of area that it adds; None where it is unknown.
     """
@@ -62,6 +68,7 @@ class Sensitivity:
     value: float
     more: float
     time_gain: float
+    per_tenth: float
     energy_gain: float | None
     area_cost: float | None
 
@@ -86,7 +93,7 @@ class FusionDepth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DesignStudy:
+class DesignStudy(Viewed):
     """Designs under models.
 
     Attributes:

@@ -21,7 +21,7 @@ from gambrel.engine.tables import Words, plain
 
 #: How much more of a parameter is tried.
 STEP: Final = 1.1
-#: Gains below this are rounding.
+#: Gains and losses below this are rounding.
 _LEAST_GAIN: Final = 1e-4
 
 
@@ -100,12 +100,18 @@ class DesignProbe:
                 value=float(self.chosen[name]),
                 more=self.more[name],
                 time_gain=_gain(times.array_s, i),
+                per_tenth=_gain(times.array_s, i) * self._tenth(name),
                 energy_gain=_known(_gain(energy, i)),
                 area_cost=_known(0.0 - _gain(area, i)),
             )
             for i, name in enumerate(self.names, 1)
         ]
-        return tuple(sorted(found, key=lambda one: -one.time_gain))
+        return tuple(sorted(found, key=lambda one: -one.per_tenth))
+
+    def _tenth(self, name: str) -> float:
+        """10 % as a share of how much more was tried."""
+        value = float(self.chosen[name])
+        return (STEP - 1) * value / (self.more[name] - value)
 
     def layers(self, model: ModelLayers) -> list[DesignLayer]:
         """The layers of a model, in order."""
@@ -115,12 +121,13 @@ class DesignProbe:
     def _layer(self, model: ModelLayers, times: DesignTimes, index: int) -> DesignLayer:
         one = times.layers[index]
         layer, time_s = one.layer, float(one.array_s[0])
-        gains = [_gain(one.array_s, i) for i in range(1, len(self.names) + 1)]
+        gains = [_gain(one.array_s, i) * self._tenth(n) for i, n in enumerate(self.names, 1)]
         best = int(np.argmax(gains)) if gains else 0
         saves = bool(gains) and gains[best] > _LEAST_GAIN
         busy = [float(one.busy[name][0]) if name in one.busy else 0.0 for name in RESOURCES]
         peak_s = layer.matrix_flops * float(self.points.s_per_flop[0])
-        room = float(self.points.memory.on_chip[self.points.memory_place[0]])
+        buffers = float(self.points.memory.buffers[self.points.memory_place[0]])
+        tiling = main_tiling(layer, self.room, buffers)
         return DesignLayer(
             model=model.name,
             name=layer.name,
@@ -130,12 +137,9 @@ class DesignProbe:
             share=time_s * layer.count / float(times.array_s[0]),
             array_utilization=peak_s / time_s if time_s else 0.0,
             traffic_bytes=float(one.traffic_bytes[0]) * layer.count,
-            io_bound_bytes=_bound(layer, room),
-            tiling=tiling_text(
-                main_tiling(
-                    layer, room, float(self.points.memory.buffers[self.points.memory_place[0]])
-                )
-            ),
+            tiled_bytes=_tiled(layer, tiling),
+            io_bound_bytes=_bound(layer, self.room),
+            tiling=tiling_text(tiling),
             limited_by=RESOURCES[int(np.argmax(busy))],
             parameter=self.names[best] if saves else "",
             gain=gains[best] if saves else 0.0,
@@ -144,7 +148,8 @@ class DesignProbe:
 
 def _gain(values: Any, place: int) -> float:
     first = float(values[0])
-    return (first - float(values[place])) / first if first else 0.0
+    gain = (first - float(values[place])) / first if first else 0.0
+    return 0.0 if abs(gain) < _LEAST_GAIN else gain
 
 
 def _known(value: float) -> float | None:
@@ -180,6 +185,14 @@ def tiling_text(found: Tiling | None) -> str:
         return ""
     sizes = ", ".join(f"{name} {size}" for name, size in found.tile.items() if size > 1)
     return f"{found.resident} stay" + (f"; {sizes}" if sizes else "")
+
+
+def _tiled(layer: ArrayLayer, tiling: Tiling | None) -> float | None:
+    """Traffic of its main op alone, all executions."""
+    op = main_op(layer)
+    if op is None or tiling is None:
+        return None
+    return float(tiling.traffic_bytes) * op.groups * layer.count
 
 
 def _bound(layer: ArrayLayer, room: float) -> float | None:

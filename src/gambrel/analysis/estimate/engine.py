@@ -23,7 +23,7 @@ from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device, Fact
 from gambrel.device.roofs import main_memory, resolve
-from gambrel.ops.base import where
+from gambrel.ops.base import Size, real, root, where
 from gambrel.runtimes import matches
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ class EngineEstimator:
         work = table.engine
         times = self._kernels(work)
         count = work.columns["count"]
-        busy = float((times.whole * count).sum())
-        energy = float((times.energy_j * count).sum())
-        seconds = float(whole_run(self._c.constants, self._machine, busy, energy))
+        busy, seconds = self._run(times, count)
         start = self._c.constants["start_s"]
         stretch = (seconds - start) / busy if busy else 1.0
         limiters = _limiters(times)
@@ -87,6 +85,19 @@ class EngineEstimator:
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=_of_items(table, work, limiters),
         )
+
+    def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
+        """Of the run and of what the host adds, at every point of a sweep."""
+        if not self.describes(table):
+            return None
+        _, seconds = self._run(self._kernels(table.engine), table.engine.columns["count"])
+        return seconds, self._c.constants["start_s"]
+
+    def _run(self, times: KernelTimes, count: Any) -> tuple[Size, Size]:
+        """Seconds of the kernels one after another, and of the run."""
+        busy = real((times.whole * count).sum(axis=-1))
+        energy = real((times.energy_j * count).sum(axis=-1))
+        return busy, whole_run(self._c.constants, self._machine, busy, energy)
 
     def _kernels(self, work: EngineTable) -> KernelTimes:
         import numpy as np
@@ -161,7 +172,7 @@ def _limiters(times: KernelTimes) -> tuple[Limiter, ...]:
 
 def _limiter(parts: tuple[float, float, float]) -> Limiter:
     launch, compute, memory = parts
-    if launch > (compute**2 + memory**2) ** 0.5:
+    if launch > root(compute * compute + memory * memory):
         return Limiter.LAUNCHES
     return Limiter.COMPUTE if compute >= memory else Limiter.MEMORY
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.forms import ceil
-from gambrel.ops.base import Size, minimum, where
+from gambrel.ops.base import Size, cube_root, minimum, root, where
 from gambrel.roofline import maximum
 
 #: Sides of an output tile: a large one, a small one (its share of the peak is a constant).
@@ -33,7 +33,6 @@ LARGE, SMALL = 128, 64
 CACHE_BYTES_PER_CYCLE: Final = 64
 #: Part of the TDP that moves with the work. Assumed: the energies are fitted beside it.
 DYNAMIC: Final = 0.8
-_SHARP: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ def kernel_times(
         launch=launch,
         compute=compute,
         memory=memory,
-        whole=launch + (compute**2 + memory**2) ** 0.5,
+        whole=launch + root(compute * compute + memory * memory),
         energy_j=flops * energy * m.flop_j + left * m.byte_j,
     )
 
@@ -123,4 +122,10 @@ def whole_run(c: Mapping[str, float], m: EngineMachine, busy: Size, energy_j: Si
     """Seconds of a run from those of its kernels and its energy."""
     known = maximum(m.tdp_w, 1e-9)
     limited = where(m.tdp_w > 0, energy_j / (DYNAMIC * known), 0.0)
-    return c["start_s"] + (busy**_SHARP + limited**_SHARP) ** (1 / _SHARP)
+    return c["start_s"] + root(cube_root(_sixth(busy) + _sixth(limited)))
+
+
+def _sixth(value: Size) -> Size:
+    """The power by which the two limits of a run are added: a sharp maximum."""
+    cube = value * value * value
+    return cube * cube

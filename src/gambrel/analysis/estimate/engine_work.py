@@ -8,15 +8,28 @@ elements that the vector units finish, and bytes, of which some may stay in the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.estimate.tiled_work import groups_of, is_depthwise
 from gambrel.dtypes import width_bytes
 from gambrel.ops import OpView
 from gambrel.ops.attention import visible_pairs
-from gambrel.ops.base import Engine, Size, TensorView, ceil_div, distinct_bytes, product
+from gambrel.ops.base import (
+    Engine,
+    Size,
+    TensorView,
+    ceil_div,
+    distinct_bytes,
+    holds,
+    is_zero,
+    largest_first,
+    product,
+    real,
+    total,
+)
 from gambrel.ops.elementwise import FUNCTIONS
+from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable, Item
@@ -64,29 +77,29 @@ class EngineKernel:
     """
 
     dtype: str
-    rows: float
-    columns: float
-    depth: float
-    copies: float
+    rows: Size
+    columns: Size
+    depth: Size
+    copies: Size
     attention: bool
-    finished: float
-    taps: float
-    elements: float
-    weight_bytes: float
-    inner_bytes: float
-    functions: float
-    function_bytes: float
+    finished: Size
+    taps: Size
+    elements: Size
+    weight_bytes: Size
+    inner_bytes: Size
+    functions: Size
+    function_bytes: Size
     count: int
     members: tuple[int, ...]
     main: int
 
     @property
-    def flops(self) -> float:
+    def flops(self) -> Size:
         """Of all its products."""
         return 2 * self.rows * self.columns * self.depth * self.copies
 
     @property
-    def step_bytes(self) -> float:
+    def step_bytes(self) -> Size:
         """Bytes along the reduction."""
         return self.depth * width_bytes(self.dtype) if self.dtype else 0.0
 
@@ -118,13 +131,17 @@ class EngineTable:
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """Each field of the kernels as an array, made once for all devices."""
+        """Each field of the kernels as an array, made once for all devices.
+
+        Of a table of many points the kernels are the last axis.
+        """
         import numpy as np
 
-        return {
-            name: np.array([getattr(k, name) for k in self.kernels], dtype=float)
-            for name in _SCALARS
-        }
+        def column(values: list[Size]) -> Any:
+            rows = np.broadcast_arrays(*values)
+            return np.ascontiguousarray(np.stack(rows, axis=-1), dtype=float)
+
+        return {name: column([getattr(k, name) for k in self.kernels]) for name in _SCALARS}
 
 
 def engine_table(table: CostTable) -> EngineTable:
@@ -134,13 +151,13 @@ def engine_table(table: CostTable) -> EngineTable:
         for group in groups_of(table)
         if (kernel := _kernel([table.items[i] for i in group], group)) is not None
     )
-    flops: dict[str, float] = {}
+    flops: dict[str, Size] = {}
     for kernel in kernels:
         if kernel.dtype:
             flops[kernel.dtype] = flops.get(kernel.dtype, 0.0) + kernel.flops * kernel.count
     return EngineTable(
         kernels=kernels,
-        formats=tuple(sorted(flops, key=lambda f: -flops[f])),
+        formats=largest_first(flops),
         described=not any(item.view.kind in OTHERS for item in table.items),
     )
 
@@ -152,7 +169,7 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
     if main is None and _is_folded(view):
         return None
     made = _Products(taps=_window_taps(view)) if main is None else _products(view)
-    written = float(sum(t.elements for t in view.outputs))
+    written = real(total(t.elements for t in view.outputs))
     beside = sum(_beside(i.view) for i in items if i.view is not view)
     kept = _bytes(view, stays=True)
     inner = _bytes(view, stays=False) + beside * width_bytes(view.dtype)
@@ -161,16 +178,16 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
     functions = written if view.kind == "convolution" and any(map(_is_curved, items)) else 0.0
     return EngineKernel(
         dtype=_dtype(items, made),
-        rows=float(made.rows),
-        columns=float(made.columns),
-        depth=float(made.depth),
-        copies=float(made.copies),
+        rows=real(made.rows),
+        columns=real(made.columns),
+        depth=real(made.depth),
+        copies=real(made.copies),
         attention=view.kind == "attention",
         finished=written if main is not None else 0.0,
-        taps=float(made.taps),
-        elements=0.0 if main is not None else _passed(view, items),
-        weight_bytes=float(kept),
-        inner_bytes=float(inner),
+        taps=real(made.taps),
+        elements=0.0 if main is not None else _passed(items),
+        weight_bytes=kept,
+        inner_bytes=real(inner),
         functions=functions,
         function_bytes=2 * functions * max(2.0, width_bytes(view.dtype)),
         count=items[0].count,
@@ -180,15 +197,17 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
 
 
 def _has_products(item: Item) -> bool:
-    return any(engine is Engine.MATRIX and n for (engine, _), n in item.cost.work.items())
+    work = item.cost.work.items()
+    return any(engine is Engine.MATRIX and not is_zero(n) for (engine, _), n in work)
 
 
 def _dtype(items: list[Item], made: _Products) -> str:
     formats = (d for i in items for engine, d in i.cost.work if engine is Engine.MATRIX)
     dtype = next(formats, "")
     narrow = bool(dtype) and width_bytes(dtype) <= 1
-    long = any(i.view.kind == "attention" for i in items) and made.depth > FUSED_KEYS
-    return "fp16" if narrow and long else dtype
+    if not narrow or not any(i.view.kind == "attention" for i in items):
+        return dtype
+    return "fp16" if holds(made.depth > FUSED_KEYS) else dtype
 
 
 def _products(view: OpView) -> _Products:
@@ -238,12 +257,12 @@ def _padded(size: Size, multiple: float) -> Size:
     return ceil_div(size, int(multiple)) * int(multiple)
 
 
-def _flops(view: OpView) -> float:
+def _flops(view: OpView) -> Size:
     from gambrel.ops import cost
 
     found = cost(view)
     work = {} if found is None else found.work
-    return float(sum(n for (engine, _), n in work.items() if engine is Engine.MATRIX))
+    return real(total(n for (engine, _), n in work.items() if engine is Engine.MATRIX))
 
 
 def _window_taps(view: OpView) -> Size:
@@ -254,19 +273,18 @@ def _window_taps(view: OpView) -> Size:
     return taps * view.size("outputs", sum(t.elements for t in view.outputs))
 
 
-def _passed(view: OpView, items: list[Item]) -> float:
+def _passed(items: list[Item]) -> Size:
     """Elements that a kernel without products passes over, its longest op."""
-    del view
-    return float(max(sum(t.elements for t in i.view.outputs) for i in items))
+    return real(reduce(maximum, (total(t.elements for t in i.view.outputs) for i in items)))
 
 
-def _beside(view: OpView) -> float:
+def _beside(view: OpView) -> Size:
     """Elements of a second large operand that a kernel reads: a residual."""
     if view.kind != "elementwise":
         return 0.0
     n = view.size("elements")
-    operands = [t for t in view.inputs if t.role not in _CONSTANT and 2 * t.elements > n]
-    return float(n) if len(operands) > 1 else 0.0
+    operands = [t for t in view.inputs if t.role not in _CONSTANT and holds(2 * t.elements > n)]
+    return real(n) if len(operands) > 1 else 0.0
 
 
 def _is_curved(item: Item) -> bool:
@@ -277,7 +295,7 @@ def _is_curved(item: Item) -> bool:
     )
 
 
-def _bytes(view: OpView, *, stays: bool) -> float:
+def _bytes(view: OpView, *, stays: bool) -> Size:
     """Bytes of an op that cross the memory in any case, or those that a cache may keep."""
 
     def crosses(t: TensorView) -> bool:
@@ -286,7 +304,7 @@ def _bytes(view: OpView, *, stays: bool) -> float:
     chosen = tuple(t for t in (*view.inputs, *view.outputs) if crosses(t) is stays)
     if view.kind in ("embedding", "gather"):  # of a table only the rows that are looked up
         chosen = tuple(t for t in view.outputs if crosses(t) is stays)
-    return float(distinct_bytes(chosen))
+    return real(distinct_bytes(chosen))
 
 
 def _is_folded(view: OpView) -> bool:

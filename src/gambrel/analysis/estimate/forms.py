@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gambrel import roofline
-from gambrel.ops.base import Size, log2, minimum, where
+from gambrel.ops.base import Size, log2, minimum, root, where
 from gambrel.roofline import maximum
 
 Constants: TypeAlias = Mapping[str, float]
@@ -84,7 +84,7 @@ def sustained(c: Constants, machine: Machine, seconds: Size) -> Size:
 
 def overlap(a: Size, b: Size) -> Size:
     """Two resources that overlap imperfectly: the 2-norm, between their maximum and their sum."""
-    return (a * a + b * b) ** 0.5
+    return root(a * a + b * b)
 
 
 def matmul(
@@ -169,7 +169,7 @@ def collective(c: Constants, link_byte_per_s: float, *, link_bytes: Size, device
     """
     start = c["base_s"] + c["step_s"] * (devices - 2)
     moved = roofline.seconds(link_bytes, c["share"] * link_byte_per_s)
-    return start + moved + c["middle"] * (start * moved) ** 0.5
+    return start + moved + c["middle"] * root(start * moved)
 
 
 #: Shortest all-reduce of a serving framework's own kernel on two and on eight devices behind one

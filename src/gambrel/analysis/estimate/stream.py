@@ -36,6 +36,7 @@ from gambrel.analysis.estimate.tiled import WholeTimes, part_of, ranged
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Limiter
 from gambrel.device.model import Device
+from gambrel.ops.base import Size
 
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable
@@ -63,6 +64,11 @@ class StreamEstimator:
             f"{constants.rows} rates of {constants.models} models on this chip{error}; frames are "
             "streamed: this is the time per batch, a single frame takes longer to pass through"
         )
+
+    def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
+        """Of the run and of what the host adds, at one point."""
+        times = self.times(table)
+        return None if times is None else (times.total.value, times.total.host_s)
 
     def times(self, table: CostTable) -> WholeTimes | None:
         """The times of a table; None in another number format than int8."""

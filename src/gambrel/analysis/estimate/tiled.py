@@ -27,7 +27,8 @@ from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
-from gambrel.ops.base import Size
+from gambrel.ops.base import Size, is_zero, real, root, total
+from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable
@@ -64,7 +65,7 @@ class _Group:
 
 def together(run: Size, loads: Size) -> Size:
     """Seconds of groups and of loading ahead of them, which fill each other's gaps partly."""
-    return (run * run + loads * loads) ** 0.5
+    return root(run * run + loads * loads)
 
 
 def start_of(constants: TiledConstants, dtype: str) -> float:
@@ -105,6 +106,21 @@ class TiledEstimator:
             limiters=_limiters(work, groups),
         )
 
+    def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
+        """Of the run and of what the host adds, at every point of a sweep."""
+        work, c = table.tiled, self._constants
+        if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
+            return None
+        run: Size = 0
+        for group, count in zip(work.groups, work.counts, strict=True):
+            works = [work.works[i] for i in group]
+            busy = total(map(self._computing, works))
+            moving = total(roofline.seconds(w.moved_bytes, c.activation_byte_per_s) for w in works)
+            run = run + maximum(busy, moving) * count
+        loads = roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s)
+        start = start_of(c, work.formats[0])
+        return start + together(run, loads), start
+
     def _items(
         self, work: TiledTable, groups: list[_Group], waits: float
     ) -> tuple[Estimate | None, ...]:
@@ -125,10 +141,12 @@ class TiledEstimator:
         limiter = Limiter.COMPUTE if computes else Limiter.MEMORY
         return _Group(seconds=sum(parts), limiter=limiter, parts=tuple(parts))
 
-    def _computing(self, work: TiledWork) -> float:
+    def _computing(self, work: TiledWork) -> Size:
         c = self._constants
-        macs = roofline.seconds(work.macs, c.macs_per_s[work.dtype]) if work.macs else 0.0
-        return float(macs + roofline.seconds(work.vector, c.vector_per_s))
+        macs: Size = 0.0
+        if not is_zero(work.macs):
+            macs = roofline.seconds(work.macs, c.macs_per_s[work.dtype])
+        return real(macs + roofline.seconds(work.vector, c.vector_per_s))
 
 
 def ranged(

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Final
 from gambrel.dtypes import STORED_WEIGHT, width_bytes
 from gambrel.ops import OpView, cost
 from gambrel.ops.attention import visible_pairs
-from gambrel.ops.base import Engine, Size, ceil_div, distinct_bytes, product, total
+from gambrel.ops.base import (
+    Engine,
+    Size,
+    ceil_div,
+    distinct_bytes,
+    holds,
+    is_zero,
+    largest_first,
+    product,
+    real,
+    total,
+)
 from gambrel.ops.elementwise import FUNCTIONS
 from gambrel.roofline import maximum
 
@@ -72,7 +83,7 @@ class TiledTable:
     groups: tuple[tuple[int, ...], ...]
     counts: tuple[int, ...]
     formats: tuple[str, ...]
-    ahead_bytes: float
+    ahead_bytes: Size
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -87,9 +98,9 @@ def tiled_table(table: CostTable) -> TiledTable:
         table: Whose traffic is what on-chip memory leaves.
     """
     works = tuple(tiled_work(item) for item in table.items)
-    macs: dict[str, float] = {}
+    macs: dict[str, Size] = {}
     for work, item in zip(works, table.items, strict=True):
-        if work.macs:
+        if not is_zero(work.macs):
             macs[work.dtype] = macs.get(work.dtype, 0.0) + work.macs * item.count
     groups = groups_of(table)
     ahead = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
@@ -97,8 +108,8 @@ def tiled_table(table: CostTable) -> TiledTable:
         works=works,
         groups=groups,
         counts=tuple(table.items[group[0]].count for group in groups),
-        formats=tuple(sorted(macs, key=lambda name: -macs[name])),
-        ahead_bytes=float(sum(ahead)),
+        formats=largest_first(macs),
+        ahead_bytes=real(total(ahead)),
     )
 
 
@@ -173,7 +184,7 @@ def _elementwise(view: OpView) -> tuple[Size, Size]:
 
 
 def _large(elements: Size, n: Size) -> bool:
-    return bool(2 * elements > n)
+    return holds(2 * elements > n)
 
 
 def _normalization(view: OpView) -> tuple[Size, Size]:

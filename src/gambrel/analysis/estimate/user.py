@@ -297,13 +297,22 @@ def _header(path: Path, names: Sequence[str]) -> float:
             f"{path}, row 1: missing column(s) {', '.join(missing)}; needed are "
             f"{', '.join(_COLUMNS)} and one of us, ms, s."
         )
+    return UNITS[time_column(path, names)]
+
+
+def time_column(path: Path, names: Sequence[str]) -> str:
+    """The one column of times, whose name is its unit.
+
+    Raises:
+        FileFormatError: There is none, or several.
+    """
     units = [name for name in names if name in UNITS]
     if len(units) != 1:
         raise FileFormatError(
             f"{path}, row 1: one column of times is needed, named us, ms or s; "
             f"found {', '.join(units) or 'none'}."
         )
-    return UNITS[units[0]]
+    return units[0]
 
 
 def _same_device(where: str, name: str, device: Device) -> None:

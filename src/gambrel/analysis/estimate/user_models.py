@@ -29,7 +29,7 @@ from gambrel.analysis.estimate.tiled_fit import (
     pull_of,
     scales_of,
 )
-from gambrel.analysis.estimate.user import UNITS, header_of, rows_of
+from gambrel.analysis.estimate.user import UNITS, header_of, rows_of, time_column
 from gambrel.device.model import Device
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError, InputError
@@ -99,18 +99,13 @@ def read_models(path: Path) -> ModelRows:
         FileFormatError: It has no column of times, or several, or no rows.
     """
     reader = csv.DictReader(text_lines(path, _WHAT), restkey="(more)", restval="")
-    units = [name for name in header_of(path, reader) if name in UNITS]
-    if len(units) != 1:
-        raise FileFormatError(
-            f"{path}, row 1: one column of times is needed, named us, ms or s; "
-            f"found {', '.join(units) or 'none'}."
-        )
+    unit = time_column(path, header_of(path, reader))
     rows: list[ModelRow] = []
     refused: list[tuple[int, str]] = []
     count = 0
     seen: set[tuple[str, int, str | None]] = set()
     for raw in rows_of(path, reader):
-        row, reason = _checked(raw, reader.line_num, units[0], seen)
+        row, reason = _checked(raw, reader.line_num, unit, seen)
         if row is None:
             count += 1
             refused += [(reader.line_num, reason)] if len(refused) < _NAMED else []

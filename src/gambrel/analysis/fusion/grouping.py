@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from gambrel.analysis.fusion.compiled import compiled
 from gambrel.analysis.fusion.epilogue import with_epilogues
 from gambrel.analysis.fusion.kernel import WHOLE, Kernel
-from gambrel.analysis.fusion.onchip import Allowance, inner_bytes, kept_on_chip
+from gambrel.analysis.fusion.onchip import (
+    Allowance,
+    Inner,
+    inner_bytes,
+    inner_of,
+    kept_on_chip,
+    scores_of,
+)
 from gambrel.analysis.fusion.program import Priced, Program, program
 from gambrel.analysis.fusion.traffic import Members, with_traffic
 from gambrel.runtimes import Kernels
@@ -39,6 +47,14 @@ def group(
     return Grouping(workload, priced).kernels(kernels, allowance)
 
 
+class Formed(NamedTuple):
+    """Kernels as they are formed; of those with epilogues also what passes between them."""
+
+    kernels: tuple[Kernel, ...]
+    inner: tuple[Inner, ...] = ()
+    scores: frozenset[int] = frozenset()
+
+
 class Grouping:
     """A workload's dataflow, from which the kernels of any runtime on any device are formed.
 
@@ -49,28 +65,40 @@ class Grouping:
 
     def __init__(self, workload: Workload, priced: Sequence[Priced]) -> None:
         self._flow = program(workload, priced)
-        self._known: dict[Kernels, tuple[Kernel, ...]] = {}
+        self._known: dict[Kernels, Formed] = {}
 
     def kernels(self, how: Kernels, allowance: Allowance | None = None) -> tuple[Kernel, ...]:
         """The kernels; see `group`."""
+        found = self.formed(how)
+        if how is Kernels.TILED and allowance is not None:
+            return kept_on_chip(found.kernels, found.inner, found.scores, allowance)
+        return found.kernels
+
+    def formed(self, how: Kernels) -> Formed:
+        """The kernels before on-chip memory keeps anything between them."""
         if not self._flow.steps:
-            return ()
+            return Formed(kernels=())
         before = Kernels.EPILOGUE if how is Kernels.TILED else how
         if before not in self._known:
-            self._known[before] = self._formed(before)
-        if how is Kernels.TILED and allowance is not None:
-            return kept_on_chip(self._known[before], self._flow, allowance)
+            kernels = self._formed(before)
+            if before is Kernels.EPILOGUE:
+                inner = tuple(inner_of(kernel, self._flow) for kernel in kernels)
+                formed = Formed(kernels=kernels, inner=inner, scores=scores_of(self._flow))
+            else:
+                formed = Formed(kernels=kernels)
+            self._known[before] = formed
         return self._known[before]
 
     @cached_property
     def largest_inner_bytes(self) -> int:
         """Intermediate bytes of the kernel with most: more on-chip memory keeps nothing more."""
-        kernels = self.kernels(Kernels.EPILOGUE)
-        return max((inner_bytes(kernel, self._flow) for kernel in kernels), default=0)
+        found = self.formed(Kernels.EPILOGUE)
+        pairs = zip(found.kernels, found.inner, strict=True)
+        return max((inner_bytes(kernel, own) for kernel, own in pairs), default=0)
 
     def inner_bytes(self, kernel: Kernel) -> int:
         """Of one of the kernels, bytes of one execution that pass from kernel to kernel."""
-        return inner_bytes(kernel, self._flow)
+        return inner_bytes(kernel, inner_of(kernel, self._flow))
 
     def _formed(self, how: Kernels) -> tuple[Kernel, ...]:
         if how is Kernels.POINTWISE:

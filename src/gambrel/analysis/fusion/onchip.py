@@ -7,11 +7,14 @@ inputs, outputs and weights always do. Attention scores are tiled and never leav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gambrel.analysis.fusion.kernel import Kernel
 from gambrel.analysis.fusion.program import WORLD, Program, Step
+from gambrel.ops.base import Size, rounded, total, where
+from gambrel.roofline import maximum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,45 +30,62 @@ class Allowance:
     free_scores: bool = False
 
 
+class Inner(NamedTuple):
+    """Bytes of a kernel, all executions, that pass from kernel to kernel, by op."""
+
+    reads: Mapping[int, Size]
+    writes: Mapping[int, Size]
+
+
 def kept_on_chip(
-    kernels: Iterable[Kernel], flow: Program, allowance: Allowance
+    kernels: Sequence[Kernel],
+    inner: Sequence[Inner],
+    scores: frozenset[int],
+    allowance: Allowance,
 ) -> tuple[Kernel, ...]:
     """The kernels with the traffic that on-chip memory leaves.
 
     Args:
         kernels: With the traffic of kernels that keep nothing.
-        flow: The dataflow of all ops.
+        inner: Of each kernel.
+        scores: From `scores_of`.
         allowance: What stays on chip.
     """
-    scores = _scores(flow) if allowance.free_scores else frozenset()
-    return tuple(_kept(kernel, flow, allowance, scores) for kernel in kernels)
+    free = scores if allowance.free_scores else frozenset()
+    pairs = zip(kernels, inner, strict=True)
+    return tuple(_kept(kernel, own, allowance, free) for kernel, own in pairs)
 
 
-def inner_bytes(kernel: Kernel, flow: Program) -> int:
+def inner_of(kernel: Kernel, flow: Program) -> Inner:
+    """What passes from kernel to kernel."""
+    steps, repeat = flow.steps, kernel.repeat
+    return Inner(
+        reads={i: _inner_read(steps[i], n, repeat) for i, n in kernel.op_read_bytes.items()},
+        writes={i: _inner_write(steps[i], n) for i, n in kernel.op_write_bytes.items()},
+    )
+
+
+def inner_bytes(kernel: Kernel, inner: Inner) -> int:
     """Bytes of one execution that pass from kernel to kernel, read and written; rounded up."""
-    steps, repeat = flow.steps, kernel.repeat
-    reads = (_inner_read(steps[i], n, repeat) for i, n in kernel.op_read_bytes.items())
-    writes = (_inner_write(steps[i], n) for i, n in kernel.op_write_bytes.items())
-    return -(-(sum(reads) + sum(writes)) // repeat)
+    both = sum(inner.reads.values()) + sum(inner.writes.values())
+    return int(-(-both // kernel.repeat))
 
 
-def _kept(kernel: Kernel, flow: Program, allowance: Allowance, scores: frozenset[int]) -> Kernel:
-    steps, repeat = flow.steps, kernel.repeat
-    reads = {i: _inner_read(steps[i], n, repeat) for i, n in kernel.op_read_bytes.items()}
-    writes = {i: _inner_write(steps[i], n) for i, n in kernel.op_write_bytes.items()}
+def _kept(kernel: Kernel, own: Inner, allowance: Allowance, scores: frozenset[int]) -> Kernel:
     free = scores.intersection(kernel.ops)
-    inner = sum(n for i, n in (*reads.items(), *writes.items()) if i not in free)
+    both = (*own.reads.items(), *own.writes.items())
+    inner = total(n for i, n in both if i not in free)
     kept = allowance.group_bytes * kernel.repeat
-    left = max(0, inner - kept) / inner if inner else 0.0
+    left = where(inner > kept, (inner - kept) / maximum(inner, 1), 0.0)
 
-    def remaining(whole: dict[int, int], own: dict[int, int]) -> dict[int, int]:
+    def remaining(whole: Mapping[int, Size], own: Mapping[int, Size]) -> dict[int, Size]:
         shares = {i: 0.0 if i in free else left for i in whole}
-        return {i: round(n - own[i] * (1 - shares[i])) for i, n in whole.items()}
+        return {i: rounded(n - own[i] * (1 - shares[i])) for i, n in whole.items()}
 
     return replace(
         kernel,
-        op_read_bytes=remaining(dict(kernel.op_read_bytes), reads),
-        op_write_bytes=remaining(dict(kernel.op_write_bytes), writes),
+        op_read_bytes=remaining(kernel.op_read_bytes, own.reads),
+        op_write_bytes=remaining(kernel.op_write_bytes, own.writes),
     )
 
 
@@ -80,7 +100,7 @@ def _inner_write(step: Step, counted: int) -> int:
     return 0 if WORLD in step.users else counted
 
 
-def _scores(flow: Program) -> frozenset[int]:
+def scores_of(flow: Program) -> frozenset[int]:
     """Softmaxes between two matmuls, and what else touches nothing but their scores."""
     found: set[int] = set()
     for index, step in flow.steps.items():

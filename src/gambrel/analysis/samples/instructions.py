@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.analysis.samples.place import Placed, Standing
+from gambrel.analysis.samples.place import Standing
 from gambrel.device.model import Device
 
 #: Bytes of a transaction.
@@ -53,11 +53,6 @@ def points(standing: Standing) -> tuple[InstructionPoint, ...]:
         for x in k.levels
         if k.instruction_per_s and k.sample.instructions and x.traffic_bytes
     )
-
-
-def without_flops(kernel: Placed) -> bool:
-    """Whether the other roofline has no place for a kernel: no work, or none that is known."""
-    return not kernel.sample.flops
 
 
 def peak_instructions(device: Device | None) -> float | None:

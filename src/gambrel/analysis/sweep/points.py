@@ -1,14 +1,14 @@
 """The figures of many points of one model on one device: array arithmetic where the formulas allow.
 
-Where a runtime fuses ops, whose grouping depends on sizes, each combination of sizes is evaluated
-by itself.
+Where a runtime fuses ops, spans of a size are looked for in which the kernels are the same; what is
+left is evaluated one combination of sizes at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from gambrel import roofline
 from gambrel.analysis.costs import CostTable
 from gambrel.analysis.energy import energy, energy_of_points
+from gambrel.analysis.equal import classes_of
+from gambrel.analysis.estimate.stream import StreamEstimator
 from gambrel.analysis.evaluation import Busy, Evaluation, evaluate_table, hides_a_roof
 from gambrel.analysis.expected import expected_seconds
 from gambrel.analysis.footprint import peak_memory
@@ -31,6 +33,10 @@ from gambrel.ops.base import Engine, MixedError
 from gambrel.runtimes import Kernels, Runtime
 from gambrel.workload import Workload
 
+if TYPE_CHECKING:
+    from gambrel.analysis.fusion.grouping import Formed
+    from gambrel.analysis.fusion.spans import FormedAt, Span
+
 Floats: TypeAlias = NDArray[np.float64]
 #: Names of bounds in the order of their codes.
 BOUNDS: Final = ("", *(bound.value for bound in Bound))
@@ -44,6 +50,7 @@ class SizedPoints:
         sizes: Symbol → its value at each point, or one value for all of them.
         count: Points.
         conventions: How to count where the field disagrees.
+        spans: Number format → kernels at all points, where they were formed together.
     """
 
     def __init__(
@@ -52,7 +59,10 @@ class SizedPoints:
         sizes: Mapping[str, Any],
         count: int,
         conventions: Conventions,
+        spans: Mapping[str, Span] | None = None,
     ) -> None:
+        self._spans = spans
+        self._spanned: dict[tuple[str, Kernels], list[Spanned]] = {}
         self.workload = workload
         self.count = count
         self.sizes = sizes
@@ -64,7 +74,7 @@ class SizedPoints:
     @cached_property
     def arrays(self) -> Workbench:
         """All points at once."""
-        return Workbench(self.workload, self.sizes, self._conventions)
+        return Workbench(self.workload, self.sizes, self._conventions, spans=self._spans)
 
     @cached_property
     def each(self) -> list[Workbench]:
@@ -77,12 +87,50 @@ class SizedPoints:
 
     def divide(self, mask: NDArray[np.bool_]) -> None:
         """Takes the points where a mask holds apart from the others, for all machines."""
-        self.groups = self._some(mask), self._some(~mask)
+        self.groups = self.some(mask), self.some(~mask)
         self.order = np.argsort(np.concatenate([np.flatnonzero(mask), np.flatnonzero(~mask)]))
 
-    def _some(self, mask: NDArray[np.bool_]) -> SizedPoints:
-        sizes = {name: v[mask] if np.ndim(v) else v for name, v in self.sizes.items()}
-        return SizedPoints(self.workload, sizes, int(mask.sum()), self._conventions)
+    def some(self, where: Any, spans: Mapping[str, Span] | None = None) -> SizedPoints:
+        """The points where a mask holds, or at some places."""
+        sizes = {name: v[where] if np.ndim(v) else v for name, v in self.sizes.items()}
+        count = len(np.arange(self.count)[where])
+        return SizedPoints(self.workload, sizes, count, self._conventions, spans or self._spans)
+
+    def spanned(self, precision: str, how: Kernels) -> list[Spanned]:
+        """The points by spans of the one size that varies; those of no span come last."""
+        key = precision, Kernels.EPILOGUE if how is Kernels.TILED else how
+        if key not in self._spanned:
+            self._spanned[key] = list(self._divided(*key))
+        return self._spanned[key]
+
+    def _divided(self, precision: str, how: Kernels) -> Iterator[Spanned]:
+        from gambrel.analysis.fusion.spans import spans_of
+
+        varies = [name for name, v in self.sizes.items() if np.ndim(v)]
+        left = np.ones(self.count, dtype=bool)
+        if len(varies) == 1:
+            column = np.asarray(self.sizes[varies[0]])
+            values = np.unique(column)
+            for span in spans_of(
+                varies[0], [int(v) for v in values], self._formed_at(varies[0], precision, how)
+            ):
+                mask = (column >= values[span.first]) & (column <= values[span.last])
+                left &= ~mask
+                yield Spanned(np.flatnonzero(mask), self.some(mask, {precision: span}), True)
+        if left.any():
+            yield Spanned(np.flatnonzero(left), self.some(left), False)
+
+    def _formed_at(self, size: str, precision: str, how: Kernels) -> FormedAt:
+        fixed = {name: int(v) for name, v in self.sizes.items() if name != size}
+        alike = classes_of(self.workload)
+
+        @cache
+        def formed(value: int) -> Formed:
+            sizes = {**fixed, size: value}
+            bench = Workbench(self.workload, sizes, self._conventions, alike=alike)
+            return bench.sized(precision).grouping.formed(how)
+
+        return formed
 
     @property
     def items(self) -> Any:
@@ -98,6 +146,14 @@ class SizedPoints:
             evaluator = self.arrays.evaluator(chosen.precision)
             self._memory[chosen.precision] = peak_memory(self.workload, evaluator)
         return self._memory[chosen.precision]
+
+
+class Spanned(NamedTuple):
+    """Some of the points, where they stand, and whether their kernels are the same."""
+
+    places: NDArray[np.int64]
+    points: SizedPoints
+    alike: bool
 
 
 def figures(
@@ -119,6 +175,8 @@ def figures(
     runtime = chosen.runtime.runtime
     if is_at_once(machine, runtime):
         found = _apart(points, machine, chosen)
+    elif has_spans(machine, runtime):
+        found = _by_spans(points, machine, chosen, settings)
     else:
         found = _one_by_one(points, machine, settings)
     unknown = unknown_numbers(points.count)
@@ -151,6 +209,20 @@ def refused(count: int, settings: Settings, reason: str) -> PointTable:
     }
 
 
+def _by_spans(
+    points: SizedPoints, machine: Machine, chosen: Resolved, settings: Settings
+) -> PointTable:
+    """Points whose kernels are the same together, the others one by one."""
+    spanned = points.spanned(chosen.precision, chosen.runtime.runtime.kernels)
+    tables = [
+        _apart(one.points, machine, chosen)
+        if one.alike
+        else _one_by_one(one.points, machine, settings)
+        for one in spanned
+    ]
+    return take(joined(tables), np.argsort(np.concatenate([one.places for one in spanned])))
+
+
 def _apart(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
     """All points at once, or in groups for which the formulas take the same forms."""
     if points.groups is None:
@@ -168,7 +240,8 @@ def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTa
     table = points.arrays.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
     sol = sol_time(table.sol_parts, machine.limits)
-    run = expected_seconds(table, held, machine.estimator(runtime), runtime, machine.device)
+    estimator = None if table.on_host else machine.estimator(runtime)
+    run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
     if expected is not None and sol is not None:
         expected = roofline.maximum(expected, sol)
@@ -288,3 +361,11 @@ def is_at_once(machine: Machine, runtime: Runtime) -> bool:
         return False
     estimator = machine.estimator(runtime)
     return estimator is None or getattr(estimator, "over_arrays", False)
+
+
+def has_spans(machine: Machine, runtime: Runtime) -> bool:
+    """Whether points under a runtime that fuses are array arithmetic where kernels are the same."""
+    if machine.roofs.off_chip_only or isinstance(machine.estimator(runtime), StreamEstimator):
+        return False
+    estimator = machine.estimator(runtime)
+    return getattr(estimator, "over_arrays", True)

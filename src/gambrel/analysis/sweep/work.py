@@ -23,8 +23,9 @@ from gambrel.workload import Workload
 
 #: Points that are evaluated at once: enough to pay for walking over the ops, few enough for caches.
 CHUNK: Final = 4096
-#: Points of a partition of a few seconds, as array arithmetic and one by one.
+#: Points of a partition of a few seconds: as array arithmetic, within spans of a size, one by one.
 FAST: Final = 1 << 17
+SPANNED: Final = 1 << 14
 SLOW: Final = 1 << 9
 
 
@@ -56,7 +57,7 @@ class SweepWork:
         size_names: Sizes that are shown.
         label_names: Columns of what is named, besides precision and runtime.
         content: What the values depend on besides the axes: devices, models, constants.
-        fast: Whether the points are array arithmetic.
+        partition_points: Points of a partition.
         times_only: Leave out memory and energy.
     """
 
@@ -66,7 +67,7 @@ class SweepWork:
     size_names: tuple[str, ...]
     label_names: tuple[str, ...]
     content: bytes = b""
-    fast: bool = True
+    partition_points: int = FAST
     times_only: bool = False
     _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
 
@@ -87,11 +88,6 @@ class SweepWork:
         """Version, axes and what they mean."""
         axes = [(a.name, [str(v) for v in a.values]) for a in (*self.cases.axes, *self.sizes.axes)]
         return msgspec.json.encode([__version__, axes]) + self.content
-
-    @property
-    def partition_points(self) -> int:
-        """Points of a partition."""
-        return FAST if self.fast else SLOW
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_machines": {}}

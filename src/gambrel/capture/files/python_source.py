@@ -19,7 +19,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from gambrel.capture.inputs import ExampleInput, example_call, holds_tensors
-from gambrel.errors import CaptureError, FileFormatError, InputError, MissingExtraError
+from gambrel.errors import (
+    CaptureError,
+    FileFormatError,
+    InputError,
+    MissingExtraError,
+    kind_and_line,
+)
 
 _TARGET: Final = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)")
 
@@ -129,7 +135,7 @@ def _import(place: str) -> ModuleType:
             f"{place} needs the module {error.name!r}, not installed here."
         ) from None
     except Exception as error:
-        raise CaptureError(f"{place} cannot be imported: {_why(error)}") from error
+        raise CaptureError(f"{place} cannot be imported: {kind_and_line(error)}") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -167,9 +173,9 @@ def _call(module: ModuleType, name: str, target: str, functions: bool) -> Any:
                 f"{target} needs arguments ({error}); name a function without any that returns "
                 "(model, inputs)."
             ) from error
-        raise CaptureError(f"{target} failed: {_why(error)}") from error
+        raise CaptureError(f"{target} failed: {kind_and_line(error)}") from error
     except Exception as error:
-        raise CaptureError(f"{target} failed: {_why(error)}") from error
+        raise CaptureError(f"{target} failed: {kind_and_line(error)}") from error
 
 
 def _takes_arrays(value: Any) -> bool:
@@ -229,11 +235,6 @@ def _is_model(value: Any) -> bool:
     if torch is None and importlib.util.find_spec("torch") is None:
         raise MissingExtraError("torch", "torch", "capturing a model from code")
     return torch is not None and isinstance(value, torch.nn.Module)
-
-
-def _why(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 
 
 def _a(value: Any) -> str:

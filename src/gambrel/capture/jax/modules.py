@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from gambrel.errors import CaptureError
+from gambrel.errors import CaptureError, kind_and_line
 
 _Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -91,8 +91,7 @@ def _linen(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Cal
         variables = jax.eval_shape(init, *args)
     except Exception as error:
         raise CaptureError(
-            f"{type(function).__name__}.init fails with these inputs: "
-            f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+            f"{type(function).__name__}.init fails with these inputs: {kind_and_line(error)}"
         ) from error
 
     def apply(variables: Any, *a: Any) -> Any:

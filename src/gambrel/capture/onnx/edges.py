@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
@@ -147,10 +146,6 @@ class Step:
             if edge is not None:
                 return edge
         raise ValueError(f"{self.op} {self.name!r} has no output")
-
-    def known_inputs(self) -> Iterator[Edge]:
-        """Inputs of known form."""
-        return (e for e in self.inputs if e is not None and e.is_known)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,13 +9,14 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from gambrel.capture.files.dynamic import MAX_SYMBOLS, DynamicSize, lifted, trip_symbol
+from gambrel.capture.graph.finish import reading
 from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.dimensions import OpenInputs, open_inputs
 from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.opening import open_model
 from gambrel.capture.onnx.passes import refine
 from gambrel.capture.onnx.walk import Walker
-from gambrel.errors import FileFormatError, WorkloadError, told
+from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.parameters import mention_unread
 from gambrel.workload.prune import drop_unused_outputs
@@ -36,31 +37,11 @@ def read_onnx(path: str | Path, sizes: Mapping[str, int | None] | None = None) -
         MissingExtraError: The package onnx is not installed.
     """
     path = Path(path)
-    try:
+    advice = "export it again, or check it with onnx.checker.check_model"
+    with reading(path, "ONNX model", advice):
         model = open_model(path)
         inputs = open_inputs(model.graph, sizes or {})
         return mention_unread(_workload(model, inputs, path.stem, sizes or {}))
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        IndexError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        MemoryError,
-    ) as error:
-        raise FileFormatError(
-            f"{path}: the ONNX model contradicts itself ({_first_line(error)}); "
-            "export it again, or check it with onnx.checker.check_model."
-        ) from None
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0][:200]
-    return f"{type(error).__name__}: {told(text)}" if text else type(error).__name__
 
 
 def trace_model(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from gambrel.errors import CaptureError
+from gambrel.errors import CaptureError, first_line
 
 #: Composite ops of one layer with all its steps, which must not be taken apart.
 WHOLE: Final = frozenset(f"aten.{cell}" for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
@@ -37,8 +37,9 @@ def on_meta(model: Any) -> Any:
         buffer.seek(0)
         loaded = torch.jit.load(buffer, map_location="meta")
     except RuntimeError as error:
-        said = (str(error).splitlines() or [""])[0][:200]
-        raise CaptureError(f"the compiled module cannot be copied to meta: {said}") from error
+        raise CaptureError(
+            f"the compiled module cannot be copied to meta: {first_line(error)[:200]}"
+        ) from error
     if not hasattr(loaded, "forward"):
         raise CaptureError(
             "the compiled module has several forms of forward, of which a copy keeps none; wrap it "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, Final, TypeAlias
 
 from gambrel.capture.onnx.attributes import checked_shape
@@ -162,8 +161,3 @@ class Graph:
             yield self.steps
         finally:
             self.steps = before
-
-
-def element_count(form: Form) -> int:
-    """Elements of a result."""
-    return prod(form[0])

@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from gambrel.capture.files.archive import check_file
+from gambrel.capture.graph.finish import reading
 from gambrel.capture.xla.arguments import said
 from gambrel.capture.xla.bytecode import MAGIC, text_of
 from gambrel.capture.xla.finish import finished
@@ -21,17 +22,6 @@ _HEAD: Final = 4096
 
 #: Constants of a module may be its weights.
 _MAX_BYTES: Final = 4 * 2**30
-
-_DEFECTS: Final = (
-    ArithmeticError,
-    AttributeError,
-    KeyError,
-    IndexError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    MemoryError,
-)
 
 
 def read_stablehlo(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
@@ -74,23 +64,12 @@ def _read(
         raise FileFormatError(f"{path}: more than {_MAX_BYTES // 2**30} GiB of a program; refused.")
     trips = (sizes or {}).get("trip")
     graph = Graph(family)
-    try:
+    with reading(path, "module", "write it again"):
         record(path.read_bytes(), graph, trips)
         rule = said((*graph.trace.inputs, *graph.trace.stored))
         workload = finished(graph, name=path.stem, origin=origin, trips=trips)
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-    except _DEFECTS as error:
-        raise FileFormatError(
-            f"{path}: the module contradicts itself ({_first_line(error)}); write it again."
-        ) from None
     first = f"{rule[0].upper()}{rule[1:]}."
     return replace(workload, assumptions=(first, *workload.assumptions))
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0][:200]
-    return f"{type(error).__name__}: {told(text)}" if text else type(error).__name__
 
 
 def _record_module(data: bytes, graph: Graph, trips: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -70,28 +70,25 @@ class Emitter:
         return all(isinstance(new, int) and new <= DECODE_QUERIES for new in news)
 
     @contextmanager
-    def inside(self, name: str, repeat: int | None = None, copies: int = 1) -> Iterator[None]:
-        """Ops within are of the submodule ``name``, and of ``repeat`` layers where given."""
-        before = self.scope
-        path = f"{before.module}.{name}" if before.module else name
-        if repeat is None:
-            self.scope = replace(before, module=path)
-        else:
-            self.scope = Scope(module=path, repeat=repeat, copies=copies)
+    def _within(self, scope: Scope) -> Iterator[None]:
+        before, self.scope = self.scope, scope
         try:
             yield
         finally:
             self.scope = before
 
-    @contextmanager
-    def outside(self) -> Iterator[None]:
+    def inside(
+        self, name: str, repeat: int | None = None, copies: int = 1
+    ) -> AbstractContextManager[None]:
+        """Ops within are of the submodule ``name``, and of ``repeat`` layers where given."""
+        path = f"{self.scope.module}.{name}" if self.scope.module else name
+        if repeat is None:
+            return self._within(replace(self.scope, module=path))
+        return self._within(Scope(module=path, repeat=repeat, copies=copies))
+
+    def outside(self) -> AbstractContextManager[None]:
         """Ops within are of no submodule and run once."""
-        before = self.scope
-        self.scope = Scope()
-        try:
-            yield
-        finally:
-            self.scope = before
+        return self._within(Scope())
 
     def keep_weights(self, tensors: int, ops: int) -> None:
         """Takes back all that was written since, but for parameters: they are in memory unused.
@@ -107,15 +104,9 @@ class Emitter:
             self._weights[tensor.name] = tensors + offset
         self.tensors.extend(kept)
 
-    @contextmanager
-    def each_use(self) -> Iterator[None]:
+    def each_use(self) -> AbstractContextManager[None]:
         """Weights within are not shared: each of the repeated layers has its own."""
-        before = self.scope
-        self.scope = replace(before, copies=before.repeat)
-        try:
-            yield
-        finally:
-            self.scope = before
+        return self._within(replace(self.scope, copies=self.scope.repeat))
 
     def tensor(self, shape: tuple[Dim, ...], dtype: str, **fields: Any) -> Index:
         """A tensor in memory of its own, unless ``storage`` names another's."""
@@ -158,21 +149,17 @@ class Emitter:
 
     def cache(self, name: str, rows: Dim, width: int) -> Index:
         """Keys, values or latents kept of every layer; it holds what earlier steps wrote."""
-        return self.tensor(
-            (rows, width),
-            self.precisions.of("kv_cache"),
-            role=Role.KV_CACHE,
-            version=1,
-            name=f"{self.scope.module}.{name}",
-            copies=self.scope.repeat,
-        )
+        return self._between_steps(name, (rows, width), "kv_cache", Role.KV_CACHE)
 
     def state(self, name: str, shape: tuple[Dim, ...]) -> Index:
         """Recurrent state of every layer and sequence."""
+        return self._between_steps(name, shape, "state", Role.STATE)
+
+    def _between_steps(self, name: str, shape: tuple[Dim, ...], part: str, role: Role) -> Index:
         return self.tensor(
             shape,
-            self.precisions.of("state"),
-            role=Role.STATE,
+            self.precisions.of(part),
+            role=role,
             version=1,
             name=f"{self.scope.module}.{name}",
             copies=self.scope.repeat,

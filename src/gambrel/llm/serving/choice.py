@@ -36,9 +36,10 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     decoding, prompt = _steps(setup, micro, requests)
     roofline_s, per_token = decoding.roofline_time_s, setup.stages / tokens_per_step(setup)
     price = prices.get(point.device)
+    tpot = _scaled(decoding.expected_time_s, prompt.expected_time_s, point)
     return Choice(
         point=point,
-        tpot=_scaled(decoding.expected_time_s, prompt.expected_time_s, point),
+        tpot=_among(tpot, layout, micro),
         ttft=_range(prompt.expected_time_s, point.ttft_s),
         roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
         bound=None if decoding.bound is None else decoding.bound.value,
@@ -185,6 +186,18 @@ def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Est
         high=point.tpot_s * high,
         launches_s=point.tpot_s * (1 - waiting) * step.launches_share,
         host_s=point.tpot_s * (1 - waiting) * step.host_share,
+    )
+
+
+def _among(estimate: Estimate | None, layout: Layout, micro: int) -> Estimate | None:
+    """The range over all engines, where none was named."""
+    if estimate is None or layout.mix is None:
+        return estimate
+    least, most = layout.mix.spread(micro)
+    return msgspec.structs.replace(
+        estimate,
+        low=estimate.low * least,
+        high=estimate.high * most,
     )
 
 

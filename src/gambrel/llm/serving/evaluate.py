@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.records import Memory, Point, Refusal
 from gambrel.llm.serving.steps import (
@@ -43,16 +44,24 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         setup: The layout.
         points: One a batch, ascending.
         best: The one with most tokens a second that meets the target; None without one.
+        mix: Engines whose mean its times are; None for one engine.
         refusal: Why there is none.
     """
 
     setup: Setup
     points: tuple[Point, ...] = ()
     best: Point | None = None
+    mix: EngineMix | None = None
     refusal: Refusal | None = None
 
 
-def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> Layout:
+def evaluate(
+    setup: Setup,
+    requests: Requests,
+    target: Target,
+    devices: int,
+    mix: EngineMix | None = None,
+) -> Layout:
     """Serves the requests with one layout, at every batch that fits.
 
     Args:
@@ -60,6 +69,7 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
         requests: What is served.
         target: Latencies to be met (SLO).
         devices: Devices that there are; replicas fill them.
+        mix: Engines whose mean is taken; None: that of the layout alone.
     """
     held = memory(setup, requests)
     if held.max_sequences < 1:
@@ -72,6 +82,7 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
         prompts=prompts,
         prompt_sol_s=_known(sol_s),
         devices=devices,
+        mix=mix,
     )
     points = server.points(_micro(setup, requests, held))
     if not points:
@@ -84,7 +95,7 @@ def evaluate(setup: Setup, requests: Requests, target: Target, devices: int) -> 
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
     limited = _limit(points, chosen, target, requests, setup.engine.max_requests)
     best = msgspec.structs.replace(points[chosen], batch_limit=limited)
-    return Layout(setup=setup, points=points, best=best)
+    return Layout(setup=setup, points=points, best=best, mix=mix)
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +107,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     prompts: Prompts
     prompt_sol_s: float | None
     devices: int
+    mix: EngineMix | None = None
 
     def points(self, micro: Ints) -> tuple[Point, ...]:
         """One point for each number of requests of a microbatch on one device, ascending."""
@@ -110,10 +122,14 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             [int(b) for b in micro],
             source=requests.source_tokens,
         )
+        decode_s = steps.expected
+        if self.mix is not None:
+            mean: NDArray[np.float64] = decode_s * self.mix.mean(micro)
+            decode_s = np.fmax(mean, steps.sol)
         found = latency(
             batches.astype(float),
             requests.output_tokens,
-            decode_s=steps.expected,
+            decode_s=decode_s,
             prompts=self.prompts,
             overhead=setup.overhead,
             arrivals=requests.arriving,
@@ -141,6 +157,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
             runtime=self.setup.settings.runtime or "",
+            mean_of=self.mix.names if self.mix else (),
             **seen,
             sol_tpot_s=_known(sol_s),
             sol_ttft_s=self.prompt_sol_s,

@@ -15,6 +15,7 @@ from gambrel.llm.collectives import assumptions as of_layout
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
+from gambrel.llm.serving.engines import EngineMix, mix_of
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
 from gambrel.llm.serving.place import place
@@ -150,7 +151,11 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self, top: int) -> Plan:
         setups, refused = self._setups()
-        layouts = [evaluate(s, self.requests, self.target, self.max_devices) for s in setups]
+        mixes = self._mixes(setups)
+        layouts = [
+            evaluate(s, self.requests, self.target, self.max_devices, mixes.get(_kind(s)))
+            for s in setups
+        ]
         refused += [x.refusal for x in layouts if x.refusal is not None]
         ranked, over = self._within(sorted((x for x in layouts if x.best), key=self._rank))
         best = self._choices(ranked[:top])
@@ -170,6 +175,14 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             would_fit=() if held else what_fits(setups, self.requests, self.shardings),
             assumptions=self._assumptions(setups, ranked, best),
         )
+
+    def _mixes(self, setups: Sequence[Setup]) -> dict[tuple[str, str], EngineMix]:
+        """Engines to take the mean of, by device and formats, where none was named."""
+        if self.settings.runtime is not None:
+            return {}
+        first = {_kind(setup): setup for setup in reversed(setups)}
+        mixes = {kind: mix_of(setup, self.requests) for kind, setup in first.items()}
+        return {kind: mix for kind, mix in mixes.items() if mix is not None}
 
     def check(self) -> None:
         """Raises InputError for what cannot be planned."""
@@ -293,6 +306,10 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         for choice in best[:1]:
             said += choice.decode.assumptions if choice.decode else ()
         return tuple(dict.fromkeys((*said, *self.spec.notes)))
+
+
+def _kind(setup: Setup) -> tuple[str, str]:
+    return setup.device.id, setup.precisions.name
 
 
 def of_engine(setup: Setup) -> Iterator[str]:

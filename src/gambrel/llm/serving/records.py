@@ -48,6 +48,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         sharding: Of one replica, and the number of replicas as ``data``.
         batch: Requests in flight, one replica.
         runtime: Id of the serving engine.
+        mean_of: Where none was named: the engines whose mean the decode step is; empty for one.
         tpot_s: Time per output token after the first, (total - TTFT) / (output - 1).
         sol_tpot_s: Speed of light of a token: no run with this layout, this batch and a microbatch
             per stage is faster; None where no roof is known.
@@ -81,6 +82,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float
     memory: Memory
     batch_limit: str = ""
+    mean_of: tuple[str, ...] = ()
 
     @property
     def devices(self) -> int:

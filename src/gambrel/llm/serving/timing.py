@@ -95,8 +95,6 @@ _NONE: Final = Overhead()
 #: Share of the first wave's wait in the mean of a closed loop, fitted to served runs (0.16 to 0.18
 #: for each of three engines): about six requests for each slot.
 FIRST_WAVE: Final = 0.16
-#: How requests come: one for each that ends, all at once, or at random (Poisson).
-ARRIVALS: Final = ("closed", "burst", "poisson")
 
 
 def latency(

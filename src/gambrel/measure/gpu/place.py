@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gambrel._version import __version__
-from gambrel.errors import DeviceError, MissingExtraError
+from gambrel.errors import DeviceError, MissingExtraError, first_line
 
 _INSTALL: Final = "install a build of torch for your GPU (https://pytorch.org/get-started/locally)"
 #: Between these lie the clocks of all GPUs, Hz.
@@ -149,11 +149,6 @@ def _broken(name: str, reason: str) -> str:
 def _first_sentence(text: str) -> str:
     line = (text.strip().splitlines() or ["no reason was given"])[0]
     return line.partition(". ")[0].rstrip(".")
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says first; its kind where it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def identity(index: int) -> dict[str, str]:

@@ -63,11 +63,11 @@ def memory(bench: Bench) -> Iterator[Task]:
         )
 
 
-def _way(bench: Bench, note: str, arrays: int, make: Make, size: int) -> Way:
+def _way(bench: Bench, note: str, arrays: int, make: Make, size: int, times: int = 1) -> Way:
     return Way(
         note=note,
-        work=float(arrays * size),
-        holds_bytes=arrays * size,
+        work=float(arrays * size * times),
+        holds_bytes=size if times > 1 else arrays * size,
         prepare=lambda: make(bench, size),
         working_set_bytes=size,
     )
@@ -121,16 +121,7 @@ def level2(bench: Bench) -> Iterator[Task]:
             resource="L2",
             mix=mix,
             unit="B/s",
-            ways=tuple(
-                Way(
-                    note=note,
-                    work=float(moved * size * _TIMES),
-                    holds_bytes=size,
-                    prepare=lambda make=make, size=size: make(bench, size),  # type: ignore[misc]
-                    working_set_bytes=size,
-                )
-                for size in sizes
-            ),
+            ways=tuple(_way(bench, note, moved, make, size, _TIMES) for size in sizes),
         )
 
 
@@ -151,35 +142,28 @@ def _updated(bench: Bench, size: int) -> Call:
 
 
 def transfers(bench: Bench) -> Iterator[Task]:
-    """To the device and from it, over memory that the system may not move."""
-    for mix, to_device in (("to device", True), ("from device", False)):
-        yield Task(
-            resource="host link",
-            mix=mix,
-            unit="B/s",
-            ways=(
-                Way(
-                    note="pinned memory",
-                    work=float(_size(bench)),
-                    holds_bytes=_size(bench),
-                    prepare=lambda to_device=to_device: _transfer(bench, to_device),  # type: ignore[misc]
-                    working_set_bytes=_size(bench),
-                ),
-            ),
-        )
+    """The link to the host, each way."""
+    size = min(bench.stream_bytes[0], _TRANSFER)
+    for mix, make in (("to device", _to_device), ("from device", _from_device)):
+        way = _way(bench, "pinned memory", 1, make, size)
+        yield Task(resource="host link", mix=mix, unit="B/s", ways=(way,))
 
 
-def _size(bench: Bench) -> int:
-    return min(bench.stream_bytes[0], _TRANSFER)
+def _to_device(bench: Bench, size: int) -> Call:
+    there, here = _both_ends(bench, size)
+    return lambda: there.copy_(here, non_blocking=True)
 
 
-def _transfer(bench: Bench, to_device: bool) -> Call:
+def _from_device(bench: Bench, size: int) -> Call:
+    there, here = _both_ends(bench, size)
+    return lambda: here.copy_(there, non_blocking=True)
+
+
+def _both_ends(bench: Bench, size: int) -> tuple[Any, Any]:
+    """The same numbers on the device, and in memory of the host that the system may not move."""
     import torch
 
-    there = _random(bench, _size(bench))
+    there = _random(bench, size)
     pinned = bench.device.startswith("cuda")
     here = torch.empty(there.shape, dtype=there.dtype, device="cpu", pin_memory=pinned)
-    here.copy_(there)
-    if to_device:
-        return lambda: there.copy_(here, non_blocking=True)
-    return lambda: here.copy_(there, non_blocking=True)
+    return there, here.copy_(there)

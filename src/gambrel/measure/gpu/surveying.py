@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from gambrel.errors import first_line
 from gambrel.measure.gpu import precision, products, streams
 from gambrel.measure.gpu.engines import engines_of, fp8_of
-from gambrel.measure.gpu.place import About, about, first_line, identity, outside_settings
+from gambrel.measure.gpu.place import About, about, identity, outside_settings
 from gambrel.measure.gpu.tasks import FAILURES, run, still_there
 from gambrel.measure.gpu.telemetry import reader
 from gambrel.measure.gpu.timing import (

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from gambrel.errors import DeviceError
+from gambrel.errors import DeviceError, first_line
 from gambrel.measure.gpu import precision
-from gambrel.measure.gpu.place import first_line
 from gambrel.measure.gpu.telemetry import Reading, middle, watched
 from gambrel.measure.gpu.timing import Bench, Call, for_seconds, settle
 from gambrel.measure.records import Measurement

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from gambrel.errors import DeviceError, GambrelError, InputError
+from gambrel.errors import DeviceError, GambrelError, InputError, first_line, kind_and_line
 from gambrel.measure.counters import Counted
 from gambrel.measure.profile.events import STEP, DeviceTime, Step, steps_of
 from gambrel.measure.profile.join import Call
@@ -194,9 +194,9 @@ def _explained(device: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        raise DeviceError(f"{device} has too little memory: {_first_line(error)}") from None
+        raise DeviceError(f"{device} has too little memory: {first_line(error)}") from None
     except (RuntimeError, AssertionError) as error:
-        raise DeviceError(f"cannot use the device {device!r}: {_first_line(error)}") from None
+        raise DeviceError(f"cannot use the device {device!r}: {first_line(error)}") from None
 
 
 @contextmanager
@@ -214,18 +214,12 @@ def forward_explained(name: str, device: str) -> Iterator[None]:
     except GambrelError:
         raise
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
-        raise DeviceError(f"{device} has too little memory: {_first_line(error)}") from None
+        raise DeviceError(f"{device} has too little memory: {first_line(error)}") from None
     except Exception as error:  # a user's forward may raise anything
         if _NO_MEMORY in str(error):
             said = str(error).partition(_NO_MEMORY)[2].strip(" :")
             raise DeviceError(f"{device} has too little memory: {said.splitlines()[0]}") from None
-        raise InputError(
-            f"{name} fails on {device}: {type(error).__name__}: {_first_line(error)}"
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or ["no message"])[0]
+        raise InputError(f"{name} fails on {device}: {kind_and_line(error)}") from error
 
 
 def as_call(sample: Any, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

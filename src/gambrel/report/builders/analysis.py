@@ -151,8 +151,6 @@ def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
         return f"Next: {best.change}, {best.gain:.2f}x per item"
     if analysis.footprint.fits is False:
         return "Next: a smaller batch, lower precision or more devices"
-    if analysis.on_host:
-        return "Next: replace the ops that run on the host by ops that the compiler takes"
     if analysis.roofline_time_s is None:
         return "Next: give the missing roofs (--peak, --bandwidth)"
     limiter = limiter_of(analysis) or str(analysis.bound)
@@ -170,13 +168,10 @@ def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
     total, said = analysis.total, dict(figures_of.facts(analysis))
     time, (number, unit) = total.expected_time_s, items(analysis)
     device = analysis.hardware.name
-    yield KeyFigure(
-        label="expected time",
-        text=format_si(time.value, "s") if time else "unknown",
+    yield figures_of.expected_figure(
+        time,
         note=_rate_note(time, number, unit),
-        key="expected_time_s",
         source=f"constants of {analysis.runtime_name or analysis.runtime} on {device}",
-        confidence=f"{time.confidence}: {time.reason}" if time else "",
     )
     limiter, part = limiter_of(analysis), limited_share(analysis)
     yield KeyFigure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gambrel.engine.tables import NUMBER, DataField, length, plain
@@ -61,9 +62,10 @@ def _answer(found: DesignStudy) -> Iterator[str]:
     best = next(iter(found.sensitivities), None)
     most = f"The {total['limited_by']} is busy longest"
     if best is not None and best.time_gain > 0:
-        yield f"{most}; 10 % more {best.parameter} is worth {share(best.time_gain)} of the time."
+        tried = f"{best.parameter} {_value(best.value)} → {_tried(best)}"
+        yield f"{most}; {tried} saves {share(best.time_gain)} of the time."
     else:
-        yield f"{most}; 10 % more of no single parameter saves time."
+        yield f"{most}; more of no single parameter saves time."
     if swept.rows != swept.points:
         yield f"{swept.rows:,} of {swept.points:,} points are kept."
     if swept.path is not None:
@@ -85,7 +87,7 @@ def _chosen(found: DesignStudy) -> FactList:
         ("energy per item", format_si(total["energy_per_item_j"], "J", 3)),
         ("area", _unit(total["area_mm2"], "mm²")),
         ("power", _unit(total["power_w"], "W")),
-        ("within the budgets", within),
+        ("within budgets", within),
     ]
     return FactList(items=tuple(facts), heading="The design")
 
@@ -118,11 +120,22 @@ def _front(found: DesignStudy) -> DataTable | None:
 _LEFT_OUT = ("within", "items_per_s", "sol_time_s", "roofline_time_s")
 
 
+_TITLES = {
+    "peak_flop_per_s": "peak",
+    "array_time_s": "time",
+    "array_utilization": "of peak",
+    "area_mm2": "mm²",
+    "power_w": "W",
+    "limited_by": "limited by",
+}
+
+
 def _column(field: DataField, table: Any) -> Column:
     if field.kind == NUMBER and not field.unit:
         values = plain(table[field.name])
         return figures(field.name, values, _value, field.name, priority=0)
-    return points.column(field, table)
+    column = points.column(field, table)
+    return replace(column, title=_TITLES.get(field.name, column.title))
 
 
 def _tried(row: Sensitivity) -> str:
@@ -139,9 +152,10 @@ def _sensitivities(found: DesignStudy) -> DataTable:
         col("value", lambda row: _value(row.value), key="value", align="right"),
         col("tried", lambda row: _tried(row), key="more", align="right"),
         col("time saved", "time_gain", share),
+        col("for 10 %", "per_tenth", share, 1),
         col("energy saved", "energy_gain", share, 2),
         col("area added", "area_cost", share, 3),
-        heading="10 % more of each parameter",
+        heading="What more of each parameter saves",
         all=True,
     )
 
@@ -157,6 +171,7 @@ def _layers(found: DesignStudy) -> DataTable:
         col("share", "share", share, 3),
         col("of peak", "array_utilization", share, 1),
         col("DRAM", "traffic_bytes", amount, 2),
+        col("tiled alone", "tiled_bytes", amount, 5),
         col("lower bound", "io_bound_bytes", amount, 5),
         col("limited by", "limited_by", priority=1),
         col("parameter", "parameter", priority=0),

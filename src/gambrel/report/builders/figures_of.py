@@ -14,11 +14,13 @@ from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.blocks import (
     Column,
     DataTable,
+    KeyFigure,
 )
 from gambrel.report.terms import (
     DEFINITIONS,
     DERIVED,
     estimate_text,
+    range_text,
     rate_at_roofline,
     sizes,
     utilization_text,
@@ -202,6 +204,18 @@ def _energy(found: EnergyEstimate) -> str:
     return (
         f"{format_si(found.energy_j, 'J')} estimated ({listed}{capped}), "
         f"{found.confidence} confidence"
+    )
+
+
+def expected_figure(time: Estimate | None, label: str = "expected time", **more: str) -> KeyFigure:
+    """An expected time with its range and what its confidence rests on."""
+    return KeyFigure(
+        label=label,
+        text=format_si(time.value, "s") if time else "unknown",
+        note=more.pop("note", range_text(time) if time else ""),
+        key="expected_time_s",
+        confidence=f"{time.confidence}: {time.reason}" if time else "",
+        **more,
     )
 
 

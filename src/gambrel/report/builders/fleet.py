@@ -9,11 +9,11 @@ from gambrel.report.blocks import (
     Document,
     Notes,
     amount,
+    col,
     count,
-    figures,
     section,
     sections,
-    words,
+    table_of,
 )
 from gambrel.report.options import Options
 from gambrel.units import format_percent
@@ -54,50 +54,45 @@ def _answer(found: FleetReport) -> list[str]:
 
 
 def _suspects(found: FleetReport) -> DataTable:
-    s = found.suspects
-    return DataTable(
-        columns=(
-            words("worker", [one.worker for one in s]),
-            words("device", [one.device for one in s]),
-            words("what", [_SAID[one.cause] for one in s]),
-            words("confidence", [one.confidence for one in s], priority=3),
-            words("evidence", [one.evidence for one in s], priority=2),
-        ),
+    return table_of(
+        found.suspects,
+        col("worker", "worker", key=""),
+        col("device", "device", key=""),
+        col("what", lambda s: _SAID[s.cause]),
+        col("confidence", "confidence", priority=3, key=""),
+        col("evidence", "evidence", priority=2, key=""),
         all=True,
     )
 
 
 def _peers(found: FleetReport) -> DataTable:
-    p = found.peers
-    return DataTable(
+    return table_of(
+        found.peers,
+        col("kind", "sku", priority=4, key=""),
+        col("figure", "figure", key=""),
+        col("devices", "devices", count, 1, key=""),
+        col("median", "median", amount, key=""),
+        col("slowest", "slowest", amount, key=""),
+        col("fastest", "fastest", amount, 2, key=""),
+        col("scatter", "mad_share", format_percent, 3, key=""),
         heading="Devices of one kind",
-        columns=(
-            words("kind", [one.sku for one in p], priority=4),
-            words("figure", [one.figure for one in p]),
-            figures("devices", [one.devices for one in p], count, priority=1),
-            figures("median", [one.median for one in p], amount),
-            figures("slowest", [one.slowest for one in p], amount),
-            figures("fastest", [one.fastest for one in p], amount, priority=2),
-            figures("scatter", [one.mad_share for one in p], format_percent, priority=3),
-        ),
     )
 
 
 def rows(found: FleetReport) -> DataTable:
     """One row for each figure of each device."""
-    every = [(one, f) for one in found.checkups for f in one.figures]
     marked = {(s.worker, s.device): s.cause for s in found.suspects}
-    causes = [marked.get((one.worker, one.device), "") for one, _ in every]
-    return DataTable(
-        columns=(
-            words("worker", [one.worker for one, _ in every], "worker"),
-            words("host", [one.host for one, _ in every], "host", priority=4),
-            words("device", [one.device for one, _ in every], "device"),
-            words("kind", [one.sku for one, _ in every], "sku", priority=5),
-            words("figure", [f.name for _, f in every], "figure"),
-            figures("value", [f.value for _, f in every], amount, "value"),
-            words("unit", [f.unit for _, f in every], "unit"),
-            figures("spread", [f.spread for _, f in every], format_percent, "spread", priority=3),
-            words("suspect", causes, "suspect", priority=2),
-        )
+    return table_of(
+        [(one, f) for one in found.checkups for f in one.figures],
+        col("worker", lambda r: r[0].worker, key="worker"),
+        col("host", lambda r: r[0].host, priority=4, key="host"),
+        col("device", lambda r: r[0].device, key="device"),
+        col("kind", lambda r: r[0].sku, priority=5, key="sku"),
+        col("figure", lambda r: r[1].name, key="figure"),
+        col("value", lambda r: r[1].value, amount, key="value"),
+        col("unit", lambda r: r[1].unit, key="unit"),
+        col("spread", lambda r: r[1].spread, format_percent, 3, key="spread"),
+        col(
+            "suspect", lambda r: marked.get((r[0].worker, r[0].device), ""), None, 2, key="suspect"
+        ),
     )

@@ -22,8 +22,8 @@ from gambrel.report.blocks import (
     share,
     table_of,
 )
+from gambrel.report.builders.figures_of import expected_figure
 from gambrel.report.options import Options
-from gambrel.report.terms import range_text
 from gambrel.report.text import shorten_path
 from gambrel.units import format_number, format_percent, format_si
 
@@ -74,14 +74,7 @@ def _key_figures(record: Profiled) -> Iterator[KeyFigure]:
     )
     if analysis is None:
         return
-    time = analysis.expected_time_s
-    yield KeyFigure(
-        label="expected time",
-        text=format_si(time.value, "s") if time else "unknown",
-        note=range_text(time) if time else "",
-        key="expected_time_s",
-        confidence=f"{time.confidence}: {time.reason}" if time else "",
-    )
+    yield expected_figure(analysis.expected_time_s)
     for label, key in (("roofline time", "roofline_time_s"), ("speed of light", "sol_time_s")):
         value = getattr(analysis, key)
         times = f"measured is {format_number(t.plain_s / value, 3)}× that" if value else ""

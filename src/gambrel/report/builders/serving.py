@@ -116,10 +116,15 @@ def _answer(plan: Plan) -> tuple[str, ...]:
         f"{rate_text(p.tokens_per_s)} tokens/s, {rate_text(p.tokens_per_s_per_device)} per "
         f"device{price}",
         f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}; "
-        f"{p.runtime}",
+        f"{_engine(p)}",
         f"Memory: {_limit(p)} stops more requests; {_in_flight(p)} in flight, at most "
         f"{best.max_batch:,} per replica fit",
     )
+
+
+def _engine(point: Point) -> str:
+    """The engine, or those whose mean is shown."""
+    return f"mean of {', '.join(point.mean_of)}" if point.mean_of else point.runtime
 
 
 def _best(plan: Plan) -> DataTable:

@@ -20,6 +20,7 @@ from gambrel.report.blocks import (
     table_of,
     words,
 )
+from gambrel.report.builders.figures_of import expected_figure
 from gambrel.report.options import Options
 from gambrel.report.terms import range_text
 from gambrel.report.text import shorten_path
@@ -54,14 +55,8 @@ def _key_figures(found: WhatIf) -> Iterator[KeyFigure]:
     )
     for label, point in (("before", before), ("after", after)):
         time = point.total.expected_time_s
-        yield KeyFigure(
-            label=f"expected {label}",
-            text=format_si(time.value, "s") if time else "unknown",
-            note=range_text(time) if time else "",
-            key="expected_time_s",
-            source=f"{point.precision}, {point.runtime} on {point.hardware}",
-            confidence=f"{time.confidence}: {time.reason}" if time else "",
-        )
+        source = f"{point.precision}, {point.runtime} on {point.hardware}"
+        yield expected_figure(time, f"expected {label}", source=source)
     yield KeyFigure(
         label="traffic",
         text=format_si(after.total.traffic_bytes, "B"),

@@ -8,7 +8,7 @@ Strides are those that the sizes of input and output give; a workload has no oth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gambrel.advise.design.layers import strides
 from gambrel.analysis.evaluate import Evaluator
@@ -59,16 +59,7 @@ def nests(analysis: Analysis) -> list[LoopNest]:
     found: list[LoopNest] = []
     for op, row in paired(analysis):
         for nest in _nests_of(sizes.op(op)):
-            found.append(
-                LoopNest(
-                    kind=nest.kind,
-                    sizes=nest.sizes,
-                    strides=nest.strides,
-                    bits=nest.bits,
-                    name=row.name,
-                    executions=op.repeat,
-                )
-            )
+            found.append(replace(nest, name=row.name, executions=op.repeat))
     if not found:
         raise InputError(f"{analysis.model.name} has no convolution and no GEMM to export.")
     return found

@@ -20,8 +20,8 @@ class Definition:
 
     Attributes:
         level: ``DRAM``, ``L2``, ``L1`` or ``shared``.
-        how: For reading.
         counters: Counters that are added; all must be there.
+        how: For reading; empty for the first counter times the factor.
         factor: Bytes an event.
         optional: Counters that are added where the file has them.
         caveat: What it counts too much or too little.
@@ -29,12 +29,17 @@ class Definition:
     """
 
     level: str
-    how: str
     counters: tuple[str, ...]
+    how: str = ""
     factor: int = 1
     optional: tuple[str, ...] = ()
     caveat: str = ""
     fabric: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.how:
+            times = f" x {self.factor}" if self.factor > 1 else ""
+            object.__setattr__(self, "how", f"{self.counters[0]}{times}")
 
 
 _SECTOR: Final = 32
@@ -43,7 +48,7 @@ _SECTORS: Final = "l1tex__t_sectors_pipe_lsu_mem_"
 _DIVIDED_L2: Final = ("8.0", "9.0", "10.")
 
 _DEFINITIONS: Final = (
-    Definition(level="DRAM", how="dram__bytes", counters=("dram__bytes",)),
+    Definition(level="DRAM", counters=("dram__bytes",)),
     Definition(
         level="DRAM",
         how="dram__bytes_read + _write",
@@ -62,7 +67,6 @@ _DEFINITIONS: Final = (
     ),
     Definition(
         level="L2",
-        how="lts__t_sectors_srcunit_tex x 32",
         counters=("lts__t_sectors_srcunit_tex",),
         factor=_SECTOR,
     ),
@@ -73,14 +77,12 @@ _DEFINITIONS: Final = (
     ),
     Definition(
         level="L2",
-        how="lts__t_bytes",
         counters=("lts__t_bytes",),
         caveat="counts traffic of all clients of the L2",
         fabric=True,
     ),
     Definition(
         level="L2",
-        how="lts__t_sectors x 32",
         counters=("lts__t_sectors",),
         factor=_SECTOR,
         caveat="counts traffic of all clients of the L2",
@@ -93,10 +95,8 @@ _DEFINITIONS: Final = (
         factor=_SECTOR,
         caveat="counts reads only",
     ),
-    Definition(level="L1", how="l1tex__t_bytes", counters=("l1tex__t_bytes",)),
-    Definition(
-        level="L1", how="l1tex__t_sectors x 32", counters=("l1tex__t_sectors",), factor=_SECTOR
-    ),
+    Definition(level="L1", counters=("l1tex__t_bytes",)),
+    Definition(level="L1", counters=("l1tex__t_sectors",), factor=_SECTOR),
     Definition(
         level="L1",
         how="l1tex sectors of global and local access x 32",
@@ -126,7 +126,6 @@ _DEFINITIONS: Final = (
     ),
     Definition(
         level="shared",
-        how="l1tex__data_pipe_lsu_wavefronts_mem_shared x 128",
         counters=("l1tex__data_pipe_lsu_wavefronts_mem_shared",),
         factor=128,
         caveat="bank conflicts included",
@@ -134,7 +133,6 @@ _DEFINITIONS: Final = (
     # Chips with one memory for CPU and GPU have no counter of it: what misses L2 goes there.
     Definition(
         level="DRAM",
-        how="lts__t_sectors_aperture_sysmem x 32",
         counters=("lts__t_sectors_aperture_sysmem",),
         factor=_SECTOR,
         caveat="system memory as seen by the L2; the chip has no DRAM counters",

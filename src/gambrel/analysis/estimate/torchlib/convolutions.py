@@ -18,12 +18,20 @@ from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.torchlib.lanes import on_lanes
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
+from gambrel.dtypes import width_bytes
 from gambrel.ops import OpView
 from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
 
 #: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
 _TILE: Final = 64
+#: Clock cycles of a kernel of the matrix engine before and after its products, and per 64 bytes
+#: that a tile walks along the reduction however few tiles there are: what TensorRT's kernels take
+#: on the GPUs of MLPerf (the ``engines`` of constants.json). cuDNN's are no faster; measured
+#: convolutions of PyTorch are too large to show either.
+_START_CYCLES: Final = 6443
+_STEP_CYCLES: Final = 62
+_STEP_BYTES: Final = 64
 #: Up to so many input channels (colours), convolutions run on the vector units.
 _FEW: Final = 4
 
@@ -35,7 +43,7 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
         return _depthwise(c, machine, task) + _bias(c, machine, task)
     tensor_cores = task.matrix_peak > machine.vector_flop_per_s
     if tensor_cores:
-        kernel = _implicit(c, machine, task)
+        kernel = maximum(_implicit(c, machine, task), _walk(machine, task))
     else:
         kernel = on_lanes(c, machine, task, *_images(task))
     return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
@@ -106,6 +114,14 @@ def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
     few_lanes = (inputs <= _FEW) & (task.view.operand_dtype(2) == "fp32")
     found = where(few_lanes, few, on_engine)
     return where(groups > 1, grouped, found)
+
+
+def _walk(machine: Machine, task: Task) -> Size:
+    """The least of a kernel: its start, and one tile along the reduction."""
+    view = task.view
+    depth = view.size("in_channels") / view.size("groups", 1) * product(view.size("kernel"))
+    steps = depth * width_bytes(view.operand_dtype(2)) / _STEP_BYTES
+    return (_START_CYCLES + _STEP_CYCLES * steps) / machine.clock_hz
 
 
 def _images(task: Task) -> tuple[Size, Size]:

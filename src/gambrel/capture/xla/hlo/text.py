@@ -128,8 +128,8 @@ def _type(text: str, number: int) -> tuple[str, str]:
     return word, " " + rest
 
 
-def _closing(text: str, start: int, number: int) -> int:
-    """Where the bracket closes that opens at a place."""
+def _unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Place, character and depth of brackets behind it of all that stands in no quotes."""
     depth, quoted, i = 0, False, start
     while i < len(text):
         c = text[i]
@@ -138,13 +138,17 @@ def _closing(text: str, start: int, number: int) -> int:
             quoted = c != '"'
         elif c == '"':
             quoted = True
-        elif c in _OPEN:
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-            if not depth:
-                return i
+        else:
+            depth += (c in _OPEN) - (c in ")}]")
+            yield i, c, depth
         i += 1
+
+
+def _closing(text: str, start: int, number: int) -> int:
+    """Where the bracket closes that opens at a place."""
+    for i, c, depth in _unquoted(text, start):
+        if c in ")}]" and not depth:
+            return i
     raise FileFormatError(f"line {number} opens a bracket that it does not close.")
 
 
@@ -165,22 +169,11 @@ def forms(kind: str) -> list[Form]:
 
 def _split(text: str) -> Iterator[str]:
     """Parts between the commas outside of brackets and quotes."""
-    depth, quoted, start, i = 0, False, 0, 0
-    while i < len(text):
-        c = text[i]
-        if quoted:
-            i += c == "\\"
-            quoted = c != '"'
-        elif c == '"':
-            quoted = True
-        elif c in _OPEN:
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-        elif c == "," and not depth:
+    start = 0
+    for i, c, depth in _unquoted(text):
+        if c == "," and not depth:
             yield text[start:i]
             start = i + 1
-        i += 1
     yield text[start:]
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from gambrel import roofline
 from gambrel.device.files import CONFIDENCES
@@ -99,9 +99,17 @@ class Formula:
         return roofline.ratio(self.computed_flop_per_s, self.ceiling.flop_per_s) - 1
 
 
+#: What was computed from what, and why it is right all the same; empty for a violation.
+Misfit: TypeAlias = tuple[str, str]
+
+
 def check_device(device: Device) -> tuple[Finding, ...]:
     """Runs every check on a device of the catalog."""
-    return tuple(finding for check in _CHECKS for finding in check(device))
+    return tuple(
+        Finding(device=device.id, check=name, message=message, reason=reason)
+        for name, check in _CHECKS.items()
+        for message, reason in check(device)
+    )
 
 
 def formulas(device: Device) -> Iterator[Formula]:
@@ -133,62 +141,54 @@ def _clock(device: Device, engine: str, dtype: str) -> Fact | None:
     return next((fact for name in names if (fact := device.fact(name)) is not None), None)
 
 
-def _check_formulas(device: Device) -> Iterator[Finding]:
+def _check_formulas(device: Device) -> Iterator[Misfit]:
     for formula in formulas(device):
         ceiling = formula.ceiling
         if abs(formula.deviation) > FORMULA_TOLERANCE:
-            yield Finding(
-                device=device.id,
-                check="formula",
-                message=f"{ceiling.engine} {ceiling.dtype}: {formula.text} is "
-                f"{formula.deviation:+.1%} off {ceiling.flop_per_s:.4g}",
-                reason=FORMULA_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), ""),
+            said = (
+                f"{ceiling.engine} {ceiling.dtype}: {formula.text} is "
+                f"{formula.deviation:+.1%} off {ceiling.flop_per_s:.4g}"
             )
+            yield said, FORMULA_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), "")
 
 
-def _check_ridges(device: Device) -> Iterator[Finding]:
+def _check_ridges(device: Device) -> Iterator[Misfit]:
     dram = device.level("DRAM")
     if dram is None or dram.byte_per_s is None:
         return
     for ceiling in device.ceilings:
         ridge = roofline.ratio(ceiling.flop_per_s, dram.byte_per_s)
         if not RIDGE_RANGE[0] <= ridge <= RIDGE_RANGE[1]:
-            yield Finding(
-                device=device.id,
-                check="ridge",
-                message=f"{ceiling.engine} {ceiling.dtype}: ridge point {ridge:.4g} FLOP/byte",
-                reason=RIDGE_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), ""),
-            )
+            said = f"{ceiling.engine} {ceiling.dtype}: ridge point {ridge:.4g} FLOP/byte"
+            yield said, RIDGE_EXCEPTIONS.get((device.id, ceiling.engine, ceiling.dtype), "")
 
 
-def _check_sparse(device: Device) -> Iterator[Finding]:
+def _check_sparse(device: Device) -> Iterator[Misfit]:
     for ceiling in device.ceilings:
         sparse = ceiling.sparse_flop_per_s
         if sparse is not None and sparse < ceiling.flop_per_s:
-            yield Finding(
-                device=device.id,
-                check="sparse",
-                message=f"{ceiling.engine} {ceiling.dtype}: sparse {sparse:.4g} is below dense "
-                f"{ceiling.flop_per_s:.4g}",
+            said = (
+                f"{ceiling.engine} {ceiling.dtype}: sparse {sparse:.4g} is below dense "
+                f"{ceiling.flop_per_s:.4g}"
             )
+            yield said, ""
 
 
-def _check_module(device: Device) -> Iterator[Finding]:
+def _check_module(device: Device) -> Iterator[Misfit]:
     for whole in device.ceilings:
         parts = [device.ceiling(name, whole.dtype) for name in ("matrix", "dla")]
         if whole.engine != "module" or None in parts:
             continue
         total = sum(part.flop_per_s for part in parts if part is not None)
         if abs(roofline.ratio(total, whole.flop_per_s) - 1) > FORMULA_TOLERANCE:
-            yield Finding(
-                device=device.id,
-                check="module",
-                message=f"{whole.dtype}: GPU and DLA add up to {total:.4g}, the module says "
-                f"{whole.flop_per_s:.4g}",
+            said = (
+                f"{whole.dtype}: GPU and DLA add up to {total:.4g}, the module says "
+                f"{whole.flop_per_s:.4g}"
             )
+            yield said, ""
 
 
-def _check_levels(device: Device) -> Iterator[Finding]:
+def _check_levels(device: Device) -> Iterator[Misfit]:
     """A level nearer to the engines is faster as a whole, and one of its memories is smaller.
 
     Registers and operand memories are beside the first-level cache rather than inside it.
@@ -199,42 +199,35 @@ def _check_levels(device: Device) -> Iterator[Finding]:
         rates = (byte_per_s(device, outer), byte_per_s(device, inner))
         for what, (a, b), grows in (("capacity", sizes, False), ("bandwidth", rates, True)):
             if a is not None and b is not None and (b > a) is not grows:
-                yield Finding(
-                    device=device.id,
-                    check="levels",
-                    message=f"{what} of {inner.name} ({b:.4g}) against {outer.name} ({a:.4g})",
-                )
+                said = f"{what} of {inner.name} ({b:.4g}) against {outer.name} ({a:.4g})"
+                yield said, ""
     for level in device.memory:
         whole, part = level.capacity_bytes, level.instance_bytes
         if whole is not None and part is not None and whole % part:
-            yield Finding(
-                device=device.id,
-                check="levels",
-                message=f"{level.name}: {whole} byte are not a multiple of {part}",
-            )
+            said = f"{level.name}: {whole} byte are not a multiple of {part}"
+            yield said, ""
 
 
 def _instance_bytes(level: MemoryLevel) -> int | None:
     return level.capacity_bytes if level.instance_bytes is None else level.instance_bytes
 
 
-def _check_demonstrated(device: Device) -> Iterator[Finding]:
+def _check_demonstrated(device: Device) -> Iterator[Misfit]:
     """A demonstrated rate is worth its place where no roof is published, or above the roof."""
     for reached in device.demonstrated:
         roof = device.ceiling(reached.engine, reached.dtype, reached.accumulate)
         if roof is not None and reached.flop_per_s <= roof.flop_per_s:
-            yield Finding(
-                device=device.id,
-                check="demonstrated",
-                message=f"{reached.engine} {reached.dtype}: {reached.flop_per_s:.4g} is not above "
-                f"the published {roof.flop_per_s:.4g}",
+            said = (
+                f"{reached.engine} {reached.dtype}: {reached.flop_per_s:.4g} is not above "
+                f"the published {roof.flop_per_s:.4g}"
             )
+            yield said, ""
 
 
-def _check_sources(device: Device) -> Iterator[Finding]:
+def _check_sources(device: Device) -> Iterator[Misfit]:
     for what, source in numbers(device):
         if source is None or not source.title or source.confidence not in CONFIDENCES[:4]:
-            yield Finding(device=device.id, check="source", message=f"{what} has no source")
+            yield f"{what} has no source", ""
 
 
 def numbers(device: Device) -> Iterator[tuple[str, Source | None]]:
@@ -263,12 +256,12 @@ def _powers(device: Device) -> Iterator[tuple[str, Source | None]]:
         yield f"mode {mode.name}", mode.source
 
 
-def _check_powers(device: Device) -> Iterator[Finding]:
+def _check_powers(device: Device) -> Iterator[Misfit]:
     """Idle below typical below the most; a power mode draws no more and computes no faster."""
     powers = (device.idle_power_w, device.typical_power_w, device.tdp_w)
     known = [watt for watt in powers if watt is not None]
     if known != sorted(known):
-        yield Finding(device=device.id, check="power", message=f"{known} W do not rise")
+        yield f"{known} W do not rise", ""
     for mode in with_modes([device])[1:]:
         faster = [
             c.dtype
@@ -276,16 +269,16 @@ def _check_powers(device: Device) -> Iterator[Finding]:
             if c.flop_per_s > full.flop_per_s * (1 + FORMULA_TOLERANCE)
         ]
         if faster or (mode.tdp_w or 0) > (device.tdp_w or math.inf):
-            yield Finding(device=mode.id, check="power", message="exceeds the device at full power")
+            yield f"{mode.id} exceeds the device at full power", ""
 
 
-_CHECKS: Final[tuple[Callable[[Device], Iterator[Finding]], ...]] = (
-    _check_formulas,
-    _check_ridges,
-    _check_sparse,
-    _check_module,
-    _check_levels,
-    _check_demonstrated,
-    _check_sources,
-    _check_powers,
-)
+_CHECKS: Final[dict[str, Callable[[Device], Iterator[Misfit]]]] = {
+    "formula": _check_formulas,
+    "ridge": _check_ridges,
+    "sparse": _check_sparse,
+    "module": _check_module,
+    "levels": _check_levels,
+    "demonstrated": _check_demonstrated,
+    "source": _check_sources,
+    "power": _check_powers,
+}
