@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import io
 import random
 import re
 import resource
@@ -20,6 +21,7 @@ import sys
 import time
 import traceback
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,8 +186,25 @@ def _set(message: Any, field: Any, value: Any, rng: random.Random) -> None:
         return
 
 
+def reconfigured(data: bytes, rng: random.Random) -> bytes:
+    """A zip whose descriptions in JSON are changed word by word, and packed again."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as whole, zipfile.ZipFile(made, "w") as packed:
+        for name in whole.namelist():
+            member = whole.read(name)
+            if name.endswith(".json"):
+                lines = re.sub(rb"([,{\[])", rb"\1\n", member)
+                member = reworded(lines, rng)
+            packed.writestr(name, member)
+    return made.getvalue()
+
+
 #: Ending → how the structure of such a file is damaged.
-STRUCTURED: dict[str, Callable[[bytes, random.Random], bytes]] = {".onnx": changed}
+STRUCTURED: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    ".onnx": changed,
+    ".keras": reconfigured,
+    ".pt2": reconfigured,
+}
 
 
 def execute(path: Path) -> str:

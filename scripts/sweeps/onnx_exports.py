@@ -1,6 +1,7 @@
 """Models exported to ONNX against the capture of the module: parameters and matrix FLOP.
 
-Run ``python -m scripts.sweeps.onnx_exports [--dynamo] [name ...]``. Each model is exported by
+Run ``python -m scripts.sweeps.onnx_exports [--dynamo] [name ...]``; ``benchmarks/formats.py
+--exports`` writes the table. Each model is exported by
 torch.onnx, read without its weights, and compared with `gambrel.capture.torch` of the same module.
 Exporters fold batch norms into convolutions: two parameters a channel become one bias.
 """
@@ -11,6 +12,7 @@ import contextlib
 import io
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from math import prod
@@ -26,6 +28,7 @@ KNOWN: Final[dict[str, str]] = {
         ("swin", "maxvit", "timm/levit", "timm/tiny_vit", "timm/gcvit", "timm/efficientformer"),
         "the exporter looks relative position biases up: a value per pair in place of the table",
     ),
+    "timm/eva02": "the exporter stores rotary tables, and zero biases of keys beside the others",
     "timm/nfnet": "the exporter stores each standardized weight twice, once transposed",
 }
 
@@ -49,7 +52,7 @@ _TRANSFORMERS: Final = """
 """
 
 #: What the older exporter refuses: it does not know an operator of their masks, or traces a flag.
-_NEWER: Final = frozenset(
+NEWER: Final = frozenset(
     f"hf/{n}" for n in ["gpt2", "gpt_neox", "llama", "mistral", "opt", "phi", "qwen2", "qwen3"]
 ) | {"timm/eva02_tiny_patch14_224"}
 
@@ -63,10 +66,10 @@ def main(wanted: list[str]) -> int:
     names = [name for name in wanted if not name.startswith("-")]
 
     def rows() -> Iterator[Row]:
-        for name, build in _models():
+        for name, build in models():
             if names and name not in names:
                 continue
-            yield compared(name, build, dynamo=dynamo or name in _NEWER)
+            yield compared(name, build, dynamo=dynamo or name in NEWER)
 
     return report(rows())
 
@@ -89,7 +92,9 @@ def compared(name: str, build: Callable[[], tuple[Any, tuple[Any, ...]]], *, dyn
             path = Path(folder) / "model.onnx"
             with torch.no_grad():
                 torch.onnx.export(model, args, str(path), dynamo=dynamo)
+            start = time.perf_counter()
             read = read_onnx(path)
+            seconds = time.perf_counter() - start
             own = capture(model, args, {}, source=False)
             results = [gambrel.analyze(w, "h100", causal="full") for w in (read, own)]
     except Exception as error:
@@ -100,6 +105,8 @@ def compared(name: str, build: Callable[[], tuple[Any, tuple[Any, ...]]], *, dyn
         parameters=(_read(read), _read(own) - _folded(read, own)),
         flops=(ours, reference),
         coverage=results[0].coverage,
+        traffic=(float(results[0].traffic_bytes), float(results[1].traffic_bytes)),
+        seconds=seconds,
         known=next((why for key, why in KNOWN.items() if name.startswith(key)), ""),
     )
 
@@ -145,7 +152,7 @@ def _silent() -> Iterator[None]:
         yield
 
 
-def _models() -> Iterator[tuple[str, Callable[[], tuple[Any, tuple[Any, ...]]]]]:
+def models() -> Iterator[tuple[str, Callable[[], tuple[Any, tuple[Any, ...]]]]]:
     for name in _TORCHVISION.split():
         yield name, lambda name=name: _torchvision(name)
     for name in _SEGMENTATION.split():
@@ -206,7 +213,7 @@ def _transformers(name: str) -> tuple[Any, tuple[Any, ...]]:
     from transformers import AutoConfig, AutoModel
 
     cut = {"num_hidden_layers": 2, "use_cache": False, "vocab_size": 1000, "pad_token_id": 0}
-    if f"hf/{name}" in _NEWER:
+    if f"hf/{name}" in NEWER:
         cut |= {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16, "ffn_dim": 128}
         cut |= {"num_attention_heads": 4, "num_key_value_heads": 2, "word_embed_proj_dim": 64}
     config = AutoConfig.for_model(name)

@@ -26,7 +26,9 @@ class Row:
         flops: Ours on the matrix engine and those of FlopCounterMode; None where it cannot run.
         coverage: Share of ops with a formula.
         error: Why there are no figures.
-        known: Why the FLOP differ, where that is known and ours are right.
+        known: Why the figures differ, where that is known and ours are right.
+        traffic: Bytes between memory and chip, ours and those of the reference.
+        seconds: Time of reading the file.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Row:
     coverage: float = 1.0
     error: str = ""
     known: str = ""
+    traffic: tuple[float, float] = (0, 0)
+    seconds: float = 0
 
     @property
     def verdict(self) -> str:
@@ -42,7 +46,8 @@ class Row:
         if self.error:
             return f"refused: {self.error}"
         if self.parameters[0] != self.parameters[1]:
-            return "PARAMETERS DIFFER"
+            why = f"parameters differ: {self.known}"
+            return why if self.known and self.flops[0] == self.flops[1] else "PARAMETERS DIFFER"
         if self.flops[1] is None:
             return "no reference"
         if self.flops[0] != self.flops[1]:
