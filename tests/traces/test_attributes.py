@@ -51,7 +51,7 @@ def export(chip, more=None, layout="wide"):
 @pytest.mark.parametrize("name", CHIPS)
 def test_within_two_percent_of_the_datasheet(name, layout):
     published = find(name).device
-    found = export(CHIPS[name], layout=layout).reckoned
+    found = export(CHIPS[name], layout=layout).implied
     compared = 0
     for c in found.ceilings:
         known = published.ceiling(c.engine, c.dtype)
@@ -79,25 +79,25 @@ def test_a_chip_that_no_catalog_has():
     # 20480 x 1.71e9 = 35.0 TFLOP/s.
     assert peak.note.endswith("35.02 TFLOP/s at the boost clock of 1.71 GHz")
     assert device.level("DRAM").byte_per_s == pytest.approx(600.096e9)
-    assert "not in the catalog; roofs reckoned from the attributes" in notes[0]
+    assert "not in the catalog; roofs implied from the attributes" in notes[0]
     # 2e9 FLOP in 1 ms = 2 TFLOP/s; 20 FLOP/byte x 600.1 GB/s = 12.0 TFLOP/s binds.
     (kernel,) = place(samples, device).kernels
     assert kernel.roofline_efficiency == pytest.approx(2 / 12.00192, rel=1e-6)
 
 
 def test_without_a_clock_while_profiling_the_highest_is_used():
-    device = export(("NVIDIA Test Board 7", (8, 6), 80, 1_710_000, 6_251_000, 384)).reckoned
+    device = export(("NVIDIA Test Board 7", (8, 6), 80, 1_710_000, 6_251_000, 384)).implied
     assert device.ceiling("vector", "fp32").flop_per_s == pytest.approx(80 * 256 * 1.71e9)
 
 
 @pytest.mark.parametrize("name", ["NVIDIA GeForce GTX 1650", "NVIDIA GeForce GTX 1660 SUPER"])
 def test_turing_without_tensor_cores(name):
-    device = export((name, (7, 5), 14, 1_665_000, 4_001_000, 128)).reckoned
+    device = export((name, (7, 5), 14, 1_665_000, 4_001_000, 128)).implied
     assert {c.engine for c in device.ceilings} == {"vector"}
 
 
 def test_an_unknown_board_says_that_geforce_has_half():
-    device = export(("", (8, 6), 80, 1_710_000, 6_251_000, 384)).reckoned
+    device = export(("", (8, 6), 80, 1_710_000, 6_251_000, 384)).implied
     assert "half of it on GeForce" in device.ceiling("matrix", "fp16").note
 
 
@@ -128,7 +128,7 @@ def test_a_name_alone_says_what_is_missing():
 
 
 def test_memory_shared_with_the_cpu_has_no_roof_of_its_clock():
-    device = export(("NVIDIA GB10", (12, 1), 48, 2_418_000, 0, 0)).reckoned
+    device = export(("NVIDIA GB10", (12, 1), 48, 2_418_000, 0, 0)).implied
     assert device.level("DRAM") is None
     # 48 x 256 x 2.418 GHz = 29.7 TFLOP/s.
     assert device.ceiling("vector", "fp32").flop_per_s == pytest.approx(29.712e12, rel=1e-4)
@@ -138,7 +138,7 @@ def test_a10g_accumulates_in_fp32_at_half_rate():
     # 80 SM x 512 x 1.71 GHz = 70 TFLOP/s; A10, the other board of this chip, has 1024 a clock.
     board = (80, 1_710_000, 6_251_000, 384)
     peaks = [
-        export((name, (8, 6), *board)).reckoned.ceiling("matrix", "fp16").flop_per_s
+        export((name, (8, 6), *board)).implied.ceiling("matrix", "fp16").flop_per_s
         for name in ("NVIDIA A10G", "NVIDIA A10")
     ]
     assert peaks == pytest.approx([70.04e12, 140.08e12], rel=1e-3)

@@ -54,11 +54,11 @@ def roofs_for(
     if own and own.level("DRAM") and _serves(own, samples):
         return own, ()
     if not samples.device_name:
-        return _reckoned(samples, "")
+        return _implied(samples, "")
     try:
         device, about = _find(samples.device_name)
     except UnknownNameError:
-        return _reckoned(samples, f"{samples.device_name} is not in the catalog")
+        return _implied(samples, f"{samples.device_name} is not in the catalog")
     note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
     return device, tuple(filter(None, (note, about, _slower(samples))))
 
@@ -69,7 +69,7 @@ _SLOWER: Final = 0.95
 
 def _slower(samples: Samples) -> str:
     """How far the clock while profiling was below that of the roofs."""
-    found = samples.reckoned
+    found = samples.implied
     facts = [found.fact(name) for name in ("profiling_clock", "boost_clock")] if found else []
     if len(facts) < 2 or facts[0] is None or facts[1] is None:
         return ""
@@ -90,9 +90,9 @@ _GIVE: Final = (
 )
 
 
-def _reckoned(samples: Samples, why: str) -> tuple[Device | None, tuple[str, ...]]:
+def _implied(samples: Samples, why: str) -> tuple[Device | None, tuple[str, ...]]:
     """Roofs from the report and the attributes of the device in it."""
-    own, found = samples.device, samples.reckoned
+    own, found = samples.device, samples.implied
     if found is not None and found != own:
         how = f"roofs derived from the attributes of the device in the report: {found.name}"
         return found, ("; ".join(filter(None, (why, how))),)

@@ -167,7 +167,7 @@ def _join(parts: Sequence[Samples]) -> Samples:
         sources=tuple(source for p in parts for source in p.sources),
         launches=tuple(launch for p in parts for launch in _named(p, len(parts))),
         device=devices[0] if devices and len(names) <= 1 else None,
-        reckoned=next((p.reckoned for p in parts if p.reckoned), None) if len(names) <= 1 else None,
+        implied=next((p.implied for p in parts if p.implied), None) if len(names) <= 1 else None,
         device_name=names[0] if len(names) == 1 else "",
         notes=tuple(dict.fromkeys(notes)),
         skipped=skipped,

@@ -96,7 +96,7 @@ class Estimator:
         calibration: Constants; None for those that come with gambrel.
         framework: Framework whose kernels run: ``any``, ``torch``, ``vllm``, ``sglang`` or
             ``trtllm``.
-        compiled: A compiler lays out tensors and writes the loops; of importance where kernels
+        compiled: A compiler lays out tensors and writes the loops; that matters where kernels
             were measured on the device itself.
 
     Raises:

@@ -139,7 +139,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         sources: File names.
         launches: In the order recorded.
         device: Ceilings that the files themselves hold; None where they hold none.
-        reckoned: Roofs that follow from attributes of the device in the files, with those of
+        implied: Roofs that follow from attributes of the device in the files, with those of
             `device` where it has any; for devices that no catalog has.
         device_name: Name of the device in the files; empty where they do not say.
         notes: What a reader must know: definitions, clocks, assumptions.
@@ -151,7 +151,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     launches: tuple[Sample, ...]
     device: Device | None = None
-    reckoned: Device | None = None
+    implied: Device | None = None
     device_name: str = ""
     notes: tuple[str, ...] = ()
     skipped: dict[str, int] = {}

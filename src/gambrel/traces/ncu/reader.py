@@ -95,20 +95,20 @@ def _once(lines: Iterable[str], where: str, cc: str, numbers: Numbers, gather: b
         seen.add(batch, numbers.convert(batch))
     locale = numbers.settle()
     chips = list(seen.chips)
-    device, clock_note, reckoned = None, "", None
+    device, clock_note, implied = None, "", None
     if len(chips) == 1:
         device, clock_note = from_report(seen.peaks, chips[0], seen.device_name)
         derived = reckon(
             seen.attributes.values, seen.peaks.first_clock_hz, chips[0], seen.device_name
         )
-        reckoned = completed(device, derived)
+        implied = completed(device, derived)
     notes = (*_notes(table, locale, chips, seen.device_name), clock_note)
     return Samples(
         format=FORMAT,
         sources=(where,),
         launches=tuple(seen.collected.launches),
         device=device,
-        reckoned=reckoned,
+        implied=implied,
         device_name=seen.device_name,
         notes=(*filter(None, notes), *seen.collected.notes()),
         skipped=dict(table.skipped),
