@@ -1,5 +1,6 @@
 """The pages run as they are printed, name only options that exist, and keep the house's words."""
 
+import ast
 import json
 import re
 import shlex
@@ -253,8 +254,9 @@ WORDS = {
     r"\breckon|\bmended\b|\bin vain\b": "derived, fixed, no gain",
     r"is not told": "is not published",
     r"prompts of others": "chunked prefill interleaved with decode",
-    r"(/s|\d [µnm]s|tokens|items|bytes|bits|points|FLOP|instructions|requests|samples|images) "
-    r"an? (second|device|kernel|token|element|item|op|step|user|unit|clock)\b": "per",
+    r"(/s|\d [µnm]s|tokens?|items|bytes|bits|points|FLOP|instructions|requests|samples|images|"
+    r"sectors|rows|files|launches|cycles) an? (second|device|kernel|token|element|item|op|step|"
+    r"user|unit|clock|cycle|request|prompt|row|point|call|day|task)\b": "per",
     r"\bone (formula|point|module|row) an? (op|kind|device|format)\b": "per",
     r"\bschema_version`? ?\(?1\b": "2",
 }
@@ -277,6 +279,31 @@ def unlike_house(text):
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_keep_the_words(page):
     assert list(unlike_house(PAGES[page])) == []
+
+
+#: "Stack" is also the field's word: of calls, of software, of pipeline stages.
+SENTENCES = {pattern: words for pattern, words in WORDS.items() if "stack" not in pattern}
+
+
+def sentences(package):
+    """The strings and docstrings of a package, each with its line."""
+    for path in sorted((Path(gambrel.__file__).parent / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                yield f"{path.name}:{node.lineno}", node.value
+
+
+@pytest.mark.parametrize(
+    "package",
+    sorted(p.name for p in Path(gambrel.__file__).parent.iterdir() if (p / "__init__.py").exists()),
+)
+def test_sentences_of_the_source_keep_the_words(package):
+    assert [
+        f"{line} {match.group()!r}: {words}"
+        for line, text in sentences(package)
+        for pattern, words in SENTENCES.items()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
+    ] == []
 
 
 @pytest.mark.parametrize("path", [path for path, _ in subcommands()], ids=" ".join)
