@@ -56,8 +56,8 @@ class Sensitivity:
 
     Attributes:
         parameter: Which.
-        value: Of the design.
-        more: What was tried: 10 % more, rounded where only whole numbers make sense.
+        now: Its value in the design, in the unit of the parameter.
+        tried_value: What was tried: 10 % more, rounded where only whole numbers make sense.
         time_gain: Share of the time that it saves; negative where it costs time.
         per_tenth: The same for 10 % more, in proportion, where more was tried.
         energy_gain: The same of the energy; None where it is unknown.
@@ -65,8 +65,8 @@ class Sensitivity:
     """
 
     parameter: str
-    value: float
-    more: float
+    now: float
+    tried_value: float
     time_gain: float
     per_tenth: float
     energy_gain: float | None

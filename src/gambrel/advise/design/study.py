@@ -97,8 +97,8 @@ class DesignProbe:
         found = [
             Sensitivity(
                 parameter=name,
-                value=float(self.chosen[name]),
-                more=self.more[name],
+                now=float(self.chosen[name]),
+                tried_value=self.more[name],
                 time_gain=_gain(times.array_s, i),
                 per_tenth=_gain(times.array_s, i) * self._tenth(name),
                 energy_gain=_known(_gain(energy, i)),

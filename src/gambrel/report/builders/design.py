@@ -62,7 +62,7 @@ def _answer(found: DesignStudy) -> Iterator[str]:
     best = next(iter(found.sensitivities), None)
     most = f"The {total['limited_by']} is busy longest"
     if best is not None and best.time_gain > 0:
-        tried = f"{best.parameter} {_value(best.value)} → {_tried(best)}"
+        tried = f"{best.parameter} {_value(best.now)} → {_tried(best)}"
         yield f"{most}; {tried} saves {share(best.time_gain)} of the time."
     else:
         yield f"{most}; more of no single parameter saves time."
@@ -140,17 +140,17 @@ def _column(field: DataField, table: Any) -> Column:
 
 def _tried(row: Sensitivity) -> str:
     """In the unit in which the value is shown."""
-    if _value(row.value).endswith("iB"):
-        return format_capacity(row.more)
-    return _value(row.more)
+    if _value(row.now).endswith("iB"):
+        return format_capacity(row.tried_value)
+    return _value(row.tried_value)
 
 
 def _sensitivities(found: DesignStudy) -> DataTable:
     return table_of(
         found.sensitivities,
         col("parameter", "parameter"),
-        col("value", lambda row: _value(row.value), key="value", align="right"),
-        col("tried", lambda row: _tried(row), key="more", align="right"),
+        col("value", lambda row: _value(row.now), key="now", align="right"),
+        col("tried", lambda row: _tried(row), key="tried_value", align="right"),
         col("time saved", "time_gain", share),
         col("for 10 %", "per_tenth", share, 1),
         col("energy saved", "energy_gain", share, 2),
