@@ -30,6 +30,44 @@ PUBLISHED = {
     "gpt-oss-120b": 116.83,
     "minimax-m2": 228.69,
     "deepseek-v3": 671.03,
+    "kimi-k2": 1026.41,
+}
+
+#: Exactly, from the headers of the published checkpoints.
+EXACT = {
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
+    "llama-3.2-3b": 3_212_749_824,
+    "tinyllama-1.1b": 1_100_048_384,
+    "mistral-7b": 7_248_023_552,
+    "mistral-nemo-12b": 12_247_782_400,
+    "mistral-small-24b": 23_572_403_200,
+    "mistral-large-123b": 122_610_069_504,
+    "mixtral-8x22b": 140_620_634_112,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "qwen2.5-3b": 3_085_938_688,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen2.5-14b": 14_770_033_664,
+    "qwen2.5-32b": 32_763_876_352,
+    "qwen2.5-72b": 72_706_203_648,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-4b": 4_022_468_096,
+    "qwen3-14b": 14_768_307_200,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-2-9b": 9_241_705_984,
+    "gemma-2-27b": 27_227_128_320,
+    "gemma-3-1b": 999_885_952,
+    "gemma-3-4b": 3_880_263_168,
+    "gemma-3-12b": 11_766_034_176,
+    "gemma-3-27b": 27_009_346_304,
+    "phi-3-mini": 3_821_079_552,
+    "phi-3-medium": 13_960_238_080,
+    "smollm2-1.7b": 1_711_376_384,
+    "deepseek-v2-lite": 15_706_484_224,
+    "deepseek-v2": 235_741_434_880,
 }
 
 #: Names under which both the captured zoo and the configurations know a model.
@@ -40,7 +78,7 @@ SERVED = (
 
 
 def test_every_name_has_a_published_number():
-    assert set(names()) == set(PUBLISHED)
+    assert set(names()) == {*PUBLISHED, *EXACT}
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -48,6 +86,12 @@ def test_parameters(name):
     workload = build(spec_of(name), decode(1, 100), "bf16")
     count = parameter_count(workload, Evaluator(workload, {}, {}, Conventions()))
     assert count / 1e9 == pytest.approx(PUBLISHED[name], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_parameters_of_checkpoints(name):
+    workload = build(spec_of(name), decode(1, 100), "bf16")
+    assert parameter_count(workload, Evaluator(workload, {}, {}, Conventions())) == EXACT[name]
 
 
 def test_every_language_model_of_the_zoo_can_be_served():
