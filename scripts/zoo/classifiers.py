@@ -55,7 +55,23 @@ TABLE: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("efficientnet-es", "timm", "efficientnet_es", "EfficientNet-EdgeTPU-S", 224, ()),
     ("efficientnet-em", "timm", "efficientnet_em", "EfficientNet-EdgeTPU-M", 240, ()),
     ("efficientnet-el", "timm", "efficientnet_el", "EfficientNet-EdgeTPU-L", 300, ()),
-)
+    ("efficientnet-v2-m", "torchvision", "efficientnet_v2_m", "EfficientNetV2-M", 480, ()),
+    ("efficientnet-v2-l", "torchvision", "efficientnet_v2_l", "EfficientNetV2-L", 480, ()),
+    ("convnextv2-tiny", "timm", "convnextv2_tiny", "ConvNeXt V2-T", 224, ("convnext-v2-t",)),
+    ("convnextv2-base", "timm", "convnextv2_base", "ConvNeXt V2-B", 224, ("convnext-v2-b",)),
+    ("mobilenet-v4-conv-small", "timm", "mobilenetv4_conv_small", "MobileNetV4-Conv-S", 224,
+     ("mobilenet-v4", "mobilenetv4-conv-small")),
+    ("mobilenet-v4-conv-medium", "timm", "mobilenetv4_conv_medium", "MobileNetV4-Conv-M", 256,
+     ("mobilenetv4-conv-medium",)),
+    ("dinov2-small", "timm", "vit_small_patch14_dinov2", "DINOv2 ViT-S/14, 518x518", 518,
+     ("dinov2-s", "dinov2-vits14")),
+    ("dinov2-base", "timm", "vit_base_patch14_dinov2", "DINOv2 ViT-B/14, 518x518", 518,
+     ("dinov2", "dinov2-b", "dinov2-vitb14")),
+    ("dinov2-large", "timm", "vit_large_patch14_dinov2", "DINOv2 ViT-L/14, 518x518", 518,
+     ("dinov2-l", "dinov2-vitl14")),
+    ("dinov3-base", "timm", "vit_base_patch16_dinov3", "DINOv3 ViT-B/16, 256x256", 256,
+     ("dinov3", "dinov3-vitb16")),
+)  # fmt: skip
 
 #: Video classifiers of torchvision: 16 frames of 112x112.
 VIDEO = (

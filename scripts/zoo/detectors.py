@@ -24,6 +24,18 @@ ULTRALYTICS = (
     ("yolo26m", "YOLO26m", ()),
     ("yolov8s-pose", "YOLOv8s-pose", ("yolov8-pose",)),
     ("yolov8n-seg", "YOLOv8n-seg", ("yolov8-seg",)),
+    ("yolo11x", "YOLO11x", ("yolov11x",)),
+    ("yolov10m", "YOLOv10m", ()),
+    ("yolov10l", "YOLOv10l", ()),
+    ("yolov10x", "YOLOv10x", ()),
+    ("yolo12s", "YOLO12s", ("yolov12s",)),
+    ("yolo12m", "YOLO12m", ("yolov12m",)),
+    ("yolo12l", "YOLO12l", ("yolov12l",)),
+    ("yolo12x", "YOLO12x", ("yolov12x",)),
+    ("yolo11n-seg", "YOLO11n-seg", ("yolo11-seg", "yolov11n-seg")),
+    ("yolo11n-pose", "YOLO11n-pose", ("yolo11-pose", "yolov11n-pose")),
+    ("yolo11n-obb", "YOLO11n-obb", ("yolo11-obb", "yolov11n-obb")),
+    ("yolov8n-pose", "YOLOv8n-pose", ()),
 )
 #: Depth and width.
 YOLOV5 = {"n": (1 / 3, 0.25), "s": (1 / 3, 0.5), "m": (2 / 3, 0.75), "l": (1.0, 1.0)}
@@ -83,9 +95,11 @@ def _ultralytics(name: str) -> Any:
     from gambrel.capture.torch import ensure_torchvision
 
     ensure_torchvision()
-    from ultralytics.nn.tasks import DetectionModel, PoseModel, SegmentationModel
+    from ultralytics.nn import tasks
 
-    kind = PoseModel if "pose" in name else SegmentationModel if "seg" in name else DetectionModel
+    kinds = {"pose": "PoseModel", "seg": "SegmentationModel", "obb": "OBBModel"}
+    named = (model for word, model in kinds.items() if word in name)
+    kind = getattr(tasks, next(named, "DetectionModel"))
     # As it is deployed: branches merged, the heads that only training needs removed.
     return kind(f"{name}.yaml", verbose=False).eval().fuse(verbose=False)
 

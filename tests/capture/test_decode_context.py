@@ -43,4 +43,4 @@ def test_captured_closed_and_stored_agree(context: int) -> None:
 
 
 def test_help_says_so() -> None:
-    assert "itself included" in FIELDS["context"].help
+    assert "including itself" in FIELDS["context"].help

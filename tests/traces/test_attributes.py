@@ -79,7 +79,7 @@ def test_a_chip_that_no_catalog_has():
     # 20480 x 1.71e9 = 35.0 TFLOP/s.
     assert peak.note.endswith("35.02 TFLOP/s at the boost clock of 1.71 GHz")
     assert device.level("DRAM").byte_per_s == pytest.approx(600.096e9)
-    assert "not in the catalog; roofs implied from the attributes" in notes[0]
+    assert "not in the catalog; roofs derived from the attributes" in notes[0]
     # 2e9 FLOP in 1 ms = 2 TFLOP/s; 20 FLOP/byte x 600.1 GB/s = 12.0 TFLOP/s binds.
     (kernel,) = place(samples, device).kernels
     assert kernel.roofline_efficiency == pytest.approx(2 / 12.00192, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Exports as users of many chips have them, with their figures implied by hand."""
+"""Exports as users of many chips have them, with their figures derived by hand."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.question import Question, ask
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
@@ -302,7 +303,7 @@ def _energy(setup: Setup, outcome: Outcome, replicas: int) -> float | None:
     if not busy:
         return None
     totals = (outcome.input_tokens_per_s, outcome.tokens_per_s)
-    lengths = [max(1, round(total / outcome.requests_per_s)) for total in totals]
+    lengths = [max(1, round(roofline.ratio(total, outcome.requests_per_s))) for total in totals]
     requests = Requests(input_tokens=lengths[0], output_tokens=lengths[1])
     return energy_per_token(setup, sum(spent.running) / busy, requests)
 

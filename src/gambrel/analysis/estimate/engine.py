@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.engine_forms import (
@@ -81,7 +82,7 @@ class EngineEstimator:
         shares = _shares(times, count, stretch, start)
         return WholeTimes(
             items=self._items(table, work, times, stretch),
-            total=self._total(seconds, work, shares, start),
+            total=self._total(seconds, table, shares, start),
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=_of_items(table, work, limiters),
         )
@@ -141,9 +142,9 @@ class EngineEstimator:
         return tuple(found)
 
     def _total(
-        self, seconds: float, work: EngineTable, shares: dict[Limiter, float], start: float
+        self, seconds: float, table: CostTable, shares: dict[Limiter, float], start: float
     ) -> Estimate:
-        c = self._c
+        c, work = self._c, table.engine
         own = self._device.id in c.devices
         known = c.measured_formats >= set(work.formats)
         low, high = (c.low, c.high) if own and known else (c.far_low, c.far_high)
@@ -151,6 +152,10 @@ class EngineEstimator:
         if not known:
             low, high = low * _OTHER_FORMAT[0], high * _OTHER_FORMAT[1]
             reason += f"; none in {work.formats[0]}"
+        beside = self._beside(table)
+        if beside > 1:
+            low /= beside
+            reason += "; the fast end has the DLA take its share of the images"
         if self._assumed:
             reason += f"; {' and '.join(self._assumed)} assumed"
         return Estimate(
@@ -162,6 +167,16 @@ class EngineEstimator:
             launches_s=shares[Limiter.LAUNCHES],
             host_s=start,
         )
+
+    def _beside(self, table: CostTable) -> float:
+        """How many times as fast several images may be where a DLA works beside the GPU."""
+        images = any(i.view.kind == "convolution" and i.view.size("batch") > 1 for i in table.items)
+        shares = [
+            roofline.ratio(found.flop_per_s, self._peak(dtype))
+            for dtype in table.engine.formats
+            if images and (found := self._device.ceiling("dla", dtype))
+        ]
+        return 1 + max(shares, default=0.0)
 
 
 def _limiters(times: KernelTimes) -> tuple[Limiter, ...]:
