@@ -33,6 +33,8 @@ def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:
 _ELEMENTWISE: Final = _rule("elementwise", streams.elementwise)
 _COPY: Final = _rule("copy", streams.copy, "medium")
 _GATHER: Final = _rule("copy", streams.copy, "low")
+#: Only fp32 ones (in TF32 where there is it) were measured.
+_HALF_CONVOLUTION: Final = _rule("convolution", convolutions.convolution, "medium")
 _MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
 
 RULES: Final[dict[str, Rule]] = {
@@ -66,4 +68,6 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
     """
     if view.kind == "matmul":
         return _MATMUL if wide_products or view.operand_dtype(2) == "fp32" else None
+    if view.kind == "convolution" and view.operand_dtype(2) != "fp32":
+        return _HALF_CONVOLUTION
     return RULES.get(view.kind)
