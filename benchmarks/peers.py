@@ -51,12 +51,14 @@ class Count:
         flops: Multiply-accumulate work, FMA = 2.
         parameters: Parameters, if it counts them.
         memory_bytes: Memory of an inference, if it says so.
+        traffic_bytes: What an inference reads and writes, if it says so.
         extras: What else is in the count: kind of op → FLOP.
     """
 
     flops: float
     parameters: int | None = None
     memory_bytes: float | None = None
+    traffic_bytes: float | None = None
     extras: dict[str, float] | None = None
 
 
@@ -96,6 +98,7 @@ def by_gambrel(model: torch.nn.Module, inputs: Inputs) -> Count:
         flops=result.total.matrix_flops,
         parameters=sum(p.numel() for p in model.parameters()),
         memory_bytes=result.footprint.total_bytes,
+        traffic_bytes=result.total.traffic_bytes,
     )
 
 
@@ -265,7 +268,7 @@ def rows_of(
     rows, why = [], []
     for tool, count in counts.items():
         if isinstance(count, str):
-            rows.append([tool, "fails", "", "", "", ""])
+            rows.append([tool, "fails", "", "", "", "", ""])
             why.append(f"{tool} fails: {count}")
             continue
         rows.append(
@@ -275,6 +278,7 @@ def rows_of(
                 f"{count.flops / truth:.3f}",
                 "" if count.parameters is None else f"{count.parameters:,}",
                 "" if count.memory_bytes is None else format_capacity(count.memory_bytes),
+                "" if count.traffic_bytes is None else format_capacity(count.traffic_bytes),
                 f"{seconds[tool] * 1e3:.0f} ms",
             ]
         )
@@ -295,10 +299,14 @@ def main() -> None:
         model.eval()
         rows, why = rows_of(model, inputs, truth)
         true = sum(p.numel() for p in model.parameters())
-        lines += [f"## {name}", "", "| tool | FLOP | counted / true | parameters | memory | time |"]
-        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        lines += [
+            f"## {name}",
+            "",
+            "| tool | FLOP | counted / true | parameters | memory | traffic | time |",
+        ]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         peak = format_capacity(peak_bytes(model, inputs))
-        lines.append(f"| **true** | {truth:,.0f} | 1 | {true:,} | {peak} | |")
+        lines.append(f"| **true** | {truth:,.0f} | 1 | {true:,} | {peak} | | |")
         lines += ["| " + " | ".join(row) + " |" for row in rows]
         lines += ["", *(f"- {line}" for line in why), ""]
         print("\n".join(lines[-20:]), flush=True)
@@ -316,7 +324,8 @@ def _head() -> list[str]:
         "parameters included. All pairs of causal attention are counted here, as the others do "
         '(`causal="full"`); gambrel\'s default counts the pairs that are needed.',
         "",
-        "*Time* is that of the tool, the median of "
+        "*Traffic* is what an inference in eager PyTorch reads and writes in DRAM; no other tool "
+        "here counts it. *Time* is that of the tool, the median of "
         f"{ROUNDS} runs that take turns. gambrel's is a whole analysis: traffic, limits, expected "
         "times, memory over time and energy as well as counts. It runs no arithmetic; the others "
         "run the model.",
