@@ -253,3 +253,16 @@ def test_no_two_groups_declare_a_field_of_the_same_name():
     groups = [base for base in Question.__mro__[1:] if dataclasses.is_dataclass(base)]
     names = [name for group in groups for name in vars(group).get("__annotations__", {})]
     assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        ("matmul:m=64,n=64,k=64,int8", ("matmul:m=64,n=64,k=64,int8",)),
+        ("attention:heads=8,q=64,d=64,causal,bf16,resnet50",
+         ("attention:heads=8,q=64,d=64,causal,bf16", "resnet50")),
+        ("resnet50,lstm", ("resnet50", "lstm")),
+    ],
+)  # fmt: skip
+def test_the_format_of_an_op_is_no_model_of_a_list(text, models):
+    assert ask("compare", {"model": text, "hardware": "a100"}).several("model") == models

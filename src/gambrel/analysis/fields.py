@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final, NoReturn
 
+from gambrel.dtypes import BITS
 from gambrel.errors import InputError, UnknownNameError, shown
 from gambrel.units import parse_quantity
 from gambrel.workload.inputs import ExampleInput, parse_input
@@ -142,11 +143,20 @@ class Field:
                 yield from _range(part, self.kind, label) if ranged else (part,)
 
 
+#: An op with sizes begins so, and these of its parts are no sizes.
+_OP: Final = re.compile(r"\w+:\w+=")
+_OP_WORDS: Final = frozenset({*BITS, "causal"})
+
+
 def _split(text: str) -> list[str]:
-    """``"fp16,int8"`` → two; ``"w4a16,kv=fp8,int8"`` → two: ``kv=`` belongs to what precedes."""
+    """``"fp16,int8"`` → two; ``"w4a16,kv=fp8,int8"`` → two: ``kv=`` belongs to what precedes.
+
+    Of an op with its sizes (``"matmul:m=64,n=64,k=64,int8"``) words that are no sizes do as well.
+    """
     parts: list[str] = []
     for part in text.split(","):
-        if parts and "=" in part:
+        of_op = bool(parts) and bool(_OP.match(parts[-1])) and part.strip() in _OP_WORDS
+        if parts and ("=" in part or of_op):
             parts[-1] += f",{part.strip()}"
         elif part.strip():
             parts.append(part.strip())
