@@ -103,3 +103,12 @@ def test_a_worker_that_takes_too_long_is_replaced(tmp_path):
         assert again["page"]["title"].startswith("resnet18")
     finally:
         worker.close()
+
+
+def test_a_model_that_there_is_not_opens_nothing(capsys):
+    from gambrel.cli import run
+
+    assert run(["explore", "nosuchmodel", "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert "unknown model 'nosuchmodel'" in said
+    assert "http://" not in said

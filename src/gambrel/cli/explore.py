@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from gambrel.cli.command import OTHER, command, flag, loose, option
+from gambrel.errors import InputError
 
 #: What a page opens with where nothing is named.
 _FIRST: Final = {"model": "resnet50", "hardware": "a100-sxm4-80gb"}
@@ -45,7 +46,11 @@ def explore(port: int, no_browser: bool, trust: bool, **given: Any) -> None:
     asked = {name: value for name, value in given.items() if value is not None}
     own_roof = {"peak", "bandwidth"} & set(asked)
     asked = {k: v for k, v in _FIRST.items() if k == "model" or not own_roof} | asked
+    named = any(value is not None for value in given.values())
     server = ExplorerServer({"verb": "analyze", "given": asked}, port, trust=trust)
+    if named and (refusal := server.refusal()):
+        server.close()
+        raise InputError(refusal)
     print(f"open {server.address}\nEnd with Ctrl+C.", file=sys.stderr, flush=True)
     threading.Thread(target=server.first_page, daemon=True).start()
     try:

@@ -69,6 +69,7 @@ class ExplorerServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         self.sessions = Sessions(trust=trust)
         self._first: bytes | None = None
+        self._refusal = ""
         self._making = threading.Lock()
 
     @property
@@ -81,13 +82,20 @@ class ExplorerServer(ThreadingHTTPServer):
         """What a request may call this server."""
         return f"{HOST}:{self.port}", f"localhost:{self.port}"
 
+    def refusal(self) -> str:
+        """Why the first question has no answer; empty where it has one."""
+        self.first_page()
+        return self._refusal
+
     def first_page(self) -> bytes:
         """The page with the answer to the first question in it."""
         with self._making:
             if self._first is None:
                 reply = self.sessions.first(msgspec.json.encode({**self.state, "brief": True}))
                 engine = {"kind": "server", "token": self.token}
-                made = page(msgspec.json.decode(reply), self.state, engine, "connect-src 'self'; ")
+                answer = msgspec.json.decode(reply)
+                self._refusal = str(answer.get("error", ""))
+                made = page(answer, self.state, engine, "connect-src 'self'; ")
                 self._first = made.encode()
             return self._first
 

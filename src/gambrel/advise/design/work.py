@@ -36,7 +36,7 @@ _COLUMNS: Final = (
     DataField(name="items_per_s", kind=NUMBER, unit="1/s"),
     DataField(name="array_utilization", kind=NUMBER, unit="1"),
     DataField(name="energy_per_item_j", kind=NUMBER, unit="J"),
-    DataField(name="area_mm2", kind=NUMBER, unit="mm2"),
+    DataField(name="area_mm2", kind=NUMBER, unit="mm²"),
     DataField(name="power_w", kind=NUMBER, unit="W"),
     DataField(name="within", kind=FLAG),
     DataField(name="limited_by", kind=TEXT),

@@ -54,7 +54,7 @@ def _answer(found: DesignStudy) -> Iterator[str]:
     )
     what = "The fastest design kept" if swept.points > len(swept.models) else "The design"
     yield (
-        f"{what} runs {models} in {seconds(total['array_time_s'])}: "
+        f"{what} takes {seconds(total['array_time_s'])} for {models}: "
         f"{share(total['array_utilization'])} of peak; roofline "
         f"{seconds(total['roofline_time_s'])}, speed of light "
         f"{seconds(total['sol_time_s'])}."
