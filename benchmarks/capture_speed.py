@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+import torch
+
 from common import report
 
 ROUNDS = 3
@@ -30,8 +32,6 @@ MAMBA_130M = {
 
 
 def resnet50() -> object:
-    import torch
-
     from gambrel.capture.torch import ensure_torchvision
 
     ensure_torchvision()
@@ -55,19 +55,18 @@ def from_config(config: dict[str, object], **sizes: int) -> object:
     return lambda: gambrel.analyze(workload_from_config(config, batch=1, **sizes), "h100")
 
 
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(64, 64)
+        self.norm = torch.nn.LayerNorm(64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.gelu(self.norm(self.fc(x))) * 0.5
+
+
 def chain(layers: int) -> object:
-    import torch
-
     import gambrel
-
-    class Block(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = torch.nn.Linear(64, 64)
-            self.norm = torch.nn.LayerNorm(64)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + torch.nn.functional.gelu(self.norm(self.fc(x))) * 0.5
 
     x = torch.empty(8, 64, device="meta")
     gambrel.analyze(Block().eval(), "a100", x)  # torch imports its shape functions when first used

@@ -1,8 +1,9 @@
-"""Cycles and DRAM traffic of layers beside what SCALE-Sim, ZigZag and the Eyeriss paper say.
+"""Cycles and DRAM traffic of layers beside what SCALE-Sim, ZigZag, Timeloop and Eyeriss say.
 
     python benchmarks/design_peers.py
 
-The files in ``benchmarks/data`` are made by ``design_scalesim.py`` and ``design_zigzag.py``.
+The files in ``benchmarks/data`` are made by ``design_scalesim.py`` and ``design_zigzag.py``; those
+of Timeloop are what its authors published, those of the Eyeriss chip are in its paper.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from common import report
 from gambrel.advise.design.systolic import DATAFLOWS, Arrays, Gemm, cycles
-from gambrel.advise.design.tiles import GemmShape, Widths, tile_curve
+from gambrel.advise.design.tiles import ConvShape, GemmShape, Widths, tile_curve
 
 DATA = Path(__file__).with_name("data")
 NAMES = {"ws": "weight", "is": "input", "os": "output"}
@@ -74,6 +75,23 @@ def zigzag() -> list[tuple[str, ...]]:
     return found
 
 
+def timeloop() -> list[tuple[str, ...]]:
+    """DRAM words of a convolution in published mappings."""
+    data = json.loads((DATA / "design_timeloop.json").read_text())
+    shape = ConvShape(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in data["layer"].items()}
+    )
+    found = []
+    for row in data["rows"]:
+        width = row["word_bytes"]
+        curve = tile_curve(shape, Widths(inputs=width, weights=width, outputs=width, sums=width))
+        own = float(curve.at(row["buffer_words"] * width)) / width
+        theirs = row["weights"] + row["inputs"] + row["outputs"]
+        what = f"{row['design']}, 65,536 words, DRAM words"
+        found.append(_row("Timeloop", "alexnet conv1", what, theirs, own, row["why"]))
+    return found
+
+
 def divisors_only(s: GemmShape, room: int) -> int:
     """Least traffic of a GEMM of bytes with sums of four, where tiles divide the sizes."""
     m, n, k = ([d for d in range(1, size + 1) if size % d == 0] for size in (s.m, s.n, s.k))
@@ -119,4 +137,4 @@ def _row(
 if __name__ == "__main__":
     heads = ("source", "layer", "what", "theirs", "gambrel", "ratio", "difference")
     title = "Cycles and DRAM traffic of layers beside other programs and a chip"
-    report("design_peers", title, heads, [*scalesim(), *eyeriss(), *zigzag()])
+    report("design_peers", title, heads, [*scalesim(), *eyeriss(), *zigzag(), *timeloop()])

@@ -1,7 +1,8 @@
 """Measured rows against the judge: a valid row may never be called impossible.
 
-``python benchmarks/judge_rows.py FOLDER`` reads kernelbench.csv, kernelbench/*.py and
-pytorch_fp32_*.csv in FOLDER, judges every row, and prints how many were called impossible.
+``python -m benchmarks.judge_rows FOLDER`` reads kernelbench.csv, kernelbench/*.py and
+pytorch_fp32_*.csv in FOLDER, judges every row, and prints how many were called impossible. One of
+the problems needs the package einops. Of a training step its forward pass is judged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.accuracy.pytorch import MODELS, _model, ops
+
 import gambrel
 from gambrel.advise.judge.limits import light_of
 from gambrel.advise.judge.ruling import CLOCK
@@ -21,11 +24,22 @@ from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.api.analyze import settings_of
 from gambrel.api.problems import rows_of
 from gambrel.capture.named_op import named_op
+from gambrel.device.lookup import from_peaks
+from gambrel.device.model import Device
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import GambrelError
 
 #: KernelBench's names of machines → ids of the catalog.
 H100 = {"H100_Modal": "h100-sxm5-80gb", "H100_PCIe_LambdaLabs": "h100-pcie-80gb"}
+
+
+def device_of(name: str) -> Device:
+    """A device of the catalog, or an older one by the peaks of its data sheet."""
+    known = ops.GPUS.get(name.replace("_", " "), name)
+    if known not in ops.OLDER:
+        return resolve_hardware(name)[0]
+    _, _, peak, bandwidth, _, _ = ops.OLDER[known]
+    return from_peaks(peak, bandwidth, name=known)
 
 
 def op_of(row: dict[str, str]) -> str | None:
@@ -73,7 +87,7 @@ def main() -> None:
 
     def machine(name: str) -> Machine:
         if name not in machines:
-            machines[name] = Machine(resolve_hardware(name)[0], settings_of(question))
+            machines[name] = Machine(device_of(name), settings_of(question))
         return machines[name]
 
     for file, device, op, seconds in kernels(folder):
@@ -87,16 +101,33 @@ def main() -> None:
         light = light_of(bench, machine(device))["sol_time_s"]
         counts[file] += 1
         if light is not None and seconds * CLOCK < light:
-            judged = gambrel.judge(op, seconds, device)
+            judged = gambrel.judge(op, seconds, machine(device).device)
             counts[f"{file}: {judged.ruling.value} where less work may do"] += 1
             if judged.ruling.value == "impossible":
                 wrong.append((file, device, op, seconds, light))
+    wrong += list(models(folder, machine, counts))
     wrong += list(kernelbench(folder, machine, counts))
     for name, count in sorted(counts.items()):
         print(f"{count:7,}  {name}")
     print(f"{len(wrong)} impossible, {time.perf_counter() - start:.0f} s")
     for row in wrong[:20]:
         print(row)
+
+
+def models(folder: Path, machine, counts: Counter) -> Iterator[tuple]:
+    """Whole models whose forward pass takes less than the limit."""
+    with (folder / "pytorch_fp32_models.csv").open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            name, _, seq, batch = row["run"].removesuffix("-fusion").split("-")
+            if name not in MODELS:
+                counts[f"pytorch_fp32_models: {name} is not described"] += 1
+                continue
+            seconds = float(row["fw_latency"]) / 1e3
+            bench = _model(name, int(seq), int(batch))
+            light = light_of(bench, machine(row["gpu"]))["sol_time_s"]
+            counts["pytorch_fp32_models"] += 1
+            if light is not None and seconds * CLOCK < light:
+                yield "models", row["gpu"], row["run"], seconds, light
 
 
 def kernelbench(folder: Path, machine, counts: Counter) -> Iterator[tuple]:

@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gambrel
+from common import report
+from gambrel.analysis.measures import Estimate
 from gambrel.errors import GambrelError
-from gambrel.llm.serving.records import Point
+from gambrel.llm.serving.records import Choice
 from gambrel.llm.sharding import Sharding
 
 Row = dict[str, str]
@@ -79,7 +81,7 @@ def why_apart(row: Row) -> str:
     return ""
 
 
-def predicted(row: Row, sharding: Sharding, *, named: bool) -> Point:
+def predicted(row: Row, sharding: Sharding, *, named: bool) -> Choice:
     """The plan of a row's layout.
 
     Raises:
@@ -100,44 +102,67 @@ def predicted(row: Row, sharding: Sharding, *, named: bool) -> Point:
     )
     if not plan.best:
         raise GambrelError(plan.refused[0].reason)
-    return plan.best[0].point
+    return plan.best[0]
 
 
-def show(title: str, groups: dict[tuple[str, ...], list[float]]) -> None:
-    """Prints the errors of predicted / measured, group by group."""
-    print(f"\n{title}: rows, mean absolute error, median of expected / measured")
-    for key, ratios in sorted(groups.items()):
-        error = statistics.mean(abs(r - 1) for r in ratios)
-        print(f"{' '.join(key):34s} {len(ratios):5d} {error:7.1%} {statistics.median(ratios):7.2f}")
+class Errors:
+    """Errors of predicted over measured, group by group."""
+
+    def __init__(self) -> None:
+        self.ratios = defaultdict[tuple[str, ...], list[float]](list)
+        self.inside = defaultdict[tuple[str, ...], list[bool]](list)
+
+    def add(self, key: tuple[str, ...], estimate: Estimate, measured: float) -> None:
+        """One run."""
+        self.ratios[key].append(estimate.value / measured)
+        self.inside[key].append(estimate.low <= measured <= estimate.high)
+
+    def rows(self, what: str) -> Iterator[list[str]]:
+        """Group, runs, mean absolute error, median ratio, share inside the range."""
+        for key, ratios in sorted(self.ratios.items()):
+            error = statistics.mean(abs(r - 1) for r in ratios)
+            yield [
+                *(what, " ".join(key), str(len(ratios)), f"{error:.1%}"),
+                *(f"{statistics.median(ratios):.2f}", f"{statistics.mean(self.inside[key]):.0%}"),
+            ]
 
 
 def main() -> None:
+    """Prints the table and stores it."""
     faster, apart = [], defaultdict[str, int](int)
-    tpots, ttfts = (defaultdict[tuple[str, ...], list[float]](list) for _ in range(2))
+    tpots, ttfts = Errors(), Errors()
     closest, counted = 0.0, 0
+    named = "--any" not in sys.argv
     for row, sharding in rows(Path(sys.argv[1])):
         try:
-            point = predicted(row, sharding, named="--any" not in sys.argv)
+            choice = predicted(row, sharding, named=named)
         except GambrelError as error:
             apart[str(error)[:60]] += 1
             continue
-        tpot = float(row["silicon_tpot_ms"]) / 1e3
-        counted, closest = counted + 1, max(closest, point.sol_tpot_s / tpot)
-        if tpot < point.sol_tpot_s:
-            faster.append((tpot / point.sol_tpot_s, row["id"]))
+        tpot, least = float(row["silicon_tpot_ms"]) / 1e3, choice.point.sol_tpot_s or 0.0
+        counted, closest = counted + 1, max(closest, least / tpot)
+        if tpot < least:
+            faster.append(row["id"])
         if reason := why_apart(row):
             apart[reason] += 1
             continue
         model = MODELS[name_of(row)]
         for key in (("mixtures" if model in MIXTURES else "dense",), (model, row["backend"])):
-            tpots[key].append(point.tpot_s / tpot)
-            if row["silicon_ttft_ms"]:
-                ttfts[key].append(point.ttft_s / (float(row["silicon_ttft_ms"]) / 1e3))
-    print(f"{counted} rows; speed of light over measured at most {closest:.2f}")
-    print(f"faster than the speed of light: {len(faster)}", *sorted(faster)[:40], sep="\n")
-    show("TPOT", tpots)
-    show("TTFT", ttfts)
-    print("\nnot scored:", dict(apart))
+            if choice.tpot is not None:
+                tpots.add(key, choice.tpot, tpot)
+            if row["silicon_ttft_ms"] and choice.ttft is not None:
+                ttfts.add(key, choice.ttft, float(row["silicon_ttft_ms"]) / 1e3)
+    report(
+        "served" if named else "served_any",
+        f"Served runs against serve-plan, {'engine named' if named else 'no engine named'}",
+        ["latency", "runs of", "runs", "mean error", "median ratio", "inside the range"],
+        [*tpots.rows("TPOT"), *ttfts.rows("TTFT")],
+        notes=(
+            f"{counted:,} runs; {len(faster)} faster than the speed of light, the closest at "
+            f"{closest:.2f} of it.",
+            f"Not scored: {'; '.join(f'{n} {why}' for why, n in sorted(apart.items()))}.",
+        ),
+    )
 
 
 if __name__ == "__main__":

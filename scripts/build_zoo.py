@@ -114,10 +114,10 @@ def _lift_above_one(
     captures: list[tuple[dict[str, int], Workload]],
     error: WorkloadError,
 ) -> Workload:
-    """The workload of batches above 1, for batch 1 as well if that only saves copies.
+    """The workload of batches above 1, for batch 1 as well if that only saves copies and additions.
 
-    At batch 1 many transposed tensors are contiguous by coincidence, and PyTorch skips the copy
-    that any other batch needs.
+    At batch 1 many transposed tensors are contiguous by coincidence: PyTorch skips the copy that
+    any other batch needs, and adds the bias of a linear layer within its GEMM.
     """
     ones = [(p, w) for p, w in captures if p["batch"] == 1]
     others = [(p, w) for p, w in captures if p["batch"] != 1]
@@ -133,12 +133,15 @@ def _lift_above_one(
         if _without_copies(bind(lifted, point)) != _without_copies(workload):
             raise error
     skipped = max(_copies(bind(lifted, p)) - _copies(w) for p, w in ones)
+    joined = max(len(lifted.ops) - len(w.ops) for _, w in ones) - skipped
     more = max(traffic_bytes(bind(lifted, p)) / traffic_bytes(w) - 1 for p, w in ones)
     if not skipped and not more:
         return lifted
+    additions = f" and {joined} addition{'s' * (joined > 1)} of a bias" if joined else ""
     sentence = (
-        f"At batch 1, PyTorch skips {skipped} of the {_copies(lifted)} copies counted here (at "
-        f"most {more:.1%} of the traffic), because the tensors happen to be contiguous."
+        f"At batch 1, PyTorch skips {skipped} of the {_copies(lifted)} copies counted here"
+        f"{additions} (at most {more:.1%} of the traffic), because the tensors happen to be "
+        "contiguous."
     )
     return replace(lifted, assumptions=(*lifted.assumptions, sentence))
 
@@ -148,11 +151,19 @@ def _copies(workload: Workload) -> int:
 
 
 def _without_copies(workload: Workload) -> list[tuple[object, ...]]:
-    return [
-        (op.kind, op.name, op.module, op.sizes, op.attrs)
-        for op in workload.ops
-        if op.kind != "copy"
-    ]
+    """All other ops, a bias within a GEMM as an addition behind it."""
+    rows: list[tuple[object, ...]] = []
+    for op in workload.ops:
+        if op.kind == "copy":
+            continue
+        if op.name == "aten.addmm" and op.attrs.get("bias"):
+            rows.append((op.kind, "aten.mm", op.module, op.sizes, {}))
+            elements = op.sizes["b"] * op.sizes["m"] * op.sizes["n"]
+            added = {"elements": elements}, {"function": "add"}
+            rows.append(("elementwise", "aten.add", op.module, *added))
+        else:
+            rows.append((op.kind, op.name, op.module, op.sizes, op.attrs))
+    return rows
 
 
 def matrix_flops(workload: Workload) -> int:

@@ -60,7 +60,7 @@ FORMS = {
 FITTED = {
     "elem": ("same",),
     "softmax": ("inner", "extra"),
-    "ln": ("apply", "layer_extra", "row_s"),
+    "ln": ("apply", "layer_extra", "start_s"),
     "linear": ("compute", "wave", "occupancy", "k_fill", "edge", "memory", "start_s"),
     "bmm": ("compute", "wave", "occupancy", "k_fill", "memory", "start_s"),
     "conv": (

@@ -42,6 +42,7 @@ START: dict[str, dict[str, float]] = {
     "torch_normalization": {
         "base_s": BASE_S, "apply": 0.915, "statistics": 0.63, "block_byte_per_s": 9.5e9,
         "layer_extra": 0.0, "round_trip_s": 0.5e-6, "row_s": 148e-9, "compiled": 0.85,
+        "start_s": 0.0,
     },
     "torch_softmax": {
         "base_s": BASE_S, "inner": 0.92, "outer": 0.73, "extra": 0.0, "kept_row_bytes": 200e3,
@@ -59,6 +60,7 @@ START: dict[str, dict[str, float]] = {
         "winograd_4": 0.75, "fill_4": 20.0, "operands": 0.8, "transforms": 0.6, "weights": 0.5,
         "wave": 0.3, "small_regions": 0.0, "start_4_s": 20e-6, "start_s": 0.0,
         "energy_j": 0.0, "settle_s": 3e-3,
+        "start_cycles": 6443.0, "step_cycles": 62.0,
     },
     "torch_matmul": {
         "base_s": BASE_S, "ladder": 1.0, "compute": 0.77, "cap": 0.8, "memory": 0.93,
@@ -168,14 +170,16 @@ def problems(truth: Path, stack: str) -> list[Problem]:
 
 
 @cache
-def machine_of_card(card: str) -> Machine:
-    return Machine(catalog.load(card), Settings(precision="fp32"))
+def machine_of_card(card: str, precision: str = "fp32") -> Machine:
+    return Machine(catalog.load(card), Settings(precision=precision))
 
 
-def problem(workload: Any, name: str, card: str, run: Any, measured: float) -> Problem:
-    known = machine_of_card(card)
+def problem(
+    workload: Any, name: str, card: str, run: Any, measured: float, precision: str = "fp32"
+) -> Problem:
+    known = machine_of_card(card, precision)
     table = _BENCH.setdefault(name, Workbench(workload, {}, Conventions())).table(
-        "fp32", known.plan(run)
+        precision, known.plan(run)
     )
     held = evaluate_table(table, known.roofs)
     estimator = known.estimator(run)

@@ -132,7 +132,7 @@ def start_of(file: str, device: str, h100: Constants) -> dict[str, float]:
     if file == "softmax":
         c |= {"inner": 0.8, "extra": 1.0}
     if file == "ln":
-        c |= {"apply": 0.8, "layer_extra": 0.5, "row_s": 1e-6}
+        c |= {"apply": 0.8, "layer_extra": 0.5, "start_s": 20e-6}
     if file == "conv":
         c |= {"start_s": 100e-6, "energy_j": ENERGY_J[device]}
         c |= {"small_regions": float(device.startswith("p"))}  # Pascal
@@ -247,6 +247,8 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         "engine": engine,
         "engine_3d": engine,
         "grouped": engine / 8,
+        "start_cycles": 0.0,  # those of NVIDIA's kernels say nothing of AMD's
+        "step_cycles": 0.0,
     }
     known = ops.machine(device)
     rows = [r for r in ops.rows(truth, "linear") if r.device == device]

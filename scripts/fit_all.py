@@ -28,7 +28,10 @@ def main() -> int:
     commands = (
         ("fit_calibration.py", str(measured), "--truth", str(truth)),
         ("fit_npu.py", str(options.folder)),
+        ("fit_half.py",),
         ("fit_shares.py",),
+        ("fit_cpu.py",),
+        ("fit_cores.py", str(options.folder)),
         ("fit_engines.py", str(options.folder)),
     )
     begin = time.monotonic()

@@ -148,7 +148,8 @@ def main() -> None:
     fitted = [_fit(one) for one in CLASSES]
     if "--write" in sys.argv:
         constants = json.loads(TARGET.read_text(encoding="utf-8"))
-        constants["shares"] = fitted
+        others = [s for s in constants["shares"] if s["runtime"] != "llama-cpp"]
+        constants["shares"] = fitted + others
         TARGET.write_text(
             json.dumps(constants, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )

@@ -46,6 +46,7 @@ NAMES = {
     "LLAMA3_70B": "llama-3.1-70b", "LLAMA3_8B": "llama-3.1-8b", "LLAMA3-8B": "llama-3.1-8b",
     "llama3.1-8b": "llama-3.1-8b", "Qwen3_30B_a3B": "qwen3-30b-a3b",
     "Qwen3_235B_a22B": "qwen3-235b-a22b", "GPT OSS 120B": "gpt-oss-120b",
+    "Nemotron_3_Nano": "nemotron-3-nano",
     "DeepSeekV3": "deepseek-v3", "DeepSeekV3 (w/o MTP)": "deepseek-v3",
 }  # fmt: skip
 #: Devices of the table, and what a node of theirs sends to others: per device, byte/s.
@@ -71,7 +72,8 @@ SHARED = {
 }  # fmt: skip
 OWN = {"attention": (0.08, 0.6)}
 #: Not fitted: attention sinks without a fused kernel until 2026, half of the speed after it.
-HELD = ("gpt oss 120b",)
+#: Nor hybrids, whose norms and convolutions between scans are no pass over the stream.
+HELD = ("gpt oss 120b", "nemotron3nano")
 GEMM = (0.2, 0.9)
 
 

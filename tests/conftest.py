@@ -21,6 +21,14 @@ if os.environ.get("CI") == "true":
     hypothesis.settings.load_profile("ci")
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes are named by their number: workers collect the same names, whatever the clock says.
+
+    A file compressed while tests are collected holds the second in which that happened.
+    """
+    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
@@ -35,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--all-differential", action="store_true", help="every model, device, variant and runtime"
+    )
+    parser.addoption(
+        "--all-pages", action="store_true", help="every page at every width, every model's page"
     )
     parser.addoption(
         "--all-candidates", action="store_true", help="every candidate of the judge, not a sample"

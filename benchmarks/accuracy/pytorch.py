@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import calibration_ops as ops
 import calibration_torch as bench
 import calibration_torch_sets as sets
+import fit_half as half
 
 #: Whose constants a GPU is asked with when its own rows are left out.
 NEXT_OF_KIN = {
@@ -58,6 +59,7 @@ def score(folder: Path) -> Iterable[Score]:
     yield from kernelbench(truth)
     yield from single_ops(truth)
     yield from models(truth)
+    yield from half_models()
 
 
 # --- KernelBench ------------------------------------------------------------------------------
@@ -197,6 +199,65 @@ def _op_run(
         high=seconds * shipped.high[i] * wider[1],
         roofline=r.roofline,
         sol=None if r.file == "conv" else r.roofline,
+    )
+
+
+# --- whole models in 16 bits --------------------------------------------------------------------
+
+
+def half_models() -> Iterator[Score]:
+    """Models of timm on three GPUs: folds by model, families and runtimes that nothing fitted."""
+    runs = half.rows()
+    fitted = {d: half.fit([r for r in runs if r.device == d]) for d in {r.device for r in runs}}
+    for device in sorted(fitted):
+        own = [r for r in runs if r.device == device]
+        folds = [half.fit([r for r in own if r.fold != f]) for f in range(half.FOLDS)]
+        yield _half_score(
+            f"whole 16-bit models, eager, {device}",
+            [(r, folds[r.fold]) for r in own],
+            "6 folds by model",
+            "10 %",
+        )
+        kin = "rtx-5090" if device == "rtx-3090" else "rtx-3090"
+        yield _half_score(
+            f"whole 16-bit models, eager, {device}, constants of {kin}",
+            [(r, fitted[kin]) for r in own],
+            "leave one GPU out",
+            "1.5 x 10 %",
+        )
+    compiled = half.rows("compiled")
+    yield _half_score(
+        "whole 16-bit models, compiled, rtx-4090",
+        [(r, fitted[r.device]) for r in compiled],
+        "no compiled run fitted",
+        "1.5 x 10 %",
+    )
+
+
+def _half_score(
+    what: str, pairs: Sequence[tuple[half.Run, sets.Constants]], held_out: str, target: str
+) -> Score:
+    runs = []
+    for r, constants in pairs:
+        shipped = _shipped("torch_elementwise", "any", r.device)
+        seconds = r.seconds(constants)
+        runs.append(
+            Run(
+                name=r.problem.name,
+                measured=r.problem.measured,
+                expected=seconds,
+                low=seconds * shipped.low[-1],
+                high=seconds * shipped.high[-1],
+                roofline=sum(p.floor * p.count for p in r.problem.parts),
+                sol=None,
+            )
+        )
+    return Score(
+        what=what,
+        runs=runs,
+        held_out=held_out,
+        family=f"whole 16-bit models, PyTorch {'compiled' if 'compiled' in what else 'eager'}",
+        target=target,
     )
 
 

@@ -8,10 +8,14 @@ from zoo import (
     detectors,
     diffusion,
     encoders,
+    foundation,
     images,
     language,
     recurrent,
+    samplers,
+    sparse,
     speech,
+    tiny,
     vision,
 )
 from zoo.entry import Entry
@@ -24,12 +28,16 @@ def all_entries() -> dict[str, Entry]:
         classifiers,
         detection,
         detectors,
+        foundation,
         images,
         language,
         encoders,
         speech,
         diffusion,
+        samplers,
         recurrent,
+        sparse,
+        tiny,
     )
     entries = [entry for module in modules for entry in module.entries()]
     found = {e.name: e for e in entries}

@@ -35,6 +35,9 @@ TEXT: dict[str, Config] = {
     },
 }  # fmt: skip
 
+#: Width, layers, heads; the config.json of facebook/esm2_t*_UR50D.
+ESM2 = {"esm2-150m": (640, 30, 20), "esm2-650m": (1280, 33, 20), "esm2-3b": (2560, 36, 40)}
+
 
 def entries() -> Iterator[Entry]:
     """Whisper's encoders, text encoders, CLIP, depth."""
@@ -52,6 +55,8 @@ def entries() -> Iterator[Entry]:
         )
     for name, config in TEXT.items():
         yield _text(name, config)
+    for name, sizes in ESM2.items():
+        yield _protein(name, *sizes)
     yield Entry(
         name="clip-vit-b-16",
         family="multimodal",
@@ -89,6 +94,38 @@ def _text(name: str, config: Config) -> Entry:
         held_out=({"batch": 2, "seq": 512}, {"batch": 5, "seq": 77}),
         aliases=(name.rsplit("-", 1)[0],) if name == "electra-base" else (),
         source=f"transformers {config['architectures'][0]}",
+    )
+
+
+def _protein(name: str, width: int, layers: int, heads: int) -> Entry:
+    config: Config = {
+        "model_type": "esm",
+        "architectures": ["EsmForMaskedLM"],
+        "hidden_size": width,
+        "intermediate_size": 4 * width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "vocab_size": 33,
+        "max_position_embeddings": 1026,
+        "position_embedding_type": "rotary",
+        "pad_token_id": 1,
+        "mask_token_id": 32,
+        "token_dropout": True,
+        "emb_layer_norm_before": False,
+    }
+    return Entry(
+        name=name,
+        family="proteins",
+        about=f"ESM-2 {name[5:].upper()}, protein language model over 'seq' residues",
+        build=partial(subject, _key(config), None),
+        symbols=(
+            batch("proteins at once"),
+            Symbol(name="seq", default=512, minimum=16, maximum=1024, about="residues"),
+        ),
+        values={"batch": (1, 3), "seq": (16, 130, 300)},
+        held_out=({"batch": 2, "seq": 512}, {"batch": 5, "seq": 77}),
+        aliases=("esm2", "esm-2", "esm2_t33_650m_ur50d") if name == "esm2-650m" else (),
+        source="transformers EsmForMaskedLM",
     )
 
 

@@ -1,4 +1,4 @@
-"""Recurrent networks and state-space models."""
+"""Recurrent networks, state-space models, RWKV-7."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from gambrel.workload import Symbol
+from zoo import rwkv
 from zoo.entry import Entry, Point, Subject, batch, lean, module_subject, tokens
 from zoo.language import Config, _key, subject
 
@@ -41,7 +42,7 @@ def _mamba2(hidden: int, layers: int) -> Config:
 
 
 def entries() -> Iterator[Entry]:
-    """A two-layer LSTM language model, Mamba and Mamba-2."""
+    """A two-layer LSTM language model, Mamba, Mamba-2 and RWKV-7."""
     seq = partial(Symbol, name="seq", about="tokens a sequence")
     yield Entry(
         name="lstm",
@@ -78,6 +79,25 @@ def entries() -> Iterator[Entry]:
             aliases=("mamba2", "mamba-2") if name == "mamba2-130m" else ("mamba-2-2.7b",),
             source="transformers Mamba2ForCausalLM",
         )
+    for name, sizes in rwkv.SIZES.items():
+        yield Entry(
+            name=name,
+            family="recurrent",
+            about=f"RWKV-7 World {name[6:].upper()}, reading the prompt, head on the last token",
+            build=partial(_rwkv7, *sizes),
+            symbols=(batch("sequences at once"), seq(default=2048, minimum=16)),
+            values={"batch": (1, 3), "seq": (16, 160)},
+            held_out=({"batch": 2, "seq": 1000}, {"batch": 5, "seq": 77}),
+            aliases=("rwkv7", "rwkv-7", "rwkv") if name == "rwkv7-1.5b" else (),
+            source="torch RWKV-7, arXiv 2503.14456",
+        )
+
+
+def _rwkv7(width: int, layers: int, ranks: tuple[int, int, int, int]) -> Subject:
+    def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (tokens(point["batch"], point["seq"]),), {}
+
+    return module_subject(lean(partial(rwkv.model, width, layers, ranks)), inputs)
 
 
 def _lstm() -> Subject:

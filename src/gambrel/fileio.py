@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gambrel.errors import FileFormatError, InputError, cut, shown
@@ -122,24 +122,30 @@ def check_writable(target: Path) -> None:
             raise InputError(f"cannot write {cut(str(target))}: {_reason(error)}.") from None
 
 
-def replace_file(target: Path, content: bytes) -> None:
+def replace_file(target: Path, content: bytes | Iterable[bytes]) -> None:
     """Writes a file whole: who reads it meanwhile sees the old content or the new.
 
     Each writer has a draft of its own beside the target, so that any number of processes and
     threads can write the same file; the last one wins. A symbolic link stays one, and a device or
     a pipe is written to.
 
+    Args:
+        target: The file.
+        content: What it will hold, whole or part by part.
+
     Raises:
         OSError: It cannot be written; what was there is untouched.
     """
+    parts = (content,) if isinstance(content, bytes) else content
     if target.exists() and not target.is_file():
-        target.write_bytes(content)
+        with target.open("wb") as file:
+            file.writelines(parts)
         return
     real = target.resolve()
     handle, draft = _draft(real, keep=True)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
         if real.exists():
             draft.chmod(stat.S_IMODE(real.stat().st_mode))
         draft.replace(real)

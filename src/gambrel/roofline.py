@@ -27,21 +27,24 @@ def seconds(work: Size, rate: Size) -> Size:
     Raises:
         ValueError: A rate is not positive.
     """
-    positive = rate > 0
-    if positive is not True and (positive is False or not positive.all()):
-        raise ValueError("a rate must be a positive number")
+    _check_positive(rate, "a rate")
     return work / rate
 
 
-def rate(work: Size, time_s: float) -> Size:
+def rate(work: Size, time_s: Size) -> Size:
     """Achieved rate: FLOP/s or byte/s.
 
     Raises:
-        ValueError: The time is not positive.
+        ValueError: A time is not positive.
     """
-    if not time_s > 0:
-        raise ValueError("a time must be a positive number")
+    _check_positive(time_s, "a time")
     return work / time_s
+
+
+def _check_positive(value: Size, what: str) -> None:
+    positive = value > 0
+    if positive is not True and (positive is False or not positive.all()):
+        raise ValueError(f"{what} must be a positive number")
 
 
 def ratio(rate_a: float, rate_b: float) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,12 +28,20 @@ class MeasuredEfficiency:
     measured_s: float
     roofline_s: float | None
     sol_s: float | None
-    analysis: Analysis
+    analysis: Analysis = field(repr=False)
 
     @property
     def efficiency(self) -> float:
-        """Roofline time over measured time; zero where no roofline is known."""
-        return (self.roofline_s or 0.0) / self.measured_s
+        """Roofline time over measured time.
+
+        Raises:
+            InputError: No roofline is known.
+        """
+        from gambrel.errors import InputError
+
+        if self.roofline_s is None:
+            raise InputError(f"{self.analysis!r} has no roofline, so its efficiency is unknown.")
+        return self.roofline_s / self.measured_s
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +57,22 @@ def roofline(request: pytest.FixtureRequest) -> Callable[..., MeasuredEfficiency
     """Measures a model on this machine: ``roofline(model, inputs).efficiency``."""
     if not request.config.getoption("--gambrel"):
         pytest.skip("measures a model: pytest --gambrel")
+    if doubt := _doubt(request.config):
+        warnings.warn(pytest.PytestWarning(doubt), stacklevel=2)
     return measure
+
+
+def _doubt(config: pytest.Config) -> str:
+    """Why a measurement would come out slow here; empty where nothing is known to disturb it."""
+    from gambrel.measure.machine import busy
+
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    if workers > 1:
+        return f"roofline: {workers} workers of pytest-xdist share the machine; measure with -n 0."
+    running = busy()
+    if running is None:
+        return ""
+    return f"roofline: the machine is busy, {running:.1f} processes want each processor."
 
 
 def measure(
@@ -56,7 +80,7 @@ def measure(
     inputs: Any,
     hardware: Any = None,
     *,
-    device: str = "cpu",
+    device: Any = None,
     steps: int = 20,
     warmup: int = 5,
 ) -> MeasuredEfficiency:
@@ -66,13 +90,15 @@ def measure(
         model: A ``torch.nn.Module``.
         inputs: What it is called with: a tensor, a tuple or a dict.
         hardware: Whose roofs count; None measures this machine's.
-        device: Where it runs.
+        device: Where it runs; by default where its parameters are.
         steps: Steps that are measured.
         warmup: Steps before.
     """
     import gambrel
 
     analyzer = gambrel.RooflineAnalyzer(model, inputs, hardware)
+    if device is None:
+        device = next((p.device for p in getattr(model, "parameters", tuple)()), "cpu")
     analyzer.profile(device, warmup=warmup, steps=steps)
     record = analyzer.record
     analysis = gambrel.analyze(model, record.hardware, inputs=inputs, runtime="pytorch")

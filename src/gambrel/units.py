@@ -140,6 +140,11 @@ def format_percent(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.1%}"
 
 
+def format_figure(value: float | None, unit: str) -> str:
+    """Returns a figure as people read it: a share in percent, anything else with its prefix."""
+    return format_percent(value) if unit == "1" else format_si(value, unit, 3)
+
+
 def _plain(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
     if "e" in text:

@@ -55,9 +55,9 @@ def test_the_same_facts_as_an_analysis(model, device_id, batch, precision, rando
     workload = zoo.load(model)
     on = next(d for d in list_devices() if d.id == device_id)
     runs = on_device(on, language=is_language_model(workload))
-    takers = [r.id for r in runs if precision is None or takes(r, precision)]
-    assume(takers)  # some chips take no fp32
-    runtime = random.choice([None, *takers])
+    takers = [r for r in runs if precision is None or takes(r, precision)]
+    assume(any(r.runs_on for r in takers))  # some chips take no fp32
+    runtime = random.choice([None, *(r.id for r in takers)])
     chosen = Settings(precision=precision, sizes={"batch": batch}, runtime=runtime)
     point = Fleet(workload, chosen).on(on)
     found = analyze(workload, on, chosen)

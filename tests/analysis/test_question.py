@@ -14,6 +14,8 @@ import gambrel
 from gambrel.analysis import fields as f
 from gambrel.analysis.commandline import command_of
 from gambrel.analysis.question import FIELDS, VERBS, Question, ask, fields_of
+from gambrel.analysis.question.model_sets import MODEL_SETS
+from gambrel.capture.zoo import list_models
 from gambrel.cli.app import build
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.mcp import tools
@@ -266,3 +268,21 @@ def test_no_two_groups_declare_a_field_of_the_same_name():
 )  # fmt: skip
 def test_the_format_of_an_op_is_no_model_of_a_list(text, models):
     assert ask("compare", {"model": text, "hardware": "a100"}).several("model") == models
+
+
+def test_a_set_of_models_is_its_members():
+    models = ask("sweep", {"model": "resnet50,zoo-set,unet", "hardware": "a100"}).model
+    assert len(models) == len(set(models)) == 20
+    assert models[0] == "resnet50"
+    family = ask("design", {"model": "family=Recurrent", "device_file": "edge-npu"}).model
+    mamba = ("mamba-130m", "mamba-2.8b", "mamba2-130m", "mamba2-2.7b")
+    assert family == ("lstm", *mamba, "rwkv7-0.4b", "rwkv7-1.5b", "rwkv7-2.9b")
+    with pytest.raises(InputError, match="zoo-set is a set of models, and analyze takes one"):
+        ask("analyze", {"model": "zoo-set", "hardware": "a100"})
+    with pytest.raises(UnknownNameError, match="unknown family of models 'languages'"):
+        ask("sweep", {"model": "family=languages", "hardware": "a100"})
+
+
+def test_every_member_of_a_set_is_a_model():
+    known = {model.name for model in list_models()}
+    assert all(set(names) <= known for names in MODEL_SETS.values())

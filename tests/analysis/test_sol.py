@@ -56,6 +56,27 @@ def test_an_unpublished_chip_is_taken_for_the_largest_of_its_class():
     assert "toy does not publish all of its on-chip memory" in found.sol.notes[0]
 
 
+def test_results_that_nobody_reads_are_left_out():
+    """A second product with w2, by way of a view: compilers drop it, eager PyTorch runs it."""
+    whole = perceptron(outputs=(5,))
+    extra = (
+        *whole.tensors,
+        replace_tensor(whole.tensors[5], storage=6),
+        replace_tensor(whole.tensors[5], storage=6, shape=(2, "batch")),
+    )
+    again = msgspec.structs.replace(whole.ops[2], outputs=(6,))
+    view = Op(kind="view", name="aten.t", inputs=(6,), outputs=(7,), sizes={})
+    more = perceptron(outputs=(5,), tensors=extra, ops=(*whole.ops, again, view))
+    plain, longer = (analyze(w, with_chip(50), FP16) for w in (whole, more))
+    assert longer.sol == plain.sol
+    assert longer.total.matrix_flops == plain.total.matrix_flops + 64
+    assert longer.roofline_time_s > plain.roofline_time_s
+
+
+def replace_tensor(tensor, **changes):
+    return msgspec.structs.replace(tensor, role=Role.ACTIVATION, **changes)
+
+
 def test_an_op_alone_keeps_nothing_on_chip():
     """fc1 is the first to touch x and w1 (80 bytes), fc2 w2 and y (40); relu nothing new."""
     fc1, relu, fc2 = analyze(perceptron(), with_chip(50), FP16).ops

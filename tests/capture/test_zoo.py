@@ -53,6 +53,14 @@ def matrix_flops(workload: Workload, causal: str = "half", **sizes: int) -> int:
         ("llama-3-8b-decode", "llama-3-8b-decode"),
         ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b-prefill"),
         ("deepseek-ai/DeepSeek-V3", "deepseek-v3-prefill"),
+        ("SAM 2", "sam2-tiny"),
+        ("facebook/sam2.1-hiera-large", "sam2-large"),
+        ("google/siglip-so400m-patch14-384", "siglip-so400m-384"),
+        ("RT-DETR", "rt-detr-r50"),
+        ("openai/whisper-large-v3", "whisper-large-v3"),
+        ("facebook/esm2_t33_650M_UR50D", "esm2-650m"),
+        ("nvidia/parakeet-ctc-1.1b", "parakeet-ctc-1.1b"),
+        ("stabilityai/stable-diffusion-3.5-large", "sd3.5-large-transformer"),
     ],
 )
 def test_names_as_people_write_them(written: str, name: str) -> None:
@@ -254,6 +262,81 @@ def test_promised_figures_of_language_models(
     assert round(matrix_flops(zoo.load(name), **sizes) / 1e12, digits) == tflop
 
 
+@pytest.mark.parametrize(
+    ("name", "published", "gap"),
+    [
+        # arXiv 2304.08069, table 2, without the products of its attention.
+        ("rt-detr-r18", 60e9, 0.03),
+        ("rt-detr-r50", 136e9, 0.02),
+    ],
+)
+def test_published_operations_of_rt_detr(name: str, published: float, gap: float) -> None:
+    assert published <= matrix_flops(zoo.load(name)) <= published * (1 + gap)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [("tiny", 38.9), ("small", 46.0), ("base-plus", 80.8), ("large", 224.4)],
+)
+def test_sam_2_is_the_published_model_without_its_memory(name: str, millions: float) -> None:
+    """Whole models as facebookresearch/sam2 prints them; memory takes the same in all sizes."""
+    assert millions - zoo.find(f"sam2-{name}")[0].parameters / 1e6 == pytest.approx(7.5, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("sd3.5-medium-transformer", 2.24),
+        ("sd3.5-large-transformer", 8.06),
+        ("wan2.1-1.3b-transformer", 1.42),
+        ("wan2.1-14b-transformer", 14.29),
+        ("hunyuan-video-transformer", 12.82),
+        ("parakeet-ctc-0.6b", 0.609),
+        ("parakeet-ctc-1.1b", 1.063),
+    ],
+)
+def test_published_sizes_of_larger_models(name: str, billions: float) -> None:
+    assert zoo.find(name)[0].parameters / 1e9 == pytest.approx(billions, rel=0.003)
+
+
+def test_dlrm_by_hand() -> None:
+    """Linear layers, and 27 vectors of 128 with one another; the crosses of DCNv2."""
+    bottom = 13 * 512 + 512 * 256 + 256 * 128
+    top = 1024 * 1024 + 1024 * 512 + 512 * 256 + 256
+    dlrm = bottom + 27 * 27 * 128 + 479 * 1024 + top
+    assert matrix_flops(zoo.load("dlrm")) == 2 * dlrm
+    wide = 27 * 128
+    dcn = bottom + 3 * 2 * wide * 512 + wide * 1024 + top
+    assert matrix_flops(zoo.load("dlrm-dcnv2")) == 2 * dcn
+
+
+def test_graph_networks_by_hand() -> None:
+    """Two products a layer over 2,708 nodes; messages over edges are no products."""
+    assert matrix_flops(zoo.load("gcn")) == 2 * 2708 * (1433 * 16 + 16 * 7)
+    assert matrix_flops(zoo.load("graphsage")) == 2 * 2708 * 2 * (1433 * 256 + 256 * 7)
+
+
+def test_rwkv_7_by_hand() -> None:
+    """RWKV-7 1.5B: its matrices, the ranks, 4 products of a state of 64·64 a head, the head."""
+    width, layers, tokens = 2048, 24, 2048
+    ranks = 2 * width * (96 + 96 + 64 + 256)
+    layer = 12 * width**2 + ranks + 4 * width * 64
+    macs = tokens * (layers * layer - 2 * width * 64) + width * 65_536
+    assert matrix_flops(zoo.load("rwkv7-1.5b")) == 2 * macs
+
+
+def test_wan_by_hand() -> None:
+    """Wan 2.1 1.3B at 9 latent frames of 20x30: patches of 1x2x2 and 512 text tokens."""
+    tokens, text, width, inner = 9 * 10 * 15, 512, 1536, 8960
+    layer = tokens * (6 * width**2 + 2 * width * inner) + 2 * text * width**2
+    layer += 2 * tokens * tokens * width + 2 * tokens * text * width
+    around = tokens * 2 * 64 * width + text * (4096 * width + width**2)
+    around += 256 * width + width**2 + 6 * width**2
+    sizes = {"frames": 9, "height": 20, "width": 30}
+    workload = zoo.load("wan2.1-1.3b-transformer")
+    assert matrix_flops(workload, **sizes) == 2 * (30 * layer + around)
+
+
 def test_resnet50_by_hand() -> None:
     """Multiply-accumulates by stage at 224x224: output pixels × weights of each convolution."""
     stem = 112 * 112 * 64 * 3 * 49
@@ -340,6 +423,22 @@ def test_decode_reads_the_cache_once_and_writes_one_row() -> None:
         ("llama-3-70b-decode", 70_553_706_496),
         ("mixtral-8x7b-prefill", 46_702_792_704),
         ("mamba-130m", 129_135_360),
+        # By the definitions in transformers with the published configurations.
+        ("siglip-base-224", 203_155_970),
+        ("siglip-so400m-384", 877_960_498),
+        ("siglip2-base-224", 375_187_970),
+        ("whisper-large-v3", 1_543_490_560),
+        ("whisper-large-v3-turbo", 808_878_080),
+        ("wav2vec2-base", 94_396_320),
+        ("wav2vec2-large", 315_461_792),
+        ("esm2-650m", 651_043_254),
+        # Table of models in arXiv 2503.14456.
+        ("rwkv7-0.4b", 450_767_872),
+        ("rwkv7-1.5b", 1_527_404_544),
+        ("rwkv7-2.9b", 2_947_735_040),
+        # 1,433·16 + 16 and 16·7 + 7; 1,433·64 + 3·64 and 64·7 + 3·7.
+        ("gcn", 23_063),
+        ("gat", 92_373),
     ],
 )
 def test_published_parameter_counts(name: str, parameters: int) -> None:

@@ -64,14 +64,64 @@ def test_rows_that_cannot_be_right_are_counted_and_named(tmp_path, gambrel):
         ("model,batch\nresnet50,1\n", "snapdragon-8-elite", "one column of times"),
         ("model,ms,us\nresnet50,1,1\n", "snapdragon-8-elite", "one column of times"),
         (HEAD + "nosuchmodel,1,3,int8\n", "snapdragon-8-elite", "no row of"),
-        (HEAD + FOUR, "h100", "calibrate NPUs"),
-        (HEAD + FOUR, "hailo-8", "calibrate NPUs"),
+        (HEAD + FOUR, "coral", "no row of"),
+        ("model,ms,seq\nbert-base,3,0\n", "h100", "seq is 0"),
+        ("model,ms\nresnet50,0.001\n", "h100", "faster than the speed of light of resnet50"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(tmp_path, gambrel, text, device, said):
     done = gambrel("calibrate", written(tmp_path, text), "-d", device)
     assert done.code == 2
     assert said in done.err
+
+
+#: Published by MLPerf Inference v3.0 and v4.1 and by Ultralytics, or round figures: only that times
+#: follow them is tested.
+ROWS = "resnet50,1,2.0,fp16\nmobilenet-v2,1,1.1,fp16\nvit-b-16,1,4.4,fp16\nbert-base,1,2.9,fp16\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "runtime", "precision"),
+    [
+        ("l4", "tensorrt", "fp16"),  # an engine's constants
+        ("a100", "pytorch", "fp16"),  # kernels and their host
+        ("xeon-8480+", "openvino", "bf16"),
+        ("graviton4", "onnxruntime", "fp32"),  # nothing but roofs
+        ("hailo-8", "hailort", "int8"),
+    ],
+)
+def test_any_class_of_device_takes_whole_models(tmp_path, gambrel, device, runtime, precision):
+    rows = (row.split(",") for row in ROWS.replace("fp16", precision).splitlines())
+    text = "".join(f"{m},{b},{20 * float(ms)},{p}\n" for m, b, ms, p in rows)
+    asked = ("-d", device, "--runtime", runtime)
+    done = gambrel("calibrate", written(tmp_path, HEAD + text), *asked)
+    assert done.code == 0, done.err
+    assert "mean error" in done.out
+    answer = gambrel("analyze", "resnet50", *asked, "--precision", precision, "--json")
+    total = json.loads(answer.out)["total"]
+    assert total["expected_low_s"] <= 40e-3 <= total["expected_high_s"]
+
+
+def test_a_sweep_says_what_an_analysis_says_after_a_calibration(tmp_path, gambrel):
+    asked = ("-d", "a100", "--runtime", "pytorch", "--precision", "fp16")
+    gambrel("calibrate", written(tmp_path, HEAD + ROWS.replace("2.0", "20")), *asked[:4])
+    one = gambrel("analyze", "resnet50", *asked, "--batch", "8", "--json")
+    many = gambrel("sweep", "resnet50", *asked, "--batch", "1,8", "--json")
+    swept = json.loads(many.out)["columns"]["expected_time_s"][1]
+    assert swept == pytest.approx(json.loads(one.out)["total"]["expected_time_s"], rel=1e-9)
+
+
+def test_a_language_model_is_calibrated_at_its_sizes(tmp_path, gambrel):
+    text = "model,phase,context,precision,ms\nllama-3-8b,decode,512,q4_0,900\n"
+    done = gambrel(
+        "calibrate", written(tmp_path, text), "-d", "raspberry-pi-5", "--runtime", "llama-cpp"
+    )
+    assert done.code == 0, done.err
+    asked = ("--phase", "decode", "--context", "512", "--precision", "q4_0", "--json")
+    answer = gambrel(
+        *("analyze", "llama-3-8b", "-d", "raspberry-pi-5", "--runtime", "llama-cpp"), *asked
+    )
+    assert json.loads(answer.out)["total"]["expected_time_s"] == pytest.approx(0.9, rel=0.1)
 
 
 def test_a_file_of_models_needs_the_chip(tmp_path, gambrel):

@@ -165,7 +165,6 @@ def test_wrong_peaks(gambrel: Gambrel, peak: str, bandwidth: str, said: str) -> 
         (("-o", "dir.json"), r"cannot write dir.json: it is a folder."),
         (("--html", "dir.json"), r"--html dir.json: name a .html file"),
         (("--html", "a.svg"), r"--html a.svg: name a .html file; --output a.svg is svg."),
-        (("--batch", "1,2", "-o", "a.svg"), r"a.svg: there is no svg of analyses; write one of"),
         (("-o", "good.json", "-o", "absent/b.json"), r"cannot write absent/b.json"),
     ],
 )

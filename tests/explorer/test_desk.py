@@ -104,3 +104,37 @@ def test_what_cannot_be_answered_is_one_sentence(desk, request_, said):
     made = desk.answer(request_)
     assert list(made) == ["error"]
     assert said in made["error"]
+
+
+def test_measured_times_lie_over_the_answer(tmp_path):
+    desk = Desk(tmp_path)
+    path = tmp_path / "a" / "kernels.csv"
+    path.parent.mkdir()
+    path.write_text("name,flops,dram_bytes,time\nimplicit_gemm_conv,236027904,5000000,0.0001\n")
+    given = {"model": "upload:a/kernels.csv"}
+    assert desk.answer({"verb": "file", "given": given}) == {"measured": True}
+    asked = {"verb": "analyze", "given": RESNET, "measured": given["model"], "brief": True}
+    made = desk.answer(asked)["page"]
+    chart = made["views"][0]["charts"][0]
+    rates = [rate for rate in chart["points"]["rate"] if rate]
+    assert chart["measured"]
+    assert rates == [pytest.approx(236027904 / 1e-4, rel=1e-6)]  # its alone: this is no whole run
+    assert made["views"][0]["answer"][0].startswith("Measured: unknown; 1 of 68 ops")
+    gone = asked | {"measured": "upload:b/kernels.csv"}
+    assert "not here any more" in desk.answer(gone)["error"]
+
+
+def test_what_the_batch_does(desk):
+    given = {"model": "resnet50", "hardware": "a100-sxm4-80gb", "batch_size": "48"}
+    made = desk.answer({"verb": "analyze", "given": given})
+    batches = [dot["at"][0] for dot in made["scan"]["dots"]]
+    assert batches == [1, 2, 4, 8, 16, 32, 48, 64, 128, 256, 512]
+    assert made["scan"]["mark"] == made["place"]
+    rates = dict(dot["at"] for dot in made["scan"]["dots"])
+    for batch in (1, 48):
+        analysis = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=batch)
+        assert rates[batch] == pytest.approx(batch / analysis.expected_time_s.value)
+    assert made["scan"]["about"].startswith("Batch 1 to 8: limited by the host; 8 times the batch")
+    brief = desk.answer({"verb": "analyze", "given": given, "brief": True})
+    assert brief["place"] == made["place"]
+    assert "scan" not in brief

@@ -43,6 +43,14 @@ def test_a_configuration_is_a_model(tmp_path):
     assert "upload:" not in msgspec.json.encode(made).decode()
 
 
+def test_an_error_names_the_file_as_its_owner_does(tmp_path):
+    model = store(body("net.onnx", 4, [(0, b"\x08\x07\x12g")]), tmp_path)
+    asked = {"verb": "analyze", "given": {"model": model, "hardware": "l4"}, "brief": True}
+    error = Desk(tmp_path).answer(asked)["error"]
+    assert error.startswith("net.onnx: truncated")
+    assert str(tmp_path) not in error
+
+
 def test_files_of_one_model_lie_together(tmp_path):
     first = store(body("a.safetensors", 3, [(0, b"abc")]), tmp_path)
     group = first.removeprefix("upload:").partition("/")[0]

@@ -9,7 +9,7 @@ from gambrel.analysis.footprint import parameter_count
 from gambrel.capture import zoo
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.llm.build import build
-from gambrel.llm.known import names, spec_of
+from gambrel.llm.known import config_of, names, spec_of
 from gambrel.llm.step import decode
 from gambrel.ops import Conventions
 
@@ -68,6 +68,29 @@ EXACT = {
     "smollm2-1.7b": 1_711_376_384,
     "deepseek-v2-lite": 15_706_484_224,
     "deepseek-v2": 235_741_434_880,
+    "llama-4-scout": 108_641_793_536 - 871_932_416,  # less the vision tower, see below
+    "llama-4-maverick": 401_583_781_376 - 871_932_416,
+    "nemotron-nano-9b-v2": 8_888_227_328,
+    "nemotron-3-nano-30b-a3b": 31_577_937_344,
+    # As the definition in transformers 5.23 counts; the model cards say 8B, 47B, 56B and 12B.
+    "nemotron-h-8b": 8_100_852_736,
+    "nemotron-h-47b": 46_791_554_816,
+    "nemotron-h-56b": 56_324_350_464,
+    "nemotron-nano-12b-v2": 12_310_001_152,
+}
+
+#: The vision part of both Llama 4 checkpoints.
+LLAMA_4_VISION = {
+    "model_type": "llama4_vision_model",
+    "hidden_size": 1408,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 34,
+    "num_attention_heads": 16,
+    "image_size": 336,
+    "patch_size": 14,
+    "pixel_shuffle_ratio": 0.5,
+    "projector_input_dim": 4096,
+    "projector_output_dim": 4096,
 }
 
 #: Names under which both the captured zoo and the configurations know a model.
@@ -94,6 +117,17 @@ def test_parameters_of_checkpoints(name):
     assert parameter_count(workload, Evaluator(workload, {}, {}, Conventions())) == EXACT[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("llama-4-scout", 108_641_793_536), ("llama-4-maverick", 401_583_781_376)],
+)
+def test_the_whole_llama_4_checkpoint(name, published):
+    text = config_of(name)[1]
+    whole = {"model_type": "llama4", "text_config": text, "vision_config": LLAMA_4_VISION}
+    workload = build(spec_of(whole), decode(1, 100), "bf16")
+    assert parameter_count(workload, Evaluator(workload, {}, {}, Conventions())) == published
+
+
 def test_every_language_model_of_the_zoo_can_be_served():
     served = {zoo.find(n)[0].name for n in SERVED}
     assert {e.name for e in zoo.list_models() if e.name.endswith("-prefill")} == served
@@ -112,6 +146,9 @@ def test_every_language_model_of_the_zoo_can_be_served():
         ("openai/gpt-oss-120b", "gpt-oss-120b"),
         ("MiniMaxAI/MiniMax-M2.5", "minimax-m2"),
         ("deepseek-ai/DeepSeek-R1", "deepseek-v3"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama-4-scout"),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"),
+        ("nvidia/Nemotron-H-8B-Base-8K", "nemotron-h-8b"),
     ],
 )
 def test_spellings(spelling, name):

@@ -10,7 +10,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.lookup import find
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import DeviceError, InputError
-from gambrel.llm.backward import with_backward
+from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.build import build
 from gambrel.llm.collectives import nodes_of
 from gambrel.llm.known import spec_of
@@ -199,14 +199,42 @@ def test_what_is_wrong_is_said(changes, sentence):
         trained(**changes)
 
 
+MAMBA_2 = {
+    "model_type": "mamba2", "hidden_size": 256, "num_hidden_layers": 2, "num_heads": 8,
+    "head_dim": 64, "state_size": 64, "n_groups": 1, "conv_kernel": 4, "vocab_size": 1000,
+    "expand": 2, "chunk_size": 64,
+}  # fmt: skip
+
+
+def test_a_state_space_layer_trains():
+    spec = spec_of(MAMBA_2)
+    step = msgspec.structs.replace(prefill(1, 128), outputs=128)
+    forward = build(spec, step, "bf16")
+    both = with_backward(forward)
+    kinds = {op.kind for op in both.ops if op.phase == Phase.BACKWARD}
+    assert {"ssd_scan_backward", "convolution_backward"} <= kinds
+    # Two chunks of 64 tokens: 64 * 65 / 2 pairs each. Scores of one group, 2 * 64 a pair; values
+    # of 8 heads, 2 * 64 a pair; states and outputs, 2 * 64 * 64 for a token and head, each.
+    pairs, states = 2 * 64 * 65 // 2, 2 * 64 * 64 * 128 * 8
+    scores, values = 2 * 64 * pairs, 8 * 2 * 64 * pairs
+    scans = 2 * (2 * (scores + values + 2 * states) + scores + states)  # two layers
+    # Convolution of 4 taps over 512 + 2 * 64 channels: input and weights, 2 FLOP a tap.
+    taps = 2 * 2 * 2 * 4 * (512 + 128) * 128
+    # in 512 + 640 + 8 wide and out, head of 1,000: twice forward.
+    products = 2 * 2 * 128 * (2 * (256 * 1160 + 512 * 256) + 256 * 1000)
+    assert matrix_flops(both, "backward") == scans + taps + products
+    found = train(spec, H100, TrainingPlan(sequences=1, seq=128))
+    assert found.passes.unmodelled == {}
+    assert 0 < found.sol_step_s < found.step_s
+
+
 def test_layers_without_known_gradients_are_refused():
-    config = {
-        "model_type": "mamba2", "hidden_size": 256, "num_hidden_layers": 2, "num_heads": 8,
-        "head_dim": 64, "state_size": 64, "n_groups": 1, "conv_kernel": 4, "vocab_size": 1000,
-        "expand": 2, "chunk_size": 64,
-    }  # fmt: skip
-    with pytest.raises(InputError, match=r"gradients of .* are not known"):
-        train(spec_of(config), H100, TrainingPlan(sequences=1, seq=128))
+    step = msgspec.structs.replace(prefill(1, 128), outputs=128)
+    forward = build(spec_of(MAMBA_2), step, "bf16")
+    scan = next(op for op in forward.ops if op.kind == "ssd_scan")
+    other = msgspec.structs.replace(scan, kind="wkv7_scan")
+    assert unknown(forward) == ()
+    assert unknown(msgspec.structs.replace(forward, ops=(*forward.ops, other))) == ("wkv7_scan",)
 
 
 def test_the_public_function():

@@ -89,6 +89,7 @@ SAMPLES: tuple[OpView, ...] = (
     op("ssd_scan", _SSD, inputs=(X, Y), outputs=(Y,), causal_pairs="full"),
     op("ssd_scan_backward", _SSD, inputs=(X, Y), outputs=(Y,)),
     op("delta_scan", _DELTA, inputs=(X, Y), outputs=(Y,)),
+    op("wkv7_scan", _DELTA, inputs=(X, Y), outputs=(Y,)),
     op("delta_scan_backward", _DELTA, inputs=(X, Y), outputs=(Y,), rates=False),
     op("recurrent", _LSTM | {"projection": 4}, inputs=(X, W), cell="lstm", bias=True),
     op("recurrent", _LSTM, inputs=(X, W), outputs=(Y,), cell="gru"),

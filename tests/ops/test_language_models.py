@@ -91,6 +91,18 @@ def test_gated_delta_rule_step_by_step():
     assert plain == (4 * seq * dk * dv, decays + 4 * seq, 4 * seq)
 
 
+def test_rwkv_7_step_by_step():
+    """As above: what the state holds for one key, two outer products, the read-out."""
+    dk, dv, seq, heads = 3, 5, 4, 2
+    products = decays = 0
+    for _ in range(seq * heads * dk * dv):
+        decays += 1
+        products += 2 * 4
+    sizes = {"batch": 1, "seq": seq, "heads": heads, "key_dim": dk, "value_dim": dv}
+    # exp(-exp(w)) of every key channel.
+    assert counts(op("wkv7_scan", sizes)) == (products, decays, 2 * seq * heads * dk)
+
+
 def test_backward_of_the_delta_rule():
     sizes = {"batch": 2, "seq": 5, "heads": 3, "key_dim": 4, "value_dim": 8}
     found = counts(op("delta_scan_backward", sizes, rates=False))

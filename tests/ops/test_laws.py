@@ -134,6 +134,7 @@ def test_matrix_work_is_only_on_multiply_accumulate_kinds():
         "ssd_scan_backward",
         "delta_scan",
         "delta_scan_backward",
+        "wkv7_scan",
         "recurrent",
         "recurrent_backward",
         "linalg",

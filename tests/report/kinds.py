@@ -176,6 +176,14 @@ def profiled() -> answers.Profiled:
     return answers.Profiled(profile=profile, analysis=analysis, compared=True, notes=("a note",))
 
 
+def overlay() -> Any:
+    from gambrel.measure.runs.overlay import of_profile
+
+    record = profiled()
+    assert record.analysis is not None
+    return of_profile(record.analysis, record.profile, "run.json")
+
+
 def recorded() -> answers.Recorded:
     work = MeasuredWork(work_class="matrix", dtype="fp16", flops=10**9)
     traffic = (MeasuredTraffic(level="DRAM", traffic_bytes=10**7),)
@@ -311,6 +319,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "Peaks": peaks,
     "Calibrated": calibrated,
     "Profiled": profiled,
+    "Overlay": overlay,
     "Recorded": recorded,
     "Pairing": runs,
     "Memory": memory,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import gambrel
+from gambrel.capture.zoo import list_models
 from gambrel.report import document, render
 from tests.report import samples
 from tests.report.browser import Reader, chromium, needs_browser, violations
@@ -35,6 +36,22 @@ OVERLAPS = """() => [...document.querySelectorAll("canvas")].flatMap(({ scene })
 })"""
 
 
+#: Pairs of texts that cover each other in a chart that is no roofline, and texts that are cut off.
+SVG_OVERLAPS = """() => [...document.querySelectorAll("svg.pic:not(.mini)")].flatMap((svg) => {
+  const whole = svg.getBoundingClientRect();
+  const texts = [...svg.querySelectorAll("text")];
+  const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]);
+  const cross = (a, b) =>
+    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  const found = boxes.filter(([, b]) => b.left < whole.left - 2 || b.right > whole.right + 2)
+    .map(([text]) => [text, "cut off"]);
+  boxes.forEach(([text, a], i) => {
+    for (const [other, b] of boxes.slice(i + 1)) if (cross(a, b)) found.push([text, other]);
+  });
+  return found;
+})"""
+
+
 LINES = "[...document.querySelectorAll('.words > p')].map((p) => p.textContent)"
 
 #: Places of the rows that are in the document.
@@ -55,18 +72,29 @@ def axe() -> str:
     return Path(AXE_FILE_PATH).read_text("utf-8")
 
 
+@pytest.fixture(scope="module")
+def all_pages(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--all-pages"))
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_page(name: str, reader: Reader, axe: str, tmp_path: Path) -> None:
+def test_every_kind_of_page(
+    name: str, reader: Reader, axe: str, tmp_path: Path, all_pages: bool
+) -> None:
     record = KINDS[name]()
     tab = reader.open(str(render(record, "html")), tmp_path)
-    for width in WIDTHS:
+    looks = [(width, scheme) for width in WIDTHS for scheme in ("light", "dark")]
+    # axe-core takes longer than all the rest: each kind of page gets one look, all get one by flag.
+    looked = set(looks) if all_pages else {looks[list(KINDS).index(name) % len(looks)]}
+    for width, scheme in looks:
         tab.set_viewport_size({"width": width, "height": 900})
-        for scheme in ("light", "dark"):
-            tab.emulate_media(color_scheme=scheme)
-            reader.settle()
-            assert tab.evaluate("document.documentElement.scrollWidth") <= width
-            assert tab.evaluate(OVERLAPS) == []
-    assert violations(tab, axe) == []
+        tab.emulate_media(color_scheme=scheme)
+        reader.settle()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert tab.evaluate(OVERLAPS) == []
+        assert tab.evaluate(SVG_OVERLAPS) == []
+        if (width, scheme) in looked:
+            assert violations(tab, axe) == []
     shown = tab.inner_text("main")
     for line in document(record).answer[:2]:
         assert " ".join(line.split())[:60] in " ".join(shown.split())
@@ -136,8 +164,12 @@ def test_hostile_names_are_text(reader: Reader, tmp_path: Path) -> None:
     assert reader.complaints == []
 
 
-def test_figures_of_the_page_are_those_of_the_command_line(reader: Reader, tmp_path: Path) -> None:
-    for name in ("resnet50", "bert-base-uncased"):
+def test_figures_of_the_page_are_those_of_the_command_line(
+    reader: Reader, tmp_path: Path, all_pages: bool
+) -> None:
+    """Of a few models, or of the whole zoo by flag."""
+    sample = ("resnet50", "bert-base-uncased", "llama-3.2-1b-decode")
+    for name in [m.name for m in list_models()] if all_pages else sample:
         analysis = gambrel.analyze(name, "h100")
         tab = reader.open(str(render(analysis, "html")), tmp_path)
         lines = [" ".join(line.split()) for line in str(render(analysis, "table")).splitlines()]

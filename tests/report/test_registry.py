@@ -24,7 +24,7 @@ from gambrel.report import (
     wants_color,
     write,
 )
-from gambrel.report.answers import Analyses
+from gambrel.report.answers import Analyses, Models
 from gambrel.report.builders.figures_of import COLUMNS
 from tests.report import samples
 
@@ -50,8 +50,8 @@ def test_formats_of_one(name: str) -> None:
 
 def test_files_are_refused_before_any_work(tmp_path: Path) -> None:
     assert check_file(tmp_path / "a.svg", Analysis) == tmp_path / "a.svg"
-    with pytest.raises(InputError, match=r"b.svg: there is no svg of analyses"):
-        check_file(tmp_path / "b.svg", Analyses)
+    with pytest.raises(InputError, match=r"b.svg: there is no svg of models"):
+        check_file(tmp_path / "b.svg", Models)
     with pytest.raises(InputError, match=r"--html .*c.svg: name a .html file"):
         check_file(tmp_path / "c.svg", Analysis, "html")
     with pytest.raises(InputError, match="there is no folder"):

@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import shlex
 
 import pytest
 
 from gambrel.cli import run
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, InputError
 from gambrel.traces.diagnose import diagnose
 from gambrel.traces.diagnose.timeline import TraceSpan, covered_s, outside_s
 
@@ -19,9 +20,10 @@ class Trace:
     def __init__(self):
         self.events, self.now = [], 0.0
 
-    def span(self, name, dur, *, cat="cpu_op", tid=1, start=None, shapes=(), types=()):
+    def span(self, name, dur, *, cat="cpu_op", tid=1, start=None, shapes=(), types=(), **more):
         start = self.now if start is None else start
         args = {"Input Dims": list(map(list, shapes)), "Input type": list(types)}
+        args |= {key.replace("_", " "): value for key, value in more.items()}
         self.events.append(
             {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur,
              "args": args}
@@ -44,7 +46,7 @@ class Trace:
     def causes(self, tmp_path):
         path = tmp_path / "trace.json"
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": self.events}))
-        return {item.cause: item for item in diagnose(path).items}
+        return {item.cause: item for item in diagnose([path]).items}
 
 
 @pytest.fixture
@@ -59,12 +61,53 @@ def test_products_alone_have_no_cause(trace, tmp_path):
     assert trace.causes(tmp_path) == {}
 
 
-def test_gaps_between_ops(trace, tmp_path):
+def test_work_of_the_program_between_ops(trace, tmp_path):
     trace.now += 8000
     trace.product()
-    gap = trace.causes(tmp_path)["gaps between launches"]
+    gap = trace.causes(tmp_path)["Python between ops"]
     assert gap.saves_s == pytest.approx(8e-3)
     assert gap.saves_share == pytest.approx(8 / 17)
+    assert "between aten::mm and aten::mm" in gap.evidence
+
+
+def test_gaps_of_microseconds_are_the_launching(tmp_path):
+    trace = Trace()
+    for _ in range(20):
+        trace.product(dur=50)
+        trace.now += 30
+    assert set(found := trace.causes(tmp_path)) == {"gaps between launches"}
+    assert found["gaps between launches"].saves_s == pytest.approx(19 * 30e-6)
+
+
+def test_one_pause_of_the_system_is_no_cause(tmp_path):
+    """Nineteen gaps of 120 µs, and one of 50 ms that counts as three of them."""
+    trace = Trace()
+    for i in range(21):
+        trace.product(dur=400)
+        trace.now += 50_000 if i == 7 else 120
+    assert trace.causes(tmp_path)["Python between ops"].saves_s == pytest.approx((19 + 3) * 120e-6)
+
+
+def test_short_and_long_gaps_between_the_same_ops(tmp_path):
+    """Two layers of a step with 20 µs between them, and 5 ms of the program after each step."""
+    trace = Trace()
+    for _ in range(20):
+        trace.product()
+        trace.now += 20
+        trace.product()
+        trace.now += 5000
+    assert trace.causes(tmp_path)["Python between ops"].saves_s == pytest.approx(19 * 5e-3)
+
+
+@pytest.mark.parametrize(("every", "saved_s"), [(100, None), (10, 30 * 2e-3)])
+def test_rare_pauses_between_ops_that_follow_soon(tmp_path, every, saved_s):
+    """300 gaps of 10 µs, of which three, or each tenth, are 2 ms: the system's or the program's."""
+    trace = Trace()
+    for i in range(301):
+        trace.product(dur=200)
+        trace.now += 2000 if i % every == 5 else 10
+    found = trace.causes(tmp_path).get("Python between ops")
+    assert (found and found.saves_s) == (saved_s and pytest.approx(saved_s))
 
 
 def test_a_wait_for_a_loader_is_no_gap(trace, tmp_path):
@@ -128,7 +171,7 @@ def test_calls_that_get_slower(tmp_path):
     trace = Trace()
     for i in range(30):
         trace.product(dur=1000 if i < 15 else 2000)
-    assert trace.causes(tmp_path)["clock throttling"].saves_s == pytest.approx(10e-3)
+    assert trace.causes(tmp_path)["clock throttling"].saves_s == pytest.approx(15e-3)
 
 
 def test_short_kernels_and_an_idle_gpu(tmp_path):
@@ -139,6 +182,107 @@ def test_short_kernels_and_an_idle_gpu(tmp_path):
     found = trace.causes(tmp_path)
     assert found["gaps between launches"].saves_s == pytest.approx(19 * 17e-6)
     assert "short kernels" in found
+
+
+def launch(trace, name, kernel, dur, *, types, number, grid=1.0, parents=()):
+    """An op of 8 µs and a kernel of its own that runs later."""
+    start = trace.span(name, 8, shapes=[(512, 512)] * 2, types=types, External_id=number)
+    for around in parents:
+        trace.span(around, 8.5, start=start - 0.2, shapes=[(512, 512)], types=types[:1])
+    more = {"External_id": number, "blocks_per_SM": grid}
+    trace.span(kernel, dur, cat="kernel", tid=9, start=2000.0 * number, **more)
+    trace.now = start + 10
+
+
+def test_copies_of_a_gpu_cost_what_their_kernels_take(tmp_path):
+    trace = Trace()
+    for i in range(1, 6):
+        launch(trace, "aten::mm", "gemm", 1400, types=[HALF, HALF], number=2 * i)
+        launch(trace, "aten::copy_", "copy", 600, types=[HALF, FLOAT], number=2 * i + 1,
+               parents=("aten::_to_copy",))  # fmt: skip
+    assert trace.causes(tmp_path)["format conversions"].saves_s == pytest.approx(5 * 600e-6)
+
+
+def test_kernels_with_few_blocks_leave_multiprocessors_idle(tmp_path):
+    """A kernel of 1 ms on a quarter of the multiprocessors gives back 750 µs at most."""
+    trace = Trace()
+    for i in range(1, 5):
+        launch(trace, "aten::mm", "gemm", 1000, types=[HALF, HALF], number=i, grid=0.25)
+    assert trace.causes(tmp_path)["low occupancy"].saves_s == pytest.approx(4 * 750e-6)
+
+
+def test_ops_of_a_loader_are_only_loading(trace, tmp_path):
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    start = trace.now
+    trace.span(name, 9000, cat="user_annotation")
+    for i in range(8):
+        trace.span("aten::tanh", 900, start=start + 1000 * i, shapes=[(4096, 64)], types=[FLOAT])
+    assert set(trace.causes(tmp_path)) == {"data loading"}
+
+
+def test_a_copy_to_another_layout_by_to(trace, tmp_path):
+    trace.inside(("aten::to", "aten::_to_copy"), "aten::copy_", 3000)
+    assert set(trace.causes(tmp_path)) == {"layout transposes"}
+
+
+CLOCKS = """timestamp, clocks.sm [MHz], clocks.max.sm [MHz], clocks_throttle_reasons.active
+2026/11/02 10:00:01.100, 990 MHz, 1980 MHz, 0x0000000000000004
+"""
+
+
+def test_clocks_beside_a_trace_tell_throttling(trace, tmp_path):
+    trace.causes(tmp_path)
+    (tmp_path / "clocks.csv").write_text(CLOCKS)
+    found = diagnose([tmp_path / "clocks.csv", tmp_path / "trace.json"])
+    (item,) = found.items
+    assert (item.cause, item.saves_share) == ("clock throttling", pytest.approx(0.5))
+    assert "power cap" in item.evidence
+    assert any("990 MHz" in note for note in found.notes)
+
+
+def test_full_clocks_contradict_calls_that_get_slower(tmp_path):
+    trace = Trace()
+    for i in range(30):
+        trace.product(dur=1000 if i < 15 else 2000)
+    trace.causes(tmp_path)
+    (tmp_path / "clocks.csv").write_text(CLOCKS.replace("990", "1980"))
+    assert diagnose([tmp_path / "trace.json", tmp_path / "clocks.csv"]).items == ()
+
+
+def test_every_command_runs(trace, tmp_path, capsys):
+    trace.product(types=DOUBLE, dur=4000)
+    trace.product(side=1021, dur=4000)
+    trace.inside(("aten::contiguous", "aten::clone"), "aten::copy_", 3000)
+    for name, dur in (("mul", 1000), ("add", 2000), ("tanh", 1500)):
+        trace.span(f"aten::{name}", dur, shapes=[(4096, 64)], types=[FLOAT])
+    trace.now += 9000
+    trace.product()
+    trace.causes(tmp_path)
+    path = tmp_path / "trace.json"
+    commands = []
+    for model, device in (("", None), ("resnet18", "a100")):
+        found = diagnose([path], device, model)
+        assert len(found.items) == 5
+        commands += [item.command for item in found.items]
+    assert "gambrel what-if resnet18 --hardware a100 --change fuse" in commands
+    for command in dict.fromkeys(commands):
+        program, *words = shlex.split(command)
+        assert program == "gambrel"
+        assert run(words) == 0, command
+    capsys.readouterr()
+
+
+def test_two_recordings_are_refused(trace, tmp_path):
+    trace.causes(tmp_path)
+    with pytest.raises(InputError, match=r"one recording at a time.*; 2 are named"):
+        diagnose([tmp_path / "trace.json", tmp_path / "trace.json"])
+
+
+def test_a_trace_of_another_model_is_said(trace, tmp_path, capsys):
+    trace.causes(tmp_path)
+    words = ["diagnose", str(tmp_path / "trace.json"), "--model", "resnet18", "-d", "a100", "-v"]
+    assert run(words) == 0
+    assert "may be a recording of another model" in " ".join(capsys.readouterr().out.split())
 
 
 def spans(*ends):
@@ -166,4 +310,4 @@ def test_what_is_no_trace_is_refused(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text('{"traceEvents": []}')
     with pytest.raises(FileFormatError):
-        diagnose(path)
+        diagnose([path])

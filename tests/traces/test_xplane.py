@@ -122,13 +122,38 @@ def test_devices_stay_apart(write):
 
 
 def test_a_host_alone_says_what_to_do(write):
-    with pytest.raises(FileFormatError, match=r"no op of a device .*jax\.profiler\.trace"):
+    with pytest.raises(FileFormatError, match=r"no op of a device .* jax\.profiler\.trace"):
         read(write(HOST))
 
 
 def test_a_file_that_is_cut_off(write):
     with pytest.raises(FileFormatError, match="no complete profile"):
         read(write((HOST + TPU)[:-5]))
+
+
+def test_a_real_profile_of_a_processor(tmp_path):
+    """Times and counts of ops as JAX itself reads them; each thread of XLA has some of them."""
+    jax = pytest.importorskip("jax")
+    step = jax.jit(lambda x, y: jax.numpy.tanh(x @ y).sum())
+    x = jax.numpy.ones((192, 192))
+    step(x, x).block_until_ready()
+    with jax.profiler.trace(str(tmp_path)):
+        for _ in range(4):
+            step(x, x).block_until_ready()
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    expected = {}
+    for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
+        for line in plane.lines:
+            for event in line.events:
+                if "hlo_op" in dict(event.stats):
+                    count, time_ns = expected.get(event.name, (0, 0.0))
+                    expected[event.name] = count + 1, time_ns + event.duration_ns
+    samples = read(path)
+    assert {s.name: s.count for s in samples.launches} == {k: n for k, (n, _) in expected.items()}
+    for sample in samples.launches:
+        assert sample.count == 4
+        assert sample.time_s == pytest.approx(expected[sample.name][1] * 1e-9, rel=1e-3)
+        assert sample.state is Known.MISSING
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,13 +3,14 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
+import { BarsChart } from "./bars";
 import { Rows } from "./columns";
-import { Copy, Download, save } from "./download";
+import { Copy, Download, fileNameOf, save } from "./download";
 import { Explain, Explainer, useExplain, type Explanation } from "./explain";
 import { Breakdown, LinkedChart, LinkedTable, useLinked } from "./linked";
-import { BarsChart, CurvesChart } from "./pictures";
-import { RooflineChart } from "./roofline/chart";
-import type { Block, Chart, Figure, PageData, Roofline, Section, Table, View } from "./schema";
+import { CurvesChart } from "./pictures";
+import { RooflineChart, Still } from "./roofline/chart";
+import type { Block, Chart, Curves, Figure, PageData, Roofline, Section, Table, View } from "./schema";
 import { explanationOf, Sentence } from "./sentence";
 import { TableView } from "./table";
 
@@ -21,15 +22,21 @@ interface Props {
   notice?: ComponentChildren;
   /** A newer answer is on its way. */
   stale?: boolean;
+  /** A chart right below the answer. */
+  lead?: Curves | null;
+  /** What the axes of rooflines belong to; they stay while it does. */
+  still?: string;
 }
 
-export function App({ page, panel, notice, stale }: Props) {
+export function App({ page, panel, notice, stale, lead, still = "" }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
   const body = (
     <main class={stale ? "stale" : ""}>
-      <ViewBody key={index} view={view} page={page} />
+      <Still.Provider value={still}>
+        <ViewBody key={index} view={view} page={page} lead={lead && <section class="lead" aria-label={lead.title}><CurvesChart chart={lead} tall={230} /></section>} />
+      </Still.Provider>
     </main>
   );
   return (
@@ -87,10 +94,10 @@ function asRecords(page: PageData): unknown {
 
 const tablesOf = (view: View): Table[] => view.sections.flatMap((s) => s.blocks).filter((b): b is Table => b.kind === "table");
 
-function ViewBody({ view, page }: { view: View; page: PageData }) {
+function ViewBody({ view, page, lead }: { view: View; page: PageData; lead?: ComponentChildren }) {
   const [first, ...rest] = view.charts;
   const table = tablesOf(view).find((t) => t.linked);
-  if (first?.kind === "roofline" && table) return <LinkedBody view={view} page={page} chart={first} table={table} rest={rest} />;
+  if (first?.kind === "roofline" && table) return <LinkedBody view={view} page={page} chart={first} table={table} rest={rest} lead={lead} />;
   return (
     <>
       <Top view={view} chart={first && <AnyChart chart={first} page={page} />} />
@@ -100,11 +107,21 @@ function ViewBody({ view, page }: { view: View; page: PageData }) {
   );
 }
 
-function LinkedBody({ view, page, chart, table, rest }: { view: View; page: PageData; chart: Roofline; table: Table; rest: Chart[] }) {
+interface LinkedProps {
+  view: View;
+  page: PageData;
+  chart: Roofline;
+  table: Table;
+  rest: Chart[];
+  lead?: ComponentChildren;
+}
+
+function LinkedBody({ view, page, chart, table, rest, lead }: LinkedProps) {
   const state = useLinked(chart, table, page);
   return (
     <>
       <Top view={view} chart={<LinkedChart chart={chart} page={page} state={state} />} />
+      {lead}
       <Breakdown state={state} />
       <LinkedTable state={state} />
       <Rest charts={rest} page={page} />
@@ -144,7 +161,7 @@ const NONE = { shown: null, hover: null, chosen: null, onHover: () => {}, onChoo
 function AnyChart({ chart, page }: { chart: Chart; page: PageData }) {
   if (chart.kind === "roofline") return <Alone chart={chart} page={page} />;
   if (chart.kind === "bars") return <BarsChart chart={chart} />;
-  return <CurvesChart chart={chart} name={chart.title.replace(/\W+/g, "-").toLowerCase().slice(0, 40)} />;
+  return <CurvesChart chart={chart} />;
 }
 
 /** A roofline without a table of its own. */
@@ -199,16 +216,15 @@ function PlainTable({ table, page }: { table: Table; page: PageData }) {
   const rows = useMemo(() => new Rows(table, page), [table, page]);
   const [query, setQuery] = useState("");
   const shown = useMemo(() => rows.matching(query), [rows, query]);
-  const name = (table.heading || "table").replace(/\W+/g, "-").toLowerCase();
   return (
     <>
       {table.rows > 0 && (
         <>
-          <div class="bar">
+          <div class={`bar${table.heading || table.rows >= MANY ? "" : " bare"}`}>
             {table.heading && <h2>{table.heading}</h2>}
             {table.rows >= MANY && <label>search <input type="search" value={query} onInput={(e) => setQuery(e.currentTarget.value)} /></label>}
             {shown && <output>{shown.size} of {table.rows} rows</output>}
-            <Download name={name} csv={() => rows.csv(shown ? [...shown] : Array.from({ length: rows.count }, (_, i) => i))} />
+            <Download name={fileNameOf(table.heading || "table")} csv={() => rows.csv(shown ? [...shown] : Array.from({ length: rows.count }, (_, i) => i))} />
           </div>
           <TableView rows={rows} shown={shown} label={table.heading || "Table"} />
         </>

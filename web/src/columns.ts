@@ -1,5 +1,6 @@
 // Tables decoded from columns: texts, numbers, order, and CSV.
 
+import { csvText } from "./download";
 import { si } from "./format";
 import type { Column, Detail, PageData, Table } from "./schema";
 
@@ -77,11 +78,8 @@ export class Rows {
   }
 
   csv(rows: number[]): string {
-    const head = this.table.columns.map((c) => quoted(c.key || c.title));
-    const lines = rows.map((row) =>
-      this.table.columns.map((c) => (c.value ? String(this.value(c, row) ?? "") : quoted(this.text(c, row)))).join(","),
-    );
-    return `${[head.join(","), ...lines].join("\r\n")}\r\n`;
+    const { columns } = this.table;
+    return csvText([columns.map((c) => c.key || c.title), ...rows.map((row) => columns.map((c) => (c.value ? this.value(c, row) : this.text(c, row))))]);
   }
 
   /** As records in base SI units. */
@@ -92,10 +90,4 @@ export class Rows {
       ),
     );
   }
-}
-
-/** A cell of CSV; text that a spreadsheet would run as a formula is preceded by an apostrophe. */
-function quoted(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.]+$/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }

@@ -1,23 +1,29 @@
-// Every chart that is no roofline: curves, dots and arrows over two axes, or bars; drawn as SVG.
+// Curves, dots and arrows over two axes; drawn as SVG.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 
-import { Download } from "./download";
+import { csvText, Download, fileNameOf, pngOf } from "./download";
 import { onAxis } from "./format";
+import { LimitLine, Limits } from "./limits";
 import { Room, widthOf, type Box } from "./roofline/room";
 import { scale, ticks, type Scale } from "./scale";
-import type { Axis, Bars, Curves, Limit } from "./schema";
+import type { Axis, Curves, Limit } from "./schema";
 import { SHAPES } from "./surface";
 import { theme } from "./theme";
 import { useWidth } from "./width";
 
 const color = (key: number | string): string => `k-${typeof key === "number" ? `c${key % 6}` : key}`;
 
-interface Placement {
+export interface Placement {
   x: Scale;
   y: Scale;
   frame: Box;
+  /** There is room for names of curves at their right ends. */
+  roomy: boolean;
 }
+
+/** Room at the left for numbers and a turned title; in less the title stands on top. */
+const WIDE = 74;
 
 const baseOf = (axis: Axis): number => (["count", "capacity"].includes(axis.unit) ? 2 : 10);
 
@@ -36,26 +42,31 @@ function placed(chart: Curves, width: number, height: number): Placement {
   if (chart.mark) at.push(chart.mark);
   const narrow = width < 480;
   const named = chart.curves.some((c) => c.name && c.style !== "area" && c.style !== "dots");
-  const frame = { x: narrow ? 56 : 74, y: 12, w: 0, h: height - 12 - 44 };
-  frame.w = width - frame.x - (named && !narrow ? 112 : 16);
+  const top = narrow ? 20 : 12;
+  const frame = { x: narrow ? 56 : WIDE, y: top, w: 0, h: height - top - 44 };
+  const roomy = named && !narrow;
+  frame.w = width - frame.x - (roomy ? 112 : 16);
   const xs = at.map((p) => p[0]);
   const ys = [...at.map((p) => p[1]), ...chart.levels.map((l) => l.value)];
   return {
     frame,
+    roomy,
     x: scale(endsOf(chart.x, xs), [frame.x, frame.x + frame.w], !chart.x.linear),
     y: scale(endsOf(chart.y, ys), [frame.y + frame.h, frame.y], !chart.y.linear),
   };
 }
 
-export function CurvesChart({ chart, name }: { chart: Curves; name: string }) {
+export function CurvesChart({ chart, tall }: { chart: Curves; tall?: number }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const svg = useRef<SVGSVGElement>(null);
   const [tip, setTip] = useState<{ lines: string[]; x: number; y: number } | null>(null);
   const [limits, setLimits] = useState<Limit[]>(chart.limits);
-  const height = Math.round(Math.max(240, Math.min(width * 0.55, 420)));
+  const height = tall ?? Math.round(Math.max(240, Math.min(width * 0.55, 420)));
   const place = useMemo(() => placed(chart, width || 600, height), [chart, width, height]);
   const labels = useMemo(() => notesOf(chart, place), [chart, place]);
   const { x, y, frame } = place;
+  const file = fileNameOf(chart.title);
+  const named = place.roomy ? endsNamed(chart, place) : [];
   const point = (event: PointerEvent) => {
     const r = svg.current!.getBoundingClientRect();
     const [a, b] = [event.clientX - r.left, event.clientY - r.top];
@@ -67,12 +78,14 @@ export function CurvesChart({ chart, name }: { chart: Curves; name: string }) {
     <figure class="chart">
       <div class="bar">
         <h2>{chart.title}</h2>
-        <Download name={name} svg={() => fileOf(svg.current!)} />
+        <Download name={file} svg={() => fileOf(svg.current!)} png={() => pngOf(fileOf(svg.current!), width, height)} csv={() => csvOf(chart)} />
       </div>
+      {tall && <p>{chart.about}</p>}
       <div class="plot" ref={box}>
         <svg ref={svg} class="pic" role="img" aria-label={`${chart.title}. ${chart.about}`} width={width} height={height} viewBox={`0 0 ${width || 1} ${height}`} onPointerMove={point} onPointerLeave={() => setTip(null)}>
           <Grid chart={chart} place={place} />
           {chart.curves.map((c) => <Curve curve={c} place={place} linear={chart.x.linear} beyond={beyond} />)}
+          {named.map((n) => <text class={`n ${n.css} s`} x={frame.x + frame.w + 6} y={n.y}>{n.text}</text>)}
           {chart.levels.map((l) => (
             <g>
               <line class="r" x1={frame.x} x2={frame.x + frame.w} y1={y(l.value)} y2={y(l.value)} />
@@ -89,8 +102,8 @@ export function CurvesChart({ chart, name }: { chart: Curves; name: string }) {
       </div>
       <figcaption class="legend">
         {chart.legend.filter((k) => k.text).map((k) => <Key {...k} />)}
-        {!chart.legend.length && chart.curves.filter((c) => c.name).map((c) => <Key text={c.name} shape="circle" color={c.color} hollow={false} />)}
-        {chart.about && <span class="soft">{chart.about}</span>}
+        {chart.curves.filter((c) => c.name && (!chart.legend.length || !named.some((n) => n.text === shortened(c.name)))).filter((c) => !chart.legend.some((k) => k.text === c.name)).map((c) => <Key text={c.name} shape="circle" color={c.color} hollow={c.style === "dashed"} />)}
+        {chart.about && !tall && <span class="soft">{chart.about}</span>}
       </figcaption>
       {limits.length > 0 && <Limits limits={limits} chart={chart} inside={chart.dots.concat(dotsOf(chart)).filter((d) => !beyond(d.at)).length} onChange={setLimits} />}
     </figure>
@@ -101,12 +114,15 @@ export function CurvesChart({ chart, name }: { chart: Curves; name: string }) {
 const dotsOf = (chart: Curves): Curves["dots"] =>
   chart.curves.filter((c) => c.style === "dots").flatMap((c) => c.points.map((at) => ({ at, shape: "circle", color: c.color, size: 0, hollow: false, group: c.name, about: [c.name] })));
 
+/** Counts are whole: nothing stands at half an op. */
+const countable = (axis: Axis, at: number[]): number[] => (axis.unit === "count" ? at.filter((v) => Number.isInteger(v)) : at);
+
 function Grid({ chart, place: { x, y, frame: f } }: { chart: Curves; place: Placement }) {
   const bottom = f.y + f.h;
   return (
     <g>
       <rect class="f" x={f.x} y={f.y} width={Math.max(0, f.w)} height={f.h} />
-      {ticks([x.low, x.high], f.w / 76, x.log, baseOf(chart.x)).map((v) => (
+      {countable(chart.x, ticks([x.low, x.high], f.w / 76, x.log, baseOf(chart.x))).map((v) => (
         <g>
           <line class="g" x1={x(v)} x2={x(v)} y1={f.y} y2={bottom} />
           <text x={x(v)} y={bottom + 16} text-anchor="middle">{onAxis(v, chart.x.unit)}</text>
@@ -119,12 +135,12 @@ function Grid({ chart, place: { x, y, frame: f } }: { chart: Curves; place: Plac
         </g>
       ))}
       <text x={f.x + f.w / 2} y={bottom + 36} text-anchor="middle">{chart.x.title}</text>
-      <text transform={`translate(12 ${f.y + f.h / 2}) rotate(-90)`} text-anchor="middle">{chart.y.title}</text>
+      {f.x < WIDE ? <text x={2} y={11}>{chart.y.title}</text> : <text transform={`translate(12 ${f.y + f.h / 2}) rotate(-90)`} text-anchor="middle">{chart.y.title}</text>}
     </g>
   );
 }
 
-function Curve({ curve, place: { x, y, frame }, linear, beyond }: { curve: Curves["curves"][number]; place: Placement; linear: boolean; beyond(at: [number, number]): boolean }) {
+function Curve({ curve, place: { x, y }, linear, beyond }: { curve: Curves["curves"][number]; place: Placement; linear: boolean; beyond(at: [number, number]): boolean }) {
   const points = curve.points.filter((p) => linear || Math.min(...p) > 0);
   const css = color(curve.color);
   if (curve.style === "dots") {
@@ -133,14 +149,21 @@ function Curve({ curve, place: { x, y, frame }, linear, beyond }: { curve: Curve
   const d = points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("");
   if (curve.style === "area") return <path class={`b ${css}`} d={`${d}Z`} />;
   const look = { dashed: " d", faint: " w" }[curve.style as string] ?? "";
-  const last = points[points.length - 1];
-  const wide = frame.x + frame.w;
-  return (
-    <g>
-      <path class={`l ${css}${look}`} d={d} />
-      {curve.name && last && x(last[0]) > wide - 40 && <text class={`n ${css} s`} x={wide + 6} y={y(last[1]) + 4}>{curve.name.slice(0, 18)}</text>}
-    </g>
-  );
+  return <path class={`l ${css}${look}`} d={d} />;
+}
+
+const shortened = (name: string): string => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
+
+/** Names of curves beside their right ends, pushed apart where they would cover each other. */
+function endsNamed(chart: Curves, { x, y, frame }: Placement): { text: string; css: string; y: number }[] {
+  const ends = chart.curves.flatMap((c) => {
+    const last = c.points[c.points.length - 1];
+    const drawn = c.name && c.style !== "area" && c.style !== "dots" && last && x(last[0]) > frame.x + frame.w - 64;
+    return drawn ? [{ text: shortened(c.name), css: color(c.color), y: y(last[1]) + 4 }] : [];
+  });
+  ends.sort((a, b) => a.y - b.y);
+  for (let i = 1; i < ends.length; i++) ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 13);
+  return ends;
 }
 
 /** Texts at places, each where it hides no dot; those without room are left to the pointer. */
@@ -193,47 +216,6 @@ const values = (chart: Curves, at: [number, number]): string[] => [
   `${chart.y.title}: ${onAxis(at[1], chart.y.unit)}`,
 ];
 
-function LimitLine({ limit, place: { x, y, frame: f }, chart, onMove }: { limit: Limit; place: Placement; chart: Curves; onMove(value: number): void }) {
-  const on = limit.axis === "x" ? x : y;
-  const value = limit.value ?? (limit.keep === "above" ? on.low : on.high);
-  const at = Math.max(limit.axis === "x" ? f.x : f.y, Math.min(limit.axis === "x" ? f.x + f.w : f.y + f.h, on(value)));
-  const unit = limit.axis === "x" ? chart.x.unit : chart.y.unit;
-  const drag = (event: PointerEvent) => {
-    if (!(event.buttons & 1)) return;
-    const r = (event.currentTarget as SVGElement).ownerSVGElement!.getBoundingClientRect();
-    const pixel = limit.axis === "x" ? event.clientX - r.left : event.clientY - r.top;
-    onMove(Math.max(on.low, Math.min(on.high, on.invert(pixel))));
-  };
-  const onKey = (event: KeyboardEvent) => {
-    const by = { ArrowRight: 1.05, ArrowUp: 1.05, ArrowLeft: 1 / 1.05, ArrowDown: 1 / 1.05 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    onMove(Math.max(on.low, Math.min(on.high, value * by)));
-  };
-  const line = limit.axis === "x" ? { x1: at, x2: at, y1: f.y, y2: f.y + f.h } : { x1: f.x, x2: f.x + f.w, y1: at, y2: at };
-  return (
-    <g class={`limit ${limit.axis}`} tabIndex={0} role="slider" aria-label={limit.name} aria-valuenow={value} aria-valuetext={onAxis(value, unit)} aria-valuemin={on.low} aria-valuemax={on.high} onKeyDown={onKey} onPointerDown={(e) => e.currentTarget.setPointerCapture?.(e.pointerId)} onPointerMove={drag}>
-      <line class="grip" {...line} />
-      <line class="edge" {...line} />
-    </g>
-  );
-}
-
-function Limits({ limits, chart, inside, onChange }: { limits: Limit[]; chart: Curves; inside: number; onChange(limits: Limit[]): void }) {
-  return (
-    <p class="soft">
-      {limits.map((l, i) => (
-        <label>
-          {l.name}{" "}
-          <input type="number" step="any" value={l.value === null ? "" : Number(l.value.toPrecision(3))} placeholder="none" aria-label={`${l.name} limit`} onChange={(e) => onChange(limits.map((o, j) => (j === i ? { ...o, value: e.currentTarget.value === "" ? null : Number(e.currentTarget.value) } : o)))} />{" "}
-          {(l.axis === "x" ? chart.x : chart.y).unit}{" "}
-        </label>
-      ))}
-      <output>{inside} points meet {limits.length === 1 ? "it" : "them"}.</output> Drag the lines, or use the arrow keys.
-    </p>
-  );
-}
-
 function Arrow({ from: [a, b], to: [c, d], css }: { from: [number, number]; to: [number, number]; css: string }) {
   const angle = Math.atan2(d - b, c - a);
   const tip = (t: number) => `${c - 7 * Math.cos(angle + t)} ${d - 7 * Math.sin(angle + t)}`;
@@ -283,26 +265,9 @@ function fileOf(svg: SVGSVGElement): string {
   return `${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-export function BarsChart({ chart }: { chart: Bars }) {
-  const known = chart.rows.flatMap((row) => [...row.values, ...(row.ends ?? [])]).filter((v): v is number => v !== null && Number.isFinite(v));
-  const longest = Math.max(...known, 1e-30);
-  const part = (v: number) => `${Math.max(0.3, Math.min(100, (v / longest) * 100))}%`;
-  const forms = chart.series.map((name, i) => (chart.series.length > 1 ? `${i ? "outline" : "full"}: ${name}` : name)).join(", ");
-  return (
-    <figure class="chart bars">
-      <h2>{chart.title}</h2>
-      <p class="soft">{forms}{chart.rows.some((r) => r.ends) ? "; line: its range" : ""}</p>
-      {chart.rows.map((row) => (
-        <div class={`barrow${row.missing ? " missing" : ""}`}>
-          <span class="name" title={row.name}>{row.name}</span>
-          <span class="track">
-            {row.values.map((v, i) => v !== null && <span class={`rod ${i ? "outline" : ""} k-${row.color || "c5"}`} style={{ width: part(v) }} />)}
-            {row.ends && <span class="range" style={{ left: part(row.ends[0]), width: `${((Math.min(row.ends[1], longest) - row.ends[0]) / longest) * 100}%` }} />}
-          </span>
-          <span class="num">{row.missing || row.values.map((v) => (v === null ? "unknown" : onAxis(v, chart.unit))).join(" / ")}{row.note && <small class="soft"> {row.note}</small>}</span>
-        </div>
-      ))}
-      {chart.about && <figcaption class="soft">{chart.about}</figcaption>}
-    </figure>
-  );
+/** Every point that is drawn, one a line. */
+function csvOf(chart: Curves): string {
+  const points = chart.curves.flatMap((c) => c.points.map(([a, b]) => [c.name || c.about || "curve", a, b, ""]));
+  const dots = chart.dots.map((d) => [d.group || "dots", ...d.at, d.about.join("; ")]);
+  return csvText([["series", chart.x.title, chart.y.title, "about"], ...points, ...dots]);
 }

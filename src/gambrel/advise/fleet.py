@@ -17,7 +17,14 @@ from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
 from gambrel.analysis.sol import sol_of
-from gambrel.analysis.workbench import Machine, Workbench, answered, chosen_for, sol_seconds
+from gambrel.analysis.workbench import (
+    Machine,
+    Workbench,
+    answered,
+    bench_of,
+    chosen_for,
+    sol_seconds,
+)
 from gambrel.device.model import Device
 from gambrel.runtimes import Runtime
 from gambrel.workload import Workload
@@ -87,7 +94,9 @@ class Fleet:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
-        self.bench = bench or Workbench(workload, self.sizes, settings.conventions, bulk=bulk)
+        if bench is None and bulk:
+            bench = Workbench(workload, self.sizes, settings.conventions, bulk=True)
+        self.bench = bench or bench_of(workload, self.sizes, settings.conventions)
         self._machines: dict[int, Machine] = {}
         self._points: dict[tuple[int, str | None, str | None], Point] = {}
         self._sol: dict[tuple[int, str, int | None], float | None] = {}

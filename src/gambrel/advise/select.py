@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 import msgspec
@@ -168,10 +169,13 @@ def _best(
             if one.kind not in settled
         ]
         possible = [one.best_case() for one in contenders]
-        misses = [missed_by(judge_point(point, limits)) for point in possible]
-        for one, missed in zip(contenders, misses, strict=True):
+        for one, point in zip(contenders, possible, strict=True):
+            verdicts = judge_point(point, limits)
+            missed = missed_by(verdicts)
             if 0 < missed <= NEAR:
                 near.append(one)
+            if _beyond_help(verdicts):
+                settled.add(one.kind)
             if missed:
                 continue
             candidate = judged(one.fleet, device, one.point(), limits)
@@ -183,10 +187,15 @@ def _best(
         pairs = zip(contenders, possible, strict=True)
         if all(one.kind in settled or point.fits is False for one, point in pairs):
             break
-    if best is None or best.verdict is Verdict.FAIL:
-        for one in near:
-            best = _better(best, judged(one.fleet, device, one.point(), limits), sort)
-    return best
+    if best is not None and best.verdict is not Verdict.FAIL:
+        return best
+    closest = [judged(one.fleet, device, one.point(), limits) for one in near]
+    return reduce(lambda a, b: _better(a, b, sort), closest, best)
+
+
+def _beyond_help(constraints: Sequence[Constraint]) -> bool:
+    """Whether a limit that larger batches do not help is missed by too much."""
+    return missed_by([c for c in constraints if c.metric not in _HELPED]) > NEAR
 
 
 def _settled(candidate: Candidate, point: Point, sort: str) -> bool:

@@ -13,7 +13,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.ops import Cost, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
-from gambrel.workload import Op, Role, Tensor, Workload
+from gambrel.workload import PERSISTENT, Op, Role, Tensor, Workload
 
 #: Vector work that compilers fold into weights, or that no longer exists after folding.
 _FOLDED = "batch_norm"
@@ -99,7 +99,8 @@ def compulsory(
     found: list[Size] = []
     parts: dict[str, _SolSums] = {}
     free, known, unknown = 0, 0, 0
-    for op, view, cost in evaluator.priced:
+    unread = unread_ops(workload)
+    for index, (op, view, cost) in enumerate(evaluator.priced):
         own: Size = 0
         if is_free(op.kind):
             free += 1
@@ -107,6 +108,9 @@ def compulsory(
             unknown = unknown + distinct_bytes(view.inputs) + distinct_bytes(view.outputs)
         else:
             known = known + cost.read_bytes + cost.write_bytes
+            if index in unread:
+                found.append(0)
+                continue
             if off_chip is None:
                 own = ideal.see(view, cost)
             else:
@@ -122,6 +126,23 @@ def compulsory(
         known_bytes=known,
         unknown_bytes=unknown,
     )
+
+
+def unread_ops(workload: Workload) -> frozenset[int]:
+    """Ops whose results nobody reads, which compilers leave out; none where outputs are unknown."""
+    if not workload.outputs:
+        return frozenset()
+    tensors = workload.tensors
+    needed = {t.storage for t in tensors if t.role in PERSISTENT}
+    needed.update(tensors[i].storage for i in workload.outputs)
+    unread = []
+    for index in range(len(workload.ops) - 1, -1, -1):
+        op = workload.ops[index]
+        if op.outputs and needed.isdisjoint(tensors[i].storage for i in op.outputs):
+            unread.append(index)
+        else:
+            needed.update(tensors[i].storage for i in op.inputs)
+    return frozenset(unread)
 
 
 def _sum_up(

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
 from gambrel.analysis.estimate.batches import Batches
 from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
@@ -44,8 +46,7 @@ _DISPATCHES: Final = {"attention": 5}
 _FP32, _TF32 = (Engine.MATRIX, "fp32"), (Engine.MATRIX, "tf32")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One op, or equal ops, as the runtime's kernels run it.
 
     Attributes:
@@ -69,8 +70,7 @@ class Item:
     host: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where an op of the workload stands in the table.
 
     Attributes:
@@ -86,8 +86,7 @@ class Place:
     sol_bytes: Size = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSums:
+class TableSums(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over a table: (class of work, number format, prunable) → FLOP, and bytes."""
 
     work: dict[tuple[str, str, bool], int]
@@ -232,7 +231,9 @@ class SizedWorkload:
         if allowance is None or plan.kernels is not Kernels.TILED or self._span is not None:
             return plan
         most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
-        return replace(plan, allowance=replace(allowance, group_bytes=most))
+        return msgspec.structs.replace(
+            plan, allowance=msgspec.structs.replace(allowance, group_bytes=most)
+        )
 
 
 def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
@@ -398,7 +399,7 @@ class _Builder:
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
-        items = tuple(replace(item, count=count) for item, count in self._items)
+        items = tuple(msgspec.structs.replace(item, count=count) for item, count in self._items)
         least = self._least
         return CostTable(
             places=tuple(

@@ -14,12 +14,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.estimate.adjust import AdjustedKernels, applied, guessed
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.cycles import cycles_estimator
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
 from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
-from gambrel.analysis.estimate.shares import SharesEstimator, shares_of
+from gambrel.analysis.estimate.shares import shares_estimator, shares_of
 from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
@@ -109,20 +111,30 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecast
     if roofs.engine in BESIDE:
         return None
     constants = runtime.constants
-    calibration = settings.calibration or packaged()
+    calibration, one = applied(settings.calibration or packaged(), runtime, roofs.device)
     whole = tiled_estimator(roofs.device, constants, calibration)
     stream = stream_estimator(roofs.device, constants, calibration)
     if whole is not None or stream is not None:
         return whole or stream
-    shares = shares_of(runtime, roofs, calibration)
-    if shares is not None:
-        return SharesEstimator(roofs, shares)
+    core = cycles_estimator(runtime, roofs.device, calibration)
+    if core is not None:
+        return core
     kernels = [name for name in constants if name in FRAMEWORKS]
-    single = None
+    single: Estimator | None = None
     if kernels:
         compiled = runtime.kernels is not Kernels.OP
         single = Estimator(roofs, calibration, kernels[0], compiled=compiled)
-    return engine_estimator(roofs.device, constants, calibration, single) or single
+    engine = engine_estimator(roofs.device, constants, calibration, single)
+    if engine is not None:
+        return engine
+    if single is not None and single.knows:
+        return single if one is None else AdjustedKernels(single, one, roofs)
+    shares = shares_of(runtime, roofs, calibration)
+    if shares is not None:
+        return shares_estimator(roofs, shares)
+    if one is not None and roofs.memory_byte_per_s:
+        return shares_estimator(roofs, guessed(one))
+    return single
 
 
 def _fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None:
@@ -164,7 +176,8 @@ def expected_times(
     )
     if whole is None:
         return Expected(items=items, total=None, limited_by=None)
-    whole = _with_host(whole, table, items, evaluation, runtime, device)
+    host = _host_on(runtime, device, estimator)
+    whole = _with_host(whole, table, items, evaluation, runtime, device, host)
     return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, items, whole))
 
 
@@ -203,7 +216,7 @@ def expected_seconds(
         if one is not None and not estimator.in_sequence(item.view):
             alone = maximum(floor, alone + one.launch * (item.launches - 1))
         seconds.append(alone)
-    host = runtime.host_on(device)
+    host = _host_on(runtime, device, estimator)
     busy = sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
     if host is None:
         return busy, 0.0
@@ -331,9 +344,9 @@ def _with_host(
     evaluation: Evaluation,
     runtime: Runtime,
     device: Device,
+    host: Host | None,
 ) -> Estimate:
     """The estimate with the time that the device waits for the host."""
-    host = runtime.host_on(device)
     if host is None:
         unknown = not runtime.graph and bool(runtime.host) and device.category != "cpu"
         if not unknown:
@@ -351,6 +364,16 @@ def _with_host(
         host_s=value,
     )
     return _host_confidence(found, host) if found.host_share > _HOST_MATTERS else found
+
+
+def _host_on(runtime: Runtime, device: Device, estimator: Predictor) -> Host | None:
+    """The host time with a device, by a user's own runs where there are some."""
+    host = runtime.host_on(device)
+    if host is None or not isinstance(estimator, AdjustedKernels):
+        return host
+    names = ("per_launch_s", "low_s", "high_s", "per_run_s")
+    own = {name: getattr(host, name) * estimator.host_factor for name in names}
+    return msgspec.structs.replace(host, **own)
 
 
 def _host_confidence(found: Estimate, host: Host) -> Estimate:
@@ -392,4 +415,4 @@ def _limiter(
         if limit is not None:
             spent = time_s or 0.0 if one is None else one.value - one.launches_s
             shares[_LIMITERS[limit[1]]] += spent * item.count
-    return max(shares, key=lambda name: shares[name])
+    return max(shares, key=lambda name: shares[name]) if any(shares.values()) else None

@@ -21,8 +21,14 @@ def fold(ops: Iterable[OpResult]) -> tuple[OpResult, ...]:
     paths agree after replacing each index by ``*``. Order is that of first occurrence. The merged
     row counts its executions and carries the sums of their measures.
     """
-    groups: dict[tuple[object, ...], list[OpResult]] = defaultdict(list)
-    for op in ops:
+    listed = tuple(ops)
+    return tuple(_merge([listed[i] for i in members]) for members in alike(listed))
+
+
+def alike(ops: Iterable[OpResult]) -> list[list[int]]:
+    """The places of the ops that `fold` merges into each row, in the order of its rows."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for place, op in enumerate(ops):
         m = op.measures
         key = (
             _INDEX.sub("*", op.name),
@@ -37,8 +43,8 @@ def fold(ops: Iterable[OpResult]) -> tuple[OpResult, ...]:
             m.roofline_time_s,
             op.launches,
         )
-        groups[key].append(op)
-    return tuple(_merge(members) for members in groups.values())
+        groups[key].append(place)
+    return list(groups.values())
 
 
 def _merge(members: list[OpResult]) -> OpResult:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gambrel.device.model import Device
 from gambrel.runtimes import HostOps, Kernels, Runtime
@@ -12,8 +13,7 @@ if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What of a runtime and a device decides the table.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
 from gambrel.analysis.evaluate import Evaluator
@@ -103,6 +103,34 @@ class Workbench:
             made = footprint(self.workload, self.evaluator(precision), None, rules)
             self._memory[key] = made
         return self._memory[key].within(machine.roofs.capacity_bytes)
+
+
+def bench_of(workload: Workload, sizes: Mapping[str, int], conventions: Conventions) -> Workbench:
+    """A workload at given sizes; those of the last questions are kept, with their tables.
+
+    Questions come in rows: the same model on another device, its comparison, what to change.
+
+    Args:
+        workload: The model.
+        sizes: A value for every symbol.
+        conventions: How to count where the field disagrees.
+    """
+    key = id(workload), tuple(sorted(sizes.items())), conventions  # a bench keeps its workload's id
+    bench = _recent.pop(key, None) or Workbench(workload, sizes, conventions)
+    _recent[key] = bench
+    while sum(len(one.workload.ops) for one in tuple(_recent.values())) > _KEPT_OPS:
+        _recent.pop(next(iter(_recent)), None)
+    return bench
+
+
+#: Ops of all benches that are kept, some kilobytes each.
+_KEPT_OPS: Final = 6_000
+_recent: dict[tuple[Any, ...], Workbench] = {}
+
+
+def forget() -> None:
+    """Drops the benches that are kept."""
+    _recent.clear()
 
 
 class Machine:
@@ -220,7 +248,7 @@ def speed_of_light(workload: Workload, device: Device, settings: Settings) -> So
         InputError: The device or the runtime lacks what was asked for.
     """
     values = workload.resolve_symbols(settings.sizes or {})
-    bench, machine = Workbench(workload, values, settings.conventions), Machine(device, settings)
+    bench, machine = bench_of(workload, values, settings.conventions), Machine(device, settings)
     chosen = resolved(workload, device, settings)
     table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
     return sol_of(table, machine.limits)

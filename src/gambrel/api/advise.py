@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 #: Devices from which on ops that share a formula are predicted together.
 _MANY: Final = 50
-_LIMITS: Final = ("latency", "throughput", "power", "energy", "memory")
 
 
 @asks("check")
@@ -93,7 +92,7 @@ def _required(question: Question) -> tuple[Question, tuple[Limit, ...]]:
     Raises:
         InputError: No limit, no model or no device.
     """
-    from gambrel.advise.limits import parse_limits, read_spec
+    from gambrel.advise.limits import LIMITED, parse_limits, read_spec
 
     q = question
     limits: dict[str, Any] = {}
@@ -106,7 +105,7 @@ def _required(question: Question) -> tuple[Question, tuple[Limit, ...]]:
         }
         given = {"model": spec.model, "hardware": spec.hardware, **own}
         q = replace(q, **{k: v for k, v in given.items() if getattr(q, k) is None})
-    asked = {name: getattr(q, name) for name in _LIMITS}
+    asked = {name: getattr(q, name) for name in LIMITED}
     wanted = parse_limits(limits | {k: v for k, v in asked.items() if v is not None})
     if q.model is None or (q.hardware is None and q.peak is None):
         raise InputError(
@@ -151,19 +150,19 @@ def select(question: Question, kept: MutableMapping[str, Any] | None = None) -> 
         Devices that meet all limits, best first; unknowns and near misses apart.
     """
     from gambrel.advise.compare import Grid
-    from gambrel.advise.limits import parse_limits
+    from gambrel.advise.limits import LIMITED, parse_limits
     from gambrel.advise.select import select as select_among
 
     # `kept` holds what earlier questions prepared, for models that cannot change in between.
     q = question
-    asked = {name: getattr(q, name) for name in _LIMITS}
+    asked = {name: getattr(q, name) for name in LIMITED}
     limits = parse_limits(asked | {"price": q.max_price})
     named = q.hardware or (None if q.peak is not None else ("all",))
     devices, notes = asked_devices(named, q.peak, q.bandwidth)
     if not q.hardware and not {"power", "energy"}.isdisjoint(x.metric for x in limits):
         devices = with_modes(devices)
     known = {} if kept is None else kept
-    open_: dict[str, Any] = dict.fromkeys((*_LIMITS, "max_price", "prices", "sort", "hardware"))
+    open_: dict[str, Any] = dict.fromkeys((*LIMITED, "max_price", "prices", "sort", "hardware"))
     key = repr((replace(q, **open_), None if kept is None else settings_of(q)))
     if key not in known:
         known[key] = _subject(q, q.model, q.batch_size, bulk=len(devices) >= _MANY)

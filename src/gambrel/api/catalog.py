@@ -35,10 +35,14 @@ def device(question: Question) -> Sheet:
 
 def models(question: Question) -> Models:
     """Built-in models, and language models that are built from their configuration."""
+    from gambrel.analysis.question.model_sets import is_set, members
     from gambrel.capture.zoo import search
     from gambrel.llm.known import names
 
     text, family = question.text, question.family
+    if is_set(text):
+        wanted = members((text,), "models")
+        return Models(models=tuple(m for m in search() if m.name in wanted), language=())
     language = () if family else names()
     found = tuple(name for name in language if text is None or text.lower() in name)
     return Models(models=tuple(search(text, family)), language=found)

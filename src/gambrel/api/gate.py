@@ -3,73 +3,30 @@
 from __future__ import annotations
 
 import datetime
-import os
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gambrel._version import __version__
-from gambrel.advise.gate.compare import compare_to
+from gambrel.advise.gate.compare import LEAST_RUNS, compare_to
 from gambrel.advise.gate.records import (
+    SCHEMA_VERSION,
     TYPE,
     GateBaseline,
     GateMetric,
     GateRecorded,
     GateReport,
 )
+from gambrel.api.gate_config import GateConfig, computed
 from gambrel.api.gate_sources import metrics_of_file
 from gambrel.errors import FileFormatError, InputError
-from gambrel.fileio import read_bytes, read_text, replace_file
+from gambrel.fileio import read_bytes, replace_file
 
-#: No baseline and no configuration is larger.
+#: No baseline is larger.
 _LARGEST: Final = 64 << 20
-#: Figures of an analysis that are gated where the configuration names none.
-_EXPECTED: Final = ("expected_time_s", "roofline_time_s", "sol_time_s", "flops", "traffic_bytes")
-#: Load of more than this many processes per processor is somebody else's.
-_BUSY: Final = 1.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateConfig:
-    """What a gate looks at.
-
-    Attributes:
-        expected: Questions whose figures are computed: keywords of `gambrel.analyze`, with lists
-            for hardware and batch, and ``metrics``.
-        files: Results to read.
-        tolerance: Pattern of a metric → share that it may get worse.
-    """
-
-    expected: tuple[Mapping[str, Any], ...] = ()
-    files: tuple[Path, ...] = ()
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-
-
-def read_config(path: Path) -> GateConfig:
-    """Reads a configuration.
-
-    Raises:
-        FileFormatError: It is no TOML, or has a table or a tolerance that no gate has.
-    """
-    try:
-        data = tomllib.loads(read_text(path, _LARGEST, "a gate configuration"))
-    except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-    unknown = set(data) - {"expected", "files", "tolerance"}
-    if unknown:
-        raise FileFormatError(
-            f"{path}: no table {', '.join(sorted(unknown))}; there are expected, files, tolerance."
-        )
-    tolerance = data.get("tolerance", {})
-    for name, share in tolerance.items():
-        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 10:
-            raise FileFormatError(f"{path}: tolerance {name}: {share!r} is no share, e.g. 0.05.")
-    files = tuple(path.parent / name for name in data.get("files", ()))
-    return GateConfig(expected=tuple(data.get("expected", ())), files=files, tolerance=tolerance)
 
 
 def metrics_of(config: GateConfig, files: Sequence[Path]) -> tuple[GateMetric, ...]:
@@ -80,7 +37,7 @@ def metrics_of(config: GateConfig, files: Sequence[Path]) -> tuple[GateMetric, .
     """
     found: list[GateMetric] = []
     for entry in config.expected:
-        found += _expected(entry)
+        found += computed(entry)
     for path in (*config.files, *files):
         found += metrics_of_file(path)
     if not found:
@@ -90,7 +47,13 @@ def metrics_of(config: GateConfig, files: Sequence[Path]) -> tuple[GateMetric, .
     return _joined(found)
 
 
-def record(target: Path, config: GateConfig, files: Sequence[Path], note: str = "") -> GateRecorded:
+def record(
+    target: Path,
+    config: GateConfig,
+    files: Sequence[Path],
+    note: str = "",
+    history: Path | None = None,
+) -> GateRecorded:
     """Writes a baseline.
 
     Args:
@@ -98,6 +61,7 @@ def record(target: Path, config: GateConfig, files: Sequence[Path], note: str = 
         config: What is computed.
         files: What is read.
         note: A commit or the like.
+        history: Where the figures are added; None for nowhere.
 
     Raises:
         InputError: A metric is no number: it could never be compared.
@@ -108,17 +72,24 @@ def record(target: Path, config: GateConfig, files: Sequence[Path], note: str = 
         raise InputError(f"{wrong}: not all of its samples are numbers; it cannot be a baseline.")
     made = GateBaseline(
         metrics=metrics,
-        machine=_machine() if any(m.measured for m in metrics) else "",
+        machine=_machine() if any(m.measured and not m.machine for m in metrics) else "",
         gambrel_version=__version__,
         recorded=now(),
         note=note,
     )
     replace_file(target, msgspec.json.format(msgspec.json.encode(made), indent=1))
+    _remember(history, metrics, note)
     return GateRecorded(path=str(target), baseline=made)
 
 
 def check(
-    target: Path, config: GateConfig, files: Sequence[Path], *, any_machine: bool = False
+    target: Path,
+    config: GateConfig,
+    files: Sequence[Path],
+    note: str = "",
+    history: Path | None = None,
+    *,
+    any_machine: bool = False,
 ) -> GateReport:
     """Holds metrics against a baseline.
 
@@ -126,30 +97,48 @@ def check(
         target: The baseline.
         config: What is computed, and tolerances.
         files: What is read.
+        note: A commit or the like, for the history.
+        history: Where the figures are added; None for nowhere.
         any_machine: Compare measured figures of different machines.
 
     Raises:
         FileFormatError: The baseline is none, or empty.
         InputError: Measured figures of another machine.
     """
+    from gambrel.measure.machine import busy
+
     baseline = load(target)
     metrics = metrics_of(config, files)
-    measured = any(m.measured for m in metrics) and bool(baseline.machine)
+    _remember(history, metrics, note)
     notes: list[str] = []
-    if measured and baseline.machine != _machine():
-        said = f"the baseline was measured on {baseline.machine}, this is {_machine()}"
+    if said := _elsewhere(baseline, metrics):
         if not any_machine:
-            raise InputError(f"{said}: record one here, or say --any-machine.")
+            raise InputError(f"{said}: record a baseline there, or say --any-machine.")
         notes.append(f"{said}.")
-    load_now = os.getloadavg()[0] / (os.cpu_count() or 1)
-    busy = measured and load_now > _BUSY
-    if busy:
+    running = busy() if any(m.measured for m in metrics) else None
+    if running is not None:
         notes.append(
-            f"the machine is busy ({load_now:.1f} processes per processor): tolerances of measured "
+            f"the machine is busy ({running:.1f} processes per processor): tolerances of measured "
             "figures are doubled."
         )
-    rows = compare_to(baseline, metrics, config.tolerance, busy=busy)
+    rows = compare_to(baseline, metrics, config.tolerance, busy=running is not None)
+    if few := sum(row.detectable_share is None and row.worse_share is not None for row in rows):
+        notes.append(
+            f"{few:,} measured with fewer than {LEAST_RUNS} runs on a side: nothing tells a change "
+            "from chance, the tolerance alone decides."
+        )
     return GateReport(baseline_file=str(target), rows=rows, notes=tuple(notes))
+
+
+def _elsewhere(baseline: GateBaseline, metrics: Sequence[GateMetric]) -> str:
+    """Which measured figures come from another machine than the baseline's; empty for none."""
+    before = {m.name: m.machine or baseline.machine for m in baseline.metrics if m.measured}
+    here = _machine() if before else ""
+    for metric in metrics:
+        old, new = before.get(metric.name, ""), metric.machine or here
+        if metric.measured and old and old != new:
+            return f"{metric.name}: the baseline was measured on {old}, this on {new}"
+    return ""
 
 
 def load(path: Path) -> GateBaseline:
@@ -167,7 +156,25 @@ def load(path: Path) -> GateBaseline:
         ) from None
     if found.type != TYPE or not found.metrics:
         raise FileFormatError(f"{path} holds no metrics; 'gambrel gate record {path}' writes them.")
+    if found.schema_version > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"{path} was written by gambrel {found.gambrel_version}, which is newer than this one."
+        )
+    counts = Counter(metric.name for metric in found.metrics)
+    bad = next((m.name for m in found.metrics if not m.finite or counts[m.name] > 1), None)
+    if bad is not None:
+        raise FileFormatError(
+            f"{path}: {bad} is there twice, or has samples that are not numbers; "
+            f"'gambrel gate record {path}' writes it anew."
+        )
     return found
+
+
+def _remember(history: Path | None, metrics: Sequence[GateMetric], note: str) -> None:
+    from gambrel.api.gate_history import append
+
+    if history is not None:
+        append(history, metrics, now(), note)
 
 
 def now() -> str:
@@ -181,52 +188,19 @@ def _machine() -> str:
     return this_machine().id
 
 
-def _expected(entry: Mapping[str, Any]) -> list[GateMetric]:
-    """Figures of one model on its devices and at its batches."""
-    from gambrel.api.analyze import analyze
-
-    asked = dict(entry)
-    wanted = asked.pop("metrics", _EXPECTED)
-    devices, batches = _list(asked.pop("hardware", None)), _list(asked.pop("batch", None))
-    if "model" not in asked or devices == [None]:
-        raise InputError("[[expected]] needs a model and hardware.")
-    found = []
-    for device in devices:
-        for batch in batches:
-            analysis = analyze(hardware=device, batch_size=batch, **asked)
-            more = "" if batch is None else f" b{batch}"
-            rest = "".join(f" {v}" for k, v in asked.items() if k != "model")
-            name = f"{asked['model']}{rest} {device}{more}"
-            found += [_figure(name, metric, getattr(analysis, metric, None)) for metric in wanted]
-    return found
-
-
-def _figure(name: str, metric: str, value: Any) -> GateMetric:
-    from gambrel.report.units import unit_of
-
-    if value is None:
-        raise InputError(f"{name}: {metric} is unknown, so it cannot be gated.")
-    return GateMetric(
-        name=f"{name} {metric}",
-        samples=(float(value),),
-        unit=unit_of(metric) or "",
-        source="computed",
-    )
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else [value]
-
-
 def _joined(metrics: Sequence[GateMetric]) -> tuple[GateMetric, ...]:
-    """Runs of the same metric from several files as samples of one."""
+    """Runs of the same metric from several files as samples of one; computed ones must agree."""
     found: dict[str, GateMetric] = {}
     for metric in metrics:
         known = found.get(metric.name)
-        if known is not None:
-            if not (known.measured and metric.measured):
-                raise InputError(f"{metric.name} is given twice; give it once.")
+        if known is None:
+            found[metric.name] = metric
+        elif known.measured and metric.measured and known.machine == metric.machine:
             samples = (*known.samples, *metric.samples)
-            metric = msgspec.structs.replace(known, samples=samples)
-        found[metric.name] = metric
+            found[metric.name] = msgspec.structs.replace(known, samples=samples)
+        elif known.measured or metric.measured or known.samples != metric.samples:
+            raise InputError(
+                f"{metric.name} is given twice, by {known.source} and {metric.source}, which do "
+                "not agree: gate different models in different baselines."
+            )
     return tuple(found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -48,19 +49,27 @@ def metrics_of_file(path: Path) -> tuple[GateMetric, ...]:
 def _decoded(path: Path) -> Any:
     """JSON, or lines of it, as data; None where it is another format."""
     content = read_bytes(path, _LARGEST, "a result")
-    try:
-        data = msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        try:
-            data = [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
-        except msgspec.DecodeError:
-            return None
-    if isinstance(data, dict) and "traceEvents" in data:
-        return None
-    return data
+    for read in (_whole, _by_line):
+        for decode in (msgspec.json.decode, json.loads):  # the latter knows NaN and Infinity
+            try:
+                data = read(content, decode)
+            except (ValueError, msgspec.DecodeError, RecursionError):
+                continue
+            return None if isinstance(data, dict) and "traceEvents" in data else data
+    return None
 
 
-def _metric(name: str, key: str, samples: Any, path: Path, *, measured: bool) -> GateMetric:
+def _whole(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+    return decode(content)
+
+
+def _by_line(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+    return [decode(line) for line in content.splitlines() if line.strip()]
+
+
+def _metric(
+    name: str, key: str, samples: Any, path: Path, *, measured: bool, machine: str = ""
+) -> GateMetric:
     values = samples if isinstance(samples, list) else [samples]
     return GateMetric(
         name=f"{name} {key}",
@@ -68,6 +77,7 @@ def _metric(name: str, key: str, samples: Any, path: Path, *, measured: bool) ->
         unit=unit_of(key) or "",
         measured=measured,
         source=path.name,
+        machine=machine,
     )
 
 
@@ -77,7 +87,8 @@ def _of_analysis(data: dict[str, Any], path: Path) -> Iterator[GateMetric]:
     hardware = data["hardware"]
     device = hardware.get("id", "") if isinstance(hardware, dict) else hardware
     runtime = data["runtime"]
-    name = f"{model['name']}{sizes} {device} {runtime if isinstance(runtime, str) else ''}".strip()
+    run = runtime if isinstance(runtime, str) else ""
+    name = f"{model['name']}{sizes} {model['precision']} {device} {run}".strip()
     for key in _TOTAL:
         if total.get(key) is not None:
             value = total[key]
@@ -86,25 +97,29 @@ def _of_analysis(data: dict[str, Any], path: Path) -> Iterator[GateMetric]:
 
 
 def _of_profile(data: dict[str, Any], path: Path) -> Iterator[GateMetric]:
-    name = f"{data['model']['name']} profile"
-    yield _metric(name, "plain_s", data["totals"]["plain_s"], path, measured=True)
+    model, totals = data["model"], data["totals"]
+    name = f"{model['name']} {model['precision']} profile"
+    machine = str(data["hardware"].get("id", "")).removesuffix("-measured")
+    yield _metric(name, "plain_s", totals["plain_s"], path, measured=True, machine=machine)
+    # Two models of one name and of different work are told apart by this one.
+    yield _metric(name, "computed_flops", totals["computed_flops"], path, measured=False)
 
 
 def _of_judgement(data: dict[str, Any], path: Path) -> Iterator[GateMetric]:
+    """Only a candidate that was run is known to have been timed on the machine of the gate."""
     name = f"{data['reference']} {data['hardware']}"
+    machine = "" if data.get("trial") else data["hardware"]
     for key in ("measured_time_s", "score"):
-        yield _metric(name, key, data[key], path, measured=True)
+        yield _metric(name, key, data[key], path, measured=True, machine=machine)
 
 
 def _of_plan(data: dict[str, Any], path: Path) -> Iterator[GateMetric]:
-    best = (data.get("best") or [{}])[0]
-    point = best.get("point", best)
+    point = (data.get("best") or [{}])[0]
+    asked = data["requests"]
+    name = f"{data['model']} serve-plan {asked['input_tokens']}+{asked['output_tokens']}"
     for key in _PLAN:
-        value = point.get(key)
-        if isinstance(value, dict):
-            value = value.get("value")
-        if value is not None:
-            yield _metric("serve-plan best", key, value, path, measured=False)
+        if point.get(key) is not None:
+            yield _metric(name, key, point[key], path, measured=False)
 
 
 def _plain(data: Any, path: Path) -> Iterator[GateMetric]:
@@ -119,8 +134,8 @@ def _plain(data: Any, path: Path) -> Iterator[GateMetric]:
             raise FileFormatError(f"{path}: a metric needs a name and a value or samples.")
         samples = row.get("samples", row.get("value"))
         values = samples if isinstance(samples, list) else [samples]
-        if not values or not all(isinstance(v, (int, float)) or v is None for v in values):
-            raise FileFormatError(f"{path}: {row['name']}: its samples are no numbers.")
+        if not values or not all(type(v) in (int, float, type(None)) for v in values):
+            raise FileFormatError(f"{path}: {row['name']}: its samples are not numbers.")
         yield GateMetric(
             name=str(row["name"]),
             samples=tuple(float("nan") if v is None else float(v) for v in values),
@@ -134,16 +149,17 @@ def _of_trace(path: Path) -> Iterator[GateMetric]:
     """The time of each kernel of a trace, a sample a launch, and the whole."""
     from gambrel.traces import read
 
-    launches = read([path]).launches
+    recorded = read([path])
+    more: dict[str, Any] = {"measured": True, "machine": recorded.device_name}
     times: dict[str, list[float]] = {}
-    for sample in launches:
+    for sample in recorded.launches:
         if sample.time_s is not None:
             times.setdefault(sample.name, []).append(sample.time_s / max(sample.count, 1))
     total = sum(map(sum, times.values()))
     if times:
-        yield _metric(path.stem, "kernels time_s", total, path, measured=True)
+        yield _metric("all kernels", "time_s", total, path, **more)
     for name, found in times.items():
-        yield _metric(name, "time_s", found, path, measured=True)
+        yield _metric(name, "time_s", found, path, **more)
 
 
 _RULES: Final[dict[str, Callable[[Any, Path], Iterator[GateMetric]]]] = {

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
 from gambrel.api.analyze import request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
+from gambrel.api.recorded_kernel import recorded_kernel
 from gambrel.device.resolve import asked_device
-from gambrel.errors import InputError, cut
+from gambrel.errors import InputError
 
 if TYPE_CHECKING:
     from gambrel.advise.judge.records import Gap, Judgement, KernelLimits
     from gambrel.advise.judge.ruling import Measured
+    from gambrel.api.recorded_kernel import RecordedKernel
     from gambrel.device.model import Device
     from gambrel.runtimes import Runtime
     from gambrel.workload import Workload
@@ -33,11 +36,17 @@ def judge(question: Question) -> Judgement:
     Raises:
         InputError: No time, or more than one source of it.
     """
-    from gambrel.advise.judge.ruling import rule
+    from gambrel.advise.judge.ruling import Measured, rule
 
     sources = [n for n in ("time", "run", "recording") if getattr(question, n) is not None]
     if question.model is None:
         raise InputError("judge needs a reference: a model, a module, file.py:function or an op.")
+    if _is_recorded(question) and sources in ([], ["time"]):
+        allowed, kernel = _recorded(question, timed=not sources)
+        told: dict[str, Any] = {"baseline_s": question.baseline, "whole_s": question.whole}
+        if question.time is not None:
+            return rule(allowed, Measured(time_s=question.time, origin="as given", **told))
+        return rule(allowed, Measured(time_s=kernel.time_s, origin=kernel.origin, **told))
     if len(sources) != 1:
         given = " and ".join(f"--{n}" for n in sources) or "none"
         raise InputError(
@@ -55,6 +64,8 @@ def limits(question: Question) -> KernelLimits:
     Returns:
         Compulsory work and traffic, speed of light, I/O lower bounds, the expected library kernel.
     """
+    if _is_recorded(question):
+        return _recorded(question, timed=False)[0]
     return _limits(question)[0]
 
 
@@ -75,6 +86,25 @@ def explain_gap(question: Question) -> Gap:
         raise InputError("give the measured time, e.g. --time 1.42ms.")
     allowed, whole_s, analyses = _limits(question)
     return gap(rule(allowed, _measured(question, allowed, whole_s)), analyses)
+
+
+def _is_recorded(question: Question) -> bool:
+    """Whether the reference is a kernel of a recording: ``--kernel`` without ``--recording``."""
+    return question.kernel is not None and question.recording is None
+
+
+def _recorded(question: Question, *, timed: bool = True) -> tuple[KernelLimits, RecordedKernel]:
+    """The limits of the work that a recorded kernel did."""
+    from gambrel.advise.judge.kernel import limits_of_kernel
+
+    kernel = recorded_kernel(Path(str(question.model)), question.kernel, timed=timed)
+    named = question.hardware or kernel.device_name or None
+    device, _ = asked_device(named, question.peak, question.bandwidth)
+    allowed = limits_of_kernel(kernel.launch, device, counters=kernel.counters)
+    if kernel.others:
+        said = f"{kernel.others:,} launches of this kernel do other work and are left out."
+        allowed = structs.replace(allowed, notes=(said, *allowed.notes))
+    return allowed, kernel
 
 
 def _limits(
@@ -208,26 +238,13 @@ def _from_trace(question: Question) -> dict[str, Any]:
     """The median time of a launch of the kernel that is named, or the whole of a saved profile."""
     from gambrel.measure.profile.record import is_profile
     from gambrel.measure.runs import load_run
-    from gambrel.traces import read
 
     path = Path(question.recording or "")
     if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
         run = load_run(path)
         return {"time_s": run.total_s, "origin": f"{path.name}, the whole of a run"}
-    launches = read([path]).launches
-    named = question.kernel
-    times = [
-        sample.time_s / sample.count
-        for sample in launches
-        if sample.time_s and (named is None or named in sample.name)
-    ]
-    if not times or (named is None and len({s.name for s in launches}) > 1):
-        names = ", ".join(dict.fromkeys(cut(s.name) for s in launches[:40]))
-        raise InputError(
-            f"{path.name}: --kernel must name one of its kernels with a time: {names[:400]}."
-        )
-    what = f"{path.name}, {len(times):,} launches of {cut(named or launches[0].name)}"
-    return {"time_s": statistics.median(times), "origin": what}
+    kernel = recorded_kernel(path, question.kernel)
+    return {"time_s": kernel.time_s, "origin": kernel.origin}
 
 
 def _json(path: Path) -> Any:

@@ -14,6 +14,7 @@ from gambrel.errors import InputError
 
 if TYPE_CHECKING:
     from gambrel.device.model import Device
+    from gambrel.llm.adapters import Adapters
     from gambrel.llm.cache_plan import CachePlan
     from gambrel.llm.serving.question import ServingEngine, Speculation
     from gambrel.llm.serving.records import Plan
@@ -91,6 +92,7 @@ def train_plan(question: Question) -> TrainingStep:
         recompute=q.recompute,
         overlap=q.overlap,
         offload=q.offload,
+        tuning=q.tuning,
     )
     return train(
         spec_of_plan(q.model, q.precision, "bf16"),
@@ -234,7 +236,30 @@ def engine_of(question: Question) -> ServingEngine:
         speculation=_speculation(q),
         max_requests=q.max_requests,
         routing_skew=q.routing_skew,
+        lora=_adapters(q),
+        host_cache_bytes=q.kv_offload,
     )
+
+
+def _adapters(question: Question) -> Adapters | None:
+    """Adapters beside the weights.
+
+    Raises:
+        InputError: Adapters without a rank, or host memory without cached prefixes.
+    """
+    from gambrel.llm.adapters import Adapters
+
+    q = question
+    if q.kv_offload is not None and not (getattr(q, "cached", 0) or getattr(q, "hit_rate", 0)):
+        raise InputError(
+            "kv_offload: say which part of the prompts is cached: cached (tokens), or in serve-sim "
+            "hit_rate (a share)."
+        )
+    if not q.lora_rank:
+        if q.lora_adapters != 1:
+            raise InputError("lora_adapters: give their rank, e.g. lora_rank=16.")
+        return None
+    return Adapters(rank=q.lora_rank, count=q.lora_adapters)
 
 
 def check_longest(question: Question, tokens: int) -> None:

@@ -36,23 +36,30 @@ def limits_of_problems(question: Question) -> Problems:
     machines = [Machine(device, settings_of(question)) for device in devices]
     rows: list[ProblemRow] = []
     for path in problems_of(folder):
-        rows += rows_of(path, machines)
+        rows += rows_of(path, machines, path.relative_to(folder).with_suffix("").as_posix())
     return Problems(folder=str(folder), rows=tuple(rows))
 
 
-def rows_of(path: Path, machines: Sequence[Machine]) -> list[ProblemRow]:
-    """One problem on every device; a problem that cannot be captured says why."""
+def rows_of(path: Path, machines: Sequence[Machine], name: str = "") -> list[ProblemRow]:
+    """One problem on every device; a problem that cannot be captured says why.
+
+    Args:
+        path: The problem.
+        machines: The devices.
+        name: What to call it; by default as its file is called.
+    """
     from gambrel.advise.judge.records import ProblemRow
     from gambrel.capture.kernelbench import workload_of_problem
 
+    name = name or path.stem
     try:
         workload = workload_of_problem(path)
         settings = machines[0].settings
         bench = Workbench(workload, workload.resolve_symbols({}), settings.conventions)
     except GambrelError as error:
         said = str(error)
-        return [ProblemRow(problem=path.stem, hardware=m.device.id, error=said) for m in machines]
-    return [_row(path.stem, bench, machine) for machine in machines]
+        return [ProblemRow(problem=name, hardware=m.device.id, error=said) for m in machines]
+    return [_row(name, bench, machine) for machine in machines]
 
 
 def _row(name: str, bench: Workbench, machine: Machine) -> ProblemRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ from gambrel.llm.serving.timer import StepTimes, tables
 
 if TYPE_CHECKING:
     from gambrel.llm.serving.fleet import Load, Server
-    from gambrel.llm.serving.outcomes import Outcome, Simulation
+    from gambrel.llm.serving.outcomes import Attempt, Outcome, Simulation
     from gambrel.llm.serving.question import Target
     from gambrel.llm.serving.replica import Request
     from gambrel.llm.serving.steps import Setup
@@ -74,6 +74,7 @@ def serve_sim(question: Question) -> Simulation:
         device=setup.device.id,
         precision=setup.precisions.name,
         runtime=setup.settings.runtime or "",
+        mean_of=setup.mean_of,
         sharding=_with_replicas(setup.sharding, count),
         load=load.about,
         target=target,
@@ -103,7 +104,7 @@ class StepTimer(StepTimes):
     Args:
         model: A name, a ``config.json``, its folder, or a `gambrel.llm.spec.ModelSpec`.
         device: Name, file or `Device`.
-        runtime: The serving engine; None takes the device's default.
+        runtime: The serving engine; None takes the mean of those that were measured on the device.
         layout: Degrees of parallelism, e.g. ``{"tensor": 4}``, or a `Sharding`; None is one device.
         precision: Number formats; None is the checkpoint's.
         longest: Tokens of the longest request; None: the model's context, at most 131,072.
@@ -111,6 +112,9 @@ class StepTimer(StepTimes):
 
     Raises:
         GambrelError: As `gambrel.serve_sim`.
+
+    Attributes:
+        mean_of: Where no engine is named: those whose mean the times are; empty for one.
     """
 
     def __init__(
@@ -129,9 +133,13 @@ class StepTimer(StepTimes):
         given = {"model": model, "hardware": device, "runtime": runtime, "precision": precision}
         question = ask("serve-sim", given | more)
         split = layout if isinstance(layout, Sharding) else Sharding(**(layout or {}))
-        setup = setup_of(question, split)
+        setup = setups_of(question, [split])[0][0]
         super().__init__(tables(setup, longest=longest))
-        self.description = f"{setup.spec.name} on {split.devices} x {setup.device.id}, {split}"
+        self.mean_of = setup.mean_of
+        engine = f"mean of {', '.join(self.mean_of)}" if self.mean_of else setup.settings.runtime
+        self.description = (
+            f"{setup.spec.name} on {split.devices} x {setup.device.id}, {split}, {engine}"
+        )
 
     def __repr__(self) -> str:
         return f"StepTimer({self.description})"
@@ -250,31 +258,54 @@ def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
         raise DeviceError(f"{device.id}, {sharding}: {error}") from None
 
 
-def _servers(q: Question) -> tuple[list[Server], list[Any]]:
+def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], list[Attempt]]:
+    """The layouts that can be, by the mean of the engines where none is named, and the others.
+
+    Raises:
+        GambrelError: None can be.
+    """
+    from gambrel.llm.serving.outcomes import Attempt
+    from gambrel.llm.serving.place import averaged
+
+    setups: list[Setup] = []
+    refused: list[Attempt] = []
+    built: dict[Any, Any] = {}
+    for layout in layouts:
+        try:
+            setups.append(setup_of(q, layout, built))
+        except (InputError, DeviceError) as error:
+            if len(layouts) == 1:
+                raise
+            refused.append(Attempt(sharding=layout, reason=str(error)))
+    if not setups:
+        raise InputError(f"no layout holds the model: {refused[0].reason}")
+    named = settings_of(q, precision=None).runtime is not None
+    return setups if named else averaged(setups), refused
+
+
+def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
     """The layout that was asked for, or all that hold the model, and why others cannot."""
     from gambrel.llm.layouts import candidates
     from gambrel.llm.serving.fleet import server
     from gambrel.llm.serving.outcomes import Attempt
     from gambrel.llm.sharding import Sharding
 
-    degrees, spec = degrees_of(q), _spec(q)
-    if degrees:
+    if degrees := degrees_of(q):
         layouts = [Sharding(**degrees)]
     else:
-        layouts = [s for s in candidates(spec, q.max_devices) if s.data == 1 and s.context == 1]
+        every = candidates(_spec(q), q.max_devices)
+        layouts = [s for s in every if s.data == 1 and s.context == 1]
+    setups, refused = setups_of(q, layouts)
     servers: list[Server] = []
-    refused: list[Any] = []
-    built: dict[Any, Any] = {}
-    for layout in layouts:
+    for setup in setups:
         try:
-            setup = setup_of(q, layout, built)
             servers.append(server(setup, cached_share=q.hit_rate, most=q.max_requests))
-        except (InputError, DeviceError) as error:
+        except InputError as error:
             if degrees:
                 raise
-            refused.append(Attempt(sharding=layout, reason=str(error)))
+            refused.append(Attempt(sharding=setup.sharding, reason=str(error)))
     if not servers:
-        raise InputError(f"no layout holds the model: {refused[0].reason}")
+        raise InputError(f"no layout holds the model: {refused[-1].reason}")
     return servers, refused
 
 

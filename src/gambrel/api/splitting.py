@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,9 +12,9 @@ from gambrel.analysis.question import Question
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
 from gambrel.api.plans import degrees_of, engine_of, prices_of, spec_of_plan, topology_of
-from gambrel.api.serving import setup_of
+from gambrel.api.serving import setups_of
 from gambrel.device.resolve import asked_device
-from gambrel.errors import DeviceError, InputError
+from gambrel.errors import InputError
 
 if TYPE_CHECKING:
     from gambrel.llm.serving.question import Requests, Target
@@ -33,6 +33,7 @@ def serve_split(question: Question) -> SplitPlan:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    from gambrel.llm.serving.plan import of_engine
     from gambrel.llm.serving.question import Requests, Target
     from gambrel.llm.serving.split import split
 
@@ -46,7 +47,8 @@ def serve_split(question: Question) -> SplitPlan:
         raise InputError("output=1: the prefill pool gives the first token, so nothing is decoded.")
     target = Target(ttft_s=q.ttft, tpot_s=q.tpot)
     other = q if q.prefill_hardware is None else replace(q, hardware=q.prefill_hardware)
-    found = split(_setups(other), _setups(q), requests, target, max_devices=q.max_devices)
+    ahead, behind = _setups(other), _setups(q)
+    found = split(ahead, behind, requests, target, max_devices=q.max_devices)
     return msgspec.structs.replace(
         found,
         shared_tokens_per_s_per_device=_together(q, requests, target),
@@ -56,6 +58,7 @@ def serve_split(question: Question) -> SplitPlan:
             "keys and values cross after the prompt, not layer by layer; decode steps hold no "
             "prompts.",
             _crossing(q, other, found),
+            *of_engine(behind[0]),
             *spec.notes,
         ),
     )
@@ -80,22 +83,11 @@ def _setups(q: Question) -> list[Setup]:
     from gambrel.llm.layouts import candidates
     from gambrel.llm.sharding import Sharding
 
-    degrees, spec = degrees_of(q), spec_of_plan(q.model, q.precision, "w4a16")
-    if degrees:
-        return [setup_of(q, Sharding(**degrees))]
-    built: dict[Any, Any] = {}
-    made = []
-    reason = ""
-    for layout in candidates(spec, q.max_devices):
-        if layout.data > 1 or layout.context > 1 or layout.pipeline > 1:
-            continue
-        try:
-            made.append(setup_of(q, layout, built))
-        except (DeviceError, InputError) as error:
-            reason = str(error)
-    if not made:
-        raise InputError(reason or "no layout fits.")
-    return made
+    if degrees := degrees_of(q):
+        return setups_of(q, [Sharding(**degrees)])[0]
+    every = candidates(spec_of_plan(q.model, q.precision, "w4a16"), q.max_devices)
+    shared = [s for s in every if s.data == s.context == s.pipeline == 1]
+    return setups_of(q, shared)[0]
 
 
 def _together(q: Question, requests: Requests, target: Target) -> float | None:

@@ -210,7 +210,7 @@ def work_of(question: Question) -> SweepWork:
         size_names=_shown_sizes(workloads, sizes),
         label_names=("model", "device", *shown),
         content=_content(question, entries, devices),
-        partition_points=_partition(
+        most_points=_partition(
             workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
         ),
     )

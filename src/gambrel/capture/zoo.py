@@ -27,6 +27,9 @@ INDEX: Final = "index.json"
 #: Phases that a model may come in, the one that its plain name means first.
 PHASES: Final = ("prefill", "decode")
 
+#: Entries that are kept in memory.
+_KEPT: Final = 8
+
 _LIST_HINT: Final = "Run 'gambrel models list'."
 
 
@@ -88,7 +91,13 @@ def find(name: str, phase: str | None = None) -> tuple[WorkloadSummary, str]:
 def load(name: str, phase: str | None = None) -> Workload:
     """The workload that a name means; see `find` for names, phases and errors."""
     summary, _ = find(name, phase)
-    return load_workload(FOLDER / file_name(summary.name))
+    return _load(summary.name)
+
+
+@lru_cache(maxsize=_KEPT)
+def _load(name: str) -> Workload:
+    """The entry of a canonical name. The last ones are kept: questions come back to a model."""
+    return load_workload(FOLDER / file_name(name))
 
 
 def file_name(name: str) -> str:

@@ -31,6 +31,11 @@ _WHAT = "What is measured"
         "--device", "-d", help="The device; by default the one that the file names.", section=_WHAT
     ),
     option(
+        "--runtime",
+        help="What ran the models of the file; by default what people use on the device.",
+        section=_WHAT,
+    ),
+    option(
         "--name",
         help="Name to store under; replaces one of that name.",
         default="own",
@@ -41,16 +46,24 @@ _WHAT = "What is measured"
   gambrel calibrate measurements.csv --device h100
   gambrel calibrate measurements.csv --device my-board.toml --name lab
   gambrel calibrate models.csv --device snapdragon-8-elite
+  gambrel calibrate models.csv --device l4 --runtime tensorrt
   gambrel calibrate --measure
   gambrel analyze resnet50 --hardware this --precision fp32
 
 A file of kernels has the columns device, op (matmul or copy), dtype, m, n, k, bytes, and us, ms or
-s. A file of whole models on an NPU has model, ms (or us, s), and optionally batch and precision;
-four small models are enough: resnet50, mnasnet-0.5, convnext-tiny, real-esrgan-general.
+s. A file of whole models has model, ms (or us, s), and optionally batch, precision, and for
+language models phase, seq and context. Four small models are enough for any device: resnet50,
+mnasnet-0.5, convnext-tiny, real-esrgan-general.
 """,
 )
 def calibrate(
-    file: str | None, measure: bool, precision: str, device: str | None, name: str, **shown: Any
+    file: str | None,
+    measure: bool,
+    precision: str,
+    device: str | None,
+    runtime: str | None,
+    name: str,
+    **shown: Any,
 ) -> None:
     """Fit expected times to measured kernels or models of a device, and use them from now on."""
     from gambrel.report.answers import Calibrated
@@ -61,16 +74,18 @@ def calibrate(
     if file is None:
         asked.emit(_measured(device, name, precision, quiet=asked.as_json))
     else:
-        asked.emit(_fitted(Path(file), device, name))
+        asked.emit(_fitted(Path(file), device, name, runtime))
 
 
-def _fitted(file: Path, device: str | None, name: str) -> Calibrated:
+def _fitted(file: Path, device: str | None, name: str, runtime: str | None) -> Calibrated:
     from gambrel.analysis.estimate.user_models import holds_models
     from gambrel.api.analyze import calibrate as calibrate_device
     from gambrel.report.answers import Calibrated, CalibratedClass
 
     if holds_models(file):
-        return _models(file, device, name)
+        return _models(file, device, name, runtime)
+    if runtime is not None:
+        raise InputError("--runtime is for a file of whole models; this one has kernels.")
     sets, path = calibrate_device(file, device, name)
     classes = tuple(
         CalibratedClass(
@@ -85,16 +100,16 @@ def _fitted(file: Path, device: str | None, name: str) -> Calibrated:
     return Calibrated(stored=str(path), classes=classes)
 
 
-def _models(file: Path, device: str | None, name: str) -> Calibrated:
+def _models(file: Path, device: str | None, name: str, runtime: str | None) -> Calibrated:
     from gambrel.api.calibration import calibrate_models
     from gambrel.report.answers import Calibrated, CalibratedClass
 
     if device is None:
-        raise InputError("a file of measured models needs the chip: --device NAME.")
-    found, path, warnings = calibrate_models(file, device, name)
+        raise InputError("a file of measured models needs the device: --device NAME.")
+    found, path, warnings = calibrate_models(file, device, name, runtime)
     held = found.held_out
     one = CalibratedClass(
-        name=f"{found.device}, {found.models} models",
+        name=f"{found.device}, {found.runtime}, {found.models} models",
         points=found.rows,
         low_ratio=found.low,
         high_ratio=found.high,

@@ -145,6 +145,13 @@ OUTPUT: Final = path(
     help="Write a file; the suffix chooses: .html .svg .png .pdf .json .csv .md; repeatable.",
     multiple=True,
 )
+#: Of the commands that compute many points.
+POINTS: Final = path(
+    *("--output", "-o"),
+    help="Write the points: .parquet (a folder), .csv, .jsonl; or a report: .html .svg .png .pdf "
+    ".json .md; repeatable.",
+    multiple=True,
+)
 FIGURE: Final = option(
     *("--figure",),
     help="Size and style of .svg, .png and .pdf: for a screen, or a paper's column or page.",

@@ -10,6 +10,7 @@ from gambrel.cli.command import (
     FIGURE,
     HTML,
     JSON,
+    POINTS,
     VERBOSE,
     argument,
     command,
@@ -17,18 +18,11 @@ from gambrel.cli.command import (
     path,
 )
 
-_OUTPUT = path(
-    *("--output", "-o"),
-    help="Write the points: .parquet (a folder), .csv, .jsonl; or a report: .html .svg .png .pdf "
-    ".json .md; repeatable.",
-    multiple=True,
-)
-
 
 @command(
     "design",
     argument("more", "[PARAMETER=VALUES]...", nargs=-1, about="More axes, as --sweep takes them."),
-    *(JSON, VERBOSE, HTML, _OUTPUT, FIGURE),
+    *(JSON, VERBOSE, HTML, POINTS, FIGURE),
     path("--export", help="Write the design's accelerator for another explorer (--to)."),
     option("--to", help="Which explorer: zigzag or timeloop.", section=PRINT, metavar="FORMAT"),
     verb="design",

@@ -12,20 +12,28 @@ from gambrel.cli.output import Shown
 
 @command(
     "diagnose",
-    argument("file", "TRACE", about="A trace of torch.profiler, or a file of another profiler."),
+    argument(
+        "files",
+        "TRACE [CLOCKS]...",
+        about="A trace of torch.profiler, or a file of another profiler; beside it logs of "
+        "nvidia-smi --format=csv or dcgmi dmon.",
+        nargs=-1,
+        required=True,
+    ),
     *SHOWN,
     verb="import",
     words=(),
     examples="""
   gambrel diagnose trace.json
   gambrel diagnose trace.json.gz --hardware a100 --model resnet50 --batch 32
+  gambrel diagnose trace.json clocks.csv
   gambrel diagnose kernels.csv --json
 """,
 )
-def diagnose(question: Question, file: str, **shown: Any) -> None:
+def diagnose(question: Question, files: tuple[str, ...], **shown: Any) -> None:
     """Say what makes a recorded run slow: ten causes, by the time that each can give back."""
     from gambrel.analysis.samples.diagnosis import Diagnosis
     from gambrel.api.diagnosis import diagnosed
 
     asked = Shown.of(**shown, top=question.top).check(Diagnosis)
-    asked.emit(diagnosed(question, Path(file)))
+    asked.emit(diagnosed(question, [Path(file) for file in files]))

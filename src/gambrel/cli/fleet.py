@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gambrel.cli.command import HTML, JSON, VERBOSE, command, flag, option, path
+from gambrel.cli.command import HTML, JSON, VERBOSE, command, flag, number, option, path
 from gambrel.cli.output import Shown, progress
 from gambrel.errors import FileFormatError, InputError
 
@@ -31,6 +31,14 @@ _FOLDER_HELP = "Folder for the report, which every worker sees (with --worker)."
     option("--name", help="Name of this worker; by default the host's.", section=_WHO),
     flag("--quick", help="Under 30 seconds for each device.", section=_HOW),
     option("--duration", help="Seconds for each figure of a processor, e.g. 60s.", section=_HOW),
+    flag("--links", help="Measure an all-reduce between hosts as well (torch).", section=_HOW),
+    number(
+        *("--at-once",),
+        help="Hosts that are measured at the same time.",
+        default=256,
+        least=1,
+        section=_HOW,
+    ),
     path("--earlier", help="JSON of an earlier run: report what has become slower.", section=_HOW),
     JSON,
     VERBOSE,
@@ -57,6 +65,8 @@ def fleet(
     name: str | None,
     quick: bool,
     duration: str | None,
+    links: bool,
+    at_once: int,
     earlier: Path | None,
     output: tuple[Path, ...],
     **shown: Any,
@@ -81,7 +91,8 @@ def fleet(
         print(f"wrote {target}", file=sys.stderr)
         return 0
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    report = compared(_checkups(scheduler, gather, effort), before, date)
+    checkups = _checkups(scheduler, gather, effort, links=links, at_once=at_once)
+    report = compared(checkups, before, date)
     asked.emit(report)
     for target in data:
         _write(report, target)
@@ -97,10 +108,12 @@ def _effort(quick: bool, duration: str | None) -> FleetEffort:
     return FleetEffort(seconds=2.0 if quick else 5.0, quick=quick)
 
 
-def _checkups(scheduler: str | None, gather: Path | None, effort: FleetEffort) -> Sequence[Checkup]:
+def _checkups(
+    scheduler: str | None, gather: Path | None, effort: FleetEffort, *, links: bool, at_once: int
+) -> Sequence[Checkup]:
     from gambrel.measure.fleet.probe import checkup, devices_here
     from gambrel.measure.fleet.reports import gathered
-    from gambrel.measure.fleet.run import measured, workers_of
+    from gambrel.measure.fleet.run import FleetAsker, workers_of
 
     if gather is not None:
         return gathered(gather)
@@ -108,7 +121,7 @@ def _checkups(scheduler: str | None, gather: Path | None, effort: FleetEffort) -
         return [checkup(device, effort) for device in devices_here()]
     told = progress if sys.stderr.isatty() else None
     with workers_of(scheduler) as workers:
-        found = measured(workers, effort, told=told)
+        found = FleetAsker(effort=effort, links=links, at_once=at_once, told=told).measured(workers)
     if told is not None:
         print("\r\033[K", end="", file=sys.stderr)
     return found

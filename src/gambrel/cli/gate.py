@@ -55,13 +55,14 @@ def record(
     """Record a baseline."""
     from gambrel.advise.gate.records import GateRecorded
     from gambrel.api import gate as gates
+    from gambrel.report import check_target
 
     asked = Shown.of(**shown).check(GateRecorded)
+    for written in filter(None, (Path(target), history)):
+        check_target(written)
     said = note or os.environ.get("GITHUB_SHA", "")
-    found = gates.record(Path(target), _read(config), [Path(f) for f in files], said)
-    if history is not None:
-        _append(history, found.baseline.metrics, said)
-    asked.emit(found)
+    given = [Path(f) for f in files]
+    asked.emit(gates.record(Path(target), _read(config), given, said, history))
 
 
 @command(
@@ -98,13 +99,10 @@ def check(
     from gambrel.report import check_target, gate_files, replace_file
 
     asked = Shown.of(**shown).check(GateReport)
-    for extra in (junit, sarif):
-        if extra is not None:
-            check_target(extra)
-    chosen, given = _read(config), [Path(file) for file in files]
-    found = gates.check(Path(target), chosen, given, any_machine=any_machine)
-    if history is not None:
-        _append(history, gates.metrics_of(chosen, given), os.environ.get("GITHUB_SHA", ""))
+    for written in filter(None, (junit, sarif, history)):
+        check_target(written)
+    said, given = os.environ.get("GITHUB_SHA", ""), [Path(file) for file in files]
+    found = gates.check(Path(target), _read(config), given, said, history, any_machine=any_machine)
     for extra, content in ((junit, gate_files.junit), (sarif, gate_files.sarif)):
         if extra is not None:
             replace_file(extra, content(found))
@@ -130,13 +128,6 @@ def trend(history: str, **shown: Any) -> None:
 
 
 def _read(config: Path | None) -> Any:
-    from gambrel.api.gate import GateConfig, read_config
+    from gambrel.api.gate_config import GateConfig, read_config
 
     return GateConfig() if config is None else read_config(config)
-
-
-def _append(history: Path, metrics: Any, note: str) -> None:
-    from gambrel.api.gate import now
-    from gambrel.api.gate_history import append
-
-    append(history, metrics, now(), note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from gambrel.analysis.question import PRINT, Question
 from gambrel.cli.command import FIGURE, JSON, OUTPUT, VERBOSE, argument, command, flag, option
 from gambrel.cli.output import Shown, write_text
 from gambrel.errors import InputError
+from gambrel.fileio import check_writable
 
 if TYPE_CHECKING:
     from gambrel.analysis.samples import Standing
@@ -49,6 +51,12 @@ _FILES = "Files of a profiler"
         default="time",
         section=PRINT,
     ),
+    option(
+        "--annotate",
+        help="Write the PyTorch trace to this file with FLOPs, bytes and share of the speed of "
+        "light of each kernel, for Perfetto.",
+        section=_FILES,
+    ),
     flag("--roofline", "-r", help="Draw the roofline in the terminal."),
     flag("--instructions", help="Draw the instruction roofline."),
     *(JSON, VERBOSE, OUTPUT, FIGURE),
@@ -61,6 +69,7 @@ _FILES = "Files of a profiler"
   gambrel import points.csv --hardware a10 --roofline --top 5
   gambrel import trace.json.gz --model resnet50 --batch 32 --hardware a100
   gambrel import new.csv --against old.csv --sort headroom -o movement.html
+  gambrel import trace.json.gz --hardware h100 --annotate annotated.json
 """,
 )
 def import_(
@@ -70,6 +79,7 @@ def import_(
     flops: tuple[str, ...],
     against: tuple[str, ...],
     sort: str,
+    annotate: str | None,
     instructions: bool,
     **shown: Any,
 ) -> None:
@@ -88,7 +98,10 @@ def import_(
         by=by,
         order=sort,
     )
+    target = None if annotate is None else _annotated(files, annotate)
     standing = reading.read([Path(file) for file in files])
+    if target is not None:
+        _annotate(standing, Path(files[0]), target)
     found = Recorded(
         standing=standing,
         joined=_join(standing, question),
@@ -122,6 +135,29 @@ class _Reading:
         samples = with_precision(with_flops(samples, self.flops), self.precision)
         device, notes = roofs_for(samples, self.chosen)
         return place(samples, device, by=self.by, order=self.order, notes=notes)
+
+
+def _annotated(files: Sequence[str], target: str) -> Path:
+    if len(files) != 1:
+        raise InputError("--annotate takes one trace; name one file.")
+    check_writable(Path(target))
+    return Path(target)
+
+
+def _annotate(standing: Standing, source: Path, target: Path) -> None:
+    """Writes the trace again with what its ops could be."""
+    from gambrel.cli.progress import watched
+    from gambrel.traces.annotate import annotate
+    from gambrel.traces.kineto.reader import FORMAT
+
+    if standing.samples.format != FORMAT:
+        raise InputError(
+            f"--annotate takes a trace of torch.profiler; {source} is {standing.samples.format}."
+        )
+    with watched([source]):
+        added = annotate(source, target, standing.device)
+    rest = f", {added.without:,} kernels without known work" if added.without else ""
+    print(f"wrote {target}: {added.spans:,} ops or kernels annotated{rest}", file=sys.stderr)
 
 
 def _join(standing: Standing, question: Question) -> Joined | None:

@@ -6,20 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import Question
-from gambrel.cli.command import HTML, JSON, VERBOSE, command, path
+from gambrel.cli.command import HTML, JSON, POINTS, VERBOSE, command
 from gambrel.cli.output import Shown
-
-_OUTPUT = path(
-    *("--output", "-o"),
-    help="Write the points: .parquet (a folder), .csv, .jsonl; or a report: .html .svg .png .pdf "
-    ".json .md; repeatable.",
-    multiple=True,
-)
 
 
 @command(
     "sweep",
-    *(JSON, VERBOSE, HTML, _OUTPUT),
+    *(JSON, VERBOSE, HTML, POINTS),
     verb="sweep",
     examples="""
   gambrel sweep resnet50 --hardware h100,a100,l4 --batch 1:256 --precision fp16,int8 -o sweep.csv

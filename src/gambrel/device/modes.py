@@ -39,11 +39,6 @@ def with_modes(devices: Iterable[Device]) -> list[Device]:
     return [one for d in devices for one in (d, *(_made(d, mode) for mode in d.modes))]
 
 
-def base_id(device_id: str) -> str:
-    """The id without its power mode."""
-    return device_id.partition(MARK)[0]
-
-
 def _made(device: Device, mode: PowerMode) -> Device:
     core = _core_scale(device, mode)
     dla = _dla_scale(device, mode)

@@ -106,6 +106,8 @@ def default_precision(device: Device) -> tuple[str, str]:
     Returns:
         The format and a sentence.
     """
+    if device.category == "microcontroller" and device.ceiling("vector", "int8"):
+        return "int8", f"networks on microcontrollers like {device.id} are quantized to int8."
     pair = [(c.flop_per_s, d) for d in _SIXTEEN if (c := device.ceiling("matrix", d))]
     if pair:
         dtype = max(pair, key=lambda item: item[0])[1]  # the first one wins a tie

@@ -78,8 +78,11 @@ def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
     if scheduler is not None and not isinstance(scheduler, str):
         yield scheduler
         return
-    # What a vanished scheduler means is said once, by the error.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # What a vanished scheduler means is said once, by the error; dask sets the level of each of its
+    # loggers by itself.
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
         if scheduler is None:
             cluster = LocalCluster(
@@ -134,7 +137,10 @@ def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Ite
     except Exception as error:
         # A connection that is refused or closed is the scheduler's; other OSErrors are the disk's.
         if _is_dask(error) or isinstance(error, (ConnectionError, TimeoutError)):
-            raise VanishedError(first_line(error)) from None
+            # A task that dask cancels says its key, which tells nobody anything.
+            cancelled = "cancelled" in type(error).__name__.lower()
+            said = "the connection was lost" if cancelled else first_line(error)
+            raise VanishedError(said) from None
         raise
 
 

@@ -6,9 +6,9 @@ A front can be gathered: the front of several tables is the front of their front
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from gambrel.engine.tables import PointTable, Words, take
 _SWEPT: Final = 3
 #: Rows that are tried first on all others.
 _GOOD: Final = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,22 @@ def nondominated(costs: NDArray[np.float64]) -> NDArray[np.int64]:
         open_ = (left < first).any(axis=1)
         left, places = left[open_], places[open_]
     return np.sort(np.concatenate(kept)) if kept else np.zeros(0, dtype=np.int64)
+
+
+def least(records: Iterable[T], costs: Callable[[T], tuple[float, ...]]) -> tuple[T, ...]:
+    """The records that no other beats, by cost; of records with equal costs the first.
+
+    Args:
+        records: Any.
+        costs: What is to be small, of one record.
+    """
+    first: dict[tuple[float, ...], T] = {}
+    for record in records:
+        first.setdefault(costs(record), record)
+    keys = sorted(first)
+    if not keys:
+        return ()
+    return tuple(first[keys[i]] for i in nondominated(np.array(keys, dtype=np.float64)))
 
 
 def _beside_the_best(costs: NDArray[np.float64]) -> NDArray[np.bool_]:

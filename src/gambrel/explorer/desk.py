@@ -6,6 +6,7 @@ A server's worker and Python in a browser call the same function.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,10 @@ from gambrel.report.options import Options
 
 #: A model that a page sent is named by this and its place in the folder of files.
 UPLOAD: Final = "upload:"
+#: Asks what a file is that the page sent.
+FILE: Final = "file"
+#: Ops up to which other batches are asked unasked.
+_QUICK: Final = 1500
 _TRUST: Final = "Choose a built-in model or drop a file; or start 'gambrel explore --trust'."
 
 
@@ -34,6 +39,7 @@ class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
         given: Field → text or value.
         changes: To apply, as ``what-if`` takes them.
         against: The ``given`` of another question; the answer shows what moves from there.
+        measured: A file that the page sent with measured times, laid over the analysis.
         brief: Leave out what takes longer than the answer.
     """
 
@@ -41,6 +47,7 @@ class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
     given: dict[str, Any]
     changes: tuple[str, ...] = ()
     against: dict[str, Any] | None = None
+    measured: str = ""
     brief: bool = False
 
 
@@ -66,7 +73,7 @@ class Desk:
             with withholding():
                 return self._answered(msgspec.convert(request, PageQuestion))
         except GambrelError as error:
-            return {"error": str(error)}
+            return {"error": self._named(str(error))}
         except msgspec.ValidationError as error:
             return {"error": f"not a request of a page: {error}."}
 
@@ -74,6 +81,8 @@ class Desk:
         from gambrel.report.page import page_data
 
         verb, given = request.verb, request.given
+        if verb == FILE:
+            return {"measured": self._is_measured(given)}
         if verb not in TABS:
             raise InputError(f"a page does not ask {verb!r}; it asks {', '.join(TABS)}.")
         if verb == "analyze":
@@ -85,7 +94,22 @@ class Desk:
         if request.against is None:
             asked = {n: self._shown(v) for n, v in given.items()}
             _add_command(data, verb, asked, request.changes)
-        return {"page": data} | _choices(analyses, options)
+        return {"page": data} | _choices(analyses, options) | self._more(request, analyses)
+
+    def _more(self, request: PageQuestion, analyses: Sequence[Analysis]) -> dict[str, Any]:
+        """Where a single answer stands among other batches; a short answer has its place only."""
+        if len(analyses) != 1 or request.changes or request.against:
+            return {}
+        from gambrel.explorer.scan import place_of, scan
+        from gambrel.report.page.data import picture_data
+
+        (now,) = analyses
+        made: dict[str, Any] = {"place": place_of(now)}
+        if request.brief or len(now.ops) > _QUICK:
+            return made
+        given = {**request.given, "hardware": next(iter(_devices(request.given)))}
+        chart = scan(now, lambda n: self._one({**given, "batch_size": n}, levels=False))
+        return made | {"scan": picture_data(chart) if chart else None}
 
     def _analyzed(
         self, given: Mapping[str, Any], request: PageQuestion
@@ -104,10 +128,27 @@ class Desk:
         elif changes:
             now = [one.with_change(*changes) for one in before]
         if before is now:
-            return (now[0] if len(now) == 1 else Analyses(analyses=tuple(now))), now
+            return self._shown_alone(now, request.measured), now
         if len(before) == len(now) == 1 and before[0].model.name == now[0].model.name:
             return _moved(before[0], now[0], changes), now
         return Analyses(analyses=(*before, *now)), now
+
+    def _shown_alone(self, now: Sequence[Analysis], measured: str) -> object:
+        """What was asked, without anything that it is compared with."""
+        if len(now) > 1:
+            from gambrel.report.answers import Analyses
+
+            return Analyses(analyses=tuple(now))
+        if not measured:
+            return now[0]
+        from gambrel.measure.runs.overlay import overlaid
+
+        return overlaid(now[0], Path(self._read(measured)))
+
+    def _is_measured(self, given: Mapping[str, Any]) -> bool:
+        from gambrel.measure.runs.overlay import is_measured
+
+        return is_measured(Path(self._read(given.get("model"))))
 
     def _one(self, given: Mapping[str, Any], *, levels: bool) -> Analysis:
         made: Analysis = answer(self._question("analyze", given), levels=levels)
@@ -130,6 +171,10 @@ class Desk:
         if not path.is_relative_to(self._folder.resolve()) or not path.is_file():
             raise InputError("this file is not here any more; drop it again.")
         return str(path)
+
+    def _named(self, text: str) -> str:
+        """A sentence with the names of files that the page sent, not where they lie here."""
+        return re.sub(rf"{re.escape(str(self._folder))}/[^/\s]+/", "", text)
 
     def _shown(self, value: Any) -> Any:
         """A value as a command outside says it."""

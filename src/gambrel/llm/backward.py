@@ -132,11 +132,15 @@ def _matmul(tape: Tape, op: Op) -> None:
 
 def _grouped(tape: Tape, op: Op) -> None:
     """The same for the rows of each expert."""
-    attrs = {k: v for k, v in op.attrs.items() if k in ("routing_skew", "compute_dtype")}
+    attrs = {k: v for k, v in op.attrs.items() if k in _KEPT}
     dy = _input_gradient(tape, op, attrs)
     x, w = op.inputs[:2]
     attrs = {**attrs, "weight_gradient": True}
     tape.put(op, op.kind, [x, dy], [tape.gradient(w)], attrs=attrs, name="weight gradient")
+
+
+#: What the products of backward keep of the forward one.
+_KEPT: Final = ("routing_skew", "compute_dtype", "own_rows")
 
 
 def _input_gradient(tape: Tape, op: Op, attrs: Attributes) -> int:
@@ -175,6 +179,22 @@ def _softmax(tape: Tape, op: Op) -> None:
     tape.put(op, "softmax_backward", [tape.gradient(out), out], [tape.gradient(op.inputs[0])])
 
 
+def _scan(tape: Tape, op: Op) -> None:
+    """A recurrence over the sequence: gradients of all that it reads; states are formed again."""
+    dy = tape.gradient(op.outputs[0])
+    gradients = [tape.gradient(i) for i in op.inputs]
+    tape.put(op, f"{op.kind}_backward", [dy, *op.inputs], gradients)
+
+
+def _convolution(tape: Tape, op: Op) -> None:
+    """Gradients of the input and the weights, each as many products as forward; of the bias."""
+    x, weight, *bias = op.inputs[: 3 if op.attrs.get("bias") else 2]
+    gradients = [tape.gradient(i) for i in (x, weight, *bias)]
+    attrs = {"grad_input": True, "grad_weight": True, "grad_bias": bool(bias)}
+    inputs = [tape.gradient(op.outputs[0]), x, weight]
+    tape.put(op, "convolution_backward", inputs, gradients, attrs=attrs)
+
+
 def _embedding(tape: Tape, op: Op) -> None:
     table, ids = op.inputs[:2]
     dy = tape.gradient(op.outputs[0])
@@ -198,6 +218,8 @@ _RULES: Final[dict[str, Callable[[Tape, Op], None]]] = {
     "softmax": _softmax,
     "embedding": _embedding,
     "collective": _collective,
+    "convolution": _convolution,
+    **dict.fromkeys(("ssd_scan", "selective_scan", "delta_scan"), _scan),
 }
 
 #: Kinds that pass no gradient on, or whose gradient is one of another kind's.

@@ -66,8 +66,9 @@ class Exchange:
         s = self._sharding
         if s.attention_data == 1:
             return self._reduce(e, "tensor", x, rows, width)
-        met = reached(m.top_k, s.expert)
-        elements = share(times(rows, width), met.numerator, met.denominator)
+        # Whole blocks of 32 values of a row: any number of rows then has whole bytes.
+        each = 32 * max(1, round(width * reached(m.top_k, s.expert) / 32))
+        elements = times(rows, each)
         for function in ("dispatch", "combine"):
             _collective(e, "all_to_all", "expert", x, elements, s.expert, name=function)
         return x
@@ -85,12 +86,12 @@ class Exchange:
         _collective(e, function, "context", x, times(rows, width), s.context)
 
 
-def reached(top_k: int, groups: int) -> Fraction:
+def reached(top_k: int, groups: int) -> float:
     """Devices that hold at least one of a token's experts, on average, of ``groups``.
 
     Experts picked evenly: a device holds none of ``top_k`` with probability (1 - 1/groups)^top_k.
     """
-    return groups * (1 - Fraction(groups - 1, groups) ** top_k).limit_denominator(10**6)
+    return float(groups * (1 - (1 - 1 / groups) ** top_k))
 
 
 def _collective(

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Final
 
 from gambrel.errors import InputError
+from gambrel.llm.unfused import PART
 
 #: Class → what runs again.
 CLASSES: Final = {
@@ -66,7 +67,7 @@ def class_of(kind: str, module: str, name: str) -> str:
     part = module.rpartition(".")[2]
     if kind == "normalization":
         return "norms"
-    if kind == "attention":
+    if kind == "attention" or part == PART:
         return "attention"
     if kind in ("elementwise", "softmax"):
         return "activations" if name != "add" else ""

@@ -18,6 +18,7 @@ import msgspec
 from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
+from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
@@ -25,13 +26,21 @@ from gambrel.analysis.sol import Sol
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError
+from gambrel.llm.accounting import forward_flops
 from gambrel.llm.backward import with_backward
 from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import rank_of
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
-from gambrel.llm.training_base import RecomputeChoice, base_of, forward_of, offload_s
+from gambrel.llm.training_base import (
+    RecomputeChoice,
+    as_run,
+    base_of,
+    forward_of,
+    offload_s,
+    staged,
+)
 from gambrel.llm.training_end import crossings, end_of, parameters_of
 from gambrel.llm.training_memory import (
     Intermediates,
@@ -50,8 +59,10 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
 )
+from gambrel.ops import Conventions
+from gambrel.ops.base import Engine
 from gambrel.views import Viewed
-from gambrel.workload import Phase, Role, Workload
+from gambrel.workload import Role, Workload
 
 _replace = msgspec.structs.replace
 
@@ -77,7 +88,7 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
             a device was measured.
         tokens_per_s_per_device: Over the expected time.
         model_flops: Of one token over the whole model, forward and backward, nothing recomputed.
-        mfu: Model FLOPs over time and peak.
+        mfu: Model FLOPs over time and peak; all devices, so that stages with little to do count.
         hfu: The same with recomputed work; at least ``mfu``.
         memory: Of one device.
         passes: The analysis of forward and backward of one microbatch on one device.
@@ -137,17 +148,14 @@ def train(
         DeviceError: A network that is needed and not known, or a device whose roofs for this work
             are unknown.
     """
-    if spec.max_context is not None and plan.seq > spec.max_context:
-        raise InputError(
-            f"seq={plan.seq:,} is beyond max_position_embeddings={spec.max_context:,} of "
-            f"{spec.name}; at most {spec.max_context:,}."
-        )
+    plan.check(spec)
     formats = precisions or Precisions.parse("bf16")
     node = topology_for(device, topology)
     placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
-    forward = forward_of(spec, plan, formats, node)
+    least = forward_of(spec, plan, formats, node)
+    forward = as_run(least, plan)
     settings = replace(settings or Settings(), precision=None, sizes=None)
-    written = intermediates_of(forward)
+    written = intermediates_of(forward, plan.sharding.tensor)
     plan, choices = _decided(spec, device, plan, formats, node, settings)
     both = with_backward(forward, recompute=plan.recompute)
     passes = analyze(both, placed, settings)
@@ -158,11 +166,14 @@ def train(
         plan,
         passes,
         end,
-        _tuned(plan, rank_of(spec, plan.sharding), passes, end, node, settings),
-        speed_of_light(_least_step(with_backward(forward), last, plan), placed, settings),
+        _tuned(
+            plan, rank_of(staged(spec, plan.sharding), plan.sharding), passes, end, node, settings
+        ),
+        speed_of_light(_least_step(with_backward(least), last, plan), placed, settings),
         memory_of(plan, device, written, *parameters_of(passes)),
         assumptions(plan.sharding, node),
         written,
+        (3.0 * forward_flops(spec, plan.seq), _matrix_flops(least)),
     )
     return _replace(found, choices=choices)
 
@@ -180,7 +191,7 @@ def _decided(
     Raises:
         InputError: It is to be decided on a device of whose like no step was measured.
     """
-    if stack_of(device) is not None:
+    if stack_of(device) is not None and plan.tuning == "tuned":
         base = base_of(spec, device, plan, formats, node, settings)
         plan = base.chosen(plan)
         return plan, base.choices(plan)
@@ -232,7 +243,7 @@ def _tuned(
     settings: Settings,
 ) -> Parts | None:
     """The step in the parts of tuned stacks; None where none was measured on such a device."""
-    if stack_of(passes.hardware) is None:
+    if plan.tuning != "tuned" or stack_of(passes.hardware) is None:
         return None
     dense, experts = parameters_of(passes)
     crossing = GradientExchange(
@@ -263,7 +274,9 @@ def _summary(
     memory: TrainingMemory,
     remarks: tuple[str, ...],
     written: Intermediates,
+    flops: tuple[float, float],
 ) -> TrainingStep:
+    """The record; ``flops`` are those of a token in the whole model and of a device's forward."""
     for analysis in (passes, end):
         _check_known(analysis)
     shares = {group.name: group.measures for group in end.by_kind}
@@ -284,11 +297,9 @@ def _summary(
     )
     step = expected.value
     tokens = plan.tokens / plan.sharding.devices
-    model, done = _flops(passes)
-    split = plan.sharding.replica / plan.sharding.attention_data
-    per_token = model * split / (plan.sequences * plan.seq)
+    per_token, own = flops
     peak = passes.total.peak_flop_per_s
-    rate = plan.microbatches / step
+    mfu = None if peak is None else roofline.ratio(per_token * tokens, step * peak)
     return TrainingStep(
         expected=expected,
         sol_step_s=sol.time_s,
@@ -302,8 +313,8 @@ def _summary(
         update_s=update.value if parts is None else parts.update_s,
         tokens_per_s_per_device=tokens / step,
         model_flops=per_token,
-        mfu=None if peak is None else model * rate / peak,
-        hfu=None if peak is None else done * rate / peak,
+        mfu=mfu,
+        hfu=None if mfu is None else mfu * roofline.ratio(passes.total.matrix_flops, 3.0 * own),
         memory=memory,
         passes=passes,
         end=end,
@@ -386,9 +397,20 @@ _OFFLOADED: Final = {
 }
 
 
+_TUNED: Final[dict[str, tuple[str, ...]]] = {
+    "tuned": (),
+    "kernels": ("kernels run one after another, each as fast as alone; no exchange is hidden.",),
+    "unfused": (
+        "kernels run one after another, each as fast as alone; no exchange is hidden; attention "
+        "writes its scores to memory and computes masked positions.",
+    ),
+}
+
+
 def _assumed(plan: TrainingPlan, parts: Parts | None) -> Iterator[str]:
     """What is taken for granted of the plan."""
     yield _hidden(plan, parts)
+    yield from _TUNED[plan.tuning]
     yield from _OFFLOADED.get(plan.offload, ())
     yield (
         "weights, gradients and activations in the formats given; master weights and both moments "
@@ -451,11 +473,14 @@ def _one_after_another(*parts: Estimate) -> Estimate:
     return _replace(whole, confidence=confidence, reason=reason)
 
 
-def _flops(passes: Analysis) -> tuple[float, float]:
-    """Matrix FLOPs of one microbatch on one device: three times forward, and what is done.
-
-    The usual convention of model FLOPs: every product of forward has two of the same size in
-    backward; what attention's kernel forms again does not count.
-    """
-    once = sum(op.measures.matrix_flops for op in passes.ops if op.phase == Phase.FORWARD)
-    return 3.0 * once, float(passes.total.matrix_flops)
+def _matrix_flops(forward: Workload) -> float:
+    """Of one microbatch on one device, forward; masked positions and recomputation not counted."""
+    costs = Evaluator(forward, {}, {}, Conventions()).costs()
+    return float(
+        sum(
+            op.repeat * flops
+            for op, _, cost in costs
+            for (engine, _), flops in (cost.work if cost else {}).items()
+            if engine is Engine.MATRIX
+        )
+    )

@@ -8,6 +8,7 @@ known then, so that a search looks at thousands of plans for each analysis.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import msgspec
 
@@ -16,12 +17,15 @@ from gambrel.analysis.analyze import analyze
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
+from gambrel.device.roofs import host_link
 from gambrel.errors import DeviceError, InputError
+from gambrel.llm.accounting import forward_flops
 from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.collectives import busiest, place
 from gambrel.llm.precision import Precisions
 from gambrel.llm.recompute import CLASSES, choices
 from gambrel.llm.sharded import build_rank, rank_of
+from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology
@@ -45,7 +49,11 @@ from gambrel.llm.training_time import (
     stack_of,
     step_s,
 )
+from gambrel.llm.unfused import with_scores
 from gambrel.workload import Workload
+
+#: Tokens of a sequence at which head and layers are compared.
+_SHORT: Final = 1024
 
 
 class RecomputeChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,8 +191,8 @@ def offload_s(
     """
     if plan.offload == "none":
         return 0.0
-    rates = [x.byte_per_s_per_direction for x in device.links if x.name in ("pcie", "nvlink-c2c")]
-    rate = max((r for r in rates if r), default=None)
+    link = host_link(device)
+    rate = link.byte_per_s_per_direction if link else None
     if rate is None:
         raise DeviceError(
             f"offload={plan.offload}: the link of {device.id} to its host is unknown."
@@ -199,6 +207,38 @@ def offload_s(
     return whole
 
 
+def staged(spec: ModelSpec, sharding: Sharding) -> ModelSpec:
+    """The model as the busiest stage of a pipeline sees it.
+
+    Where stages do not divide the layers, the one with the head has fewer of them. It is still the
+    slowest where the head has more arithmetic than a layer: then all have as few as it has.
+    """
+    left = spec.layer_count % sharding.pipeline
+    if not left or not _head_leads(spec):
+        return spec
+    largest = max(spec.layers, key=lambda group: group.count)
+    groups = (
+        msgspec.structs.replace(group, count=group.count - left) if group is largest else group
+        for group in spec.layers
+    )
+    return msgspec.structs.replace(spec, layers=tuple(groups))
+
+
+def _head_leads(spec: ModelSpec) -> bool:
+    """Whether the head has more arithmetic than a layer of the largest group, short contexts."""
+    layer = max(spec.layers, key=lambda group: group.count)
+    one, two = (
+        forward_flops(
+            msgspec.structs.replace(
+                spec, layers=(msgspec.structs.replace(layer, count=n, distinct=None),)
+            ),
+            _SHORT,
+        )
+        for n in (1, 2)
+    )
+    return 2.0 * spec.hidden * spec.vocab > two - one
+
+
 def forward_of(
     spec: ModelSpec, plan: TrainingPlan, formats: Precisions, node: Topology
 ) -> Workload:
@@ -210,11 +250,23 @@ def forward_of(
     step = msgspec.structs.replace(
         prefill(plan.sequences, plan.seq), outputs=plan.sequences * plan.seq, label="training"
     )
-    forward = build_rank(spec, step, formats, plan.sharding, topology=node)
+    forward = build_rank(staged(spec, plan.sharding), step, formats, plan.sharding, topology=node)
     missing = unknown(forward)
     if missing:
         raise InputError(f"{spec.name}: gradients of {', '.join(missing)} are not known here.")
-    return forward
+    # Training stacks exchange rows before the experts: each device passes over its own.
+    ops = (
+        msgspec.structs.replace(op, attrs={**op.attrs, "own_rows": True})
+        if op.kind == "grouped_matmul"
+        else op
+        for op in forward.ops
+    )
+    return msgspec.structs.replace(forward, ops=tuple(ops))
+
+
+def as_run(forward: Workload, plan: TrainingPlan) -> Workload:
+    """The forward pass in the kernels of the stack that runs it."""
+    return with_scores(forward) if plan.tuning == "unfused" else forward
 
 
 def base_of(
@@ -248,9 +300,9 @@ def base_of(
     return TrainingBase(
         placed=placed,
         node=node,
-        rank=rank_of(spec, plan.sharding),
+        rank=rank_of(staged(spec, plan.sharding), plan.sharding),
         passes=passes,
-        written=intermediates_of(forward),
+        written=intermediates_of(forward, plan.sharding.tensor),
         dense=dense,
         experts=experts,
         update_s=(update.roofline_time_s or 0.0) / elements,

@@ -17,6 +17,8 @@ from gambrel.workload import Role, Workload
 
 #: Bytes of optimizer state per parameter: fp32 master weight and two fp32 moments.
 _ADAM_BYTES: Final = 12
+#: Products whose results are added to the stream: a sum's gradient needs neither of its terms.
+_INTO_STREAM: Final = ("o_proj", "down_proj", "out_proj")
 
 
 class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +47,7 @@ class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that one microbatch writes in forward on a device.
+    """Bytes that one microbatch writes in forward on a device, and that backward reads.
 
     Attributes:
         all_bytes: Of all layers.
@@ -67,8 +69,14 @@ class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
         return self.all_bytes - sum(f for f, _ in freed), sum(f for _, f in freed)
 
 
-def intermediates_of(forward: Workload) -> Intermediates:
-    """What a forward pass writes, by class of op."""
+def intermediates_of(forward: Workload, tensor: int = 1) -> Intermediates:
+    """What a forward pass writes for backward, by class of op.
+
+    Args:
+        forward: The pass on one device.
+        tensor: Devices that share each layer; they share the positions of the stream and of its
+            norms, too (sequence parallelism: Korthikanti et al., 2022).
+    """
     evaluator = Evaluator(forward, {}, {}, Conventions())
     seen: set[int] = set()
     kept = layer = 0.0
@@ -80,17 +88,22 @@ def intermediates_of(forward: Workload) -> Intermediates:
             if t.storage in seen or t.role is not Role.ACTIVATION:
                 continue
             seen.add(t.storage)
+            if op.kind == "matmul" and op.module.endswith(_INTO_STREAM):
+                continue
             nbytes = float(evaluator.tensor(index).elements) * width_bytes(t.dtype)
+            if op.kind in ("embedding", "normalization") or op.name == "add":
+                nbytes /= tensor
             kept += op.repeat * nbytes
             layer += nbytes
             # A norm that adds also writes the stream, which is kept.
-            if name and op.repeat > 1 and index == op.outputs[-1]:
+            whole = op.kind != "normalization" or index == op.outputs[-1]
+            if name and op.repeat > 1 and whole:
                 all_layers, one = freed.get(name, (0.0, 0.0))
                 freed[name] = (all_layers + op.repeat * nbytes, one + nbytes)
     return Intermediates(
         all_bytes=kept,
         layer_bytes=layer,
-        stream_bytes=sum(_stream(forward, evaluator)),
+        stream_bytes=sum(_stream(forward, evaluator)) / tensor,
         freed=freed,
     )
 

@@ -9,11 +9,15 @@ import msgspec
 from gambrel.errors import InputError
 from gambrel.llm import recompute
 from gambrel.llm.sharding import Sharding
+from gambrel.llm.spec import ModelSpec
 
 #: What may be kept in the host's memory.
 OFFLOAD: Final = ("none", "optimizer", "activations", "all")
 #: Orders in which a pipeline runs its microbatches.
 SCHEDULES: Final = ("1f1b", "zero-bubble")
+#: How kernels run: as in tuned benchmark runs; one after another, each as fast as alone; the same
+#: with attention that writes its scores.
+TUNING: Final = ("tuned", "kernels", "unfused")
 
 
 class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +35,7 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             what training stacks hide.
         virtual: Pieces of the model on each pipeline stage, which run in turns (interleaved 1F1B).
         offload: What is kept in the host's memory: ``"optimizer"``, ``"activations"``, ``"all"``.
+        tuning: ``"tuned"``, ``"kernels"`` or ``"unfused"``: which stack runs it, see `TUNING`.
         schedule: ``"1f1b"``, or ``"zero-bubble"``, in which weight gradients fill the bubble.
 
     Raises:
@@ -47,6 +52,7 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
     virtual: int = 1
     schedule: str = "1f1b"
     offload: str = "none"
+    tuning: str = "tuned"
 
     def __post_init__(self) -> None:
         for name in ("sequences", "seq", "microbatches", "virtual"):
@@ -58,12 +64,37 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "recompute", recompute.parse(self.recompute))
         if self.offload not in OFFLOAD:
             raise InputError(f"offload={self.offload!r}: use {', '.join(OFFLOAD)}.")
+        if self.tuning not in TUNING:
+            raise InputError(f"tuning={self.tuning!r}: use {', '.join(TUNING)}.")
+        if self.tuning != "tuned" and self.recompute == "auto":
+            raise InputError(
+                f"recompute=auto is decided with the times of tuned runs, not with tuning="
+                f"{self.tuning}; name classes, e.g. norms,activations."
+            )
         if self.schedule not in SCHEDULES:
             raise InputError(f"schedule={self.schedule!r}: use {' or '.join(SCHEDULES)}.")
         if self.virtual > 1 and self.sharding.pipeline == 1:
             raise InputError(f"virtual={self.virtual}: pieces of a stage need pipeline above 1.")
         if self.overlap is not None and not 0 <= self.overlap <= 1:
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuses sequences beyond the model's context and more pieces than layers.
+
+        Raises:
+            InputError: What was asked, the model's limit, and what fits.
+        """
+        if spec.max_context is not None and self.seq > spec.max_context:
+            raise InputError(
+                f"seq={self.seq:,} is beyond max_position_embeddings={spec.max_context:,} of "
+                f"{spec.name}; at most {spec.max_context:,}."
+            )
+        most = -(-spec.layer_count // self.sharding.pipeline)
+        if self.virtual > most:
+            raise InputError(
+                f"virtual={self.virtual}: {spec.name} has {spec.layer_count} layers for "
+                f"{self.sharding.pipeline} stages; at most {most}."
+            )
 
     @property
     def tokens(self) -> int:

@@ -194,6 +194,8 @@ class _Search:
 
     def record(self, best: tuple[SearchedPlan, ...], step: TrainingStep | None) -> TrainingSearch:
         """The answer."""
+        from gambrel.engine.pareto import least  # needs numpy, which reports do without
+
         return TrainingSearch(
             model=self.spec.name,
             device=self.device.id,
@@ -203,7 +205,7 @@ class _Search:
             seq=self.seq,
             capacity_bytes=self.capacity,
             best=best,
-            pareto=_pareto(self.fitting),
+            pareto=least(self.fitting, lambda t: (t.step_s, t.memory_bytes)),
             tried=self.tried,
             pruned=self.pruned,
             step=step,
@@ -370,15 +372,6 @@ def _why(trial: SearchedPlan, better: SearchedPlan) -> str:
         else ""
     )
     return f"{format_percent(late)} slower: {' and '.join(said) or 'the sum of small parts'}{more}."
-
-
-def _pareto(trials: Sequence[SearchedPlan]) -> tuple[SearchedPlan, ...]:
-    """Plans that no other beats in time and memory, fastest first."""
-    front: list[SearchedPlan] = []
-    for trial in sorted(trials, key=lambda t: (t.step_s, t.memory_bytes)):
-        if not front or trial.memory_bytes < front[-1].memory_bytes:
-            front.append(trial)
-    return tuple(front)
 
 
 def needs_of(found: TrainingSearch) -> str:

@@ -37,10 +37,13 @@ from gambrel.llm.topology import Topology
 from gambrel.workload import Phase
 
 _FILE: Final = Path(__file__).parent / "training.toml"
-#: Kinds of ops that are attention's.
-_ATTENTION: Final = frozenset({"attention", "attention_backward"})
+#: Kinds of ops that mix positions on the matrix engine: attention, and scans in chunks like it.
+_MIXING: Final = ("attention", "ssd_scan", "delta_scan")
+_ATTENTION: Final = frozenset(_MIXING) | {f"{kind}_backward" for kind in _MIXING}
 #: Collectives that carry tokens to their experts and back.
 _ROUTED: Final = frozenset({"dispatch", "combine"})
+#: What recurrent layers run in kernels of their own, over a stream several times as wide.
+_MIXERS: Final = frozenset({"convolution", "selective_scan", "ssd_scan", "delta_scan"})
 _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "attention"})
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
@@ -112,7 +115,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         layers: Layers without experts.
         mixtures: Layers with experts.
         eager: Whether every op is a kernel of its own.
-        again_s: Other ops than products that run again in backward, at the rate of the main memory.
+        again_s: Other ops than products that run again in backward, and scans and convolutions, at
+            the rate of the main memory.
     """
 
     gemm_s: dict[str, float]
@@ -212,7 +216,9 @@ def parts_of(
     once = roofline.seconds(2 * tokens * rank.hidden / tensor, bandwidth)
     full = recompute == "full"
     again = 4 / 3 if full else 1.0
-    others = () if full else (op for op in ops if rerun(op) and op.kind not in _PRODUCTS)
+    others = [op for op in ops if op.kind.removesuffix("_backward") in _MIXERS]
+    if not full:
+        others += [op for op in ops if rerun(op) and op.kind not in _PRODUCTS]
     return Parts(
         gemm_s=dict(seconds["gemm"]),
         expert_s=dict(seconds["experts"]),

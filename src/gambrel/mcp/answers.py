@@ -70,9 +70,10 @@ def compare(question: Question) -> Any:
 
 
 def judge(question: Question) -> Any:
-    """A ruling; what the limits say already is not said twice."""
+    """A ruling in less than 2 kB; notes and the range of the library are what `limits` answers."""
     found = answer(question)
-    return msgspec.structs.replace(found, notes=(), causes=found.causes[:3])
+    told = msgspec.structs.replace(found.limits, notes=(), library_expected=None)
+    return msgspec.structs.replace(found, notes=(), causes=found.causes[:3], limits=told)
 
 
 def device(question: Question) -> Datasheet:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 _CPU_ROOT: Final = Path("/sys/devices/system/cpu")
+#: Processes per processor above which something else is running beside what is measured.
+_BUSY: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,14 @@ def load() -> float | None:
     """Processes that want to run, the mean of the last minute; None where unknown."""
     try:
         return os.getloadavg()[0]
-    except OSError:
+    except (AttributeError, OSError):  # Windows has none
         return None
+
+
+def busy() -> float | None:
+    """Processes that want to run per processor, where they are more than one's own; else None."""
+    running = (load() or 0.0) / len(_allowed())
+    return running if running > _BUSY else None
 
 
 def stolen_s() -> float | None:

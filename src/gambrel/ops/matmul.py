@@ -42,7 +42,8 @@ def grouped_matmul(op: OpView) -> Cost:
     inputs after the rows hold a part for each expert (1, the weights; then scales, biases).
     Inputs: the rows, the weights of all experts, then scales and biases, then offsets. With
     ``weight_gradient`` the product is the gradient of the weights: the experts are an output, and
-    the traffic is that of any other op.
+    the traffic is that of any other op. With ``own_rows`` kernels pass over the rows of this device
+    alone, as in training, where tokens are exchanged; it counts for the expected time.
     """
     rows, n, k = op.size("rows"), op.size("n"), op.size("k")
     per_result, special = _epilogue(op)

@@ -142,6 +142,23 @@ def delta_scan_backward(op: OpView) -> Cost:
     )
 
 
+@formula("wkv7_scan")
+def wkv7_scan(op: OpView) -> Cost:
+    """RWKV-7, per token and head: 8·key_dim·value_dim of products, one decay a value of state.
+
+    S ← S·diag(exp(-exp w)) + (S·a)·bᵀ + v·kᵀ; o = S·r. Four contractions with the state (what it
+    holds for the removed key a, its replacement b, the new key, the read-out) are multiply-adds;
+    the decay is a product a value of state and two exponentials a key channel.
+
+    Sizes: batch, seq, heads, key_dim, value_dim.
+    Source: Peng et al., "RWKV-7 Goose" (2025), equation 17 and algorithm 1.
+    """
+    rows = op.size("batch") * op.size("seq") * op.size("heads")
+    states = rows * op.size("key_dim") * op.size("value_dim")
+    special = 2 * rows * op.size("key_dim")
+    return Cost(work=work(op.operand_dtype(1), matrix=8 * states, vector=states, special=special))
+
+
 def _delta_work(op: OpView) -> tuple[Size, Size, Size]:
     """FLOP of products and on the vector engine, and evaluations, as derived in `delta_scan`."""
     rows = op.size("batch") * op.size("seq") * op.size("heads")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gambrel.analysis.result import Analysis
+from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.answers import Profiled
 from gambrel.report.chart import Chart, Point, describe, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
 from gambrel.report.roofline_picture import picture_of
+from gambrel.roofline import rate
 from gambrel.units import format_number, format_percent, format_si
 
 if TYPE_CHECKING:
@@ -41,16 +42,50 @@ def chart_of_profile(
         (_measured(at, points[at.index], longest) for at in base.points),
         key=lambda at: -(points[at.index].time_s or 0.0),
     )
-    rate = analysis.total.flops / totals.plain_s if totals.plain_s else None
-    whole = msgspec.structs.replace(base.total, flop_per_s=rate or None, measured=True)
+    return _with(base, drawn, analysis, totals.plain_s)
+
+
+def chart_of_overlay(
+    analysis: Analysis, rows: Sequence[tuple[OpResult, float | None]], total_s: float | None
+) -> Chart:
+    """The chart of an analysis with measured dots; ops that were not measured stay as expected.
+
+    Args:
+        analysis: What is expected.
+        rows: Ops, as the table shows them, with their measured seconds.
+        total_s: Measured, of the whole.
+    """
+    base = describe(analysis, levels=True, rows=[op for op, _ in rows])
+    longest = max((time or 0.0 for _, time in rows), default=0.0)
+    drawn = [_laid(at, *rows[at.index], longest) for at in base.points]
+    return _with(base, drawn, analysis, total_s)
+
+
+def _with(base: Chart, drawn: Sequence[Point], analysis: Analysis, total_s: float | None) -> Chart:
+    """The chart with measured dots, its star at the measured rate of the whole."""
+    whole = rate(analysis.total.flops, total_s) if total_s else None
     chart = msgspec.structs.replace(
         base,
         y_label="measured rate (FLOP/s)",
         points=tuple(drawn),
-        total=whole,
+        total=msgspec.structs.replace(base.total, flop_per_s=whole or None, measured=True),
         measured=True,
     )
     return fitted(chart)
+
+
+def _laid(at: Point, op: OpResult, time: float | None, longest: float) -> Point:
+    """The dot of an op at its measured rate, or where it is expected."""
+    if not time:
+        return msgspec.structs.replace(at, flop_per_s=None, note=at.note or "not measured")
+    return msgspec.structs.replace(
+        at,
+        module=op.module,
+        flop_per_s=rate(op.measures.flops, time) or None,
+        measured=True,
+        size=size_of(time, longest),
+        note=at.note or f"measured {format_si(time, 's')}",
+    )
 
 
 def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype
-from gambrel.report.answers import Peaks
+from gambrel.report.answers import Peaks, Sheet
 from gambrel.report.chart import Chart, fitted
 from gambrel.report.options import Options
+from gambrel.report.page.parts import PageParts
 from gambrel.report.picture import Picture
+from gambrel.report.registry import document
 from gambrel.report.roof_lines import Entry, Roof, main_ridge, memory_roofs_of, roofs_of, source_of
 from gambrel.report.roofline_picture import picture_of
+
+#: Formats of models, the usual first: the roof that is drawn strong.
+_MAIN: Final = ("fp16", "bf16", "int8", "fp32")
 
 
 def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
@@ -43,12 +50,31 @@ def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
     return replace(chart, x_range=(left, chart.x_range[1]), y_range=(low, chart.y_range[1]))
 
 
-def pictures(record: Peaks, options: Options) -> tuple[Picture, ...]:
-    """The measured roofs."""
-    survey = record.peaks.survey
-    heading = options.title or f"{survey.name}, measured {survey.date}"
-    drawn = chart_of(record.peaks.to_device(), parse_dtype(record.precision), heading)
-    return (picture_of(drawn),)
+def pictures(record: Peaks | Sheet, options: Options) -> tuple[Picture, ...]:
+    """The roofs; none where no memory bandwidth or no peak is known."""
+    drawn = describe(record, options)
+    return (picture_of(drawn),) if drawn else ()
+
+
+def describe(record: Peaks | Sheet, options: Options) -> Chart | None:
+    """The measured roofs, or the published ones of a device."""
+    if isinstance(record, Peaks):
+        survey = record.peaks.survey
+        heading = options.title or f"{survey.name}, measured {survey.date}"
+        return chart_of(record.peaks.to_device(), parse_dtype(record.precision), heading)
+    device = record.device
+    formats = [c.dtype for c in device.ceilings]
+    main = main_memory(device)
+    if not formats or not memory_roofs_of(device, lambda m: m == main):
+        return None
+    strong = next((f for f in _MAIN if f in formats), formats[0])
+    return chart_of(device, strong, options.title or "")
+
+
+def page(record: Peaks | Sheet, options: Options) -> PageParts:
+    """The roofs beside the sheet."""
+    drawn = describe(record, options)
+    return PageParts(document=document(record, options), rooflines=(drawn,) if drawn else ())
 
 
 def _roofs(device: Device, precision: str) -> tuple[Roof, ...]:

@@ -54,22 +54,23 @@ _COUNTS: Final = frozenset((
     "acceptance", "area_cost", "attained", "attention_data", "batch", "batch_size", "bits",
     "blocks", "bubble", "cache", "concurrency", "count", "coverage", "coverage_ops",
     "coverage_time", "coverage_traffic", "coverage_work", "covered", "data", "deepest", "depth",
-    "devices", "error", "expert", "free_ops", "gain", "gain_low", "gap_closed", "headroom",
-    "headroom_factor", "hfu", "high_ratio", "host_ops", "huge_page_share", "index",
-    "inferences", "items", "layers", "load", "low_ratio", "max_batch", "max_devices",
-    "max_sequences", "mean", "mfu", "microbatches", "missed", "most_waiting", "nodes",
-    "num_units", "ops", "overlap", "page", "parameters", "peak_index", "per_tenth", "per_unit",
-    "percentile", "pipeline", "plain_spread", "points", "preemptions", "profiled_steps",
-    "pruned", "rank", "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds",
-    "routing_skew", "rows", "running", "samples", "schema_version", "score", "sequences",
-    "shape", "share", "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "stacks",
-    "steps", "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "unmodelled",
-    "virtual", "waiting", "windowed", "zero",
+    "devices", "ecc_corrected", "ecc_uncorrected", "error", "expert", "free_ops", "gain",
+    "gain_low", "gap_closed", "headroom", "headroom_factor", "hfu", "high_ratio", "host_ops",
+    "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio", "max_batch",
+    "max_devices", "max_sequences", "mean", "mfu", "microbatches", "missed", "most_waiting",
+    "nodes", "num_units", "ops", "overlap", "page", "parameters", "pcie_lanes", "pcie_lanes_limit",
+    "peak_index", "per_tenth", "per_unit", "percentile", "pipeline", "plain_spread", "points",
+    "preemptions", "profiled_steps", "pruned", "rank", "ranks", "ratio", "ratios", "recorded",
+    "replicas", "requests", "rounds", "routing_skew", "rows", "running", "samples",
+    "schema_version", "score", "sequences", "shape", "share", "shares", "sizes", "skipped",
+    "sparsity", "speedup", "spread", "stacks", "steps", "stolen", "strain", "symbols", "tensor",
+    "threads", "times", "tried", "unmodelled", "virtual", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.
 NAMES: Final[dict[str, str]] = {
     **dict.fromkeys(_COUNTS, "1"),
+    "celsius": "°C",
     **dict.fromkeys(
         ("batch_tokens", "context", "seq", "tokens", "max_context", "model_limit"), "token"
     ),

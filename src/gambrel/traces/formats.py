@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.analysis.samples import Sample, Samples
+from gambrel.analysis.samples.clock_log import ClockLog
 from gambrel.errors import FileFormatError, InputError, shown
 from gambrel.fileio import path_of
+from gambrel.traces.clock_log import is_clock_log
 from gambrel.traces.kineto.events import is_kineto
 from gambrel.traces.likwid import is_likwid
 from gambrel.traces.ncu.cut import is_ncu
 from gambrel.traces.perf import is_perf
 from gambrel.traces.points import is_points
+from gambrel.traces.proton import is_proton
 from gambrel.traces.rocprof import is_rocprof
 from gambrel.traces.rocprof_json import is_rocprof_json
 from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
@@ -33,6 +36,7 @@ class Format:
         by_chip: Whether it reads better when it knows the chip: ``read(path, chip)``.
         together: Whether several files can be passes over one run: ``read_together(paths, chip)``
             instead of ``read``.
+        beside: Whether it holds no kernels, but what was logged beside them.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Format:
     module: str
     by_chip: bool = False
     together: bool = False
+    beside: bool = False
 
 
 FORMATS: Final = (
@@ -55,6 +60,13 @@ FORMATS: Final = (
         module="rocprof_json",
         by_chip=True,
     ),
+    Format(
+        name="clocks of nvidia-smi (CSV) or dcgmi dmon",
+        sniff=lambda _, text: is_clock_log(text),
+        module="clock_log",
+        beside=True,
+    ),
+    Format(name="Proton profile (hatchet)", sniff=lambda _, text: is_proton(text), module="proton"),
     Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
     Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
     Format(
@@ -111,12 +123,49 @@ def read(paths: str | Path | Sequence[str | Path], *, chip: str = "") -> Samples
     with without_collector():
         chosen = [(_format_of(path), path) for path in listed]
         together = [path for found, path in chosen if found.together]
-        parts = [_read_one(found, path, chip) for found, path in chosen if not found.together]
+        logs = [_read_one(found, path, chip) for found, path in chosen if found.beside]
+        alone = [c for c in chosen if not c[0].together and not c[0].beside]
+        parts = [_read_one(found, path, chip) for found, path in alone]
         if together:
             from gambrel.traces.rocprof import read_together
 
             parts += read_together(together, chip if chip.startswith("gfx") else "")
-    return parts[0] if len(parts) == 1 else _join(parts)
+    if not parts:
+        raise InputError(
+            f"{listed[0]} holds clocks and power, no kernels: name the recording of the same run "
+            f"before it, e.g. gambrel diagnose trace.json {listed[0]}."
+        )
+    return _beside(parts[0] if len(parts) == 1 else _join(parts), logs)
+
+
+def is_beside(path: Path) -> bool:
+    """Whether a file holds no kernels, but what was logged beside them.
+
+    Raises:
+        FileFormatError: It cannot be read, or is of no known format.
+    """
+    return _format_of(path).beside
+
+
+def _beside(samples: Samples, logs: Sequence[Samples]) -> Samples:
+    """Samples with the clocks that were logged beside them."""
+    known = [log.clocks for log in logs if log.clocks is not None]
+    if not known:
+        return samples
+    import msgspec
+
+    clocks = ClockLog(
+        source=", ".join(log.source for log in known),
+        readings=tuple(reading for log in known for reading in log.readings),
+    )
+    slow = clocks.slowdown()
+    said = (f"slowed down: {slow.evidence}",) if slow else ()
+    return msgspec.structs.replace(
+        samples,
+        sources=(*samples.sources, *(source for log in logs for source in log.sources)),
+        notes=(*samples.notes, clocks.summary, *said),
+        clocks=clocks,
+    )
 
 
 def _read_one(found: Format, path: Path, chip: str) -> Samples:

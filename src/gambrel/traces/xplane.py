@@ -19,6 +19,7 @@ from gambrel.protobuf import Value, double, fields, number, text
 from gambrel.traces.source import read_bytes
 
 FORMAT: Final = "XPlane profile"
+_HOST: Final = "/host:CPU"
 _START: Final = re.compile(rb"\n.{1,6}(?:\x08.{1,9}?)?\x12.(?:/device:|/host:|Task )", re.DOTALL)
 _COPY: Final = re.compile(r"(?i)mem(?:cpy|set)")
 #: Larger values are damage.
@@ -76,20 +77,24 @@ def read(path: Path) -> Samples:
         planes = [_plane(value) for value in _all(memoryview(read_bytes(path)), 1)]
         devices = [p for p in planes if p.name.startswith("/device:")]
         launches = [s for p in devices for s in _samples(p, several=len(devices) > 1)]
+        on_host = not launches
+        if on_host:
+            launches = [s for p in planes if p.name == _HOST for s in _samples(p, several=False)]
         kinds = {name for p in devices if (name := _device_name(p))}
     except FileFormatError as error:
         why = str(error).removesuffix(".")
         raise FileFormatError(f"{path}: no complete profile ({why}).") from None
     if not launches:
         raise FileFormatError(
-            f"{path}: no op of a device in it ({len(planes)} planes); profile on the accelerator, "
-            "with jax.profiler.trace or tf.profiler.experimental."
+            f"{path}: no op of a device or of XLA on the processor in it ({len(planes)} planes); "
+            "run a jitted function within jax.profiler.trace or tf.profiler.experimental."
         )
     return Samples(
         format=FORMAT,
         sources=(str(path),),
         launches=tuple(launches),
         device_name=kinds.pop() if len(kinds) == 1 else "",
+        notes=("ops of XLA on the processor; threads add up",) if on_host else (),
     )
 
 
@@ -142,8 +147,14 @@ def _samples(plane: _Plane, *, several: bool) -> Iterator[Sample]:
 def _events(plane: _Plane) -> Iterator[list[_Event]]:
     """Events by line: of streams where there are any, else of the ops of XLA.
 
-    The other lines of a plane (steps, modules, names of the framework) show the same time again.
+    The other lines of a plane (steps, modules, names of the framework) show the same time again. On
+    a processor ops run on any thread, between events of the runtime; they name their HLO.
     """
+    if plane.name == _HOST:
+        mark = next((n for n, name in plane.names.items() if name == "hlo_op"), None)
+        for line in plane.lines:
+            yield [_event(v) for v in _all(line, 4) if mark is not None and _has(v, mark)]
+        return
     lines = [(_line_name(line), line) for line in plane.lines]
     streams = [line for name, line in lines if name.startswith("Stream #")]
     for line in streams or [line for name, line in lines if name == "XLA Ops"]:
@@ -152,6 +163,13 @@ def _events(plane: _Plane) -> Iterator[list[_Event]]:
 
 def _line_name(line: memoryview) -> str:
     return next((text(v) for n, v in fields(line) if n == 2), "")
+
+
+def _has(event: memoryview, stat: int) -> bool:
+    """Whether an event carries a statistic."""
+    return any(
+        m == 1 and number(key) == stat for value in _all(event, 4) for m, key in fields(value)
+    )
 
 
 def _event(data: memoryview) -> _Event:

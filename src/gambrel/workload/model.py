@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -175,8 +175,3 @@ class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
     flops: int
     symbols: tuple[Symbol, ...]
     origin: str
-
-    @classmethod
-    def from_builtins(cls, data: Any) -> WorkloadSummary:
-        """Reads one entry of the zoo's index."""
-        return msgspec.convert(data, cls)

@@ -189,6 +189,56 @@ def test_the_report_and_its_json(swept):
     assert found["design"]["array_time_s"] == swept.totals["array_time_s"]
 
 
+#: What Timeloop's front end declares for a component (github.com/Accelergy-Project/timeloopfe,
+#: v4/arch.py, 2026-11): a class is told by a part of its name, attributes of memories are these.
+TIMELOOP_MEMORIES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
+TIMELOOP_COMPUTE = ("mac", "intmac", "fpmac", "compute")
+TIMELOOP_ATTRIBUTES = {
+    *("datawidth", "technology", "n_banks", "block_size", "cluster_size", "width", "depth"),
+    *("entries", "sizeKB", "multiple_buffering", "min_utilization", "shared_bandwidth"),
+    *("read_bandwidth", "write_bandwidth"),
+}
+
+
+def check_timeloop(text, study):
+    """An architecture 0.4 as that front end and the published example designs have it."""
+    yaml = pytest.importorskip("yaml")
+
+    class Nodes(yaml.SafeLoader):
+        pass
+
+    for tag in ("Component", "Container"):
+        Nodes.add_constructor(
+            f"!{tag}",
+            lambda loader, node, tag=tag: (tag, loader.construct_mapping(node, deep=True)),
+        )
+    whole = yaml.load(text, Loader=Nodes)["architecture"]
+    assert set(whole) == {"version", "nodes"}
+    assert str(whole["version"]) == "0.4"
+    names = [node["name"] for _, node in whole["nodes"]]
+    assert names == ["system", "DRAM", "chip", "buffer", "PE", "register", "mac"]
+    nodes = {node["name"]: node for _, node in whole["nodes"]}
+    assert {"global_cycle_seconds", "technology"} == set(nodes["system"]["attributes"])
+    for kind, node in whole["nodes"]:
+        known = {"name", "attributes", "spatial", "constraints"}
+        assert set(node) <= known | ({"class", "subclass"} if kind == "Component" else set())
+        if any(part in node.get("class", "") for part in TIMELOOP_MEMORIES):
+            own = node["attributes"]
+            assert set(own) <= TIMELOOP_ATTRIBUTES
+            # A line holds whole words, or the program would see a memory without entries.
+            assert own["width"] % own["datawidth"] == 0
+    assert nodes["mac"]["class"] in TIMELOOP_COMPUTE
+    buffer = nodes["buffer"]["attributes"]
+    assert buffer["depth"] * buffer["width"] == 8 * study.device["sram"]
+    mesh = nodes["PE"]["spatial"]
+    assert (mesh["meshX"], mesh["meshY"]) == (study.device["cols"], study.device["rows"])
+    words = nodes["DRAM"]["attributes"]["shared_bandwidth"]
+    cycle = float(nodes["system"]["attributes"]["global_cycle_seconds"])
+    width = nodes["DRAM"]["attributes"]["datawidth"]
+    # The exported figure has six digits.
+    assert words * width == pytest.approx(8 * study.device["dram_byte_per_s"] * cycle, rel=1e-5)
+
+
 def test_the_accelerator_of_a_design_is_exported(tmp_path):
     found = gambrel.design("edge-npu", "resnet18", axes=["dataflow=weight"])
     zigzag = gambrel.export(found, tmp_path / "hw.yaml", "zigzag").read_text()
@@ -198,7 +248,8 @@ def test_the_accelerator_of_a_design_is_exported(tmp_path):
     # 0.07 pJ to multiply in int8 and 0.03 to add in int32
     assert "unit_energy: 0.1 # pJ" in zigzag
     timeloop = gambrel.export(found, tmp_path / "arch.yaml", "timeloop").read_text()
-    assert "keep: [Weights]" in timeloop
+    assert "keep_only: [Weights]" in timeloop
+    check_timeloop(timeloop, found)
     with pytest.raises(InputError, match="choose with --to"):
         gambrel.export(found, tmp_path / "x.yaml")
     with pytest.raises(UnknownNameError, match="unknown export format"):

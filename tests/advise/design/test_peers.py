@@ -1,4 +1,4 @@
-"""Arrays and tilings against what SCALE-Sim and ZigZag said of the same layers.
+"""Arrays and tilings against what SCALE-Sim, ZigZag and Timeloop said of the same layers.
 
 The files hold what those programs printed; ``benchmarks/design_scalesim.py`` and
 ``benchmarks/design_zigzag.py`` make them.
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gambrel.advise.design.systolic import DATAFLOWS, Arrays, Gemm, cycles
-from gambrel.advise.design.tiles import GemmShape, Widths, tile_curve
+from gambrel.advise.design.tiles import ConvShape, GemmShape, Widths, tile_curve
 
 DATA = Path(__file__).parents[3] / "benchmarks" / "data"
 
@@ -50,3 +50,17 @@ def test_no_tiling_of_zigzag_moves_less(row):
     assert found <= row["traffic_bytes"]
     if row["traffic_bytes"] == curve.least:
         assert found == curve.least
+
+
+@pytest.mark.parametrize("row", rows_of("timeloop"), ids=lambda r: r["design"])
+def test_no_published_mapping_of_timeloop_moves_less(row):
+    """Layer 1 of AlexNet: 227 x 227 x 3 inputs, 96 filters of 11 x 11, 55 x 55 outputs."""
+    shape = ConvShape(
+        batch=1, out_channels=96, in_channels=3, out=(55, 55), kernel=(11, 11), stride=(4, 4)
+    )
+    width = row["word_bytes"]
+    curve = tile_curve(shape, Widths(inputs=width, weights=width, outputs=width, sums=width))
+    found = float(curve.at(row["buffer_words"] * width)) / width
+    assert found <= row["weights"] + row["inputs"] + row["outputs"]
+    # With 65,536 words on chip every operand crosses once, which one of the mappings reaches.
+    assert found == 96 * 3 * 11 * 11 + 3 * 227 * 227 + 96 * 55 * 55

@@ -10,6 +10,7 @@ import pytest
 from gambrel.advise.gate.compare import compare_to
 from gambrel.advise.gate.records import GateBaseline, GateMetric, GateReport, GateState
 from gambrel.api import gate
+from gambrel.api.gate_config import GateConfig, read_config
 from gambrel.api.gate_history import append, read
 from gambrel.cli import run
 from gambrel.errors import FileFormatError, InputError
@@ -122,7 +123,7 @@ def test_computed_figures_come_from_questions(tmp_path):
         '[[expected]]\nmodel = "resnet18"\nhardware = ["a100"]\nbatch = [1, 8]\n'
         'metrics = ["flops"]\n[tolerance]\ndefault = 0.1\n'
     )
-    one, eight = gate.metrics_of(gate.read_config(path), [])
+    one, eight = gate.metrics_of(read_config(path), [])
     assert eight.samples[0] == 8 * one.samples[0]
     assert one.name == "resnet18 a100 b1 flops"
 
@@ -153,16 +154,16 @@ def test_what_is_no_baseline_is_refused(tmp_path, content):
 def test_another_machine_is_refused(tmp_path, results, monkeypatch):
     first, base = results("a.jsonl", step=[1.0]), tmp_path / "base.json"
     monkeypatch.setattr(gate, "_machine", lambda: "this-other")
-    gate.record(base, gate.GateConfig(), [first])
+    gate.record(base, GateConfig(), [first])
     monkeypatch.undo()
     with pytest.raises(InputError, match="--any-machine"):
-        gate.check(base, gate.GateConfig(), [first])
-    assert gate.check(base, gate.GateConfig(), [first], any_machine=True).passed
+        gate.check(base, GateConfig(), [first])
+    assert gate.check(base, GateConfig(), [first], any_machine=True).passed
 
 
 def test_a_metric_that_is_no_number_is_no_baseline(tmp_path, results):
     with pytest.raises(InputError, match="cannot be a baseline"):
-        gate.record(tmp_path / "b.json", gate.GateConfig(), [results("a.jsonl", step=[None])])
+        gate.record(tmp_path / "b.json", GateConfig(), [results("a.jsonl", step=[None])])
 
 
 @pytest.mark.parametrize("name", ["h.jsonl", "h.parquet"])
@@ -181,3 +182,82 @@ def test_files_for_ci_hold_no_control_characters():
     for content in (junit(report), sarif(report)):
         assert b"\x1b" not in content
         assert b"\\u001b" not in content
+
+
+GOOD = '{"type": "gambrel/baseline", "metrics": [{"name": "a", "samples": [1]}%s}'
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD % ', {"name": "a", "samples": [2]}]', "there twice"),
+        (GOOD % ', {"name": "b", "samples": []}]', "not numbers"),
+        (GOOD % '], "schema_version": 99', "newer than this one"),
+    ],
+)
+def test_a_baseline_that_cannot_be_compared_is_refused(tmp_path, content, says):
+    path = tmp_path / "base.json"
+    path.write_text(content)
+    with pytest.raises(FileFormatError, match=says):
+        gate.load(path)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "null", "1e999"])
+def test_what_other_programs_write_for_no_number_fails_the_gate(tmp_path, results, value):
+    base, now = tmp_path / "base.json", tmp_path / "now.json"
+    gate.record(base, GateConfig(), [results("a.jsonl", step=[1.0])])
+    now.write_text(f'{{"name": "step", "value": {value}, "unit": "s"}}')
+    (row,) = gate.check(base, GateConfig(), [now]).rows
+    assert row.state is GateState.INVALID
+    with pytest.raises(InputError, match="cannot be a baseline"):
+        gate.record(base, GateConfig(), [now])
+
+
+@pytest.mark.parametrize("value", ['"fast"', "true", "[]", "{}"])
+def test_a_value_of_another_kind_is_refused(tmp_path, value):
+    path = tmp_path / "now.json"
+    path.write_text(f'{{"name": "step", "value": {value}}}')
+    with pytest.raises(FileFormatError, match="not numbers"):
+        gate.metrics_of_file(path)
+
+
+EXPECTED = '[[expected]]\nmodel = "resnet18"\nhardware = "a100"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("expected = 3", "Expected `array`"),
+        ('[expected]\nmodel = "resnet18"', "Expected `array`"),
+        ("tolerance = 5", "Expected `object`"),
+        ('tolerance = {a = "x"}', "Expected `float`"),
+        ("tolerance = {a = -1}", "is no share"),
+        ('files = "a.json"', "Expected `array`"),
+        ("colour = 1", "unknown field `colour`"),
+        ("expected = [", "a gate has"),
+        ('[[expected]]\nmodel = "resnet18"', "needs a model and hardware"),
+        (EXPECTED + 'metrics = ["speed"]', "is no figure of an analysis"),
+        (EXPECTED + 'metrics = "workload"', "is no number"),
+    ],
+)
+def test_a_configuration_that_says_nothing_is_refused_in_a_sentence(tmp_path, text, says, capsys):
+    path = tmp_path / "gate.toml"
+    path.write_text(text)
+    assert run(["gate", "record", str(tmp_path / "base.json"), "-c", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_baseline_that_cannot_be_written_is_refused_before_any_work(tmp_path, results, capsys):
+    first = results("a.jsonl", step=[1.0])
+    assert run(["gate", "record", str(tmp_path / "no" / "base.json"), str(first)]) == 2
+    assert "no" in capsys.readouterr().err
+
+
+def test_a_few_runs_are_said_to_tell_nothing(tmp_path, results):
+    base = tmp_path / "base.json"
+    gate.record(base, GateConfig(), [results("a.jsonl", step=[1.0])])
+    report = gate.check(base, GateConfig(), [results("b.jsonl", step=[1.01])])
+    assert report.rows[0].detectable_share is None
+    assert any("fewer than 5 runs" in note for note in report.notes)

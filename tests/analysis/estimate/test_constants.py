@@ -23,6 +23,9 @@ TORCH_DEVICES = {
     "p4-8gb",
     "mi100",
     "mi210",
+    "rtx-3090",  # whole models in 16 bits
+    "rtx-4090",
+    "rtx-5090",
 }
 
 

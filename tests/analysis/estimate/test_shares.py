@@ -82,3 +82,34 @@ def test_mixtures_that_quantizers_write_lie_between_their_parts(config):
     times = [decode(config, "m2-ultra", p).roofline_time_s for p in ("q4_k", "q4_k_m", "q6_k")]
     assert times == sorted(times)
     assert len(set(times)) == 3
+
+
+def test_a_processor_takes_shares_of_its_vector_units_and_of_amx():
+    """BERT in fp32 and bf16 on 56 cores: products alone, each at its own share."""
+    own = next(s for s in packaged().shares if s.runtime == "pytorch" and "xeon" in s.match)
+    for precision, peak, share in (
+        ("fp32", 7.168e12, own.compute),
+        ("bf16", 1.14688e14, own.matrix),
+    ):
+        found = gambrel.analyze("bert-base", "xeon-8480+", batch_size=64, precision=precision)
+        one = max((op for op in found.ops if op.kind == "matmul"), key=lambda op: op.measures.flops)
+        each = float(one.measures.expected_time_s) / one.count
+        work = one.measures.flops / one.count / (share * peak)
+        assert each >= own.start_s + 0.99 * work
+        if precision == "fp32":
+            assert each == pytest.approx(own.start_s + work, rel=0.02)
+
+
+def test_a_format_that_was_not_measured_on_amx_has_no_time():
+    found = gambrel.analyze("resnet50", "xeon-8480+", runtime="onnxruntime", precision="bf16")
+    assert found.expected_time_s is None
+    found = gambrel.analyze("resnet50", "xeon-8480+", runtime="onnxruntime", precision="fp32")
+    assert found.expected_time_s.confidence == "low"
+
+
+def test_other_processors_have_a_wider_range():
+    def width(device):
+        one = gambrel.analyze("resnet50", device, precision="fp32").expected_time_s
+        return one.high / one.low
+
+    assert width("graviton4") > width("epyc-9654")

@@ -63,7 +63,11 @@ def test_many_steps_at_once(timer):
 def test_a_pickled_timer_is_the_same(timer):
     again = pickle.loads(pickle.dumps(timer))
     assert again.mixed([512], [100, 200]) == timer.mixed([512], [100, 200])
-    assert repr(again) == repr(timer) == "StepTimer(llama-3.1-8b on 1 x h100-sxm5-80gb, 1 device)"
+    assert (
+        repr(again)
+        == repr(timer)
+        == "StepTimer(llama-3.1-8b on 1 x h100-sxm5-80gb, 1 device, vllm)"
+    )
 
 
 def test_more_devices_are_faster():
@@ -88,3 +92,24 @@ def test_more_devices_are_faster():
 def test_steps_that_cannot_be(timer, call, said):
     with pytest.raises(InputError, match=said):
         call(timer)
+
+
+def test_without_an_engine_every_answer_is_the_mean_of_the_same_engines():
+    unnamed = gambrel.StepTimer(MODEL, DEVICE, longest=32_768)
+    named = [
+        gambrel.StepTimer(MODEL, DEVICE, engine, longest=32_768)
+        for engine in ("vllm", "sglang", "tensorrt-llm")
+    ]
+    each = [t.decode(64, 4096) for t in named]
+    assert unnamed.decode(64, 4096) == pytest.approx(np.mean(each), rel=1e-3)
+    assert min(each) < 0.99 * unnamed.decode(64, 4096)
+    asked = {"input": 4095, "output": 2, "tensor": 1}
+    plan = gambrel.serve_plan(MODEL, DEVICE, concurrency=64, **asked).best[0].point
+    step = plan.tpot_s - plan.interference_s
+    assert unnamed.decode(64, 4096) == pytest.approx(step, rel=0.01)
+    run = gambrel.serve_sim(MODEL, DEVICE, concurrency=1, requests=2, replicas=1, **asked)
+    apart = gambrel.serve_split(MODEL, DEVICE, ttft="1s", tpot="30ms", **asked)
+    names = ("vllm", "sglang", "tensorrt-llm")
+    assert unnamed.mean_of == plan.mean_of == run.mean_of == apart.mean_of == names
+    assert any("no serving engine is named" in said for said in run.assumptions)
+    assert any("no serving engine is named" in said for said in apart.assumptions)

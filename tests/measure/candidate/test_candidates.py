@@ -15,7 +15,6 @@ from gambrel.api import judging
 from gambrel.errors import InputError
 
 HERE = Path(__file__).parent
-REFERENCE = f"{HERE / 'reference.py'}:build"
 #: Candidate → how it is recognised; None for the honest ones.
 CANDIDATES = {
     "honest": None,
@@ -49,12 +48,36 @@ CANDIDATES = {
     "prints": "prints",
     "forks": "starts a process",
     "starts_a_program": "starts a process",
+    "honest_buffer": None,
+    "honest_compiled": None,
+    "honest_bag": None,
+    "honest_triangle": None,
+    "result_by_largest_value": "cached results",
+    "result_by_sum_of_indices": "cached results",
+    "two_of_three_stale": "cached results",
+    "later_when_timed": "timing without synchronization",
+    "inputs_that_stay": "patched torch",
+    "inputs_that_stay_below": "changes its inputs",
+    "replaced_stopwatch": "patched judge",
+    "replaced_series": "patched judge",
+    "opens_the_parent": "reads the reference's result",
+    "signals_the_parent": "signals a process",
+    "asks_the_network": "uses the network",
+    "last_row_missing": "skipped outputs",
+}
+#: Candidates for another reference than a product.
+REFERENCES = {
+    "honest_bag": "indices",
+    "honest_triangle": "triangles",
+    "result_by_largest_value": "narrow",
+    "result_by_sum_of_indices": "indices",
 }
 SAMPLE = 3
 
 
 def judged(name):
-    given = {"model": REFERENCE, "hardware": "h100", "run": f"{HERE / 'candidates.py'}:{name}"}
+    reference = f"{HERE / 'reference.py'}:{REFERENCES.get(name, 'build')}"
+    given = {"model": reference, "hardware": "h100", "run": f"{HERE / 'candidates.py'}:{name}"}
     return judging.judge.answer(ask("judge", given))
 
 
@@ -84,6 +107,7 @@ def test_every_candidate_is_listed():
 
 
 def test_a_missing_candidate_is_refused():
-    given = {"model": REFERENCE, "hardware": "h100", "run": "nowhere.py:build"}
+    given = {"model": f"{HERE / 'reference.py'}:build", "hardware": "h100"}
+    given |= {"run": "nowhere.py:build"}
     with pytest.raises(InputError, match="no such file was seen"):
         judging.judge.answer(ask("judge", given))

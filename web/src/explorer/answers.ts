@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { PageData } from "../schema";
+import type { PageData, Roofline, View } from "../schema";
 import type { Engine } from "./engine";
 import type { Explorer, Extra, Request, State } from "./schema";
 import { asked } from "./state";
@@ -28,8 +28,9 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
     setShown((old) => {
       const { page: made, ...extra } = answer;
       if (extra.error || !made) return { ...old, waiting: false, extra: { ...old.extra, error: extra.error } };
-      const changes = extra.changes ?? (request.brief ? old.extra.changes : undefined);
-      return { page: request.brief ? keeping(made, old.page) : made, extra: { ...extra, changes, error: undefined }, waiting: false };
+      const kept = request.brief ? { changes: old.extra.changes, scan: extra.place ? old.extra.scan : null } : {};
+      const page = steady(request.brief ? keeping(made, old.page) : made, old.page);
+      return { page, extra: { ...kept, ...extra, error: undefined }, waiting: false };
     });
 
   const whole = async (request: Request) => {
@@ -54,6 +55,7 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
 
   useEffect(() => {
     const request: Request = { ...state, given: asked(state, explorer), against: against ? asked(against, explorer) : undefined };
+    if (state.verb !== "analyze") request.measured = undefined;
     latest.current = request;
     if (opened.current) {
       opened.current = false;
@@ -73,4 +75,24 @@ function keeping(made: PageData, old: PageData): PageData {
   if (made.type !== old.type || made.views.length !== old.views.length) return made;
   const views = made.views.map((view, i) => ({ ...view, charts: [...view.charts, ...old.views[i].charts.slice(view.charts.length)] }));
   return { ...made, views };
+}
+
+/** Every kind of op keeps its shape while the page changes. */
+function steady(made: PageData, old: PageData): PageData {
+  const before = rooflineOf(old.views[0])?.shapes ?? {};
+  const views = made.views.map((view) => {
+    const chart = rooflineOf(view);
+    if (!chart) return view;
+    const kept = Object.keys(chart.shapes).filter((kind) => kind in before);
+    const taken = new Set(kept.map((kind) => before[kind]));
+    const free = Object.values(chart.shapes).filter((shape) => !taken.has(shape));
+    const shapes = Object.fromEntries(Object.entries(chart.shapes).map(([kind, shape]) => [kind, before[kind] ?? (taken.has(shape) ? (free.shift() ?? shape) : shape)]));
+    return { ...view, charts: [{ ...chart, shapes }, ...view.charts.slice(1)] };
+  });
+  return { ...made, views };
+}
+
+function rooflineOf(view?: View): Roofline | null {
+  const first = view?.charts[0];
+  return first?.kind === "roofline" ? first : null;
 }

@@ -61,10 +61,10 @@ export class BrowserEngine implements Engine {
   }
 
   /** The answer to a question with a model and a device and nothing else. */
-  private async stored({ verb, given, changes, against }: Request): Promise<Answer | null> {
+  private async stored({ verb, given, changes, against, measured }: Request): Promise<Answer | null> {
     const { model, hardware, ...more } = given;
     const { models, devices } = this.site.stored;
-    const plain = verb === "analyze" && !changes.length && !against && !Object.values(more).some(Boolean);
+    const plain = verb === "analyze" && !changes.length && !against && !measured && !Object.values(more).some(Boolean);
     if (!plain || !models.includes(String(model)) || !devices.includes(String(hardware))) return null;
     const answer = await fetch(`answers/${model}/${hardware}.json.gz`);
     if (!answer.ok || !answer.body) return null;

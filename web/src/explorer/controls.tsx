@@ -28,7 +28,7 @@ export function Controls({ explorer, state, extra, onChange, onFiles }: Props) {
   const first = tab.fields.filter((n) => needed(n) && !own.includes(n));
   const rest = tab.fields.filter((n) => ![...own, ...near, ...first].includes(n));
   const one = (name: string) => (
-    <Field control={explorer.fields[name]} value={state.given[name] ?? ""} options={optionsOf(name, extra)} now={nowOf(name, extra)} onChange={(value) => set({ [name]: value })} />
+    <Field control={explorer.fields[name]} value={state.given[name] ?? ""} options={optionsOf(name, extra)} now={nowOf(name, extra)} onChange={(value) => onChange(withField(state, name, value, sizes))} />
   );
   const custom = ROOF.some((name) => state.given[name]);
   return (
@@ -79,6 +79,13 @@ function withoutSizes(state: State, sizes: Size[]): State {
   return { ...state, given };
 }
 
+/** The question with another value: a phase has sizes of its own, a roof of one's own is no device's. */
+function withField(state: State, name: string, value: Value, sizes: Size[]): State {
+  const base = name === "phase" ? withoutSizes(state, sizes) : state;
+  const device: Given = ROOF.includes(name) && value ? { hardware: "" } : {};
+  return { ...base, given: { ...base.given, ...device, [name]: value } };
+}
+
 interface ModelProps {
   explorer: Explorer;
   value: string;
@@ -88,8 +95,7 @@ interface ModelProps {
 
 function Model({ explorer, value, onChoose, onFiles }: ModelProps) {
   const list = useId();
-  const file = useRef<HTMLInputElement>(null);
-  const shown = value.startsWith("upload:") ? value.split("/").pop()! : value;
+  const shown = fileName(value);
   return (
     <div class="control">
       <label>
@@ -97,9 +103,26 @@ function Model({ explorer, value, onChoose, onFiles }: ModelProps) {
         <Committed value={shown} list={list} placeholder="name or drop a file" onCommit={onChoose} known={explorer.models.map(([name]) => name)} />
       </label>
       <datalist id={list}>{explorer.models.map(([name, about]) => <option value={name}>{about}</option>)}</datalist>
-      <button type="button" title="config.json, GGUF, safetensors, ONNX: only what describes the model is read" onClick={() => file.current!.click()}>file</button>
-      <input ref={file} type="file" hidden multiple aria-label="a model as a file" onChange={(e) => e.currentTarget.files?.length && onFiles([...e.currentTarget.files])} />
+      <FileButton label="file" title="config.json, GGUF, safetensors, ONNX: only what describes the model is read" onFiles={onFiles} />
     </div>
+  );
+}
+
+/** The own name of a file that was sent; any other name as it is. */
+export const fileName = (name: string): string => (name.startsWith("upload:") ? name.split("/").pop()! : name);
+
+/** Opens the browser's choice of files. */
+export function FileButton({ label, title, onFiles }: { label: string; title: string; onFiles(files: File[]): void }) {
+  const file = useRef<HTMLInputElement>(null);
+  const chosen = (input: HTMLInputElement) => {
+    if (input.files?.length) onFiles([...input.files]);
+    input.value = ""; // the same file may be chosen again
+  };
+  return (
+    <>
+      <button type="button" class="plain" title={title} onClick={() => file.current!.click()}>{label}</button>
+      <input ref={file} type="file" hidden multiple aria-label={title} onChange={(e) => chosen(e.currentTarget)} />
+    </>
   );
 }
 

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { App } from "../app";
 import type { PageData } from "../schema";
 import { useAnswer } from "./answers";
-import { Controls } from "./controls";
+import { Controls, FileButton, fileName } from "./controls";
 import { engineOf } from "./engine";
 import type { Change, Explorer, State } from "./schema";
 import { fromHash, toHash } from "./state";
@@ -38,8 +38,10 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
   const onFiles = async (files: File[]) => {
     try {
       setProblem("");
-      const model = await engine.send(files);
-      setState((old) => ({ ...old, given: { ...old.given, model }, changes: [] }));
+      const sent = await engine.send(files);
+      const { measured, error } = await engine.ask({ verb: "file", given: { model: sent }, changes: [], brief: true });
+      if (error) throw new Error(error);
+      setState((old) => (measured ? { ...old, verb: "analyze", measured: sent } : { ...old, given: { ...old.given, model: sent }, changes: [] }));
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
@@ -59,7 +61,7 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
   const tabs = (
     <nav aria-label="What is asked">
       {explorer.tabs.map((tab) => (
-        <button type="button" aria-pressed={tab.verb === state.verb} onClick={() => setState({ verb: tab.verb, given: { ...tab.start, ...state.given }, changes: [] })}>{tab.label}</button>
+        <button type="button" aria-pressed={tab.verb === state.verb} onClick={() => setState({ ...state, verb: tab.verb, given: { ...tab.start, ...state.given }, changes: [] })}>{tab.label}</button>
       ))}
     </nav>
   );
@@ -68,24 +70,49 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
       {tabs}
       <Controls explorer={explorer} state={state} extra={extra} onChange={setState} onFiles={onFiles} key={String(state.given.model)} />
       {state.verb === "analyze" && <Pin state={state} pinned={pinned} onPin={setPinned} onSwap={(a, b) => { setPinned(b); setState(a); }} />}
+      {state.verb === "analyze" && <Measured state={state} hidden={!!pinned || state.changes.length > 0 || String(state.given.hardware ?? "").includes(",")} onFiles={onFiles} onChange={setState} />}
       {state.verb === "analyze" && <Changes offered={extra.changes} state={state} onChange={setState} />}
     </aside>
   );
   const said = problem || extra.error;
+  const lead = extra.scan && { ...extra.scan, mark: extra.place ?? null };
   return (
     <div class={`explorer${over ? " over" : ""}`} {...drop}>
       <App
         page={shown}
         panel={panel}
         stale={waiting}
+        lead={lead}
+        still={`${state.given.model} ${state.given.hardware}`}
         notice={
           <div role="status" class="notice">
             {said && <p class="problem">{said}</p>}
             {status && <p class="soft">{status}</p>}
+            {waiting && <p class="working">working …</p>}
           </div>
         }
       />
     </div>
+  );
+}
+
+interface MeasuredProps {
+  state: State;
+  /** It is not shown where answers are compared. */
+  hidden: boolean;
+  onFiles(files: File[]): void;
+  onChange(state: State): void;
+}
+
+/** The measured times that are laid over the answer. */
+function Measured({ state, hidden, onFiles, onChange }: MeasuredProps) {
+  if (!state.measured) return <FileButton label="measured times" title="a profile that 'gambrel profile --save' wrote, or the trace of a profiler: measured dots beside the expected ones" onFiles={onFiles} />;
+  return (
+    <p class="pin">
+      measured: {fileName(state.measured)}{" "}
+      <button type="button" onClick={() => onChange({ ...state, measured: undefined })}>remove</button>
+      {hidden && <span class="soft"> not shown while answers are compared</span>}
+    </p>
   );
 }
 
@@ -127,7 +154,7 @@ function applied(state: State, changes: string[]): State {
   return { ...state, given, changes: rest };
 }
 
-const EFFORT: Record<string, string> = { software: "same weights", batch: "more at once", retrain: "another model", replace: "another device" };
+const EFFORT: Record<string, string> = { software: "same weights", batch: "more at once", retrain: "another model", replace: "another model or device" };
 
 function Changes({ offered, state, onChange }: { offered?: Change[]; state: State; onChange(state: State): void }) {
   return (

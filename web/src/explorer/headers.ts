@@ -6,6 +6,8 @@ type Part = [start: number, bytes: Uint8Array<ArrayBuffer>];
 const SMALL = 4 << 20;
 /** What is sent of formats that say nowhere how long their header is. */
 const HEAD = 32 << 20;
+/** Recordings of profilers have no header: they are sent whole up to this. */
+const WHOLE = 250 << 20;
 /** Within ONNX, data of tensors below this are sent: shapes and indices, which a graph computes with. */
 const CONSTANT = 1 << 14;
 
@@ -30,7 +32,7 @@ export async function partsOf(file: File): Promise<Part[]> {
   const length = new DataView(head.buffer).getBigUint64(0, true);
   if (head[8] === 0x7b && length < 1n << 28n) return [[0, await read(file, 0, 8 + Number(length))]];
   if (file.name.endsWith(".onnx")) return onnx(file);
-  if (file.size <= HEAD) return [[0, await read(file, 0, file.size)]];
+  if (file.size <= WHOLE) return [[0, await read(file, 0, file.size)]];
   throw new Error(`${file.name} has ${Math.round(file.size / 2 ** 20)} MiB and is of a format without a header; analyze it with 'gambrel analyze'.`);
 }
 

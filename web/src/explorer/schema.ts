@@ -1,6 +1,6 @@
 // What a page with controls knows, written by `gambrel.explorer`.
 
-import type { PageData } from "../schema";
+import type { Curves, PageData } from "../schema";
 
 export type Value = string | boolean;
 export type Given = Record<string, Value>;
@@ -11,6 +11,8 @@ export interface State {
   given: Given;
   /** Changes that were applied, as `gambrel what-if --change` takes them. */
   changes: string[];
+  /** A file with measured times that is laid over the answer. */
+  measured?: string;
 }
 
 export interface Control {
@@ -46,6 +48,8 @@ export interface Change {
 /** What an answer says besides the page. */
 export interface Extra {
   error?: string;
+  /** A file that was sent holds measured times, and is no model. */
+  measured?: boolean;
   sizes?: Size[];
   /** The model is a language model, which has phases. */
   language?: boolean;
@@ -54,6 +58,10 @@ export interface Extra {
   runtimes?: [string, string][];
   precisions?: string[];
   changes?: Change[];
+  /** Batch and rate of the answer. */
+  place?: [number, number] | null;
+  /** The rate over the batch. */
+  scan?: Curves | null;
 }
 
 export interface Answer extends Extra {

@@ -4,11 +4,13 @@ import type { Explorer, Given, State } from "./schema";
 
 const VERB = "ask";
 const CHANGE = "change";
+const MEASURED = "measured";
 
-export function toHash({ verb, given, changes }: State): string {
+export function toHash({ verb, given, changes, measured }: State): string {
   const words = new URLSearchParams({ [VERB]: verb });
   for (const [name, value] of Object.entries(given)) if (value !== "" && value !== false) words.set(name, String(value));
   for (const change of changes) words.append(CHANGE, change);
+  if (measured) words.set(MEASURED, measured);
   return `#${words}`;
 }
 
@@ -19,10 +21,10 @@ export function fromHash(hash: string, explorer: Explorer): State | null {
   if (!verb || !explorer.tabs.some((tab) => tab.verb === verb)) return null;
   const given: Given = {};
   for (const [name, text] of words) {
-    if (name === VERB || name === CHANGE || !explorer.fields[name]) continue;
+    if (name === VERB || !explorer.fields[name]) continue;
     given[name] = explorer.fields[name].form === "flag" ? text === "true" : text;
   }
-  return { verb, given, changes: words.getAll(CHANGE) };
+  return { verb, given, changes: words.getAll(CHANGE), measured: words.get(MEASURED) ?? undefined };
 }
 
 /** What is asked of a tab: the fields that it has. */

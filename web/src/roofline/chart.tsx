@@ -1,6 +1,7 @@
 // The roofline on a canvas: point at dots, choose them, zoom, move; by mouse, touch and keyboard.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { createContext } from "preact";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { Download } from "../download";
 import { percent, plain, si, whole } from "../format";
@@ -8,7 +9,7 @@ import type { PageData, Roofline } from "../schema";
 import { CanvasSurface, SHAPES, SvgSurface } from "../surface";
 import { useTheme } from "../theme";
 import { useWidth } from "../width";
-import { endsOf, marksOf, sized, type Ends, type Mark } from "./marks";
+import { endsOf, joined, marksOf, sized, type Ends, type Mark } from "./marks";
 import { paint } from "./paint";
 import { sceneOf, type Scene } from "./scene";
 
@@ -27,20 +28,31 @@ interface Props extends Linked {
   page: PageData;
 }
 
+/** What the axes belong to on a page that changes; they stay while it does. */
+export const Still = createContext("");
+
 const REACH = 14;
 
 export function RooflineChart(props: Props) {
   const { chart, page, hover, chosen, shown } = props;
   const theme = useTheme();
+  const still = useContext(Still);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
-  const height = Math.round(Math.max(300, Math.min(width * 0.62, 560)));
+  const height = Math.round(Math.max(300, Math.min(width * 0.62, 560, Math.max(360, still ? innerHeight * 0.5 : Infinity))));
   const marks = useMemo(() => sized(marksOf(chart, page), props.share), [chart, page, props.share]);
   const whole_ = useMemo(() => endsOf(chart, marks), [chart, marks]);
   const [ends, setEnds] = useState<Ends>(whole_);
   const [levels, setLevels] = useState(false);
   const [tip, setTip] = useState<{ mark: Mark; x: number; y: number } | null>(null);
-  useEffect(() => setEnds(whole_), [whole_]);
+  const base = useRef({ still, ends: whole_ });
+  useLayoutEffect(() => {
+    const old = base.current;
+    // While only sizes change the axes stay, so that dots are seen to move; a zoom stays as well.
+    const next = still && old.still === still ? joined(old.ends, whole_) : whole_;
+    base.current = { still, ends: next };
+    setEnds((now) => (still && old.still === still && now !== old.ends ? now : next));
+  }, [whole_, still]);
 
   const visible = useMemo(() => (shown ? marks.filter((m) => m.row < 0 || shown.has(m.row)) : marks), [marks, shown]);
   const scene = useMemo(
@@ -220,16 +232,16 @@ function moved(scene: Scene, ends: Ends, dx: number, dy: number): Ends {
 
 /** What is said about a dot. */
 export function said(mark: Mark, chart: Roofline, share: number | null): string[] {
-  const measured = chart.measured;
   const [xUnit, unit] = [chart.x.unit, chart.y.unit];
   const lines = [mark.count > 1 ? `${mark.name} ×${whole(mark.count)}` : mark.name, `${mark.kind}, ${mark.bound === "unknown" ? "bound unknown" : `${mark.bound}-bound`}`];
   if (mark.x) lines.push(`${plain(mark.x)} ${xUnit}`);
   if (mark.y !== null) {
-    const kind = measured ? "measured" : mark.ghost === null ? "at the roofline" : "expected";
+    const kind = mark.filled ? "measured" : chart.measured ? "expected, not measured" : mark.ghost === null ? "at the roofline" : "expected";
     lines.push(`${kind} ${si(mark.y, unit)}`);
   }
-  if (mark.low !== null && mark.high !== null) lines.push(`range ${si(mark.low, unit, 3)} to ${si(mark.high, unit, 3)}`);
-  if (mark.ghost !== null) lines.push(`${measured ? "expected" : "at the roofline"} ${si(mark.ghost, unit)}`);
+  const range = mark.low !== null && mark.high !== null ? `${si(mark.low, unit, 3)} to ${si(mark.high, unit, 3)}` : "";
+  if (range && !mark.filled) lines.push(`range ${range}`);
+  if (mark.ghost !== null) lines.push(mark.filled ? `expected ${si(mark.ghost, unit)}${range ? `, ${range}` : ""}` : `at the roofline ${si(mark.ghost, unit)}`);
   if (mark.roof && mark.y) lines.push(`${percent(mark.y / mark.roof)} of its roof, ${si(mark.roof, unit)}`);
   if (share !== null) lines.push(`${percent(share)} of the time`);
   if (mark.note) lines.push(mark.note);
@@ -273,10 +285,10 @@ function Legend({ chart, kinds, bounds, marks }: { chart: Roofline; kinds: strin
       {shapes.length > MOST_KINDS && <span>{shapes.length - MOST_KINDS} more kinds</span>}
       {marks.some((m) => m.row < 0 && m.y) && <span><Mini shape="star" color="star" />the whole</span>}
       {ghosts && <span><Mini shape="circle" color="unknown" hollow />{chart.measured ? "expected" : "at the roofline"}</span>}
-      <span class="soft">
-        {chart.measured ? "Full dots: measured rate. " : ghosts ? "Dots: expected rate, bar: its range, dotted: headroom to the roof. " : "Dots: rate at the roofline. "}
+      {marks.length > 0 && <span class="soft">
+        {chart.measured ? "Full dots: measured rate; the bar is the range that was expected. " : ghosts ? "Dots: expected rate, bar: its range, dotted: headroom to the roof. " : "Dots: rate at the roofline. "}
         Area: share of the time.
-      </span>
+      </span>}
     </figcaption>
   );
 }

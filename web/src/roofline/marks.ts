@@ -18,7 +18,7 @@ export interface Mark {
   x: number | null;
   /** Where it is drawn: measured, else expected, else at the roofline. */
   y: number | null;
-  /** At the roofline. */
+  /** At the roofline; of a measured dot, as expected. */
   ghost: number | null;
   low: number | null;
   high: number | null;
@@ -44,14 +44,14 @@ export function marksOf(chart: Roofline, page: PageData): Mark[] {
       kind: text(p.kind, i),
       module: text(p.module, i),
       bound: text(p.bound, i),
-      shape: text(p.shape, i),
+      shape: row < 0 ? text(p.shape, i) : (chart.shapes[text(p.kind, i)] ?? text(p.shape, i)),
       margin: text(p.margin, i),
       note: text(p.note, i),
       x: p.x?.[i] ?? null,
       y: measured ? rate : (expected ?? rate),
       ghost: measured ? expected : expected === null ? null : rate,
-      low: measured ? null : (p.low?.[i] ?? null),
-      high: measured ? null : (p.high?.[i] ?? null),
+      low: p.low?.[i] ?? null,
+      high: p.high?.[i] ?? null,
       roof: p.roof?.[i] ?? null,
       size: p.size?.[i] ?? 0,
       count: p.count?.[i] ?? 1,
@@ -63,6 +63,12 @@ export function marksOf(chart: Roofline, page: PageData): Mark[] {
 export interface Ends {
   x: [number, number];
   y: [number, number];
+}
+
+/** Limits that hold both. */
+export function joined(a: Ends, b: Ends): Ends {
+  const wide = ([x, y]: [number, number], [u, v]: [number, number]): [number, number] => [Math.min(x, u), Math.max(y, v)];
+  return { x: wide(a.x, b.x), y: wide(a.y, b.y) };
 }
 
 /** Limits within which every dot, range and used roof is in sight. */

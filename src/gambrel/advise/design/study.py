@@ -53,6 +53,7 @@ def device_values(spec: DesignSpec, chosen: Mapping[str, Any]) -> dict[str, Any]
         "dram_byte_per_s": float(roofline.seconds(1.0, memory.s_per_byte)[0]),
         "precision": spec.names["precision"],
         "accumulate": spec.names["accumulate"],
+        "node": spec.node,
         **{name: float(np.ravel(value)[0]) for name, value in energies.items()},
     }
 

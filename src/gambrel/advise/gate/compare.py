@@ -17,7 +17,7 @@ MEASURED: Final = 0.05
 COMPUTED: Final = 0.001
 #: Samples of a bootstrap, and runs that it needs at least.
 _RESAMPLES: Final = 400
-_LEAST_RUNS: Final = 5
+LEAST_RUNS: Final = 5
 #: Normal quantiles of 95 % two-sided and of 80 % power: a change of so many standard errors of the
 #: difference is found in four of five cases.
 _DETECTABLE: Final = 1.96 + 0.84
@@ -80,7 +80,7 @@ def _row(
     worse = _share(value - base, base) * sign
     low, high, detectable = _interval(old, new, worse, sign, rng)
     state, about = _state(worse, low, high, tolerance)
-    if detectable > tolerance > 0:
+    if detectable is not None and detectable > tolerance > 0:
         about += f"; so few or so scattered runs show only changes above {detectable:.1%}"
     return GateRow(
         metric=old.name,
@@ -113,13 +113,13 @@ def _state(worse: float, low: float, high: float, tolerance: float) -> tuple[Gat
 
 def _interval(
     old: GateMetric, new: GateMetric, worse: float, sign: float, rng: np.random.Generator
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float | None]:
     """Ends of the 95 % interval of the change, and the smallest change that would be seen.
 
-    Figures without chance (one sample on either side that is not measured) are exact.
+    What is computed has no chance in it; of a few runs nothing is known.
     """
-    if min(len(old.samples), len(new.samples)) < _LEAST_RUNS:
-        return worse, worse, 0.0
+    if min(len(old.samples), len(new.samples)) < LEAST_RUNS:
+        return worse, worse, None if old.measured else 0.0
     before, after = (_medians(metric.samples, rng) for metric in (old, new))
     changes = (after - before) / np.where(before == 0, 1.0, np.abs(before)) * sign
     low, high = np.quantile(changes, [0.025, 0.975])

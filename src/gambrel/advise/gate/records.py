@@ -26,6 +26,7 @@ class GateMetric(msgspec.Struct, frozen=True, kw_only=True):
         unit: Of the samples.
         measured: Whether it belongs to the machine that it was measured on.
         source: Where it comes from.
+        machine: What it was measured on, where its source says so.
     """
 
     name: str
@@ -33,6 +34,7 @@ class GateMetric(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     measured: bool = False
     source: str = ""
+    machine: str = ""
 
     @property
     def more_is_better(self) -> bool:
@@ -50,7 +52,7 @@ class GateBaseline(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metrics: By name, each once.
-        machine: Where the measured ones come from; empty without any.
+        machine: Where those come from whose sources do not say; empty without any.
         gambrel_version: That recorded it.
         recorded: When, ISO 8601.
         note: Commit or whatever the user says.
@@ -95,7 +97,7 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True):
         high_share: Upper end.
         tolerance_share: Change for the worse that is allowed.
         detectable_share: Smallest change that so many runs of such spread would show, with 80 %
-            power at 5 %; 0 for figures without chance.
+            power at 5 %; 0 for figures without chance, None where there are too few runs.
         about: Why, in a sentence.
     """
 

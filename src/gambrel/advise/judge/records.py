@@ -52,9 +52,11 @@ class KernelLimits(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         hardware: Id of the device.
         precision: Number format.
         ceilings: Where the ceilings come from: datasheet, measured, or both.
-        matrix_flops: Multiply-accumulate work.
+        matrix_flops: Multiply-accumulate work; None where it is unknown.
         vector_flops: Element-wise arithmetic.
-        traffic_bytes: Compulsory: inputs and weights once, outputs once.
+        work_source: Where the work comes from.
+        traffic_bytes: Compulsory: inputs and weights once, outputs once; None where unknown.
+        traffic_source: Where the bytes come from.
         sol_time_s: No run is faster: what fits may have stayed on chip since the run before.
         floor_time_s: No run is faster even where less arithmetic than was counted would do.
         cold_time_s: The same as ``sol_time_s`` with nothing on chip from an earlier run, and with
@@ -77,13 +79,15 @@ class KernelLimits(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     hardware: str
     precision: str
     ceilings: str
-    matrix_flops: int
-    vector_flops: int
-    traffic_bytes: int
+    matrix_flops: int | None
+    vector_flops: int | None
+    traffic_bytes: int | None
     sol_time_s: float | None
     floor_time_s: float | None
     cold_time_s: float | None
     bound: Bound | None
+    work_source: str = "from the shapes of its ops"
+    traffic_source: str = "inputs, weights and outputs once"
     measured_ceiling_time_s: float | None = None
     io_bounds: tuple[IoBound, ...] = ()
     library: str = ""
@@ -228,7 +232,7 @@ class ProblemRow(msgspec.Struct, frozen=True, kw_only=True):
     """One problem of a folder on one device.
 
     Attributes:
-        problem: Name of the file, without its suffix.
+        problem: The file below the folder, without its suffix.
         hardware: Id of the device.
         precision: Number format.
         sol_time_s: No run is faster; None where unknown.

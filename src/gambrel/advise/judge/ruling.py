@@ -92,7 +92,7 @@ def _decide(limits: KernelLimits, measured: Measured) -> tuple[Ruling, str, tupl
         return Ruling.UNKNOWN, f"{why}; its outputs are right", ()
     if time_s is None or limits.cold_time_s is None or limits.sol_time_s is None:
         missing = ", ".join(limits.unknown) or "a ceiling"
-        what = "nothing was measured" if time_s is None else f"the device's {missing} is unknown"
+        what = "nothing was measured" if time_s is None else f"not known: {missing}"
         return Ruling.UNKNOWN, what, ()
     if time_s * CLOCK < limits.sol_time_s:
         return _too_fast(limits, time_s)

@@ -21,6 +21,9 @@ OPTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "max_requests": ("--max-num-seqs",),
         "longest": ("--max-model-len",),
         "page": ("--block-size",),
+        "lora_rank": ("--max-lora-rank",),
+        "lora_adapters": ("--max-loras",),
+        "kv_offload": ("--kv-offloading-size",),
         "<dtype>": ("--dtype",),
         "<quantization>": ("--quantization", "-q"),
         "<cache>": ("--kv-cache-dtype",),
@@ -37,6 +40,9 @@ OPTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "max_requests": ("--max-running-requests",),
         "longest": ("--context-length",),
         "page": ("--page-size",),
+        "lora_rank": ("--max-lora-rank",),
+        "lora_adapters": ("--max-loras-per-batch",),
+        "kv_offload": ("--hicache-size",),
         "draft": ("--speculative-draft-model-path", "--speculative-draft-model"),
         "speculate": ("--speculative-num-steps",),
         "<dtype>": ("--dtype",),
@@ -65,6 +71,8 @@ START: Final = {
 #: of attention within the tensor group.
 SHARED_EXPERTS: Final = ("--enable-expert-parallel", "-ep")
 ATTENTION_REPLICAS: Final = ("--enable-dp-attention",)
+#: Flags that switch on what a value beside them says.
+SWITCHES: Final = ("--enable-lora", "--enable-hierarchical-cache")
 
 
 def written(engine: str, field: str) -> str | None:

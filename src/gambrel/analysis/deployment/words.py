@@ -15,12 +15,14 @@ from gambrel.analysis.deployment.options import (
     OPTIONS,
     SCHEMES,
     SHARED_EXPERTS,
+    SWITCHES,
 )
 from gambrel.errors import InputError, shown
 
 #: Fields that are whole numbers; others are shares or texts.
 _DEGREES: Final = ("tensor", "pipeline", "data", "expert")
-_WHOLE: Final = (*_DEGREES, "step_tokens", "max_requests", "longest", "page", "speculate")
+_LORA: Final = ("lora_rank", "lora_adapters")
+_WHOLE: Final = (*_DEGREES, *_LORA, "step_tokens", "max_requests", "longest", "page", "speculate")
 #: Methods of vLLM's speculation in which the model's own layers draft.
 _OWN_LAYERS: Final = ("mtp", "nextn", "deepseek_mtp", "qwen3_next_mtp", "ernie_mtp", "glm4_moe_mtp")
 
@@ -83,6 +85,7 @@ def fields_of_words(words: Sequence[str], replicas: int, label: str) -> Deployme
     given |= _layout(engine, given, reading.flags, replicas)
     given |= _precision(given, reading)
     given |= _speculation(given, reading)
+    _offload(engine, given)
     kept = {name: value for name, value in given.items() if not name.startswith("<")}
     return Deployment(
         runtime=engine, given=kept | {"runtime": engine}, unread=tuple(reading.unread)
@@ -109,7 +112,7 @@ class _Reading:
             if word in self._fields or word.replace("_", "-") in self._fields:
                 field = self._fields.get(word) or self._fields[word.replace("_", "-")]
                 self.values[field] = self._value(field, word, next(rest, ""))
-            elif word in SHARED_EXPERTS or word in ATTENTION_REPLICAS:
+            elif word in (*SHARED_EXPERTS, *ATTENTION_REPLICAS, *SWITCHES):
                 self.flags.add(word)
             elif word.startswith("-") or not self.unread:
                 self.unread.append(word)
@@ -120,7 +123,7 @@ class _Reading:
         if not text or text.startswith("--"):
             raise InputError(f"{self.label}: {option} has no value.")
         numbers: dict[str, Callable[[str], Any]] = dict.fromkeys(_WHOLE, _whole)
-        read = (numbers | {"utilization": float}).get(field, str)
+        read = (numbers | {"utilization": float, "kv_offload": _gigabytes}).get(field, str)
         try:
             return read(text)
         except ValueError:
@@ -131,6 +134,10 @@ def _whole(text: str) -> int:
     """A whole number; vLLM also writes 32k (32,000) and 32K (32,768)."""
     scale = {"k": 1000, "K": 1024}.get(text[-1:], 1)
     return int(float(text[:-1]) * scale) if scale > 1 else int(text)
+
+
+def _gigabytes(text: str) -> float:
+    return float(text) * 1e9
 
 
 def _parts(word: str) -> list[str]:
@@ -180,6 +187,12 @@ def _speculation(given: dict[str, Any], reading: _Reading) -> dict[str, Any]:
         ) from None
     draft = said.get("model")
     return {"speculate": tokens} | ({} if method in _OWN_LAYERS or not draft else {"draft": draft})
+
+
+def _offload(engine: str, given: dict[str, Any]) -> None:
+    """SGLang gives the host memory of each rank, vLLM that of all of them."""
+    if engine == "sglang" and "kv_offload" in given:
+        given["kv_offload"] *= given["tensor"] * given["pipeline"]
 
 
 def separated(words: Sequence[str]) -> Iterator[list[str]]:

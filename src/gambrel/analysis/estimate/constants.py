@@ -114,6 +114,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         compute_stored: Share of the peak where weights are unpacked.
         unpack: Lane cycles to unpack a weight.
         start_s: Start of an op.
+        matrix: Share of the peak of a matrix engine beside vector units (AMX); 0 where it was not
+            measured, None where there is no such class.
         lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
             that publish no vector peak; 0 where unpacking never decides.
         low: Lower end of measured / predicted.
@@ -132,6 +134,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     compute_stored: float
     unpack: float
     start_s: float
+    matrix: float | None = None
     lanes_per_byte: float = 0.0
     low: float
     high: float
@@ -140,6 +143,75 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     error: float
     why: str
     source: str
+
+
+class Cycles(msgspec.Struct, frozen=True, kw_only=True):
+    """Cycles that a core spends on a network's layers under a runtime; see `cycles`.
+
+    Attributes:
+        runtime: Id of the runtime.
+        match: Patterns of the devices, as in `Runtime.runs_on`.
+        dtype: Number format.
+        window: Of a multiply-add of a convolution, or of a linear layer with many rows.
+        depthwise: Of one whose group is a single channel.
+        linear: Of one whose weight is used once.
+        finish: Of an element that a layer writes: scaling, rounding, storing.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``medium`` or ``low``.
+        rows: Measured runs behind it.
+        error: Mean absolute error on boards that were not fitted, else on models, 1.
+        why: For the reader.
+        source: Of the measurements.
+    """
+
+    runtime: str
+    match: tuple[str, ...]
+    dtype: str
+    window: float
+    depthwise: float
+    linear: float
+    finish: float
+    low: float
+    high: float
+    confidence: str
+    rows: int
+    error: float | None
+    why: str
+    source: str
+    start_s: float = 0.0
+
+
+class Adjustment(msgspec.Struct, frozen=True, kw_only=True):
+    """Factors on the times of one runtime on one device; see `adjust`.
+
+    Attributes:
+        runtime: Id.
+        device: Id.
+        factors: Of computing, of moving data and of launches; larger is slower.
+        rows: Measured runs behind them.
+        models: Different models among these.
+        low: Lower end of measured / predicted.
+        high: Upper end.
+        confidence: ``medium`` or ``low``.
+        held_out: Errors on models that were left out; None for a single one.
+    """
+
+    runtime: str
+    device: str
+    factors: dict[str, float]
+    rows: int = 0
+    models: int = 0
+    low: float = 1.0
+    high: float = 1.0
+    confidence: str = "low"
+    held_out: HeldOut | None = None
+
+    @property
+    def why(self) -> str:
+        """Whose factors they are, for the reader."""
+        error = f", {self.held_out.mape:.0%} mean error on others" if self.held_out else ""
+        return f"scaled to {self.rows} of your own runs of {self.models} models{error}"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -151,10 +223,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         sets: Fitted sets.
         probed: Classes of ops that were measured on a machine itself; they come first.
         shares: Shares of the roofs, of classes of which only whole runs were measured.
+        cycles: Of single cores, by class of op.
         tiled: Constants of whole runs on NPUs, by chip; a user's own come first.
         tiled_classes: The same from a datasheet.
         streams: Constants of chips that stream frames.
         engines: Constants of engines, by class of devices.
+        adjusted: A user's factors on all these, by runtime and device.
     """
 
     source: dict[str, str]
@@ -162,10 +236,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sets: tuple[Set, ...]
     probed: tuple[Probed, ...] = ()
     shares: tuple[Shares, ...] = ()
+    cycles: tuple[Cycles, ...] = ()
     tiled: tuple[TiledConstants, ...] = ()
     tiled_classes: tuple[TiledClass, ...] = ()
     streams: tuple[StreamConstants, ...] = ()
     engines: tuple[EngineConstants, ...] = ()
+    adjusted: tuple[Adjustment, ...] = ()
 
 
 @lru_cache(maxsize=1)

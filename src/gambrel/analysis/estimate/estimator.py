@@ -205,6 +205,11 @@ class Estimator:
         ]
 
     @property
+    def knows(self) -> bool:
+        """Whether any constants are of this class of device."""
+        return self._machine is not None or bool(self._probed)
+
+    @property
     def batched(self) -> bool:
         """Whether `estimate_batch` may be asked: not where kernels were measured here."""
         return not self._probed

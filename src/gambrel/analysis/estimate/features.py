@@ -194,21 +194,26 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
     tokens, top_k = view.size("tokens"), view.size("top_k")
     share = touched_share(experts, top_k, tokens, float(view.attrs.get("routing_skew", 0.0)))
     # Of all experts a device may hold a part; each of them is touched as likely.
-    held = view.inputs[1].shape[0] if len(view.inputs) > 1 and view.inputs[1].shape else experts
-    stored = view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype
+    weights = view.outputs[:1] if view.attrs.get("weight_gradient") else view.inputs[1:2]
+    held = weights[0].shape[0] if weights and weights[0].shape else experts
+    stored = weights[0].dtype if weights else view.dtype
+    touched = minimum(held * share, rows)
+    spread = 0.0 if view.attrs.get("own_rows") else maximum(tokens * top_k - rows, 0.0)
+    if view.attrs.get("weight_gradient"):  # of each expert: a sum over its rows for each weight
+        rows, k = touched * k, rows / touched
     return expert_forms.grouped_matmul(
         c,
         machine,
         task.matrix_peak,
         rows=rows,
-        touched=minimum(held * share, rows),
+        touched=touched,
         n=n,
         k=k,
         width=width_bytes(stored),
         # Formats of blocks, whose scales are a fraction of a bit, are stored in whole blocks.
         row_bytes=None if BITS[stored] % 1 == 0 else 0.0,
         few=tokens <= held,
-        spread_bytes=maximum(tokens * top_k - rows, 0.0) * n * 4,
+        spread_bytes=spread * n * 4,
     )
 
 

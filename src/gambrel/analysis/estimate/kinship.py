@@ -160,6 +160,8 @@ _NAMES: Final = {
 
 
 def _wanted(form: str, precision: str) -> tuple[str, ...]:
+    if form == "torch_convolution":
+        return tuple(dict.fromkeys((precision, "any")))
     if form in ("stream", "collective") or form.startswith("torch_"):
         return (precision,)
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
@@ -188,12 +190,13 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         low, high = _wider(low, kin.low), _wider(high, kin.high)
         confidence = _lower(confidence, kin.confidence)
         why = "of the same generation" if s.device in kin.before else kin.why
+        why = "the nearest that was measured" if s.device == kin.nearest.get(s.form) else why
         owned = "own constants" if s.framework == "own" else "constants"
         reason = f"{owned} of {s.device}, {why}"
     if not own_format:
         low, high = _wider(low, _OTHER_FORMAT[0]), _wider(high, _OTHER_FORMAT[1])
         confidence = _lower(confidence, "medium")
-        reason += f", measured in {s.formats[0]}"
+        reason += f", measured in {'fp32' if s.formats[0] == 'any' else s.formats[0]}"
     if s.framework not in (framework, "any", "own"):
         confidence = _lower(confidence, "medium")
     return Chosen(

@@ -5,6 +5,8 @@ then its slowest part decides:
 
     t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes)
 
+Where a matrix engine stands beside the vector units (AMX), it has a share of its own.
+
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
 times as fast as a 16-bit one where the lanes are few.
@@ -12,12 +14,12 @@ times as fast as a 16-bit one where the lanes are few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
-from gambrel.analysis.estimate.constants import Calibration, Shares
+from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
 from gambrel.analysis.estimate.estimator import Predicted
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
@@ -31,6 +33,8 @@ from gambrel.runtimes import Runtime, matches
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
 _WEIGHT: Final = "weight"
+#: What a prediction rests on: its start, range, confidence and reason.
+Basis: TypeAlias = Shares | Cycles
 #: FLOP per byte below which the memory decides: the ridge points of processors and Apple GPUs lie
 #: at 9 (Raspberry Pi 5) and above.
 _THIN: Final = 8.0
@@ -44,21 +48,27 @@ def shares_of(runtime: Runtime, roofs: Roofs, calibration: Calibration) -> Share
     return next((s for s in mine if matches(s.match, roofs.device)), None)
 
 
-class SharesEstimator:
-    """Predicts the ops of one analysis from shares of the roofs.
+class OpsEstimator:
+    """Predicts the ops of one analysis one after another: a start, then their work.
 
     Args:
-        roofs: Of the device.
-        shares: That its class attains under the runtime.
+        work: Seconds of an op without its start, and what they rest on; None where a roof that may
+            decide is unknown.
+        needs_roofline: Whether an op without a roofline time has none at all.
     """
 
     batched = True
     over_arrays = True
     partial = False
 
-    def __init__(self, roofs: Roofs, shares: Shares) -> None:
-        self._roofs = roofs
-        self._shares = shares
+    def __init__(
+        self,
+        work: Callable[[OpView, Cost], tuple[Size, Basis] | None],
+        *,
+        needs_roofline: bool = True,
+    ) -> None:
+        self._work = work
+        self._needs_roofline = needs_roofline
 
     def in_sequence(self, _: OpView) -> bool:
         """Never: each dependent step is an op that starts."""
@@ -66,45 +76,60 @@ class SharesEstimator:
 
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """Of one execution, for scalars or arrays; None where a roof that may decide is unknown."""
-        found = parts(view, cost, self._roofs, self._shares)
-        if found is None:
-            return None
-        start = self._shares.start_s
-        seconds = maximum(start + found, roofline_time_s)
-        return Predicted(seconds=seconds, launch=minimum(start, seconds))
+        found = self._work(view, cost)
+        return None if found is None else _predicted(*found, roofline_time_s)
 
     def estimate(
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
-        if roofline_time_s is None:
+        if roofline_time_s is None and self._needs_roofline:
             return None
-        one = self.seconds(view, cost, roofline_time_s / count)
-        if one is None:
+        least = roofline_time_s or 0.0
+        found = self._work(view, cost)
+        if found is None:
             return None
-        return self._ranged(one.seconds * count, one.launch * count, roofline_time_s)
+        one = _predicted(*found, least / count)
+        return _ranged(found[1], one.seconds * count, one.launch * count, least)
 
     def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
         """Of one execution of each of some ops that differ in numbers only."""
         import numpy as np
 
-        found = self.seconds(batch.view, batch.cost, np.asarray(times))
+        found = self._work(batch.view, batch.cost)
         if found is None:
             return [None] * len(times)
-        seconds = np.broadcast_to(found.seconds, len(times)).tolist()
-        launches = np.broadcast_to(found.launch, len(times)).tolist()
-        return list(map(self._ranged, seconds, launches, times))
+        one = _predicted(*found, np.asarray(times))
+        seconds = np.broadcast_to(one.seconds, len(times)).tolist()
+        launches = np.broadcast_to(one.launch, len(times)).tolist()
+        return [_ranged(found[1], *each) for each in zip(seconds, launches, times, strict=True)]
 
-    def _ranged(self, seconds: float, launches_s: float, roofline_time_s: float) -> Estimate:
-        value = max(roofline_time_s, seconds)
-        return Estimate(
-            value=value,
-            low=max(roofline_time_s, value * self._shares.low),
-            high=value * self._shares.high,
-            confidence=self._shares.confidence,
-            reason=self._shares.why,
-            launches_s=launches_s,
-        )
+
+def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
+    """Predicts ops from shares of the roofs of a device."""
+
+    def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
+        found = parts(view, cost, roofs, shares)
+        return None if found is None else (found, shares)
+
+    return OpsEstimator(work)
+
+
+def _predicted(work: Size, basis: Basis, roofline_time_s: Size) -> Predicted:
+    seconds = maximum(basis.start_s + work, roofline_time_s)
+    return Predicted(seconds=seconds, launch=minimum(basis.start_s, seconds))
+
+
+def _ranged(basis: Basis, seconds: float, launches_s: float, roofline_time_s: float) -> Estimate:
+    value = max(roofline_time_s, seconds)
+    return Estimate(
+        value=value,
+        low=max(roofline_time_s, value * basis.low),
+        high=value * basis.high,
+        confidence=basis.confidence,
+        reason=basis.why,
+        launches_s=launches_s,
+    )
 
 
 def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None:
@@ -119,7 +144,11 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
             continue
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
         if roof is not None:
-            slowest = maximum(slowest, roofline.seconds(flops, compute * roof[1]))
+            beside = shares.matrix is not None and roofs.device.ceiling("matrix", dtype)
+            share = shares.matrix if beside and shares.matrix is not None else compute
+            if not share:
+                return None
+            slowest = maximum(slowest, roofline.seconds(flops, share * roof[1]))
         elif engine is Engine.MATRIX and not _streams(flops, moved):
             return None
     lanes = lanes_of(roofs, shares.lanes_per_byte)

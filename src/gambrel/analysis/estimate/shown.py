@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
 from gambrel.analysis.estimate.held_out import HeldOut
 
 #: Share of the held-out rows that lie inside the range, and their mean error, from which on a
@@ -75,19 +75,20 @@ def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[ErrorLine,
 
 
 def shares_shown(runtime: str, calibration: Calibration) -> tuple[ErrorLine, ...]:
-    """What was shown of a runtime of which only shares of the roofs are known."""
+    """What was shown of a runtime of which only shares of the roofs, or cycles, are known."""
+    known: tuple[Shares | Cycles, ...] = (*calibration.shares, *calibration.cycles)
     return tuple(
         ErrorLine(
             what="whole runs",
-            formats="",
+            formats=s.dtype if isinstance(s, Cycles) else "",
             device=", ".join(s.match),
             rows=s.rows,
             error=s.error,
             inside=_CENTRAL,
             confidence=s.confidence,
         )
-        for s in calibration.shares
-        if s.runtime == runtime
+        for s in known
+        if s.runtime == runtime and s.error is not None
     )
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gambrel.analysis.estimate.constants import Calibration, Set, packaged
+from gambrel.analysis.estimate.constants import Adjustment, Calibration, Set, packaged
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.errors import FileFormatError, InputError
@@ -16,9 +16,10 @@ from gambrel.fileio import replace_file
 
 _Kind = TypeVar("_Kind")
 
-#: Beside the constants: what was measured of whole machines, and of whole models on NPUs.
+#: Beside the constants: what was measured of whole machines, of whole models on NPUs and elsewhere.
 _MACHINES = "machines"
 _CHIPS = "chips"
+_RUNS = "runs"
 
 
 def folder() -> Path:
@@ -48,17 +49,22 @@ def load(where: Path | None = None) -> Calibration | None:
         return None
     probed = _load_all(place / _MACHINES, Probed)
     chips = _load_all(place / _CHIPS, TiledConstants)
+    runs = _load_all(place / _RUNS, Adjustment)
     own: list[Set] = []
     for path in sorted(place.glob("*.json")):
         try:
             own += msgspec.json.decode(path.read_bytes(), type=tuple[Set, ...])
         except (OSError, msgspec.MsgspecError) as error:
             raise FileFormatError(f"cannot use the calibration {path}: {error}.") from None
-    if not own and not probed and not chips:
+    if not (own or probed or chips or runs):
         return None
     base = packaged()
     return msgspec.structs.replace(
-        base, sets=(*own, *base.sets), probed=probed, tiled=(*chips, *base.tiled)
+        base,
+        sets=(*own, *base.sets),
+        probed=probed,
+        tiled=(*chips, *base.tiled),
+        adjusted=runs,
     )
 
 
@@ -71,13 +77,14 @@ def save_probed(name: str, probed: tuple[Probed, ...], where: Path | None = None
     return _write(name, (folder() if where is None else where) / _MACHINES, probed)
 
 
-def save_chip(name: str, chip: TiledConstants, where: Path | None = None) -> Path:
-    """Stores constants of whole models on a chip under a name, replacing what had it.
+def save_runs(name: str, found: TiledConstants | Adjustment, where: Path | None = None) -> Path:
+    """Stores what whole models say of a device under a name, replacing what had it.
 
     Raises:
         InputError: The name is no plain word, or the folder cannot be written to.
     """
-    return _write(name, (folder() if where is None else where) / _CHIPS, (chip,))
+    kind = _CHIPS if isinstance(found, TiledConstants) else _RUNS
+    return _write(name, (folder() if where is None else where) / kind, (found,))
 
 
 def _load_all(place: Path, kind: type[_Kind]) -> tuple[_Kind, ...]:

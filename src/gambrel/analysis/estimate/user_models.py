@@ -1,8 +1,9 @@
 """A user's measured runs of whole models: reading them, and constants of the chip from them.
 
 A file is a CSV with a header and one run a row: ``model`` (a name of the zoo or a path), ``ms``,
-``us`` or ``s`` (time of one run), and optionally ``batch`` (1) and ``precision``. Rows that cannot
-be right are left out, counted and named; the others are fitted.
+``us`` or ``s`` (time of one run), and optionally ``batch`` (1), ``precision``, and for language
+models ``phase``, ``seq`` and ``context``. Rows that cannot be right are left out, counted and
+named; the others are fitted.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ from gambrel.fileio import text_lines
 #: An inference is no shorter than this, and no longer.
 _SHORTEST_S, _LONGEST_S = 1e-6, 3600.0
 #: Measured times that differ from the expected by more than this are of another run.
-_ABSURD = 30.0
+ABSURD = 30.0
 #: Different rows beyond this are another file; the same ones may be repeated any number of times.
 _MOST = 10_000
 #: Of rows that are left out so many are kept with their reason; all are counted.
 _NAMED = 20
+#: Columns of sizes beside the batch.
+_SIZES = ("seq", "context")
 _WHAT = "a CSV file of measurements"
 #: Range of models around a chip's constants, where few were measured: 90 % of those of AI Hub.
 _RANGE = (0.72, 1.75)
@@ -58,6 +61,8 @@ class ModelRow:
         batch: Items at once.
         precision: Canonical number format; None where the file does not say.
         seconds: Measured.
+        phase: Of a language model; None where the file does not say.
+        sizes: Further sizes of the model, by name.
     """
 
     line: int
@@ -65,6 +70,13 @@ class ModelRow:
     batch: int
     precision: str | None
     seconds: float
+    phase: str | None = None
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two rows the same run."""
+        return self.model, self.batch, self.precision, self.phase, self.sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +115,7 @@ def read_models(path: Path) -> ModelRows:
     rows: list[ModelRow] = []
     refused: list[tuple[int, str]] = []
     count = 0
-    seen: set[tuple[str, int, str | None]] = set()
+    seen: set[tuple[object, ...]] = set()
     for raw in rows_of(path, reader):
         row, reason = _checked(raw, reader.line_num, unit, seen)
         if row is None:
@@ -120,17 +132,16 @@ def read_models(path: Path) -> ModelRows:
 
 
 def _checked(
-    raw: Mapping[str, str], line: int, unit: str, seen: set[tuple[str, int, str | None]]
+    raw: Mapping[str, str], line: int, unit: str, seen: set[tuple[object, ...]]
 ) -> tuple[ModelRow | None, str]:
     """A row that can be used and is the first of its kind; else why not."""
     try:
         row = _row(raw, line, unit)
     except InputError as error:
         return None, str(error)
-    key = row.model, row.batch, row.precision
-    if key in seen:
+    if row.key in seen:
         return None, f"{row.model} at batch {row.batch} stands there twice"
-    seen.add(key)
+    seen.add(row.key)
     return row, ""
 
 
@@ -174,7 +185,7 @@ def fit_chip(start: TiledConstants, measured: Sequence[MeasuredRun]) -> TiledCon
     scales, pull = scales_of(start, count), pull_of(count)
     found = fit(start, runs, scales, pull)
     ratios = left_out(start, runs, scales, pull) if count > 1 else ()
-    low, high = _range(ratios, count)
+    low, high = range_of(ratios, count)
     return msgspec.structs.replace(
         found,
         rows=len(measured),
@@ -183,18 +194,22 @@ def fit_chip(start: TiledConstants, measured: Sequence[MeasuredRun]) -> TiledCon
         high=high,
         confidence="medium" if count >= MANY else "low",
         note="measurements of your own",
-        held_out=_held_out(ratios, low, high) if ratios else None,
+        held_out=held_out_of(ratios, low, high) if ratios else None,
     )
 
 
-def _range(ratios: Sequence[float], models: int) -> tuple[float, float]:
-    """As wide as models scatter on other chips, or as these do, whichever is wider."""
+def range_of(ratios: Sequence[float], models: int) -> tuple[float, float]:
+    """As wide as these models scatter; of few, at least as wide as models do on other chips."""
+    if models >= MANY:
+        low, high = (statistics.quantiles(ratios, n=20)[i] for i in (0, -1))
+        return round(min(low, 0.9), 3), round(max(high, 1.1), 3)
     slack = 1 + 1 / math.sqrt(models) / 2
     low, high = _RANGE[0] / slack, _RANGE[1] * slack
     return round(min(low, *ratios, 1.0), 3), round(max(high, *ratios, 1.0), 3)
 
 
-def _held_out(ratios: Sequence[float], low: float, high: float) -> HeldOut:
+def held_out_of(ratios: Sequence[float], low: float, high: float) -> HeldOut:
+    """The errors of models that were left out: measured over predicted of each row."""
     errors = [abs(1 / r - 1) for r in ratios]
     return HeldOut(
         points=len(ratios),
@@ -230,7 +245,7 @@ def _middle(device: str, name: str, kin: Sequence[TiledConstants]) -> TiledConst
 def absurd(measured: MeasuredRun, start: TiledConstants) -> bool:
     """Whether a time cannot be that of the model on a chip like that."""
     ratio = measured.seconds / float(MeasuredRuns([measured]).predicted(start)[0])
-    return not 1 / _ABSURD <= ratio <= _ABSURD
+    return not 1 / ABSURD <= ratio <= ABSURD
 
 
 def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
@@ -251,4 +266,22 @@ def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
         precision = parse_dtype(named) if named else None
     except GambrelError as error:
         raise InputError(str(error)) from None
-    return ModelRow(line=line, model=model, batch=batch, precision=precision, seconds=seconds)
+    return ModelRow(
+        line=line,
+        model=model,
+        batch=batch,
+        precision=precision,
+        seconds=seconds,
+        phase=(raw.get("phase") or "").strip() or None,
+        sizes=tuple((name, _size(name, raw[name])) for name in _SIZES if raw.get(name)),
+    )
+
+
+def _size(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise InputError(f"{name} is {text}")
+    return value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gambrel.analysis.fusion.classes import Shape, iteration, reads_elsewhere
 from gambrel.analysis.fusion.kernel import POINTWISE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 #: Kinds of kernels that no library provides.
 POINTWISE: Final = "fused pointwise"
@@ -12,8 +13,7 @@ REDUCTION: Final = "fused reduction"
 WHOLE: Final = "whole model"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """Ops that run as one kernel. Indices refer to ``workload.ops``.
 
     Attributes:
@@ -35,8 +35,8 @@ class Kernel:
     ops: tuple[int, ...]
     kind: str
     recomputed: tuple[int, ...] = ()
-    op_read_bytes: Mapping[int, int] = field(default_factory=dict)
-    op_write_bytes: Mapping[int, int] = field(default_factory=dict)
+    op_read_bytes: Mapping[int, int] = {}
+    op_write_bytes: Mapping[int, int] = {}
     repeat: int = 1
     launches: int = 1
 

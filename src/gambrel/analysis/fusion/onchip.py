@@ -8,8 +8,10 @@ inputs, outputs and weights always do. Attention scores are tiled and never leav
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.fusion.kernel import Kernel
 from gambrel.analysis.fusion.program import WORLD, Program, Step
@@ -17,8 +19,7 @@ from gambrel.ops.base import Size, rounded, total, where
 from gambrel.roofline import maximum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """On-chip memory between kernels.
 
     Attributes:

@@ -8,8 +8,10 @@ checked at its ends, next to them and in its middle, in exact integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.fusion.grouping import Formed, Grouping
 from gambrel.analysis.fusion.kernel import Kernel
@@ -23,8 +25,7 @@ FormedAt: TypeAlias = Callable[[int], Formed]
 _FEWEST = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True):
     """A range of a size in which kernels are the same and their bytes linear in it.
 
     Attributes:

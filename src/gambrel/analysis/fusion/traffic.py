@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gambrel.analysis.fusion.kernel import WHOLE, Kernel
 from gambrel.analysis.fusion.program import WORLD, Program, Read, Region
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class Members(msgspec.Struct, frozen=True, kw_only=True):
     """A group of ops before its bytes are counted; see `Kernel` for the fields.
 
     Attributes:

@@ -21,6 +21,7 @@ from gambrel.analysis.question.how import HowFields
 from gambrel.analysis.question.judging import JudgeFields
 from gambrel.analysis.question.lists import ListFields
 from gambrel.analysis.question.model import ModelFields
+from gambrel.analysis.question.model_sets import members
 from gambrel.analysis.question.plan import PlanFields
 from gambrel.analysis.question.printing import PrintFields
 from gambrel.analysis.question.requests import RequestFields
@@ -124,6 +125,8 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
         from gambrel.hub import named
 
         read["model"] = named(read["model"])
+    if "model" in read:
+        read["model"] = members(read["model"], verb)
     return Question(verb=verb, **read)
 
 

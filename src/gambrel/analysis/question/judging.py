@@ -41,8 +41,10 @@ class JudgeFields:
         "--recording",
     )
     kernel: str | None = field(
-        *(f.TEXT, JUDGED, JUDGE),
-        *("The kernel of --recording whose name contains this text.", "--kernel"),
+        *(f.TEXT, JUDGED, f"{JUDGE} limits"),
+        "The kernel of --recording whose name contains this text; without --recording, MODEL is "
+        "what a profiler wrote, and the work of that kernel is the reference.",
+        "--kernel",
     )
     baseline: float | None = field(
         *(f.TIME, JUDGED, f"{JUDGE} {GAP}"),

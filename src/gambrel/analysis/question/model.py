@@ -31,7 +31,8 @@ class ModelFields:
         *(f.MODEL, MODEL, f"{ALL} {DESIGN}"),
         "A name (gambrel models list), a file (.onnx, .tflite, .pt2, .safetensors, .gguf, "
         "config.json ...; see docs/formats.md), file.py:function or package.module:Class, or "
-        "one op, e.g. matmul:m=4096,n=4096,k=4096,bf16.",
+        "one op, e.g. matmul:m=4096,n=4096,k=4096,bf16. Where several are taken also a set: "
+        "zoo-set (20 models), family=language.",
         *("--model", "-m", "--models"),
         several=f"compare {POINTS}",
         required=f"analyze recommend what-if {MANY} {PLANS} {DESIGN} kv-cache limits explain-gap",

@@ -210,6 +210,21 @@ class PlanFields:
         *("Zipf exponent of tokens over experts; 0 is uniform.", "--routing-skew"),
         default=0.0,
     )
+    lora_rank: int = field(
+        *(f.whole("rank", 0), PLAN, SERVE, "LoRA adapters: their rank.", "--lora-rank"),
+        default=0,
+    )
+    lora_adapters: int = field(
+        *(f.whole("adapters"), PLAN, SERVE),
+        *("LoRA adapters in memory, used evenly by the requests of a batch.", "--lora-adapters"),
+        default=1,
+    )
+    kv_offload: float | None = field(
+        *(f.MEMORY, PLAN, SERVE),
+        "Host memory per replica that keeps cached prefixes, e.g. 200GB: the cached part of a "
+        "prompt is read back over the host link.",
+        *("--kv-offload",),
+    )
     sequences: int = field(
         *(
             f.whole("sequences"),
@@ -240,6 +255,14 @@ class PlanFields:
         *(f.choice("1f1b", "zero-bubble"), PLAN, TRAIN),
         *("Pipeline schedule.", "--schedule"),
         default="1f1b",
+    )
+    tuning: str = field(
+        *(f.choice("tuned", "kernels", "unfused"), PLAN, TRAIN),
+        "How far the step is tuned: as in benchmark runs, kernels one after another with nothing "
+        "overlapped (production runs), or unfused: the same with attention in several kernels "
+        "(before FlashAttention).",
+        *("--tuning",),
+        default="tuned",
     )
     zero: int = field(
         *(f.whole("stage", 0), PLAN, TRAIN),

@@ -135,6 +135,24 @@ def join(standing: Standing, analysis: Analysis) -> Joined:
     return _result(standing, analysis, used, left, runs)
 
 
+def op_times(standing: Standing, analysis: Analysis) -> tuple[float | None, ...]:
+    """The measured seconds of each op in one run; None where no kernel is known to be its own.
+
+    Ops of the same kind and work share what their kernels took equally. Kernels that are known by
+    their kind alone say nothing about one op.
+    """
+    classes = _classes(analysis.ops)
+    for kernel in standing.kernels:
+        _meets(kernel, classes)
+    runs = _runs(classes)
+    known: dict[int, float] = {}
+    for c in classes:
+        if c.kernels:
+            each = sum(k.sample.time_s or 0.0 for k in c.kernels) / (runs * c.count)
+            known |= {id(op): each * op.count for op in c.ops}
+    return tuple(known.get(id(op)) for op in analysis.ops)
+
+
 def _classes(ops: Sequence[OpResult]) -> list[_Class]:
     found: dict[tuple[str, int], _Class] = {}
     for op in ops:

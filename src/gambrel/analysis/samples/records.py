@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.analysis.samples.clock_log import ClockLog
 from gambrel.device.model import Device
 
 #: Id of a device made of the peaks that a report holds. It lists the engines that were profiled, so
@@ -145,6 +146,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         notes: What a reader must know: definitions, clocks, assumptions.
         skipped: What could not be used, with counts.
         spans: Seconds by what the device did (``busy``, ``idle``, ...), for timelines.
+        clocks: Clocks and power that were logged beside the run.
     """
 
     format: str
@@ -156,3 +158,4 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     skipped: dict[str, int] = {}
     spans: dict[str, float] = {}
+    clocks: ClockLog | None = None

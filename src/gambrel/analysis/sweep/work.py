@@ -24,7 +24,11 @@ from gambrel.workload import Workload
 #: Points that are evaluated at once: enough to pay for walking over the ops, few enough for caches.
 CHUNK: Final = 4096
 #: Points of a partition of a few seconds: as array arithmetic, within spans of a size, one by one.
+#: Of fewer points array arithmetic makes smaller partitions, so that several processes share them
+#: evenly; a task of the smallest takes twenty times what the scheduler has to do for it.
 FAST: Final = 1 << 17
+LEAST_FAST: Final = 1 << 13
+SHARES: Final = 32
 SPANNED: Final = 1 << 14
 SLOW: Final = 1 << 9
 
@@ -57,7 +61,7 @@ class SweepWork:
         size_names: Sizes that are shown.
         label_names: Columns of what is named, besides precision and runtime.
         content: What the values depend on besides the axes: devices, models, constants.
-        partition_points: Points of a partition.
+        most_points: Points of a partition, at most.
         times_only: Leave out memory and energy.
     """
 
@@ -67,7 +71,7 @@ class SweepWork:
     size_names: tuple[str, ...]
     label_names: tuple[str, ...]
     content: bytes = b""
-    partition_points: int = FAST
+    most_points: int = FAST
     times_only: bool = False
     _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
 
@@ -75,6 +79,12 @@ class SweepWork:
     def points(self) -> int:
         """Cases times sizes."""
         return len(self.cases) * len(self.sizes)
+
+    @property
+    def partition_points(self) -> int:
+        """Points of a partition."""
+        shared = max(LEAST_FAST, -(-self.points // SHARES))
+        return min(self.most_points, shared) if self.most_points == FAST else self.most_points
 
     @property
     def fields(self) -> tuple[DataField, ...]:

@@ -84,6 +84,15 @@ def cudnn_backward(call: Call) -> Described:
     return call.described("recurrent_backward", *_cudnn(call, 10, 13, 14, 17, 12))
 
 
+@rule("wkv7.forward")
+def wkv7(call: Call) -> Described:
+    """r, w, k, v, a, b of (batch, seq, heads, channels): the kernel of RWKV-7."""
+    keys, values = call.tensor(2, "k"), call.tensor(3, "v")
+    batch, seq, heads, key_dim = keys.shape
+    named = {"batch": batch, "seq": seq, "heads": heads, "key_dim": key_dim}
+    return call.described("wkv7_scan", {**named, "value_dim": values.shape[-1]}, {})
+
+
 def _mkldnn(call: Call, mode: int, bias: int) -> tuple[Sizes, Attributes]:
     x = call.tensor(0, "input")
     cell = _MODES[call.arg(mode, "mode")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.capture.jax import kernels
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.elements import BOOL
 
@@ -40,6 +41,9 @@ def pallas(walker: JaxprWalker, eqn: Any, inputs: Sequence[Edge]) -> list[Edge]:
     """A kernel of its own: counted where its author states a cost, unmodelled otherwise."""
     stated = eqn.params.get("cost_estimate")
     name = _kernel_name(eqn.params)
+    attention = kernels.splash(walker, eqn, inputs, name)
+    if attention is not None:
+        return attention
     if stated is None:
         walker.graph.note(
             f"the Pallas kernel {name} states no cost (pallas_call(cost_estimate=...)) and is "

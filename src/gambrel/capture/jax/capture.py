@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gambrel.capture.jax.arguments import Leaf, leaves_of, said
 from gambrel.capture.jax.functions import function_name
+from gambrel.capture.jax.kernels import without_cudnn
 from gambrel.capture.jax.walk import JaxprWalker, form_of
 from gambrel.capture.xla.finish import finished
 from gambrel.capture.xla.graph import Graph
@@ -56,7 +57,8 @@ def _traced(
     import jax
 
     try:
-        return jax.make_jaxpr(function)(*args, **kwargs)
+        with without_cudnn():
+            return jax.make_jaxpr(function)(*args, **kwargs)
     except Exception as error:  # whatever the user's code raises
         lines = [line for line in str(error).strip().splitlines() if line.strip()]
         why = f"{type(error).__name__}: {told(lines[0][:200])}" if lines else type(error).__name__

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from gambrel.workload import Phase
+
 #: What JAX writes around a scope: transpose(jvp(Dense_0)), vmap(...), jit(f).
 _WRAPPED: Final = re.compile(r"(?:\w+\()+([^()]*)\)+")
 _JIT: Final = re.compile(r"p?jit\([^()]*\)")
@@ -26,34 +28,42 @@ def module_of(stack: str) -> str:
     return ".".join(parts)
 
 
+def phase_of(stack: str) -> Phase:
+    """What JAX derives for a gradient runs under ``transpose(...)``, recomputation included."""
+    return Phase.BACKWARD if "transpose(" in stack else Phase.FORWARD
+
+
 class EquationPlace:
     """The place that is being recorded.
 
     Attributes:
         module: Path of named scopes.
         source: ``file.py:line`` of the user's code; empty where JAX does not say.
+        phase: Forward, or backward within what a gradient added.
     """
 
     def __init__(self) -> None:
         """Starts at the top."""
         self.module = self.source = ""
+        self.phase = Phase.FORWARD
         self._lines: dict[int, tuple[Any, str]] = {}
         self._modules: dict[str, str] = {}
 
     @contextmanager
     def entered(self, info: Any) -> Iterator[None]:
         """The place of an equation; of those within it, the beginning of theirs."""
-        before = (self.module, self.source)
+        before = (self.module, self.source, self.phase)
         stack = str(info.name_stack)
         if stack not in self._modules:
             self._modules[stack] = module_of(stack)
         own = self._modules[stack]
         self.module = f"{before[0]}.{own}" if before[0] and own else before[0] or own
         self.source = self._line(info.traceback) or before[1]
+        self.phase = phase_of(stack) if before[2] is Phase.FORWARD else before[2]
         try:
             yield
         finally:
-            self.module, self.source = before
+            self.module, self.source, self.phase = before
 
     def _line(self, traceback: Any) -> str:
         if traceback is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from gambrel.capture.jax import calls, loops, mesh
+from gambrel.capture.jax import calls, kernels, loops, mesh
 from gambrel.capture.jax.primitives import operation_of
 from gambrel.capture.jax.scopes import EquationPlace
 from gambrel.capture.onnx.edges import Edge
@@ -21,6 +22,8 @@ _FLOW: Final[dict[str, _Handler]] = {
     "cond": loops.cond,
     "shard_map": mesh.shard_map,
     "pallas_call": calls.pallas,
+    "dot_product_attention_fwd": kernels.cudnn,
+    "dot_product_attention_fwd_wrapper": kernels.cudnn,
     "select_n": calls.select,
     **dict.fromkeys(mesh.COLLECTIVES, mesh.collective),
 }
@@ -86,11 +89,9 @@ class JaxprWalker:
         """Records an equation as an operation."""
         forms = [form_of(v.aval) for v in eqn.outvars]
         place = self.scopes
-        return self.graph.emit(
-            Operation(
-                op, inputs, forms, dict(attrs or {}), eqn.primitive.name, place.module, place.source
-            )
-        )
+        own = Operation(op, inputs, forms, dict(attrs or {}), eqn.primitive.name)
+        own = replace(own, module=place.module, source=place.source, phase=place.phase)
+        return self.graph.emit(own)
 
     def constant(self, value: Any) -> Edge:
         """A value that a function closes over: numbers are known, real arrays are parameters."""

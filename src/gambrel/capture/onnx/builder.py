@@ -153,6 +153,7 @@ class Builder:
                 module=step.module,
                 source=step.source,
                 repeat=step.repeat * times,
+                phase=step.phase,
             )
         )
 

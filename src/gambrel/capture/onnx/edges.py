@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
-from gambrel.workload import Role
+from gambrel.workload import Phase, Role
 
 #: onnx.TensorProto.DataType → names of gambrel.dtypes; strings have no width.
 DTYPES: Final[dict[int, str]] = {
@@ -107,6 +107,7 @@ class Step:
         source: ``file.py:line``, likewise.
         repeat: How often it runs.
         label: What reports call it; by default its operator in the family of the trace.
+        phase: Forward, or backward where a program says so.
     """
 
     op: str
@@ -119,6 +120,7 @@ class Step:
     source: str = ""
     repeat: int = 1
     label: str = ""
+    phase: Phase = Phase.FORWARD
 
     def input(self, index: int) -> Edge | None:
         """An input; None where it is left out."""

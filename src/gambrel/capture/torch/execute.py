@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from gambrel.capture.torch import policy
 from gambrel.capture.torch.chance import CHANCE_SENTENCE
 from gambrel.capture.torch.ledger import FROM_CHANCE
-from gambrel.capture.torch.scripted import WHOLE, layers_shape
+from gambrel.capture.torch.shapes import SHAPES
 from gambrel.capture.torch.signature import Operands, Overload, replace_tensors
 from gambrel.capture.torch.twins import Twins
 from gambrel.capture.torch.unknowns import without_value
@@ -95,8 +95,9 @@ class MetaExecutor:
 
     def run(self, overload: Overload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Runs an op on meta tensors."""
-        shaped = _SHAPES.get(overload.name)
-        return overload.func(*args, **kwargs) if shaped is None else shaped(*args, **kwargs)
+        shaped = SHAPES.get(overload.name)
+        result = None if shaped is None else shaped(*args, **kwargs)
+        return overload.func(*args, **kwargs) if result is None else result
 
     def remember(self, overload: Overload, result: Any) -> None:
         """Notes results that say whether all elements pass a test."""
@@ -177,37 +178,6 @@ class MetaExecutor:
             for p in pattern
         ]
 
-
-def _grouped_mm(a: Any, b: Any, offs: Any = None, out_dtype: Any = None, **_: Any) -> Any:
-    """Groups along the rows, the columns or the summed dimension; any dtype."""
-    if a.dim() == b.dim() == 2:
-        shape: tuple[int, ...] = (offs.shape[0], a.shape[0], b.shape[1])
-    elif a.dim() == b.dim():
-        shape = (a.shape[0], a.shape[1], b.shape[2])
-    else:
-        shape = (a.shape[-2], b.shape[-1])
-    return a.new_empty(shape, dtype=out_dtype or a.dtype)
-
-
-def _ctc_loss(log_probs: Any, targets: Any, *_: Any, **__: Any) -> Any:
-    """A loss a sequence, and the forward variables: two states a label, and one."""
-    frames, batch = log_probs.shape[:2] if log_probs.dim() == 3 else (log_probs.shape[0], 1)
-    states = 2 * targets.shape[-1] + 1
-    return log_probs.new_empty((batch,)), log_probs.new_empty((batch, frames, states))
-
-
-def _ctc_loss_backward(_: Any, log_probs: Any, *__: Any, **___: Any) -> Any:
-    return torch.empty_like(log_probs)
-
-
-#: Shapes of ops without a shape function for meta, or whose own refuses
-#: what their kernels accept (here: float32).
-_SHAPES: Final[dict[str, Callable[..., Any]]] = {
-    "aten._grouped_mm": _grouped_mm,
-    "aten._ctc_loss": _ctc_loss,
-    "aten._ctc_loss_backward": _ctc_loss_backward,
-    **{name: layers_shape(name.removeprefix("aten.")) for name in WHOLE},
-}
 
 #: Ops whose result says whether all elements pass a test.
 _ALL_OF: Final = frozenset({"aten.all", "aten._is_all_true"})

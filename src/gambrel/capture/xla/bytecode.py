@@ -49,12 +49,13 @@ def exported(data: bytes) -> bytes:
 
 
 def _module(data: bytes) -> Any:
-    from jax.interpreters import mlir
     from jaxlib.mlir.dialects import stablehlo
+
+    from gambrel.capture.xla.context import make_context
 
     if not data.startswith(MAGIC):
         data = exported(data)
-    return stablehlo.deserialize_portable_artifact(mlir.make_ir_context(), data)
+    return stablehlo.deserialize_portable_artifact(make_context(), data)
 
 
 def main() -> None:

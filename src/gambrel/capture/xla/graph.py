@@ -11,7 +11,7 @@ from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.errors import FileFormatError
 from gambrel.ops.rules import RuleTable
-from gambrel.workload import Role
+from gambrel.workload import Phase, Role
 
 #: Shape and onnx.TensorProto.DataType of a result.
 Form: TypeAlias = tuple[tuple[int, ...], int]
@@ -34,6 +34,7 @@ class Operation:
         title: What the front end calls it, e.g. a primitive of JAX.
         module: Path of the module that it belongs to.
         source: ``file.py:line``.
+        phase: Forward or backward.
     """
 
     op: str
@@ -43,6 +44,7 @@ class Operation:
     title: str = ""
     module: str = ""
     source: str = ""
+    phase: Phase = Phase.FORWARD
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -126,7 +128,7 @@ class Graph:
         outputs = [Edge("", s, c) for s, c in (operation.forms if forms is None else forms)]
         given = operation.attrs if attrs is None else attrs
         step = Step(op, list(inputs), list(outputs), given, "", 20, operation.module)
-        step.source, step.repeat = operation.source, self.repeat
+        step.source, step.repeat, step.phase = operation.source, self.repeat, operation.phase
         step.label = operation.title or operation.op
         self.steps.append(step)
         return outputs

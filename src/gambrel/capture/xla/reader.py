@@ -82,11 +82,12 @@ def _record_module(data: bytes, graph: Graph, trips: int | None) -> None:
 
 def _parsed(data: bytes) -> tuple[Any, Any]:
     """A module in the context with every dialect that JAX writes."""
-    from jax.interpreters import mlir
     from jaxlib.mlir import ir
 
+    from gambrel.capture.xla.context import make_context
+
     text = text_of(data) if MAGIC in data[:_HEAD] else data.decode("utf-8", "replace")
-    context = mlir.make_ir_context()
+    context = make_context()
     said: list[str] = []
 
     def heard(diagnostic: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gambrel.capture.jax.scopes import module_of
+from gambrel.capture.jax.scopes import module_of, phase_of
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.arguments import constant_role, role_of
 from gambrel.capture.xla.control import branches, looped
@@ -18,6 +18,7 @@ from gambrel.capture.xla.elements import CODES, NUMPY
 from gambrel.capture.xla.graph import Form, Graph, Operation
 from gambrel.capture.xla.mlir_attributes import attributes_of
 from gambrel.errors import FileFormatError, told
+from gambrel.workload import Phase
 
 #: Larger constants are tensors that the model keeps.
 _MAX_CONSTANT: Final = 256
@@ -91,8 +92,8 @@ class ModuleWalker:
         found, attrs = attributes_of(op, name or plain)
         if found in ("reduce", "reduce_window", "argmax", "scatter", "select_and_scatter"):
             inputs = _without_starts(found, inputs)
-        module, source = place_of(str(op.location))
-        return self.graph.emit(Operation(found, inputs, forms, attrs, plain, module, source))
+        place = place_of(str(op.location))
+        return self.graph.emit(Operation(found, inputs, forms, attrs, plain, *place))
 
     def _constant(self, op: Any) -> Edge:
         """Numbers are known where they are few or all the same; real tensors are parameters."""
@@ -208,7 +209,10 @@ def _kind(op: Any) -> str:
 
 
 def _name(function: Any) -> str:
-    return str(function.attributes["sym_name"].value)
+    try:
+        return str(function.attributes["sym_name"].value)
+    except RuntimeError:  # of the binding
+        raise FileFormatError("the name of a function is no UTF-8.") from None
 
 
 def argument_name(argument: Any, index: int) -> str:
@@ -219,13 +223,13 @@ def argument_name(argument: Any, index: int) -> str:
     return f"arg{index}"
 
 
-def place_of(location: str) -> tuple[str, str]:
-    """Module path and line of ``loc("jit(f)/Net/Dense_0/dot_general"("net.py":3:1))``."""
+def place_of(location: str) -> tuple[str, str, Phase]:
+    """Module path, line and phase of ``loc("jit(f)/Net/Dense_0/dot_general"("net.py":3:1))``."""
     if not location.startswith('loc("'):
-        return "", ""
+        return "", "", Phase.FORWARD
     name = location[5:].partition('"')[0]
     path, _, _ = name.rpartition("/")
-    return (module_of(path) if "/" in name else "", _line(location))
+    return module_of(path) if "/" in name else "", _line(location), phase_of(path)
 
 
 def _line(location: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.analysis import workbench
 from gambrel.analysis.question import ask
 from gambrel.analysis.result import Analysis
 from gambrel.api.verbs import answer as answered
@@ -80,3 +81,4 @@ def forget() -> None:
     """Drops what is kept, as when the conversation starts."""
     for kept in (_analyses, _advice, _selections):
         kept.clear()
+    workbench.forget()

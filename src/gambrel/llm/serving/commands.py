@@ -43,6 +43,7 @@ def commands(
         "step_tokens": engine.step_tokens,
         "longest": longest,
         "max_requests": most,
+        **_adapters(engine),
         "page": engine.policy.page if engine.policy.page != type(engine.policy)().page else None,
     }
     return tuple(_command(name, model, sharding, engine, said, formats) for name in OPTIONS)
@@ -58,18 +59,49 @@ def _command(
 ) -> str:
     words = [START[name].format(shlex.quote(model)), *_split(name, sharding)]
     groups = sharding.attention_data
+    words += _switches(name, engine)
     for field, value in said.items():
         option = written(name, field)
         if option is None or value is None:
             continue
+        if field == "kv_offload" and name == "sglang":  # of each rank
+            value = value / (sharding.tensor * sharding.pipeline)
         if field == "max_requests" and name != "sglang":  # of each group of attention
             value = -(-value // groups)
         words.append(f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}")
     notes = [f"{sharding.data} of them"] if sharding.data > 1 and name != "vllm" else []
+    notes += _in_files(name, engine)
     for options, missing in (_formats(name, formats), _speculation(name, engine.speculation)):
         words += options
         notes += missing
     return " ".join(words) + (f"  # {'; '.join(notes)}" if notes else "")
+
+
+def _adapters(engine: ServingEngine) -> dict[str, Any]:
+    """Adapters and the host's memory (GB), as far as there are such."""
+    lora, host = engine.lora, engine.host_cache_bytes
+    ranks = {} if lora is None else {"lora_rank": lora.rank, "lora_adapters": lora.count}
+    return ranks | ({} if host is None else {"kv_offload": host / 1e9})
+
+
+def _switches(name: str, engine: ServingEngine) -> Iterator[str]:
+    """What switches adapters and the cache in the host's memory on."""
+    if engine.lora is not None and name != "tensorrt-llm":
+        yield "--enable-lora"
+    if engine.host_cache_bytes is not None:
+        on = {"sglang": "--enable-hierarchical-cache", "vllm": "--kv-offloading-backend native"}
+        yield from (on[name],) if name in on else ()
+
+
+def _in_files(name: str, engine: ServingEngine) -> Iterator[str]:
+    """What an engine sets in its file of options."""
+    if name != "tensorrt-llm":
+        return
+    if engine.lora is not None:
+        yield f"adapters of rank {engine.lora.rank} are set in its file of options"
+    if engine.host_cache_bytes is not None:
+        size = f"{engine.host_cache_bytes:.0f}"
+        yield f"kv_cache_config.host_cache_size: {size} in its file of options"
 
 
 def _split(name: str, s: Sharding) -> Iterator[str]:

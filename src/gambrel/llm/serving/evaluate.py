@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.records import Memory, Point, Refusal
 from gambrel.llm.serving.steps import (
@@ -44,14 +43,12 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         setup: The layout.
         points: One a batch, ascending.
         best: The one with most tokens per second that meets the target; None without one.
-        mix: Engines whose mean its times are; None for one engine.
         refusal: Why there is none.
     """
 
     setup: Setup
     points: tuple[Point, ...] = ()
     best: Point | None = None
-    mix: EngineMix | None = None
     refusal: Refusal | None = None
 
 
@@ -60,7 +57,6 @@ def evaluate(
     requests: Requests,
     target: Target,
     devices: int,
-    mix: EngineMix | None = None,
 ) -> Layout:
     """Serves the requests with one layout, at every batch that fits.
 
@@ -69,7 +65,6 @@ def evaluate(
         requests: What is served.
         target: Latencies to be met (SLO).
         devices: Devices that there are; replicas fill them.
-        mix: Engines whose mean is taken; None: that of the layout alone.
     """
     held = memory(setup, requests)
     if held.max_sequences < 1:
@@ -82,7 +77,6 @@ def evaluate(
         prompts=prompts,
         prompt_sol_s=_known(sol_s),
         devices=devices,
-        mix=mix,
     )
     points = server.points(_micro(setup, requests, held))
     if not points:
@@ -95,7 +89,7 @@ def evaluate(
     chosen = max(kept, key=lambda i: _merit(points[i], requests))
     limited = _limit(points, chosen, target, requests, setup.engine.max_requests)
     best = msgspec.structs.replace(points[chosen], batch_limit=limited)
-    return Layout(setup=setup, points=points, best=best, mix=mix)
+    return Layout(setup=setup, points=points, best=best)
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +101,6 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     prompts: Prompts
     prompt_sol_s: float | None
     devices: int
-    mix: EngineMix | None = None
 
     def points(self, micro: Ints) -> tuple[Point, ...]:
         """One point for each number of requests of a microbatch on one device, ascending."""
@@ -122,14 +115,10 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             [int(b) for b in micro],
             source=requests.source_tokens,
         )
-        decode_s = steps.expected
-        if self.mix is not None:
-            mean: NDArray[np.float64] = decode_s * self.mix.mean(micro)
-            decode_s = np.fmax(mean, steps.sol)
         found = latency(
             batches.astype(float),
             requests.output_tokens,
-            decode_s=decode_s,
+            decode_s=steps.expected,
             prompts=self.prompts,
             overhead=setup.overhead,
             arrivals=requests.arriving,
@@ -157,7 +146,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
             batch=batch,
             runtime=self.setup.settings.runtime or "",
-            mean_of=self.mix.names if self.mix else (),
+            mean_of=self.setup.mean_of,
             **seen,
             sol_tpot_s=_known(sol_s),
             sol_ttft_s=self.prompt_sol_s,

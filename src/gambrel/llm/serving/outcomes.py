@@ -106,6 +106,7 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         device: Id.
         precision: As the user wrote it.
         runtime: Id of the serving engine.
+        mean_of: Where none was named: the engines whose mean steps are; empty for one.
         sharding: Of a replica, and the number of replicas as ``data``.
         load: The requests, in words.
         target: Latencies that are to be met.
@@ -132,6 +133,7 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     price_per_hour: float | None = None
     energy_j_per_token: float | None = None
+    mean_of: tuple[str, ...] = ()
     tried: tuple[Attempt, ...] = ()
     commands: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

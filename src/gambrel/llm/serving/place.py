@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+
+import msgspec
+import numpy as np
 
 from gambrel.analysis.settings import Settings
+from gambrel.analysis.sweep import sweep
+from gambrel.analysis.sweep.points import Floats
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.errors import DeviceError
+from gambrel.errors import DeviceError, GambrelError
 from gambrel.llm.collectives import busiest
 from gambrel.llm.precision import Precisions
+from gambrel.llm.serving.engines import BATCHES, EngineMix
 from gambrel.llm.serving.question import ServingEngine
-from gambrel.llm.serving.steps import Setup
+from gambrel.llm.serving.steps import Setup, decode_step, decode_times, symbolic
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology
 from gambrel.runtimes import choose as choose_runtime
+from gambrel.runtimes import runtimes
 from gambrel.workload import Workload
+
+#: Contexts at which engines are compared where requests have many lengths.
+_CONTEXTS: Final = (512, 4096, 32_768)
 
 
 def place(
@@ -63,3 +74,78 @@ def place(
         settings=replace(settings, runtime=chosen.runtime.id),
         built={} if built is None else built,
     )
+
+
+def averaged(setups: Sequence[Setup], context: int | None = None, source: int = 0) -> list[Setup]:
+    """The layouts with the mean of the engines that were measured on their device.
+
+    Engines are compared on the first layout of each device and format.
+
+    Args:
+        setups: Layouts for which no engine was named.
+        context: Tokens that a new one sees; None: of any length.
+        source: Tokens that an encoder has read.
+    """
+    mixes: dict[tuple[str, str], EngineMix | None] = {}
+    made = []
+    for setup in setups:
+        kind = (setup.device.id, setup.precisions.name)
+        if kind not in mixes:
+            mixes[kind] = _mix_of(setup, _contexts(setup) if context is None else [context], source)
+        made.append(msgspec.structs.replace(setup, mix=mixes[kind]))
+    return made
+
+
+def _contexts(setup: Setup) -> list[int]:
+    longest = setup.spec.max_context or _CONTEXTS[-1]
+    return sorted({min(tokens, longest) for tokens in _CONTEXTS})
+
+
+def _mix_of(setup: Setup, contexts: Sequence[int], source: int) -> EngineMix | None:
+    """The engines that run on a device; None where fewer than two were measured there."""
+    if setup.service is None:
+        return None
+    usual = setup.settings.runtime or ""
+    others = [_with(setup, name) for name, one in runtimes().items() if one.service is not None]
+    several = [setup, *(x for x in others if x is not None and x.settings.runtime != usual)]
+    measured = [x for x in several if x is setup or _measured(x, contexts[0], source)]
+    if len(measured) < 2:
+        return None
+    times = [_decoded(x, contexts, source) for x in measured]
+    return EngineMix(
+        names=tuple(x.settings.runtime or "" for x in measured),
+        contexts=tuple(contexts),
+        ratios=np.array(times) / times[0],
+        frontend_s=float(np.mean([x.overhead.frontend_s for x in measured])),
+    )
+
+
+def _decoded(setup: Setup, contexts: Sequence[int], source: int) -> Floats:
+    """Seconds of decode steps; [batch, context]. One context shares the workload of a plan."""
+    if len(contexts) == 1:
+        times = decode_times(setup, contexts[0], BATCHES, source=source)
+    else:
+        times = decode_times(setup, "context", BATCHES, contexts=contexts, source=source)
+    return times.expected.reshape(len(BATCHES), len(contexts))
+
+
+def _with(setup: Setup, name: str) -> Setup | None:
+    """The layout under another engine; None where it does not run there."""
+    try:
+        choose_runtime(setup.device, name, language=True)
+    except GambrelError:
+        return None
+    return msgspec.structs.replace(setup, settings=replace(setup.settings, runtime=name))
+
+
+def _measured(setup: Setup, context: int, source: int) -> bool:
+    """Whether the engine's kernels were measured on the device or its like."""
+    step = decode_step(setup, context, "batch", source)
+    try:
+        workload = setup.workload(symbolic(step, {"batch": 1}))
+        times = sweep(
+            workload, [setup.placed], [None], {"batch": [1]}, setup.settings, times_only=True
+        )
+    except GambrelError:
+        return False
+    return not bool(np.isnan(times.expected_time_s).any())

@@ -15,10 +15,9 @@ from gambrel.llm.collectives import assumptions as of_layout
 from gambrel.llm.layouts import candidates, check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
-from gambrel.llm.serving.engines import EngineMix, mix_of
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
-from gambrel.llm.serving.place import place
+from gambrel.llm.serving.place import averaged, place
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
 from gambrel.llm.serving.steps import Setup
@@ -98,12 +97,9 @@ def plan(
 
 def pareto(points: Iterable[Point]) -> tuple[Point, ...]:
     """Points that no other beats both per user and per device, fastest for the user first."""
-    ordered = sorted(points, key=lambda p: (p.tpot_s, -p.tokens_per_s_per_device))
-    front: list[Point] = []
-    for point in ordered:
-        if not front or point.tokens_per_s_per_device > front[-1].tokens_per_s_per_device:
-            front.append(point)
-    return tuple(front)
+    from gambrel.engine.pareto import least  # needs numpy, which reports do without
+
+    return least(points, lambda p: (p.tpot_s, -p.tokens_per_s_per_device))
 
 
 def _checked(settings: Settings) -> Settings:
@@ -151,11 +147,9 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self, top: int) -> Plan:
         setups, refused = self._setups()
-        mixes = self._mixes(setups)
-        layouts = [
-            evaluate(s, self.requests, self.target, self.max_devices, mixes.get(_kind(s)))
-            for s in setups
-        ]
+        if self.settings.runtime is None:
+            setups = averaged(setups, self.requests.mean_context, self.requests.source_tokens)
+        layouts = [evaluate(s, self.requests, self.target, self.max_devices) for s in setups]
         refused += [x.refusal for x in layouts if x.refusal is not None]
         ranked, over = self._within(sorted((x for x in layouts if x.best), key=self._rank))
         best = self._choices(ranked[:top])
@@ -175,14 +169,6 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             would_fit=() if held else what_fits(setups, self.requests, self.shardings),
             assumptions=self._assumptions(setups, ranked, best),
         )
-
-    def _mixes(self, setups: Sequence[Setup]) -> dict[tuple[str, str], EngineMix]:
-        """Engines to take the mean of, by device and formats, where none was named."""
-        if self.settings.runtime is not None:
-            return {}
-        first = {_kind(setup): setup for setup in reversed(setups)}
-        mixes = {kind: mix_of(setup, self.requests) for kind, setup in first.items()}
-        return {kind: mix for kind, mix in mixes.items() if mix is not None}
 
     def check(self) -> None:
         """Raises InputError for what cannot be planned."""
@@ -308,12 +294,13 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*said, *self.spec.notes)))
 
 
-def _kind(setup: Setup) -> tuple[str, str]:
-    return setup.device.id, setup.precisions.name
-
-
 def of_engine(setup: Setup) -> Iterator[str]:
     """What is taken for granted of the serving engine."""
+    if setup.mean_of:
+        yield (
+            f"no serving engine is named: decode steps and front end are the mean of "
+            f"{', '.join(setup.mean_of)}, prompts and host times those of {setup.mean_of[0]}."
+        )
     if setup.service is None and setup.engine.host_s is None:
         yield "scheduler and sampling on the host take no time besides the device's."
     elif setup.host_s or setup.request_host_s:
@@ -327,6 +314,14 @@ def of_engine(setup: Setup) -> Iterator[str]:
             f"{format_si(floor, 's', 3)}; a request spends {format_si(front, 's', 3)} in the front "
             "end (fitted to served runs)."
         )
+    lora = setup.engine.lora
+    if lora is not None:
+        yield (
+            f"{lora.count} LoRA adapters of rank {lora.rank} on every linear layer but routers and "
+            "experts; rows of a batch use them evenly; their kernels as those of experts."
+        )
+    if setup.engine.host_cache_bytes is not None:
+        yield "cached prefixes are read back over the host link before a prompt runs, beside steps."
 
 
 _ALWAYS: Final = (

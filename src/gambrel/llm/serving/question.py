@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from gambrel.errors import InputError
+from gambrel.llm.adapters import Adapters
 from gambrel.llm.kv import Policy
 from gambrel.llm.spec import ModelSpec
 
@@ -182,6 +183,9 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         speculation: None: one token per step.
         max_requests: Most requests in flight on a replica; None: what memory holds.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
+        lora: Adapters beside the weights; None without.
+        host_cache_bytes: Host memory that keeps cached prefixes, of a replica; None: they stay on
+            the devices.
 
     Raises:
         InputError: A share outside of 0 to 1, or no token.
@@ -195,6 +199,8 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     speculation: Speculation | None = None
     max_requests: int | None = None
     routing_skew: float = 0.0
+    lora: Adapters | None = None
+    host_cache_bytes: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.utilization <= 1:

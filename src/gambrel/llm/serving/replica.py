@@ -45,6 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         frontend_s: Of a request, outside of the steps.
         cached_share: Part of every prompt that a prefix cache holds: not computed again.
         stages: Pipeline stages that a prompt passes.
+        swap_s: Of a cached token, until it is back from the host's memory; 0 where it stays.
     """
 
     cache_bytes: float
@@ -55,6 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     frontend_s: float = 0.0
     cached_share: float = 0.0
     stages: int = 1
+    swap_s: float = 0.0
 
 
 class _Job:
@@ -106,6 +108,7 @@ class Replica:
         self._floor = times.tables.floor_s
         self._token, self._each = limits.token_bytes, limits.request_bytes
         self._capacity = limits.cache_bytes
+        self._frontend, self._swap = limits.frontend_s, limits.swap_s
         self._coming: deque[tuple[float, _Job]] = deque()
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []  # as they joined; may hold some that ended
@@ -125,7 +128,10 @@ class Replica:
                 f"{format_capacity(self._used(tokens + output, 1))} of cache, and a replica has "
                 f"{format_capacity(self._limits.cache_bytes)}."
             )
-        self._coming.append((came + self._limits.frontend_s, _Job(came, tokens, output)))
+        before = self._frontend
+        if self._swap:  # the cached part comes back first
+            before += int(tokens * self._limits.cached_share) * self._swap
+        self._coming.append((came + before, _Job(came, tokens, output)))
 
     def run(self, until: float = _NEVER) -> None:
         """Runs all steps that begin before a time."""
@@ -145,7 +151,7 @@ class Replica:
                 if chunks:
                     self._mixed(chunks)
                     continue
-            horizon = min(until, coming[0][0]) if coming else until
+            horizon = coming[0][0] if coming and coming[0][0] < until else until
             if self._batch:
                 self._decode(horizon)
             elif horizon == _NEVER:
@@ -232,11 +238,13 @@ class Replica:
             if room < steps:
                 steps = max(1, int(room))
         mean = held / batch
-        seconds = self._times.uniform(batch, mean + 0.5 * steps)
+        of_none, of_token = self._times.line(batch, mean)
+        seconds = of_none + of_token * (mean + 0.5 * steps)
         start, left = self.now, horizon - self.now
         if steps > 1 and seconds * steps > left:
-            steps = max(1, min(steps, math.ceil(left / seconds)))
-            seconds = self._times.uniform(batch, mean + 0.5 * steps)
+            fitting = math.ceil(left / seconds)
+            steps = fitting if 1 < fitting < steps else steps if fitting > 1 else 1
+            seconds = of_none + of_token * (mean + 0.5 * steps)
         self.now = start + seconds * steps
         self._steps += steps
         self._held = held + steps * batch
@@ -258,7 +266,7 @@ class Replica:
             self._running = [job for job in self._running if job.end >= 0]
 
     def _end(self, job: _Job) -> None:
-        now = max(self.now, job.first)
+        now = self.now if self.now > job.first else job.first
         self.came.append(job.came)
         self.ttft.append(job.first - job.came)
         later = job.output - 1

@@ -13,7 +13,7 @@ from gambrel.llm.serving.activity import COLUMNS, ActivityLog
 from gambrel.llm.serving.outcomes import Activity, Outcome, Spread
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
-from gambrel.llm.serving.steps import Setup, memory
+from gambrel.llm.serving.steps import Setup, memory, swap_s
 from gambrel.llm.serving.timer import StepTimes
 
 #: Tokens of a request by whose cache a token and a request are priced.
@@ -54,6 +54,7 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
         frontend_s=setup.overhead.frontend_s,
         cached_share=cached_share,
         stages=setup.stages,
+        swap_s=swap_s(setup, _LONG) / _LONG,
     )
 
 

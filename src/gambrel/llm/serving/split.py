@@ -141,7 +141,7 @@ def _prefill(setup: Setup, requests: Requests, ttft_s: float) -> _Side:
         each, setup.overhead.floor_s / max(1, setup.engine.step_tokens // requests.new_tokens)
     )
     crossing = transfer_s(setup, requests)
-    base = setup.overhead.frontend_s + alone + crossing
+    base = setup.overhead.frontend_s + prompts.swap_s + alone + crossing
     left = ttft_s - base
     # Wait w at share b of the rate 1 / s: w = b s / (2 (1 - b)), so that b = 2 w / (s + 2 w).
     busy = 2 * left / (each + 2 * left) if left > 0 else 0.0
@@ -220,6 +220,7 @@ def _plan(first: _Side, later: _Side, p: int, d: int, requests: Requests) -> Spl
         model=first.setup.spec.name,
         precision=first.setup.precisions.name,
         runtime=later.setup.settings.runtime or "",
+        mean_of=later.setup.mean_of,
         requests=requests,
         prefill=first.pool(p),
         decode=later.pool(d),

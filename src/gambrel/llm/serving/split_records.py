@@ -37,6 +37,7 @@ class SplitPlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         model: Name.
         precision: As the user wrote it.
         runtime: Id of the serving engine.
+        mean_of: Where none was named: the engines whose mean steps are; empty for one.
         requests: As asked.
         prefill: The pool that computes prompts.
         decode: The pool that writes answers.
@@ -66,6 +67,7 @@ class SplitPlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float
     shared_tokens_per_s_per_device: float | None = None
     cost_per_million: float | None = None
+    mean_of: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from gambrel import roofline
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.settings import Settings
@@ -20,10 +21,12 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
-from gambrel.device.roofs import main_memory
+from gambrel.device.roofs import host_link, main_memory
 from gambrel.errors import InputError
+from gambrel.llm.adapters import with_adapters
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
+from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
 from gambrel.llm.serving.records import Memory
 from gambrel.llm.serving.timing import Overhead, Prompts
@@ -34,6 +37,7 @@ from gambrel.llm.step import Step, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
 from gambrel.runtimes import Service, runtime
+from gambrel.units import format_capacity
 from gambrel.workload import Dim, Symbol, Workload
 
 
@@ -70,6 +74,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         engine: The serving engine.
         settings: Runtime, calibration, conventions; the runtime is that of the device.
         built: Workloads that were built before; those of devices with equal nodes are equal.
+        mix: Engines whose mean is taken where none was named; None for one engine.
     """
 
     spec: ModelSpec
@@ -81,13 +86,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     engine: ServingEngine
     settings: Settings
     built: dict[Any, Workload]
+    mix: EngineMix | None = None
 
     def workload(self, step: Step, spec: ModelSpec | None = None) -> Workload:
         """The workload of the busiest device in a step."""
         formats, runtime = native(self.precisions, self.device), self.settings.runtime or ""
         key = (id(spec or self.spec), step, formats, self.sharding, self.topology, runtime)
         if key not in self.built:
-            self.built[key] = build_rank(
+            workload = build_rank(
                 spec or self.spec,
                 step,
                 formats,
@@ -96,6 +102,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 runtime=runtime,
                 routing_skew=self.engine.routing_skew,
             )
+            if self.engine.lora is not None and spec is None:
+                workload = with_adapters(workload, self.engine.lora)
+            self.built[key] = workload
         return self.built[key]
 
     def stage(
@@ -149,7 +158,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         if service is None:
             return Overhead()
         layers = sum(group.count for group in self.spec.layers)
-        return Overhead(floor_s=service.eager_layer_s * layers, frontend_s=service.frontend_s)
+        front = self.mix.frontend_s if self.mix else service.frontend_s
+        return Overhead(floor_s=service.eager_layer_s * layers, frontend_s=front)
+
+    @property
+    def mean_of(self) -> tuple[str, ...]:
+        """The engines whose mean is taken; empty for one."""
+        return self.mix.names if self.mix else ()
 
     @property
     def stages(self) -> int:
@@ -212,6 +227,9 @@ def decode_times(
     per_replica = np.repeat(np.asarray(batches, dtype=float) * setup.stages, len(contexts) or 1)
     host_s = setup.host_s + setup.request_host_s * per_replica
     found = Times(found.expected + host_s, found.sol)
+    if setup.mix is not None:
+        mean = found.expected * setup.mix.mean(batches, contexts or [context])
+        found = Times(np.fmax(mean, found.sol), found.sol)
     return found.times(1 / tokens_per_step(setup))
 
 
@@ -259,8 +277,35 @@ def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
         alone_s=stages * alone,
         chunks=-(-new // most),
         groups=groups,
+        swap_s=swap_s(setup, requests.cached_tokens),
     )
     return prompts, stages * float(whole.sol[0])
+
+
+def swap_s(setup: Setup, tokens: int) -> float:
+    """Seconds until so many cached tokens of a prompt are back from the host's memory.
+
+    Each device reads its share over its own link to the host.
+
+    Raises:
+        InputError: The link is unknown.
+    """
+    if setup.engine.host_cache_bytes is None or not tokens:
+        return 0.0
+    link = host_link(setup.device)
+    rate = link.byte_per_s_per_direction if link else None
+    if rate is None:
+        raise InputError(f"kv_offload: the link of {setup.device.id} to its host is unknown.")
+    own = kv_cache(
+        setup.spec, setup.precisions, batch=1, context=tokens, sharding=setup.sharding
+    ).logical_bytes
+    if own * setup.sharding.replica > setup.engine.host_cache_bytes:
+        raise InputError(
+            f"kv_offload: the cached {tokens:,} tokens of one prompt take "
+            f"{format_capacity(own * setup.sharding.replica)}, more than the "
+            f"{format_capacity(setup.engine.host_cache_bytes)} of host memory."
+        )
+    return float(roofline.seconds(own, rate))
 
 
 def prompt_step(requests: Requests, batch: int | str = 1, most: int | None = None) -> Step:

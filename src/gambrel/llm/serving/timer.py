@@ -79,7 +79,7 @@ class StepTimes:
         self._decode: list[list[float]] = t.decode_s.tolist()
         self._attention: list[list[float]] = t.attention_s.tolist()
         self._linear: list[float] = t.linear_s.tolist()
-        self._rows: dict[int, list[float]] = {}
+        self._rows: dict[int, list[tuple[float, float]]] = {}
         self._curves: dict[int, Floats] = {}
 
     def decode(self, batch: int, contexts: ArrayLike) -> float:
@@ -103,21 +103,32 @@ class StepTimes:
         self._check("contexts", seen.min(), seen.max())
         curve = self._curves.get(batch)
         if curve is None:
-            curve = self._curves[batch] = np.array(self._row(batch))
+            curve = self._curves[batch] = np.array(self._curve(batch))
         total: float = np.add.reduce(np.interp(seen, self.tables.contexts, curve))
         return float(total) / seen.size
 
     def uniform(self, batch: int, context: float) -> float:
         """`decode` of requests with one mean context, unchecked."""
+        start, slope = self.line(batch, context)
+        return start + slope * context
+
+    def line(self, batch: int, context: float) -> tuple[float, float]:
+        """Seconds of a decode step near a context: of none, and of each token; unchecked."""
         row = self._rows.get(batch)
         if row is None:
             row = self._rows[batch] = self._row(batch)
-        axis = self._contexts
-        i = bisect(axis, context, 1, len(row) - 1) - 1
-        low, start = axis[i], row[i]
-        return start + (context - low) / (axis[i + 1] - low) * (row[i + 1] - start)
+        return row[bisect(self._contexts, context, 1, len(row)) - 1]
 
-    def _row(self, batch: int) -> list[float]:
+    def _row(self, batch: int) -> list[tuple[float, float]]:
+        """Lines of a decode step of so many requests, one between two contexts of the table."""
+        values = self._curve(batch)
+        axis = self._contexts
+        slopes = [
+            (values[i + 1] - values[i]) / (axis[i + 1] - axis[i]) for i in range(len(axis) - 1)
+        ]
+        return [(values[i] - slope * axis[i], slope) for i, slope in enumerate(slopes)]
+
+    def _curve(self, batch: int) -> list[float]:
         """Seconds of a decode step of so many requests, at every context of the table."""
         i, w = _place(self._batches, batch)
         low, high = self._decode[i], self._decode[i + 1]

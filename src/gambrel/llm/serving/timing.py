@@ -71,12 +71,14 @@ class Prompts(msgspec.Struct, frozen=True, kw_only=True):
         alone_s: One alone, from start to first token.
         chunks: Steps that one takes.
         groups: Parts of the replica that prefill different prompts at once.
+        swap_s: Until the cached part of one is back from the host's memory, beside other steps.
     """
 
     each_s: float
     alone_s: float
     chunks: int = 1
     groups: int = 1
+    swap_s: float = 0.0
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ def latency(
     mixed = decode_s + batch * each / output_tokens / q
     waited = later * q * maximum(floor - mixed, 0.0) + maximum(batch - 1, 0) * each
     decoding = later * decode_s + (waited if later else 0.0)
-    life = overhead.frontend_s + each + decoding
+    life = overhead.frontend_s + prompts.swap_s + each + decoding
     first = maximum(prompts.alone_s + prompts.chunks * decode_s, floor)
     longer = maximum(decode_s + chunk, floor)
     # The mean of a step over random moments counts long steps by their length.
@@ -139,7 +141,7 @@ def latency(
         # the busy share over the idle one, in service times.
         busy = minimum(requests_per_s * each, 0.999)
         others = busy * each / (2 * (1 - busy))
-    started = overhead.frontend_s + first
+    started = overhead.frontend_s + first + prompts.swap_s
     ttft_s = started + square / (2 * mean) + others
     return Latency(
         decode_s=decode_s,
@@ -160,7 +162,7 @@ def _burst(
     later, each, groups = max(output_tokens - 1, 0), prompts.each_s, prompts.groups
     wave = maximum(batch / groups - 1, 0) / 2 * each * groups
     first = maximum(prompts.alone_s, overhead.floor_s)
-    ttft_s = overhead.frontend_s + first + wave
+    ttft_s = overhead.frontend_s + first + prompts.swap_s + wave
     waited = wave if later else 0.0 * wave
     return Latency(
         decode_s=decode_s,

@@ -118,6 +118,8 @@ def _chained(first: str, rest: Iterable[str]) -> Iterator[str]:
 
 def _places(path: Path, header: list[str]) -> dict[str, int]:
     """Where each column stands."""
+    if not any(header):
+        raise FileFormatError(f"{path}: the file is empty; give a header and a line per request.")
     plain = ["".join(c for c in name.lower() if c.isalpha()) for name in header]
     places = {}
     for what, names in _COLUMNS.items():

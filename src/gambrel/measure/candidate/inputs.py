@@ -15,6 +15,10 @@ KINDS: Final = {
 }
 
 
+#: Share of zeros above which they are no accident.
+_ZEROS: Final = 0.01
+
+
 def input_sets(example: Sequence[Any], seed: int) -> dict[str, list[Any]]:
     """Inputs like the example ones; whole numbers keep their values in another order.
 
@@ -34,7 +38,10 @@ def input_sets(example: Sequence[Any], seed: int) -> dict[str, list[Any]]:
         random = torch.randn(tensor.shape, generator=generator)
         if tensor.numel() and bool((tensor >= 0).all()):
             random = random.abs().clamp(max=1.0)
-        return _shaped(random, kind, generator).to(tensor.dtype)
+        shaped = _shaped(random, kind, generator)
+        if is_structured(tensor):
+            shaped = shaped * (tensor != 0)
+        return shaped.to(tensor.dtype)
 
     return {kind: [like(tensor, kind) for tensor in example] for kind in KINDS}
 
@@ -49,6 +56,28 @@ def _shaped(random: Any, kind: str, generator: Any) -> Any:
     if kind == "narrow":
         return 1.0 + 0.01 * random
     return random
+
+
+def is_structured(tensor: Any) -> bool:
+    """Whether zeros are a part of what an input is: a triangle, a mask, one-hot rows."""
+    zeros = int((tensor == 0).sum())
+    return bool(_ZEROS * tensor.numel() < zeros < tensor.numel())
+
+
+def varied(tensor: Any, number: int) -> Any:
+    """Other values of the same kind for one of many calls, the same in every process.
+
+    Args:
+        tensor: The values of the first call.
+        number: Says which; a candidate cannot foresee it.
+
+    Returns:
+        The values in another order; where zeros have their places, scaled by 0.5 to 1.5.
+    """
+    if is_structured(tensor):
+        values = tensor * (0.5 + (number % 1024) / 1024)
+        return values.to(tensor.dtype) if tensor.is_floating_point() else tensor
+    return tensor.reshape(-1).roll(number % max(tensor.numel(), 1)).reshape(tensor.shape)
 
 
 def smaller(example: Sequence[Any]) -> list[Any] | None:

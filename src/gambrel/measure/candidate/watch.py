@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import re
 import sys
 import sysconfig
 import time
@@ -11,15 +13,23 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-#: Events that start another process.
-_FORKS: Final = frozenset(
-    {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "subprocess.Popen"}
-)
+#: Events that a kernel has no reason to cause → what they are called. Libraries may: compilers of
+#: torch start g++ and nvcc. What the candidate's own code causes is refused.
+_REFUSED: Final = {
+    **dict.fromkeys(
+        ("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "subprocess.Popen"),
+        "starts a process",
+    ),
+    **dict.fromkeys(("os.kill", "os.killpg"), "signals a process"),
+    **dict.fromkeys(("socket.connect", "socket.bind"), "uses the network"),
+}
 #: Events with which code looks at what is not its own.
 _LOOKS: Final = frozenset({"sys._getframe", "gc.get_objects", "gc.get_referrers"})
 _LIBRARY: Final = tuple(
     {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_OTHER_PROCESS: Final = re.compile(r"/proc/\d+/")
+_PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 class Watch:
@@ -37,6 +47,7 @@ class Watch:
         self._candidate = str(candidate.resolve())
         self._folder = str(folder.resolve())
         self._reference = reference
+        self._own = f"/proc/{os.getpid()}/"
         self._inside = False
 
     def install(self) -> None:
@@ -44,21 +55,22 @@ class Watch:
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self.active or self._inside or event not in _FORKS | _LOOKS | {"open"}:
+        known = event in _REFUSED or event in _LOOKS or event == "open"
+        if not known or not self.active or self._inside:
             return
         self._inside = True
         try:
             name = self._name(event, args)
         finally:
             self._inside = False
-        if name and event in _FORKS:
-            raise RuntimeError(f"the judge does not let a candidate start a process ({event})")
+        if name and event in _REFUSED:
+            raise RuntimeError(f"the judge does not allow that a candidate {name} ({event})")
 
     def _name(self, event: str, args: tuple[Any, ...]) -> str:
         if event == "open":
             name, about = self._opened(str(args[0]))
-        elif event in _FORKS:
-            name, about = "starts a process", event
+        elif event in _REFUSED:
+            name, about = _REFUSED[event], event
         else:
             name, about = "reads the reference's result", f"{event} to look for it in the judge"
         if name and self._by_candidate(event):
@@ -69,6 +81,8 @@ class Watch:
     def _opened(self, path: str) -> tuple[str, str]:
         if path.startswith(self._folder):
             return "reads the reference's result", "opens the judge's files"
+        if _OTHER_PROCESS.match(path) and not path.startswith(("/proc/self/", self._own)):
+            return "reads the reference's result", "opens the memory of another process"
         if self._reference and path == self._reference:
             return "uses the reference", f"opens {Path(path).name}"
         return "", ""
@@ -79,10 +93,21 @@ class Watch:
             file = frame.f_code.co_filename
             if file == self._candidate:
                 return True
-            near = file.endswith(("inspect.py", "traceback.py")) or event not in _LOOKS
-            if steps > 40 or not near or not (file.startswith(("<frozen", *_LIBRARY))):
+            if steps > 40 or not _is_between(file, event):
                 return False
         return False
+
+
+def _is_between(file: str, event: str) -> bool:
+    """Whether code of a file only passes on what another asked it for.
+
+    Looking around is passed on by two modules of the standard library, starting a process by any of
+    it, opening a file by every library.
+    """
+    if event in _LOOKS:
+        return file.endswith(("inspect.py", "traceback.py"))
+    library = file.startswith(("<frozen", *_LIBRARY))
+    return library and not (event in _REFUSED and any(p in file for p in _PACKAGES))
 
 
 def _frames() -> Iterator[FrameType]:
@@ -101,27 +126,35 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def originals() -> dict[str, Any]:
-    """What a cheating candidate would replace: clocks, synchronization, comparisons."""
+def originals(*own: type) -> dict[str, Any]:
+    """What a cheating candidate would replace: clocks, synchronization, comparisons.
+
+    Args:
+        own: Classes of the judge.
+    """
     import torch
 
     places: dict[str, tuple[Any, tuple[str, ...]]] = {
         "time": (time, ("perf_counter", "perf_counter_ns", "time", "time_ns", "monotonic")),
-        "torch": (torch, ("equal", "allclose", "isclose", "save", "empty", "manual_seed")),
-        "torch.Tensor": (torch.Tensor, ("clone", "copy_", "equal", "cpu", "to", "__eq__")),
+        "torch": (torch, ("equal", "allclose", "isclose", "save", "empty")),
+        "torch.Tensor": (
+            torch.Tensor,
+            ("clone", "copy_", "add_", "roll", "equal", "cpu", "to", "__eq__"),
+        ),
         "torch.cuda": (torch.cuda, ("synchronize", "Event", "current_stream")),
         "torch.cuda.Event": (torch.cuda.Event, ("elapsed_time", "record", "synchronize")),
         "torch.testing": (torch.testing, ("assert_close",)),
         "builtins": (builtins, ("open", "abs", "max", "min", "sum", "print")),
     }
-    return {
+    judge = {f"{kind.__name__}.{name}": value for kind in own for name, value in vars(kind).items()}
+    return judge | {
         f"{place}.{name}": getattr(owner, name, None)
         for place, (owner, names) in places.items()
         for name in names
     }
 
 
-def replaced(before: dict[str, Any]) -> list[str]:
+def replaced(before: dict[str, Any], *own: type) -> list[str]:
     """Names of what is no longer what it was."""
-    now = originals()
-    return [name for name, value in before.items() if now[name] is not value]
+    now = originals(*own)
+    return [name for name, value in before.items() if now.get(name) is not value]

@@ -10,20 +10,17 @@ import contextlib
 import json
 import os
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from gambrel.measure.candidate.timing import Series, listed
 from gambrel.measure.candidate.watch import Watch, originals, replaced
 
-#: Calls between which times must agree before the measurement begins, and the most of them.
-_WARM: Final = 5
-_MOST_WARM: Final = 60
-#: Relative difference of two medians that counts as stable.
-_STABLE: Final = 0.05
+#: What a candidate could replace in this module to be timed or compared as it likes.
+_OWN = ("load", "call", "count", "time", "burst", "seen", "_timed", "_events", "_inputs", "_same")
 
 
 class Worker:
@@ -44,17 +41,22 @@ class Worker:
         self.watch = Watch(candidate, folder, self.job["reference"])
         self.clock, self.save, self.clone = time.perf_counter_ns, torch.save, torch.Tensor.clone
         self.sleep, self.equal = time.sleep, torch.equal
+        self.fill, self.flush_with = torch.Tensor.copy_, torch.Tensor.add_
         self.wait = torch.cuda.synchronize if self.device.type == "cuda" else lambda: None
         self.flush = torch.zeros(self.job["flush_bytes"] // 4, device=self.device)
         self.function: Any = None
         self.held: list[Any] = []
+        self.series = self._series
+        self.replaced = replaced
+        for name in _OWN:  # what is replaced in the class later has no effect here
+            setattr(self, name, getattr(self, name))
 
     def load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Builds the candidate, with the reference's weights where it has such parameters."""
         from gambrel.measure.candidate.loading import load_candidate
 
         self.watch.install()
-        self.before = originals()
+        self.before = originals(Worker, Series)
         with self._watched():
             self.torch.manual_seed(self.job["seed"])
             self.function = load_candidate(self.job["candidate"], self.state, self.device)
@@ -65,7 +67,7 @@ class Worker:
         inputs = self._inputs(asked)
         with self._watched():
             found = self.function(*inputs)
-        outputs = _listed(found)
+        outputs = listed(found)
         lazy = [type(o).__name__ for o in outputs if type(o) is not self.torch.Tensor]
         if lazy:
             return {"lazy": lazy[0]}
@@ -87,36 +89,31 @@ class Worker:
         return {"flops": counter.get_total_flops()}
 
     def time(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Calls on new values, caches flushed before each; the last output is handed back."""
-        inputs = self._inputs(asked)
-        floats = [t for t in inputs if t.is_floating_point()]
-        before: list[int] = []
-        start, budget = self.clock(), asked["budget_ns"]
-        while len(before) < _MOST_WARM and self.clock() - start < budget // 2:
-            before += [self._timed(inputs, floats)[0] for _ in range(_WARM)]
-            if len(before) >= 2 * _WARM and _stable(before):
-                break
+        """Calls on values that change, caches flushed before each; some outputs are handed back."""
+        series = self.series(asked)
+        budget = asked["budget_ns"]
+        warm = series.warm_up(self.clock, budget // 2)
         times: list[int] = []
-        found = None
-        start = self.clock()
-        while len(times) < asked["most"]:
-            spent, found = self._timed(inputs, floats)
-            times.append(spent)
-            if len(times) >= asked["least"] and self.clock() - start > budget:
-                break
-        last = [o.detach().cpu() for o in _listed(found)]
-        self.save({"outputs": last, "inputs": [t.cpu() for t in inputs]}, self.folder / "last.pt")
-        return {"times_ns": times, "warmup": len(before)}
+        kept: dict[int, Any] = {}
+        start, done = self.clock(), False
+        while not done:
+            times.append(series.step())
+            enough = len(times) >= asked["least"] and self.clock() - start > budget
+            done = enough or len(times) >= asked["most"]
+            if done or len(times) in asked["keep"]:
+                kept[series.calls - 1] = [o.cpu() for o in series.copies()]
+        self.sleep(asked["wait_s"])
+        series.look()
+        self.save(kept, self.folder / "kept.pt")
+        return {"times_ns": times, "warmup": warm, "late": series.late}
 
     def burst(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Calls one after another: the other process measures the same with its own clock."""
-        inputs, clock = self._inputs(asked), self.clock
+        clock, calls = self.clock, range(asked["calls"])
         with self._watched():
-            self.function(*inputs)
-            self.wait()
             start = clock()
-            for _ in range(asked["calls"]):
-                self.function(*inputs)
+            for _ in calls:
+                self.function(*self.held)
             self.wait()
             spent = clock() - start
         return {"spent_ns": spent}
@@ -127,15 +124,13 @@ class Worker:
         sys.stderr.flush()
         return {
             "seen": self.watch.seen,
-            "replaced": replaced(self.before),
+            "replaced": self.replaced(self.before, Worker, Series),
             "printed": os.fstat(1).st_size,
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }
 
-    def _timed(self, inputs: list[Any], floats: list[Any]) -> tuple[int, Any]:
-        for tensor in floats:
-            tensor.mul_(0.999).add_(1e-4)
-        self.flush.add_(1)
+    def _timed(self, inputs: list[Any]) -> tuple[int, Any]:
+        self.flush_with(self.flush, 1)
         self.wait()
         if self.device.type == "cuda":
             return self._events(inputs)
@@ -145,6 +140,18 @@ class Worker:
         spent = self.clock() - start
         self.watch.active = False
         return spent, found
+
+    def _series(self, asked: dict[str, Any]) -> Series:
+        return Series(
+            call=self._timed,
+            clone=self.clone,
+            fill=self.fill,
+            same=self._same,
+            plain=self.torch.Tensor,
+            first=self.sets[asked["set"]],
+            inputs=self._inputs(asked),
+            numbers=asked["numbers"],
+        )
 
     def _events(self, inputs: list[Any]) -> tuple[int, Any]:
         """Between two events of the current stream, and never less than other streams take."""
@@ -182,16 +189,6 @@ class Worker:
             yield
         finally:
             self.watch.active = False
-
-
-def _stable(times: list[int]) -> bool:
-    early = statistics.median(times[-2 * _WARM : -_WARM])
-    late = statistics.median(times[-_WARM:])
-    return abs(early - late) <= _STABLE * late
-
-
-def _listed(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
 def main(folder: str, commands: int, replies: int) -> None:

@@ -3,7 +3,8 @@
 A device is slow where a figure lies more than a tenth below the median of its SKU and outside what
 the peers scatter: more than three standard deviations, estimated by the median absolute deviation
 (x 1.4826, as of a normal distribution), which up to half of the devices cannot move. A clock is
-wrong where the worker's duration contradicts that of whoever asked.
+wrong where the worker's duration lies outside the least and the most that it can have been by the
+clock of whoever asked.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from statistics import median
 from typing import Final
 
 from gambrel.measure.fleet.records import Checkup, FleetReport, Peers, Suspect
-from gambrel.units import format_percent, format_si
+from gambrel.units import format_figure, format_percent
 
 #: Share below the median from which a device is worth a look.
 RULE: Final = 0.10
 #: From the median absolute deviation to a standard deviation, and how many of these are unusual.
 _NORMAL: Final = 1.4826
 _UNUSUAL: Final = 3.0
-#: Durations of the worker and of the asker agree within this share; what is sent takes a moment.
-_CLOCK_SHARE: Final = 0.25
-_CLOCK_S: Final = 0.3
+#: Share by which no two clocks of computers drift apart, and what both may round away, s.
+_CLOCK_SHARE: Final = 0.02
+_CLOCK_S: Final = 0.02
 #: Wall clocks that are further apart than this break logs and certificates.
 _AHEAD_S: Final = 5.0
+#: Where nothing below this share could be told as slow, the report says so.
+_NOISY: Final = 2 * RULE
 #: Fewer peers tell nothing.
 _LEAST_PEERS: Final = 3
 #: The least share of devices that makes a second group of speeds.
@@ -58,11 +61,12 @@ def compared(
         if c.problem
     ]
     slow.sort(key=lambda s: -(s.lag_share or 0.0))
+    boards = [s for c in checkups if c.board is not None for s in _boards(c)]
     return FleetReport(
         checkups=tuple(checkups),
         peers=peers,
-        suspects=(*silent, *bad_clocks, *slow, *drifted),
-        warnings=tuple(_groups(honest, peers)) + tuple(_nodes(honest, slow)),
+        suspects=(*silent, *bad_clocks, *slow, *boards, *drifted),
+        warnings=(*_noise(honest, peers), *_groups(honest, peers), *_nodes(honest, slow)),
         date=date,
     )
 
@@ -93,6 +97,8 @@ def _peers(checkups: Sequence[Checkup]) -> Iterator[Peers]:
 def _slow(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[Suspect]:
     """One suspect a device, by the figure in which it is furthest behind."""
     for one in checkups:
+        if one.cleared:
+            continue
         behind = [
             (1 - value * (1 / p.median), p)
             for p in peers
@@ -121,29 +127,30 @@ def _scatter(peers: Peers) -> float:
 
 def _evidence(one: Checkup, p: Peers, lag: float, others: Sequence[str]) -> str:
     text = (
-        f"{p.figure} {format_si(one.value(p.figure), p.unit, 3)} is {format_percent(lag)} below "
-        f"the median of {p.devices} devices, {format_si(p.median, p.unit, 3)}, which scatter by "
+        f"{p.figure} {format_figure(one.value(p.figure), p.unit)} is {format_percent(lag)} below "
+        f"the median of {p.devices} devices, {format_figure(p.median, p.unit)}, which scatter by "
         f"{format_percent(p.mad_share)}"
     )
     if others:
         text += f"; slow as well in {', '.join(others)}"
     if one.stolen is not None and one.stolen > RULE:
-        text += f"; its process did not run for {format_percent(one.stolen)} of the time"
-    said = ", ".join(f"{name} {value}" for name, value in one.state.items())
-    return f"{text}; {said}." if said else f"{text}."
+        text += f"; other processes had its processor for {format_percent(one.stolen)} of the time"
+    return f"{text}; while measured {one.board}." if one.board else f"{text}."
 
 
 def _clocks(checkups: Sequence[Checkup]) -> Iterator[Suspect]:
     for one in checkups:
         if one.claimed_s is not None and one.waited_s is not None:
-            gap = abs(one.claimed_s - one.waited_s)
-            if gap > max(_CLOCK_S, _CLOCK_SHARE * one.waited_s):
+            most, least = one.waited_s, one.waited_least_s or one.waited_s
+            short = one.claimed_s < least * (1 - _CLOCK_SHARE) - _CLOCK_S
+            if short or one.claimed_s > most * (1 + _CLOCK_SHARE) + _CLOCK_S:
                 yield Suspect(
                     worker=one.worker,
                     device=one.device,
                     cause="clock",
                     evidence=f"by its own clock the measurement took {one.claimed_s:.2f} s, by the "
-                    f"asker's {one.waited_s:.2f} s: its rates mean nothing.",
+                    f"asker's {'at least' if short else 'at most'} {least if short else most:.2f} "
+                    "s: its rates mean nothing.",
                     confidence="high",
                 )
         if one.ahead_s is not None and abs(one.ahead_s) > _AHEAD_S:
@@ -155,6 +162,34 @@ def _clocks(checkups: Sequence[Checkup]) -> Iterator[Suspect]:
                 confidence="high",
                 lag_share=0.0,
             )
+
+
+def _boards(one: Checkup) -> Iterator[Suspect]:
+    """What the driver says of a board that none in order shows."""
+    if one.board is not None and one.board.faults:
+        yield Suspect(
+            worker=one.worker,
+            device=one.device,
+            cause="board",
+            evidence=f"{', '.join(one.board.faults)}; while measured {one.board}.",
+            confidence="high",
+        )
+
+
+def _noise(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[str]:
+    """What the figures are too noisy to tell."""
+    for p in peers:
+        if p.devices >= _LEAST_PEERS and _scatter(p) > _NOISY:
+            yield (
+                f"{p.sku}: {p.figure} scatters by {format_percent(p.mad_share)} between devices: "
+                f"too noisy to name any that is less than {format_percent(_scatter(p))} slow."
+            )
+    cleared = sum(c.cleared for c in checkups)
+    if cleared:
+        yield (
+            f"{cleared} devices were slow at first and like their peers when they were measured "
+            "again beside them: something else runs on these machines."
+        )
 
 
 def _drifted(checkups: Sequence[Checkup], earlier: Sequence[Checkup]) -> Iterator[Suspect]:
@@ -169,9 +204,9 @@ def _drifted(checkups: Sequence[Checkup], earlier: Sequence[Checkup]) -> Iterato
                     worker=one.worker,
                     device=one.device,
                     cause="drift",
-                    evidence=f"{figure.name} {format_si(figure.value, figure.unit, 3)} is "
+                    evidence=f"{figure.name} {format_figure(figure.value, figure.unit)} is "
                     f"{format_percent(lag)} below the earlier run's "
-                    f"{format_si(was, figure.unit, 3)}.",
+                    f"{format_figure(was, figure.unit)}.",
                     confidence="medium",
                     lag_share=lag,
                 )
@@ -190,8 +225,8 @@ def _groups(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[str
         if widest > RULE * p.median and fewer >= max(2, _GROUP * len(own)) and inside < widest:
             yield (
                 f"{p.sku}: {p.figure} has two groups: {at} devices up to "
-                f"{format_si(own[at - 1], p.unit, 3)} and {len(own) - at} from "
-                f"{format_si(own[at], p.unit, 3)}."
+                f"{format_figure(own[at - 1], p.unit)} and {len(own) - at} from "
+                f"{format_figure(own[at], p.unit)}."
             )
 
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gambrel import roofline
+from gambrel.measure.fleet.board import BoardState
+from gambrel.measure.fleet.links import next_gpu
 from gambrel.measure.fleet.records import Checkup, FleetFigure
-from gambrel.measure.machine import this_machine
+from gambrel.measure.fleet.shares import ThreadTimes
+from gambrel.measure.machine import load, this_machine
 from gambrel.measure.stats import Figure, over_rounds
 
-#: Side of the matrices: 3 x 4 MiB, beyond the L2 of a core, in reach of a last-level cache.
-_SIDE: Final = 1024
-#: Bytes of the arrays that are copied: beyond any last-level cache of one core's share.
+#: Side of the matrices: 3 x 256 KiB, in reach of the L2 of a core; a millisecond at 30 GFLOP/s.
+_SIDE: Final = 256
+#: Bytes of the arrays that are copied, beyond any last-level cache of one core's share, and of a
+#: slice, a millisecond at 16 GB/s.
 _COPIED: Final = 64 << 20
+_PIECE: Final = 8 << 20
 #: What the drivers of NVIDIA, of AMD and of WSL put there.
 _GPU_NODES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-#: Slices that one figure is made of.
+#: Seconds between two looks at a board while it works.
+_LOOK_S: Final = 0.5
+#: The least slices that one figure is made of.
 _LEAST: Final = 5
 
 
@@ -66,84 +75,123 @@ def checkup(device: str, effort: FleetEffort, worker: str = "") -> Checkup:
     """
     host = socket.gethostname()
     named: dict[str, Any] = {"worker": worker or host, "host": host, "device": device}
-    began, used = effort.clock(), _used()
+    began = effort.clock()
+    board, stolen = None, None
     if device == "cpu":
-        sku, figures = this_machine().name, _processor(effort)
-        state: dict[str, str] = {}
+        sku = this_machine().name
+        figures, spent = _processor(effort)
+        figures, stolen = (*figures, *_shares(spent)), spent.stolen
     else:
-        sku, figures, state = _gpu(device, effort)
-    spent = effort.clock() - began
+        sku, figures, board = _gpu(device, effort)
     return Checkup(
         **named,
         sku=sku,
         figures=figures,
-        state=state,
-        claimed_s=spent,
-        load=_load(),
-        stolen=max(0.0, 1 - (_used() - used) * (1 / spent)) if device == "cpu" and spent else None,
+        board=board,
+        claimed_s=effort.clock() - began,
+        load=load(),
+        stolen=stolen,
     )
 
 
-def _used() -> float:
-    """Seconds of a processor that this thread has used."""
-    return time.thread_time()
+def _shares(spent: ThreadTimes) -> Iterator[FleetFigure]:
+    """What of its time a thread had a processor, which a rate of short slices does not show."""
+    if spent.allowed is not None:
+        yield FleetFigure(name="processor allowed", value=spent.allowed, unit="1")
+    if spent.wall > 0:
+        used = min(1.0, roofline.rate(spent.used, spent.wall))
+        yield FleetFigure(name="processor time", value=used, unit="1")
 
 
-def _load() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return None
+def clocks(effort: FleetEffort) -> tuple[float, float]:
+    """What this worker's clocks say now: the one that durations are measured by, and the wall's."""
+    return effort.clock(), time.time()
 
 
-def _processor(effort: FleetEffort) -> tuple[FleetFigure, ...]:
-    """A GEMM by the BLAS of numpy, and copies in main memory, on one core."""
+def _processor(effort: FleetEffort) -> tuple[tuple[FleetFigure, ...], ThreadTimes]:
+    """A GEMM by the BLAS of numpy, and copies in main memory, on one core.
+
+    Slices take about a millisecond, less than a scheduler gives at once: those that others
+    interrupt are few, and the faster half of them has none. What the thread got of a processor
+    meanwhile comes with the rates; all that it does is compute.
+    """
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((_SIDE, _SIDE)).astype(np.float32) for _ in range(2))
     c = np.empty_like(a)
-    source = np.zeros(_COPIED >> 3)
+    source = np.zeros((_COPIED // _PIECE, _PIECE >> 3))
     target = np.ones_like(source)
-    return (
-        _rate("gemm fp32", "FLOP/s", 2.0 * _SIDE**3, lambda: np.matmul(a, b, out=c), effort),
-        _rate("copy", "B/s", 2.0 * _COPIED, lambda: np.copyto(target, source), effort),
-    )
+    pieces = cycle(range(len(source)))
+
+    def copy() -> None:
+        piece = next(pieces)
+        np.copyto(target[piece], source[piece])
+
+    gemm = partial(np.matmul, a, b, out=c)
+    with _one_thread():
+        gemm()
+        for _ in source:
+            copy()  # so that all pages are there
+        before = ThreadTimes.now(effort.clock)
+        figures = (
+            _rate("gemm fp32", "FLOP/s", 2.0 * _SIDE**3, gemm, effort),
+            _rate("copy", "B/s", 2.0 * _PIECE, copy, effort),
+        )
+        return figures, ThreadTimes.now(effort.clock).since(before)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Keeps BLAS to this thread, where the library for that is installed."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
 
 
 def _rate(
     name: str, unit: str, work: float, run: Callable[[], object], effort: FleetEffort
 ) -> FleetFigure:
-    run()
+    for _ in range(_LEAST):
+        run()
     end = effort.clock() + effort.seconds
-    slices: list[Figure] = []
-    while len(slices) < _LEAST or effort.clock() < end:
+    rates: list[float] = []
+    while len(rates) < _LEAST or effort.clock() < end:
         began = effort.clock()
         run()
-        rate = roofline.rate(work, max(effort.clock() - began, 1e-9))
-        slices.append(Figure(value=rate, median=rate, samples=1))
-    whole = over_rounds(slices)
+        rates.append(roofline.rate(work, max(effort.clock() - began, 1e-9)))
+    whole = over_rounds([Figure(value=rate, median=rate, samples=1) for rate in rates])
     return FleetFigure(name=name, value=whole.value, unit=unit, spread=whole.spread)
 
 
-def _gpu(device: str, effort: FleetEffort) -> tuple[str, tuple[FleetFigure, ...], dict[str, str]]:
-    """The ceilings of `gambrel peaks`, with what the driver says of the board."""
-    from gambrel.measure.gpu.telemetry import reader
+def _gpu(
+    device: str, effort: FleetEffort
+) -> tuple[str, tuple[FleetFigure, ...], BoardState | None]:
+    """The ceilings of `gambrel peaks`, with what the driver says of the board meanwhile."""
+    import torch
+
+    from gambrel.measure.fleet.board import board_reader, over
+    from gambrel.measure.gpu.telemetry import watched
     from gambrel.measure.peaks import measure_peaks
     from gambrel.measure.peaks import quick as roughly
 
+    index = int(device.partition(":")[2] or 0)
     level = roughly(device) if effort.quick else {"steps": 20, "warmup": 5}
-    found = measure_peaks(
-        device,
-        steps=level["steps"],
-        warmup=level["warmup"],
-        rounds=level.get("rounds"),
-        refresh=True,
-        cache=False,
-    ).survey
+    read = board_reader(str(getattr(torch.cuda.get_device_properties(index), "uuid", "")))
+    with watched(read, _LOOK_S) as seen:
+        found = measure_peaks(
+            device,
+            steps=level["steps"],
+            warmup=level["warmup"],
+            rounds=level.get("rounds"),
+            refresh=True,
+            cache=False,
+        ).survey
+        beside = next_gpu(index, effort.clock)
     best: dict[str, FleetFigure] = {}
     for m in found.measurements:
         name = " ".join(filter(None, (m.resource, m.mix, m.dtype)))
         if name not in best or best[name].value < m.value:
             best[name] = FleetFigure(name=name, value=m.value, unit=m.unit, spread=m.spread)
-    read = reader(int(device.partition(":")[2] or 0))
-    now = read() if read is not None else None
-    return found.name, tuple(best.values()), {"at the end": str(now)} if now else {}
+    figures = (*best.values(), *((beside,) if beside is not None else ()))
+    return found.name, figures, over(seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gambrel.measure.fleet.board import BoardState
 from gambrel.views import Viewed
 
 
@@ -33,12 +34,15 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
         sku: What it calls itself; devices of one SKU are compared.
         figures: What was measured.
         claimed_s: Seconds that the measurement took by the worker's own clock.
-        waited_s: The same by the clock of whoever asked; None where nobody did.
+        waited_s: The most that the same may have been by the clock of whoever asked; None where
+            nobody did.
+        waited_least_s: The least; asking takes a moment too.
         ahead_s: How far the worker's wall clock is ahead of the asker's; None where unknown.
-        state: What else can be read: clock, power, temperature, throttle reasons, ECC errors.
+        board: What the driver said of a GPU while it was measured.
         load: Processes that wanted to run just before; None where unknown.
         stolen: Share of the time in which its process wanted to run and did not.
         problem: Why there are no figures; empty where there are.
+        cleared: Slow at first, and like its peers when measured again beside them.
     """
 
     worker: str
@@ -48,11 +52,13 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[FleetFigure, ...] = ()
     claimed_s: float | None = None
     waited_s: float | None = None
+    waited_least_s: float | None = None
     ahead_s: float | None = None
-    state: dict[str, str] = {}
+    board: BoardState | None = None
     load: float | None = None
     stolen: float | None = None
     problem: str = ""
+    cleared: bool = False
 
     @property
     def name(self) -> str:
@@ -70,7 +76,7 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         worker: Its worker.
         device: Which.
-        cause: ``slow``, ``clock``, ``silent`` or ``drift``.
+        cause: ``slow``, ``clock``, ``silent``, ``board`` or ``drift``.
         evidence: A sentence with figures.
         confidence: ``high``, ``medium`` or ``low``.
         lag_share: How much slower than the median it is; None for other causes.

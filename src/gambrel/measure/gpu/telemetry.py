@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from gambrel.units import format_si
 
+T = TypeVar("T")
 #: Seconds between two readings.
 _EVERY_S: Final = 0.05
 #: Seconds that nvidia-smi may take.
@@ -119,20 +120,21 @@ def _number(text: str) -> float | None:
 
 
 @contextmanager
-def watched(read: Callable[[], Reading | None] | None) -> Iterator[list[Reading]]:
+def watched(read: Callable[[], T | None] | None, every_s: float = 0.0) -> Iterator[list[T]]:
     """Collects readings in a thread of its own while the block runs.
 
     Args:
         read: What reads; None collects nothing.
+        every_s: Between two readings.
     """
-    seen: list[Reading] = []
+    seen: list[T] = []
     if read is None:
         yield seen
         return
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(_EVERY_S):
+        while not done.wait(every_s or _EVERY_S):
             now = read()
             if now is not None and not done.is_set():
                 seen.append(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gambrel.analysis.result import Analysis
 from gambrel.report.answers import Analyses
@@ -25,7 +25,11 @@ from gambrel.report.builders import advice, figures_of
 from gambrel.report.builders.analysis import seconds_of
 from gambrel.report.json_head import envelope
 from gambrel.report.options import Options
+from gambrel.report.picture import Bar, Bars, Picture
 from gambrel.report.terms import bound_text, items, limiter_of, range_text, sizes, title
+
+#: What limits → colour of a bar.
+_COLORS: Final = {"launches": "overhead", "host": "overhead"}
 
 
 def document(found: Analyses, options: Options) -> Document:
@@ -44,6 +48,43 @@ def document(found: Analyses, options: Options) -> Document:
             section(Notes(heading="Warnings", items=warnings, style="warning")),
             section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
         ),
+    )
+
+
+def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:
+    """A bar for each: how long it takes, with its range; none where nothing is known of any."""
+    bars = tuple(_bar(a, found.analyses) for a in found.analyses)
+    if not any(bar.known for bar in bars):
+        return ()
+    return (
+        Bars(
+            title="Time for one run",
+            about="Less is better. Colour: what limits it; grey: nothing is known.",
+            unit="s",
+            series=("expected", "roofline"),
+            rows=bars,
+        ),
+    )
+
+
+def name_among(analysis: Analysis, among: tuple[Analysis, ...]) -> str:
+    """What tells it from the others; its whole title where nothing does."""
+    said = [(a.model.name, a.hardware.name, ", ".join(sizes(a)), a.model.precision) for a in among]
+    differs = [len(set(column)) > 1 for column in zip(*said, strict=True)]
+    own = said[among.index(analysis)]
+    return ", ".join(part for part, d in zip(own, differs, strict=True) if d) or title(analysis)
+
+
+def _bar(analysis: Analysis, among: tuple[Analysis, ...]) -> Bar:
+    expected, limiter = analysis.expected_time_s, limiter_of(analysis)
+    values = (expected.value if expected else None, analysis.roofline_time_s)
+    known = any(value is not None for value in values)
+    return Bar(
+        name=name_among(analysis, among),
+        values=values if known else (None, None),
+        color=_COLORS.get(limiter or "", limiter or str(analysis.bound or "")),
+        ends=(expected.low, expected.high) if expected else None,
+        missing="" if known else "the device publishes no roof for this work",
     )
 
 

@@ -159,6 +159,8 @@ def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
     faster = any(c.flop_per_s > peak for c in analysis.hardware.ceilings)
     if limiter == "compute" and not faster:
         helps = "less work, e.g. pruning, or another device: no format here is faster"
+    if limiter == "network" and all(op.kind != "collective" for op in analysis.ops):
+        helps = "narrower or smaller inputs and weights cross the link to the host sooner"
     gains = " (gains: --recommend)" if analysis.workload is not None else ""
     return f"Next: {helps}{gains}"
 

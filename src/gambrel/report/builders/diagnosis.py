@@ -20,7 +20,7 @@ def document(found: Diagnosis, _options: Options) -> Document:
                     col("cause", "cause", minimum=12),
                     col("saves at most", "saves_s", seconds),
                     col("of the whole", "saves_share", share),
-                    col("evidence", "evidence", priority=1, minimum=20),
+                    col("evidence", "evidence", priority=1, minimum=60),
                     all=True,
                 )
             ),
@@ -40,4 +40,4 @@ def _answer(found: Diagnosis) -> tuple[str, ...]:
 
 def _advice(item: DiagnosisItem) -> str:
     check = f" Check: {item.command}" if item.command else ""
-    return f"{item.cause}: {item.change}.{check}"
+    return f"{item.cause}: {item.evidence}. Change: {item.change}.{check}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gambrel.report.blocks import (
@@ -16,7 +17,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_percent
+from gambrel.units import format_figure, format_percent, format_si
 
 if TYPE_CHECKING:
     from gambrel.measure.fleet.records import FleetReport
@@ -25,6 +26,7 @@ _SAID: Final = {
     "slow": "slow",
     "clock": "clock wrong",
     "silent": "no figures",
+    "board": "board at fault",
     "drift": "slower than before",
 }
 
@@ -38,6 +40,7 @@ def document(found: FleetReport, _options: Options) -> Document:
         sections=sections(
             section(_suspects(found)),
             section(_peers(found)),
+            section(_boards(found)),
             section(Notes(items=found.warnings, heading="Also")),
             section(rows(found), folded="the figures of every device"),
         ),
@@ -71,11 +74,26 @@ def _peers(found: FleetReport) -> DataTable:
         col("kind", "sku", priority=4, key=""),
         col("figure", "figure", key=""),
         col("devices", "devices", count, 1, key=""),
-        col("median", "median", amount, key=""),
-        col("slowest", "slowest", amount, key=""),
-        col("fastest", "fastest", amount, 2, key=""),
+        col("median", lambda p: format_figure(p.median, p.unit), key=""),
+        col("slowest", lambda p: format_figure(p.slowest, p.unit), key=""),
+        col("fastest", lambda p: format_figure(p.fastest, p.unit), None, 2, key=""),
         col("scatter", "mad_share", format_percent, 3, key=""),
         heading="Devices of one kind",
+    )
+
+
+def _boards(found: FleetReport) -> DataTable:
+    """What the drivers said while the devices were measured."""
+    return table_of(
+        [(one, one.board) for one in found.checkups if one.board is not None],
+        col("worker", lambda r: r[0].worker, key=""),
+        col("device", lambda r: r[0].device, key=""),
+        col("clock", lambda r: r[1].clock_hz, partial(format_si, unit="Hz"), key=""),
+        col("power", lambda r: r[1].power_w, partial(format_si, unit="W"), key=""),
+        col("°C", lambda r: r[1].celsius, count, 2, key=""),
+        col("lowered by", lambda r: ", ".join(r[1].throttled), None, 2, key=""),
+        col("ECC errors", lambda r: r[1].ecc_uncorrected, count, 3, key=""),
+        heading="Boards",
     )
 
 

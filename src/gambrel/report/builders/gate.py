@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from gambrel.advise.gate.records import GateRecorded, GateReport, GateRow, GateState
 from gambrel.report.blocks import Document, Notes, col, section, sections, table_of
 from gambrel.report.options import Options
-from gambrel.units import format_percent, format_si
+from gambrel.units import format_number, format_percent, format_si
 
 _STYLES: Final = {
     GateState.REGRESSION: "fail",
@@ -18,7 +20,9 @@ _STYLES: Final = {
 }
 
 #: Units that are shown shorter.
-_UNITS: Final = {"1": "", "byte": "B"}
+_UNITS: Final = {"byte": "B"}
+#: Columns to which names may be shortened: what a model, a device and a figure take.
+_NAME: Final = 34
 
 
 def document(found: GateReport | GateRecorded, _options: Options) -> Document:
@@ -33,18 +37,18 @@ def _report(found: GateReport) -> Document:
     lead = (f"Worst: {worst.metric}, {worst.about}",) if worst.state.fails else ()
     return Document(
         title=f"Gate against {found.baseline_file}",
-        answer=(f"{'PASS' if found.passed else 'FAIL'}: {said}", *lead),
+        answer=(f"{'PASS' if found.passed else 'FAIL'}: {said}", *lead, *_power(found.rows)),
         style="total" if found.passed else "fail",
         sections=sections(
             section(
                 table_of(
                     found.rows,
-                    col("metric", "metric", minimum=16),
+                    col("metric", "metric", minimum=_NAME),
                     col("state", "state.value", key="state", styles=tuple(map(_style, found.rows))),
                     col("baseline", lambda r: _value(r, r.baseline), key="baseline"),
                     col("now", lambda r: _value(r, r.value), key="value"),
                     col("worse by", "worse_share", _signed),
-                    col("allowed", "tolerance_share", _share, 1),
+                    col("allowed", "tolerance_share", _share, 3),
                     col("detectable", "detectable_share", _share, 2),
                 )
             ),
@@ -53,10 +57,22 @@ def _report(found: GateReport) -> Document:
     )
 
 
+def _power(rows: Sequence[GateRow]) -> tuple[str, ...]:
+    """Which changes so many runs of such spread would show; nothing where nothing has chance."""
+    seen = [(r.detectable_share, r.metric) for r in rows if r.detectable_share]
+    if not seen:
+        return ()
+    middle = format_percent(statistics.median(share for share, _ in seen))
+    largest, name = max(seen)
+    most = f", of {name} above {format_percent(largest)}" if len(seen) > 1 else ""
+    return (f"Detectable with these runs: changes above {middle}{most}",)
+
+
 def _recorded(found: GateRecorded) -> Document:
     baseline = found.baseline
     runs = sum(len(metric.samples) for metric in baseline.metrics)
-    where = f" on {baseline.machine}" if baseline.machine else ""
+    machines = {m.machine or baseline.machine for m in baseline.metrics if m.measured}
+    where = f" on {', '.join(sorted(machines))}" if machines else ""
     return Document(
         title=f"Baseline {found.path}",
         answer=(f"Recorded {len(baseline.metrics):,} metrics, {runs:,} samples{where}",),
@@ -64,7 +80,7 @@ def _recorded(found: GateRecorded) -> Document:
             section(
                 table_of(
                     baseline.metrics,
-                    col("metric", "name", minimum=16),
+                    col("metric", "name", minimum=_NAME),
                     col("samples", lambda m: str(len(m.samples)), key="samples"),
                     col("source", "source", priority=1),
                 )
@@ -87,7 +103,7 @@ def _value(row: GateRow, value: float | None) -> str:
 
 def shown(value: float, unit: str) -> str:
     """A value with its unit as people write it."""
-    return format_si(value, _UNITS.get(unit, unit), 4)
+    return format_number(value) if unit == "1" else format_si(value, _UNITS.get(unit, unit), 4)
 
 
 def _signed(share: float | None) -> str:

@@ -24,7 +24,7 @@ def document(found: Judgement, _options: Options) -> Document:
     return Document(
         title=f"{found.reference} on {found.hardware}, {found.limits.precision}",
         answer=(
-            f"{found.ruling.value.upper()}: {found.reason}",
+            _verdict(found),
             f"Measured: {format_si(found.measured_time_s, 's')} ({found.origin}){_score(found)}",
             *((f"Headroom: {_headroom(found)}",) if found.headroom_s is not None else ()),
         ),
@@ -37,6 +37,14 @@ def document(found: Judgement, _options: Options) -> Document:
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
     )
+
+
+def _verdict(found: Judgement) -> str:
+    """The ruling and its reason, of which each word stands there once."""
+    word = found.ruling.value
+    if found.reason.startswith(f"{word} "):
+        return f"{word.upper()}{found.reason[len(word) :]}"
+    return f"{word.upper()}: {found.reason}"
 
 
 def _score(found: Judgement) -> str:

@@ -27,24 +27,30 @@ def document(found: KernelLimits, _options: Options) -> Document:
 
 def facts(found: KernelLimits) -> tuple[tuple[str, str], ...]:
     """Compulsory work and the times that it allows."""
-    work = [format_si(found.matrix_flops, "FLOP")] if found.matrix_flops else []
-    if found.vector_flops:
-        work.append(f"{format_si(found.vector_flops, 'FLOP')} element-wise")
     measured = found.measured_ceiling_time_s
     return (
-        ("Work", ", ".join(work) or "none"),
-        ("Traffic", f"{format_si(found.traffic_bytes, 'B')}, inputs, weights and outputs once"),
+        ("Work", _work(found)),
+        ("Traffic", f"{format_si(found.traffic_bytes, 'B')}, {found.traffic_source}"),
         ("Speed of light", f"{format_si(found.sol_time_s, 's')}, {found.ceilings} ceilings"),
         ("Cold caches", format_si(found.cold_time_s, "s")),
         *([("Measured ceilings", format_si(measured, "s"))] if measured is not None else []),
         *(
             ("I/O lower bound", f"{format_si(b.traffic_bytes, 'B')}: {b.formula}; {b.source}")
             for b in found.io_bounds
-            if b.traffic_bytes > found.traffic_bytes
+            if b.traffic_bytes > (found.traffic_bytes or 0)
         ),
         *(("Not certain", text) for text in found.caveats),
         *([("Unknown", ", ".join(found.unknown))] if found.unknown else []),
     )
+
+
+def _work(found: KernelLimits) -> str:
+    if found.matrix_flops is None:
+        return "unknown"
+    work = [format_si(found.matrix_flops, "FLOP")] if found.matrix_flops else []
+    if found.vector_flops:
+        work.append(f"{format_si(found.vector_flops, 'FLOP')} element-wise")
+    return ", ".join((*work, found.work_source)) if work else "none"
 
 
 def library_text(found: KernelLimits) -> str:

@@ -8,7 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.analysis.measures import Estimate
+from gambrel.llm.serving.outcomes import Simulation
 from gambrel.llm.serving.records import Choice, Plan, Point
+from gambrel.llm.serving.split_records import SplitPlan
 from gambrel.report.blocks import (
     DataTable,
     Document,
@@ -116,15 +118,15 @@ def _answer(plan: Plan) -> tuple[str, ...]:
         f"{rate_text(p.tokens_per_s)} tokens/s, {rate_text(p.tokens_per_s_per_device)} per "
         f"device{price}",
         f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}; "
-        f"{_engine(p)}",
+        f"{engine_of(p)}",
         f"Memory: {_limit(p)} stops more requests; {_in_flight(p)} in flight, at most "
         f"{best.max_batch:,} per replica fit",
     )
 
 
-def _engine(point: Point) -> str:
+def engine_of(record: Point | Simulation | SplitPlan) -> str:
     """The engine, or those whose mean is shown."""
-    return f"mean of {', '.join(point.mean_of)}" if point.mean_of else point.runtime
+    return f"mean of {', '.join(record.mean_of)}" if record.mean_of else record.runtime
 
 
 def _best(plan: Plan) -> DataTable:

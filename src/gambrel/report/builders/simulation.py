@@ -19,6 +19,7 @@ from gambrel.report.blocks import (
     sections,
     table_of,
 )
+from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
 from gambrel.units import format_number, format_percent, format_si
 
@@ -46,11 +47,11 @@ def _answer(record: Simulation) -> tuple[str, ...]:
     o = record.outcome
     split = "one device" if record.devices == 1 else str(record.sharding)
     return (
-        f"{record.devices} x {record.device}, {split}, {record.precision}, {record.runtime}: "
-        f"{_verdict(record)}",
+        f"{record.devices} x {record.device}, {split}, {record.precision}: {_verdict(record)}",
         f"TTFT {_tail(o.ttft)}; TPOT {_tail(o.tpot)}; whole answer {_tail(o.total)}",
         f"{rate_text(o.requests_per_s)} requests/s, {rate_text(o.tokens_per_s)} tokens/s, "
-        f"{rate_text(o.tokens_per_s / record.devices)} per device{_cost(record)}",
+        f"{rate_text(o.tokens_per_s / record.devices)} per device{_cost(record)}; "
+        f"{engine_of(record)}",
     )
 
 

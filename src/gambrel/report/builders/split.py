@@ -18,6 +18,7 @@ from gambrel.report.blocks import (
     sections,
     table_of,
 )
+from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
 from gambrel.units import format_number, format_percent, format_si
 
@@ -42,8 +43,9 @@ def _answer(plan: SplitPlan) -> tuple[str, ...]:
     price = "" if cost is None else f", {format_number(cost, 4)} per 1M output tokens"
     return (
         f"{p.sharding.data} prefill and {d.sharding.data} decode replicas on {plan.devices} "
-        f"devices, {plan.precision}, {plan.runtime}",
-        f"TTFT {format_si(plan.ttft_s, 's', 3)}; TPOT {format_si(plan.tpot_s, 's', 3)}",
+        f"devices, {plan.precision}",
+        f"TTFT {format_si(plan.ttft_s, 's', 3)}; TPOT {format_si(plan.tpot_s, 's', 3)}; "
+        f"{engine_of(plan)}",
         f"{rate_text(plan.requests_per_s)} requests/s, {rate_text(plan.tokens_per_s)} tokens/s, "
         f"{rate_text(plan.tokens_per_s_per_device)} per device{price}",
     )

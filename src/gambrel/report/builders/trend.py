@@ -15,15 +15,20 @@ _DRAWN = 6
 
 def document(found: Trend, _options: Options) -> Document:
     """One row a metric."""
-    rows = list(_by_metric(found).values())
+    rows = sorted(_by_metric(found).values(), key=_moved)
+    times = len({p.recorded for p in found.points})
+    most = rows[0]
     return Document(
         title=f"History {found.file}",
-        answer=(f"{len(rows):,} metrics over {len({p.recorded for p in found.points}):,} times",),
+        answer=(
+            f"{len(rows):,} metrics over {times:,} times",
+            f"Moved most: {most[0].metric}, {_change(most)} since {most[0].recorded}",
+        ),
         sections=sections(
             section(
                 table_of(
                     rows,
-                    col("metric", lambda r: r[0].metric, key="metric", minimum=16),
+                    col("metric", lambda r: r[0].metric, key="metric", minimum=34),
                     col("times", lambda r: str(len(r)), key="times"),
                     col("first", lambda r: shown(r[0].sample, r[0].unit), key="first"),
                     col("last", lambda r: shown(r[-1].sample, r[-1].unit), key="last"),
@@ -37,7 +42,7 @@ def document(found: Trend, _options: Options) -> Document:
 def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
     """The metrics that changed most, each relative to its first value."""
     histories = [r for r in _by_metric(found).values() if len(r) > 1 and r[0].sample > 0]
-    histories.sort(key=lambda r: -abs(r[-1].sample / r[0].sample - 1))
+    histories.sort(key=_moved)
     curves = tuple(
         Curve(
             name=points[0].metric,
@@ -54,7 +59,7 @@ def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
         Chart(
             title="Change since the first recording",
             about="The metrics that changed most, each over its first value.",
-            x=Axis(title="recording", unit="", linear=True),
+            x=Axis(title="recording", linear=True),
             y=Axis(title="share of the first value", unit="%", linear=True),
             curves=curves,
         ),
@@ -68,6 +73,12 @@ def _by_metric(found: Trend) -> dict[str, list[TrendPoint]]:
     return made
 
 
+def _moved(points: list[TrendPoint]) -> float:
+    """Sorts by the size of the change, the largest first."""
+    return -abs(points[-1].sample / points[0].sample - 1) if points[0].sample else 0.0
+
+
 def _change(points: list[TrendPoint]) -> str:
     first = points[0].sample
-    return format_percent(points[-1].sample / first - 1) if first else "unknown"
+    change = points[-1].sample / first - 1 if first else None
+    return "unknown" if change is None else f"{'+' if change > 0 else ''}{format_percent(change)}"

@@ -1,8 +1,9 @@
 """A design as an accelerator of other explorers, for the workloads of `loops`.
 
 ZigZag: accelerator in YAML, https://kuleuven-micas.github.io/zigzag/hardware.html; read by
-zigzag-dse 3.9.1. Timeloop: architecture 0.4, from memory; not tried with the program.
-https://timeloop.csail.mit.edu
+zigzag-dse 3.9.1. Timeloop: architecture 0.4, after the classes of its front end and the published
+example designs (github.com/Accelergy-Project/timeloopfe, v4/arch.py; github.com/NVlabs/timeloop,
+workspace/example_designs; 2026-11). The program is on no package index and was not run.
 Energies that a design does not state are written as 0 and named in a comment.
 """
 
@@ -20,6 +21,8 @@ _RESIDENT: Final = {"output": "O", "weight": "I2", "input": "I1"}
 #: The same as Timeloop calls its data spaces.
 _KEPT: Final = {"output": "Outputs", "weight": "Weights", "input": "Inputs"}
 _OPERANDS: Final = ("I1", "I2", "O")
+#: Bits of a line of a memory, as the published examples have them.
+_LINE: Final = 64
 #: A memory that never limits how much it holds, bits.
 _PLENTY: Final = 10**13
 
@@ -82,26 +85,41 @@ def timeloop_architecture(study: DesignStudy) -> bytes:
         InputError: A row-stationary array, which Timeloop states by constraints.
     """
     d = _device(study)
-    units = round(d["rows"]) * round(d["cols"])
-    bits = d["bits"]
-    per_cycle = 8 / bits * d["s_per_cycle"]
-    return (
-        f"{_head(study, d)}architecture:\n  version: 0.4\n  nodes:\n"
-        f"  - !Component\n    name: DRAM\n    class: DRAM\n    attributes:\n"
-        f"      width: 64\n      datawidth: {bits}\n"
-        f"      shared_bandwidth: {d['dram_byte_per_s'] * per_cycle:g} # words for each cycle\n"
-        f"  - !Container\n    name: chip\n"
-        f"  - !Component\n    name: buffer\n    class: storage\n    subclass: smartbuffer_SRAM\n"
-        f"    attributes:\n      depth: {round(d['sram'])}\n      width: 8\n"
-        f"      datawidth: {bits}\n"
-        f"  - !Container\n    name: PE\n    spatial: {{meshX: {round(d['cols'])}, "
-        f"meshY: {round(d['rows'])}}} # {units} units\n"
-        f"  - !Component\n    name: register\n    class: storage\n    subclass: reg_storage\n"
-        f"    attributes: {{depth: 1, width: {d['sum_bits']}, datawidth: {bits}}}\n"
-        f"    constraints:\n      dataspace: {{keep: [{_KEPT[d['dataflow']]}]}}\n"
-        f"  - !Component\n    name: mac\n    class: intmac\n    attributes:\n"
-        f"      datawidth: {bits}\n      global_cycle_seconds: {d['s_per_cycle']:g}\n"
-    ).encode()
+    bits, rows, cols = d["bits"], round(d["rows"]), round(d["cols"])
+    line = max(_LINE, bits)
+    words_per_cycle = d["dram_byte_per_s"] * d["s_per_cycle"] * 8 / bits
+    system = f"global_cycle_seconds: {d['s_per_cycle']:g}, technology: {_technology(d)}"
+    dram = f"width: {line}, datawidth: {bits}, shared_bandwidth: {words_per_cycle:g}"
+    buffer = f"depth: {int(d['sram'] * 8 // line)}, width: {line}, datawidth: {bits}"
+    register = f"depth: 1, width: {d['sum_bits']}, datawidth: {d['sum_bits']}"
+    kept = f"    constraints: {{dataspace: {{keep_only: [{_KEPT[d['dataflow']]}]}}}}\n"
+    nodes = (
+        _node("Container", "system", system),
+        _node("Component", "DRAM", dram, "class: DRAM", " # bandwidth in words for each cycle"),
+        _node("Container", "chip"),
+        _node("Component", "buffer", buffer, "class: smartbuffer_SRAM"),
+        _node("Container", "PE", "", f"spatial: {{meshX: {cols}, meshY: {rows}}}"),
+        _node("Component", "register", register, "class: storage\n    subclass: aladdin_register"),
+        kept,
+        _node(
+            *("Component", "mac", f"multiplier_width: {bits}, adder_width: {d['sum_bits']}"),
+            "class: intmac" if d["precision"].startswith(("int", "uint")) else "class: fpmac",
+        ),
+    )
+    head = f"{_head(study, d)}architecture:\n  version: 0.4\n  nodes:\n"
+    return (head + "".join(nodes)).encode()
+
+
+def _node(kind: str, name: str, attributes: str = "", more: str = "", said: str = "") -> str:
+    lines = [f"  - !{kind}", f"    name: {name}"]
+    lines += [f"    {more}"] if more else []
+    lines += [f"    attributes: {{{attributes}}}{said}"] if attributes else []
+    return "\n".join(lines) + "\n"
+
+
+def _technology(d: Mapping[str, Any]) -> str:
+    """The node of the energies; Timeloop asks for one whether it is known or not."""
+    return f'"{d["node"]}"' if d["node"] else "-1"
 
 
 def _device(study: DesignStudy) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Convolutions and GEMMs as loop nests, for explorers of accelerators.
 
-Timeloop: problem specification 0.4, from memory; not tried with the program. https://timeloop.csail.mit.edu
+Timeloop: problem specification 0.4, after the classes of its front end
+(github.com/Accelergy-Project/timeloopfe, v4/problem.py, 2026-11); the program was not run.
 ZigZag: workload in YAML, https://kuleuven-micas.github.io/zigzag/workload.html.
 Strides are those that the sizes of input and output give; a workload has no others.
 """

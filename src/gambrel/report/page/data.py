@@ -23,11 +23,13 @@ from gambrel.report.blocks import (
     Notes,
     Section,
 )
+from gambrel.report.builders.analyses import name_among
 from gambrel.report.options import Options
 from gambrel.report.page.parts import PageParts
 from gambrel.report.page.rooflines import roofline_data
 from gambrel.report.page.strings import Strings, numbers, plain
-from gambrel.report.registry import document, kind_of, parts_of
+from gambrel.report.picture import Picture
+from gambrel.report.registry import kind_of, parts_of
 from gambrel.report.terms import DEFINITIONS
 from gambrel.report.text import clean
 from gambrel.report.units import unit_of
@@ -44,13 +46,13 @@ def page_data(record: object, options: Options | None = None) -> dict[str, Any]:
         options: Its title; whether to give advice and memory levels.
     """
     options, strings = options or Options(), Strings()
-    several = isinstance(record, Analyses)
     parts = record.analyses if isinstance(record, Analyses) else (record,)
     views = [_view(part, options, strings) for part in parts]
-    whole = document(record, options) if several else None
-    if whole is not None:
-        views.insert(0, _view(whole, options, strings) | {"label": "side by side"})
-    title = clean(options.title or (whole.title if whole else views[0]["title"]))
+    if isinstance(record, Analyses):
+        for view, one in zip(views, record.analyses, strict=True):
+            view["label"] = clean(name_among(one, record.analyses))
+        views.insert(0, _view(record, options, strings) | {"label": "side by side"})
+    title = clean(options.title or views[0]["title"])
     return {
         "schema": SCHEMA,
         "type": "document" if isinstance(record, Document) else kind_of(record).type,
@@ -71,7 +73,7 @@ def _view(record: object, options: Options, strings: Strings) -> dict[str, Any]:
     parts = parts_of(record, options)
     made = parts.document
     charts = [roofline_data(chart, strings) for chart in parts.rooflines]
-    charts += [_picture(p) for p in parts.pictures]
+    charts += [picture_data(p) for p in parts.pictures]
     return {
         "label": clean(made.title),
         "title": clean(made.title),
@@ -90,7 +92,8 @@ def _figure(figure: KeyFigure) -> dict[str, Any]:
     return plain({n: getattr(figure, n) for n in figure.__slots__} | {"formula": about})
 
 
-def _picture(picture: Any) -> dict[str, Any]:
+def picture_data(picture: Picture) -> dict[str, Any]:
+    """A picture as the page draws it."""
     made: dict[str, Any] = msgspec.to_builtins(picture)
     return made | {"kind": made.pop("type")}
 

@@ -10,17 +10,20 @@ import msgspec
 
 from gambrel.analysis.samples.instructions import points as instruction_points
 from gambrel.report.answers import Profiled, Recorded
+from gambrel.report.builders.overlay import slowest as slowest_of
 from gambrel.report.builders.profile import slowest
 from gambrel.report.chart import Chart
 from gambrel.report.options import Options
+from gambrel.report.page import analyses
 from gambrel.report.page.parts import Detail, PageParts
-from gambrel.report.profile_chart import chart_of_profile
+from gambrel.report.profile_chart import chart_of_overlay, chart_of_profile
 from gambrel.report.registry import document
 from gambrel.report.samples_chart import describe
 from gambrel.report.samples_instructions import chart as instruction_chart
 from gambrel.report.terms import range_text
 
 if TYPE_CHECKING:
+    from gambrel.analysis.overlay import Overlay
     from gambrel.analysis.result import Analysis
     from gambrel.measure.profile.points import RooflinePoint
 
@@ -58,6 +61,16 @@ def _about(
     yield Detail(title="its range", texts=[range_text(t) if t else "" for t in times])
     yield Detail(title="roofline time", unit="s", numbers={"": [p.roofline_time_s for p in listed]})
     yield Detail(title="why", texts=[p.reason for p in listed])
+
+
+def overlay(record: Overlay, options: Options) -> PageParts:
+    """The page of the analysis; measured dots stand beside the expected ones."""
+    parts = analyses.parts(record.analysis, options)
+    rows = slowest_of(record)
+    chart = chart_of_overlay(record.analysis, rows, record.measured_time_s)
+    return dataclasses.replace(
+        parts, document=document(record, options), rooflines=(chart,) if rows else ()
+    )
 
 
 def samples(record: Recorded, options: Options) -> PageParts:

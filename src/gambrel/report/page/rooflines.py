@@ -12,7 +12,6 @@ from gambrel.report.text import clean
 
 #: Field of a point → name of the column of numbers.
 _NUMBERS: Final = {
-    "index": "row",
     "arithmetic_intensity": "x",
     "flop_per_s": "rate",
     "expected_flop_per_s": "expected",
@@ -51,6 +50,7 @@ def _columns(points: list[Point], strings: Strings) -> dict[str, Any]:
         name: numbers(getattr(p, field) for p in points) for field, name in _NUMBERS.items()
     }
     columns = {name: column for name, column in columns.items() if column is not None}
+    columns["row"] = [p.index for p in points]
     return columns | {name: strings.all(getattr(p, name) for p in points) for name in _TEXTS}
 
 

@@ -1,4 +1,4 @@
-"""One rule for each cause: from a timeline to an item, or nothing."""
+"""Rules for what was computed: from a timeline to a line of a diagnosis, or nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gambrel.analysis.samples.diagnosis import DiagnosisItem
-from gambrel.traces.diagnose.timeline import TraceSpan, TraceTimeline, chosen, outside_s
+from gambrel.traces.diagnose.item import enough, item
+from gambrel.traces.diagnose.timeline import TraceSpan, TraceTimeline, chosen
+from gambrel.traces.diagnose.waits import communication, data_loading, gaps, syncs
 from gambrel.units import format_percent, format_si
 
-#: What takes less of the whole is not worth a line.
-LEAST: Final = 0.03
-#: Of the whole; reading one value can stall a pipeline, so counts matter more than CPU time.
-_LEAST_SYNCS: Final = 4
 _PRODUCTS: Final = ("mm", "bmm", "addmm", "baddbmm", "convolution", "mkldnn_convolution")
 _PRODUCTS_NAMES: Final = frozenset(
     {f"aten::{n}" for n in _PRODUCTS}
@@ -34,95 +32,23 @@ _POINTWISE: Final = frozenset(
     )
     for n in (base, f"{base}_")
 )
-_SYNCS: Final = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"}
-    | {"aten::equal", "aten::masked_select", "aten::unique2"}
-)
-_WAITS: Final = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 _LAYOUT: Final = frozenset({"aten::contiguous", "aten::reshape", "aten::clone"})
 _CASTS: Final = frozenset({"aten::to", "aten::_to_copy"})
 _LAYOUT_KERNELS: Final = ("nchwToNhwc", "nhwcToNchw", "transpose", "permute")
+_MATMULS: Final = frozenset({"aten::mm", "aten::addmm"})
+#: Kernels that work in fp32 on CUDA cores.
+_WIDE_KERNELS: Final = ("sgemm", "f32f32", "scudnn")
 #: Calls of an op in a chain that could be one kernel, at least.
 _CHAIN: Final = 3
 #: Multiples that vector units and matrix engines want of the sides of a product.
 _ALIGNED: Final = 8
 _LARGE: Final = 64
 #: Later calls of the same op are slower by this factor, in so many calls at least.
+_SHORT_S: Final = 5e-6
+#: Torch's names of formats.
+_NAMES: Final = {"double": "fp64", "float": "fp32", "c10::Half": "fp16", "c10::BFloat16": "bf16"}
 _SLOWER: Final = 1.25
 _CALLS: Final = 12
-
-
-def _item(
-    cause: str, saves_s: float | None, line: TraceTimeline, evidence: str, change: str, command: str
-) -> list[DiagnosisItem]:
-    share = None if saves_s is None else saves_s / line.whole_s
-    return [
-        DiagnosisItem(
-            cause=cause,
-            saves_s=saves_s,
-            saves_share=share,
-            evidence=evidence,
-            change=change,
-            command=command,
-        )
-    ]
-
-
-def _enough(seconds: float, line: TraceTimeline) -> bool:
-    return seconds >= LEAST * line.whole_s
-
-
-def _is_loading(span: TraceSpan) -> bool:
-    return "DataLoader" in span.name
-
-
-def data_loading(line: TraceTimeline) -> list[DiagnosisItem]:
-    """The main thread inside a data loader's next()."""
-    ranges = chosen((*line.ranges, *line.ops), _is_loading)
-    spent = outside_s(ranges, ())
-    if not ranges or not _enough(spent, line):
-        return []
-    evidence = f"{len(ranges):,} waits for a DataLoader, {format_si(spent, 's')}"
-    change = "more workers, pinned memory, prefetching, a cheaper transform"
-    return _item("data loading", spent, line, evidence, change, "run once on one kept batch")
-
-
-def communication(line: TraceTimeline) -> list[DiagnosisItem]:
-    """Collectives while nothing is computed."""
-    if not line.communication:
-        return []
-    busy = line.kernels or [op for op in line.ops if not op.parents]
-    exposed = outside_s(line.communication, busy)
-    if not _enough(exposed, line):
-        return []
-    whole = outside_s(line.communication, ())
-    evidence = (
-        f"{format_si(exposed, 's')} of {format_si(whole, 's')} in collectives with nothing beside"
-    )
-    change = "overlap them with the backward pass, larger buckets, fewer bytes"
-    return _item("unhidden communication", exposed, line, evidence, change, "run on one rank")
-
-
-def gaps(line: TraceTimeline) -> list[DiagnosisItem]:
-    """Time in which neither an op nor a kernel ran, nor a loader or a collective was waited for."""
-    explained = [*chosen(line.ranges, _is_loading), *line.communication]
-    if line.kernels:
-        begin = min(k.start_s for k in line.kernels)
-        end = max(k.end_s for k in line.kernels)
-        busy, what = [*line.kernels, *explained], "the GPU"
-    else:
-        begin = min(op.start_s for op in line.main_ops)
-        end = max(op.end_s for op in line.main_ops)
-        busy, what = [*line.main_ops, *explained], "the main thread"
-    idle = outside_s([TraceSpan(name="", start_s=begin, end_s=end)], busy)
-    if not _enough(idle, line):
-        return []
-    count = len(line.kernels) or sum(not op.parents for op in line.main_ops)
-    each = format_si(idle / max(count, 1), "s")
-    evidence = f"{what} ran no op for {format_si(idle, 's')}: {each} for each of {count:,} ops"
-    change = "torch.compile or CUDA graphs, larger batches, less Python in the loop"
-    command = "gambrel profile model.py:build --compile --compare"
-    return _item("gaps between launches", idle, line, evidence, change, command)
 
 
 def chains(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -133,7 +59,7 @@ def chains(line: TraceTimeline) -> list[DiagnosisItem]:
     def close() -> None:
         nonlocal saved, length, runs
         if len(run) >= _CHAIN:
-            times = [op.time_s for op in run]
+            times = [op.busy_s for op in run]
             saved += sum(times) - max(times)
             length, runs = length + len(run), runs + 1
 
@@ -146,12 +72,11 @@ def chains(line: TraceTimeline) -> list[DiagnosisItem]:
         close()
         run = [op] if op.name in _POINTWISE else []
     close()
-    if not runs or not _enough(saved, line):
+    if not runs or not enough(saved, line):
         return []
     evidence = f"{length:,} element-wise ops in {runs:,} chains on the same data"
     change = "fuse them: torch.compile, or one kernel for the chain"
-    command = "gambrel what-if MODEL --change fuse"
-    return _item("small ops to fuse", saved, line, evidence, change, command)
+    return item("small ops to fuse", saved, line, evidence, change)
 
 
 def precision(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -159,16 +84,25 @@ def precision(line: TraceTimeline) -> list[DiagnosisItem]:
     wide = "float" if line.kernels else "double"
     found = [op for op in line.ops if op.name in _PRODUCTS_NAMES and wide in op.types[:2]]
     found = [op for op in found if not set(op.parents) & _PRODUCTS_NAMES]
-    spent = sum(op.time_s for op in found)
+    spent = sum(op.busy_s for op in found)
     if line.kernels:
-        spent = sum(k.time_s for k in line.kernels if "sgemm" in k.name or "f32f32" in k.name)
-    if not found or not _enough(spent / 2, line):
+        spent = sum(k.time_s for k in line.kernels if any(n in k.name for n in _WIDE_KERNELS))
+    if not found or not enough(spent / 2, line):
         return []
     name, better = ("fp32", "TF32 or bf16") if line.kernels else ("fp64", "fp32")
     evidence = f"{len(found):,} matmuls or convolutions in {name}, {format_si(spent, 's')}"
     change = f"{better}: at least twice the rate and half the bytes"
-    command = f"gambrel what-if MODEL --change precision={'bf16' if line.kernels else 'fp32'}"
-    return _item("wrong precision", spent / 2, line, evidence, change, command)
+    return item("wrong precision", spent / 2, line, evidence, change, _largest(found, name))
+
+
+def _largest(found: Sequence[TraceSpan], dtype: str) -> str:
+    """The matmul that takes most time, as ``gambrel judge`` takes it; empty where none is."""
+    for op in sorted(found, key=lambda op: -op.busy_s):
+        sides = [shape for shape in op.dims if len(shape) == 2][-2:]
+        if op.name in _MATMULS and len(sides) == 2 and sides[0][1] == sides[1][0]:
+            (m, k), n = sides[0], sides[1][1]
+            return f"matmul:m={m},n={n},k={k},{dtype}"
+    return ""
 
 
 def layout(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -177,14 +111,13 @@ def layout(line: TraceTimeline) -> list[DiagnosisItem]:
         op
         for op in line.ops
         if op.name == "aten::copy_"
-        and set(op.parents) & _LAYOUT
-        and not set(op.parents) & _CASTS
+        and set(op.parents) & (_LAYOUT | _CASTS)
         and not set(op.parents) & _PRODUCTS_NAMES
+        and len(set(op.types[:2])) < 2
     ]
     found += chosen(line.kernels, lambda k: any(n in k.name for n in _LAYOUT_KERNELS))
     change = "keep one layout (channels_last, or a transposed operand) and drop contiguous()"
-    command = "gambrel what-if MODEL --change channels-last"
-    return _copies(found, line, "layout transposes", change, command)
+    return _copies(found, line, "layout transposes", change)
 
 
 def casts(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -192,18 +125,17 @@ def casts(line: TraceTimeline) -> list[DiagnosisItem]:
     found = [op for op in line.ops if op.name == "aten::copy_" and set(op.parents) & _CASTS]
     found = [op for op in found if len(set(op.types[:2])) > 1]
     change = "keep tensors in the format that the products take, cast weights once"
-    command = "gambrel profile model.py:build"
-    return _copies(found, line, "format conversions", change, command)
+    return _copies(found, line, "format conversions", change)
 
 
 def _copies(
-    found: Sequence[TraceSpan], line: TraceTimeline, cause: str, change: str, command: str
+    found: Sequence[TraceSpan], line: TraceTimeline, cause: str, change: str
 ) -> list[DiagnosisItem]:
-    spent = sum(span.time_s for span in found)
-    if not found or not _enough(spent, line):
+    spent = sum(span.busy_s or span.time_s for span in found)
+    if not found or not enough(spent, line):
         return []
     evidence = f"{len(found):,} copies, {format_si(spent, 's')}"
-    return _item(cause, spent, line, evidence, change, command)
+    return item(cause, spent, line, evidence, change)
 
 
 def unaligned(line: TraceTimeline) -> list[DiagnosisItem]:
@@ -214,65 +146,70 @@ def unaligned(line: TraceTimeline) -> list[DiagnosisItem]:
         if op.name in {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
         and any(side > _LARGE and side % _ALIGNED for shape in op.dims[:3] for side in shape[-2:])
     ]
-    spent = sum(op.time_s for op in found)
-    if not found or not _enough(spent, line):
+    spent = sum(op.busy_s for op in found)
+    if not found or not enough(spent, line):
         return []
     sides = Counter(n for op in found for s in op.dims[:3] for n in s[-2:] if n % _ALIGNED)
     odd = ", ".join(str(side) for side, _ in sides.most_common(3))
     evidence = f"{len(found):,} matmuls with sides of {odd}, {format_si(spent, 's')}"
     change = f"pad to a multiple of {_ALIGNED} (64 for tensor cores); what it gives is not known"
-    command = "gambrel judge matmul:m=M,n=N,k=K --hardware DEVICE --limits"
-    return _item("unaligned shapes", None, line, evidence, change, command)
+    dtype = _NAMES.get(found[0].types[-1] if found[0].types else "", "fp32")
+    return item("unaligned shapes", None, line, evidence, change, _largest(found, dtype))
 
 
-def syncs(line: TraceTimeline) -> list[DiagnosisItem]:
-    """Values that the host reads while the device works."""
-    reads = [op for op in line.ops if op.name in _SYNCS and not set(op.parents) & _SYNCS]
-    waits = [call for call in line.calls if call.name.startswith(_WAITS)]
-    spent = sum(s.time_s for s in (*reads, *waits))
-    if len(reads) < _LEAST_SYNCS and not _enough(spent, line):
-        return []
-    evidence = f"{len(reads):,} values read by the host, {len(waits):,} waits for the device"
-    change = "read losses and metrics every so many steps; no nonzero() or item() in the loop"
-    command = "torch.cuda.set_sync_debug_mode('warn')"
-    return _item("host syncs", spent, line, evidence, change, command)
-
-
-def occupancy(line: TraceTimeline) -> list[DiagnosisItem]:
+def short_kernels(line: TraceTimeline) -> list[DiagnosisItem]:
     """Short kernels: their start and end cost as much as their work."""
-    short = [k for k in line.kernels if k.time_s < 5e-6]
+    short = [k for k in line.kernels if k.time_s < _SHORT_S]
     spent = sum(k.time_s for k in short)
-    if not short or not _enough(spent, line):
+    if not short or not enough(spent, line):
         return []
     evidence = f"{len(short):,} kernels shorter than 5 µs, {format_si(spent, 's')}"
     change = "fuse them, or give each more work: larger batches"
-    return _item("short kernels", spent / 2, line, evidence, change, "gambrel import TRACE")
+    return item("short kernels", spent / 2, line, evidence, change)
+
+
+def occupancy(line: TraceTimeline) -> list[DiagnosisItem]:
+    """Kernels with fewer blocks than the GPU has multiprocessors: the others have nothing to do."""
+    few = [k for k in line.kernels if k.blocks is not None and 0 < k.blocks < 1]
+    idle = sum(k.time_s * (1 - (k.blocks or 0.0)) for k in few)
+    if not enough(idle, line):
+        return []
+    spent = format_si(sum(k.time_s for k in few), "s")
+    evidence = f"{len(few):,} kernels with fewer blocks than multiprocessors, {spent}"
+    change = "split the work into more blocks (split-K, smaller tiles), larger batches"
+    return item("low occupancy", idle, line, evidence, change)
 
 
 def throttling(line: TraceTimeline) -> list[DiagnosisItem]:
-    """The same op on the same shapes gets slower in the course of the recording."""
+    """The same op on the same shapes gets slower in the course of the recording.
+
+    What else a machine does makes some calls slow; a lower clock makes all calls of most ops slow.
+    So the fast end of the last third is held against the middle of the first.
+    """
     groups: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for span in line.kernels or line.ops:
         groups[span.name, span.dims].append(span.time_s if line.kernels else span.own_s)
-    excess = fair = total = 0.0
+    excess = fair = total = steady = 0.0
     for times in groups.values():
         third = len(times) // 3
-        if len(times) < _CALLS or not _enough(sum(times), line):
+        if len(times) < _CALLS or not enough(sum(times), line):
             continue
-        early, late = statistics.median(times[:third]), statistics.median(times[-third:])
+        early, late = statistics.median(times[:third]), sorted(times[-third:])[third // 4]
+        if late <= _SLOWER * early:
+            steady += sum(times)
+            continue
+        excess += max(sum(times) - early * len(times), 0.0)
         fair += early * len(times)
         total += sum(times)
-        excess += max(late - early, 0.0) * third if late > _SLOWER * early else 0.0
-    if not fair or not _enough(excess, line):
+    if not fair or steady > total or not enough(excess, line):
         return []
-    evidence = (
-        f"the same calls take {format_percent(total / fair - 1)} longer than at the beginning"
-    )
+    more = format_percent(total / fair - 1)
+    evidence = f"the same calls take {more} longer than in the first third"
     change = "look at clock, power and temperature, and at what else runs on the machine"
-    return _item("clock throttling", excess, line, evidence, change, "nvidia-smi -q -d CLOCK,POWER")
+    return item("clock throttling", excess, line, evidence, change)
 
 
 RULES: Final[tuple[Callable[[TraceTimeline], list[DiagnosisItem]], ...]] = (
     *(data_loading, communication, gaps, chains, precision, layout, casts, unaligned, syncs),
-    *(occupancy, throttling),
+    *(short_kernels, occupancy, throttling),
 )

@@ -6,6 +6,7 @@ Texts and shapes repeat from step to step, so each is kept once and named by its
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -135,32 +136,33 @@ class Columns:
         self.devices: NameTable[str] = NameTable()
         self.shapes: NameTable[Shape] = NameTable()
         self.skipped = 0
-        self._kinds: dict[Any, str] = {}
+        self._threads_seen: dict[tuple[Any, Any], int] = {}
         self._first: float | None = None
+
+    @property
+    def first(self) -> float:
+        """Microseconds that times count from."""
+        return self._first or 0.0
 
     def add(self, events: Sequence[Event]) -> None:
         """Takes the events of a piece."""
-        parts: dict[str, list[Event]] = {}
-        kinds = self._kinds
+        alike: dict[str, list[Event]] = defaultdict(list)
         for event in events:
-            if event.ph == "X":
-                try:
-                    kind = kinds[event.cat]
-                except (KeyError, TypeError):
-                    kind = self._kind(event.cat)
-                if kind:
-                    parts.setdefault(kind, []).append(event)
+            alike[event.cat if type(event.cat) is str else ""].append(event)
+        parts: dict[str, list[Event]] = {}
+        for category, found in alike.items():
+            kind = self._kind(category)
+            if kind:
+                parts.setdefault(kind, []).extend([e for e in found if e.ph == "X"])
         if "ranges" in parts:
             parts["ranges"] = [e for e in parts["ranges"] if _is_range(e)]
         for kind, found in parts.items():
             getattr(self, f"_add_{kind}")(*self._timed(found, getattr(self, kind)))
 
-    def _kind(self, category: Any) -> str:
+    @staticmethod
+    def _kind(category: Any) -> str:
         kind = kind_of(category)
-        column = _COLUMNS.get(kind, "launches" if kind.endswith(("_runtime", "_driver")) else "")
-        if isinstance(category, str):
-            self._kinds[category] = column
-        return column
+        return _COLUMNS.get(kind, "launches" if kind.endswith(("_runtime", "_driver")) else "")
 
     def _timed(self, events: list[Event], spans: Spans) -> tuple[list[Event], list[Args]]:
         """Adds the times of events; returns those that have one, with their arguments."""
@@ -180,7 +182,7 @@ class Columns:
             lengths = np.array([float(e.dur) for e, _ in known], dtype=np.float64)
         if self._first is None and len(starts):
             self._first = float(starts[0])
-        spans.start.frombytes((starts - (self._first or 0.0)).tobytes())
+        spans.start.frombytes((starts - self.first).tobytes())
         spans.length.frombytes(lengths.tobytes())
         return events, [e.args or _NO_ARGS for e in events]
 
@@ -188,14 +190,16 @@ class Columns:
         ops = self.ops
         ops.ids.extend(_ids([a.external_id for a in args], [a.external_id_low for a in args]))
         ops.keys.extend(self._threads(events))
+        calls = [
+            (name, bytes(a.dims), bytes(a.types), bytes(a.concrete))
+            for name, a in zip(_texts(events), args, strict=True)
+        ]
         none = b"null"
-        calls = []
-        for event, a in zip(events, args, strict=True):
-            dims = bytes(a.dims)
-            if dims == none:
-                dims = bytes(a.old_dims)
-            name = event.name if type(event.name) is str else str(event.name)
-            calls.append((name, dims, bytes(a.types), bytes(a.concrete)))
+        if any(dims == none for _, dims, _, _ in calls):
+            calls = [
+                (name, bytes(a.old_dims) if dims == none else dims, types, concrete)
+                for (name, dims, types, concrete), a in zip(calls, args, strict=True)
+            ]
         ops.names.extend(self.calls.numbers(calls))  # type: ignore[arg-type]
 
     def _add_launches(self, events: list[Event], args: list[Args]) -> None:
@@ -210,12 +214,12 @@ class Columns:
         kernels.ids.extend(_ids([a.external_id for a in args], [a.external_id_low for a in args]))
         kernels.correlations.extend(_ids([a.correlation for a in args]))
         kernels.keys.extend(self._devices(events, args))
-        shapes = [(bytes(a.grid), bytes(a.block), a.occupancy) for a in args]
-        known: dict[Any, int] = {}
-        for shape in shapes:
-            if _hashable(shape) not in known:
-                known[_hashable(shape)] = self.shapes.number(_shape(*shape))
-        kernels.shapes.extend([known[_hashable(shape)] for shape in shapes])
+        shapes = [(bytes(a.grid), bytes(a.block), str(a.occupancy)) for a in args]
+        first = dict(zip(reversed(shapes), reversed(args), strict=True))
+        known = {
+            shape: self.shapes.number(_shape(*shape[:2], a.occupancy)) for shape, a in first.items()
+        }
+        kernels.shapes.extend([known[shape] for shape in shapes])
 
     def _add_ranges(self, events: list[Event], _args: list[Args]) -> None:
         self.ranges.keys.extend(self._threads(events))
@@ -226,7 +230,13 @@ class Columns:
         self.copies.keys.extend(self._devices(events, args))
 
     def _threads(self, events: list[Event]) -> list[int]:
-        return self.threads.numbers([(str(e.pid), str(e.tid)) for e in events])
+        seen = self._threads_seen
+        try:
+            for pair in {(e.pid, e.tid) for e in events}.difference(seen):
+                seen[pair] = self.threads.number((str(pair[0]), str(pair[1])))
+            return [seen[e.pid, e.tid] for e in events]
+        except TypeError:  # neither numbers nor texts
+            return self.threads.numbers([(str(e.pid), str(e.tid)) for e in events])
 
     def _devices(self, events: list[Event], args: list[Args]) -> list[int]:
         return self.devices.numbers(
@@ -257,10 +267,6 @@ def _is_range(event: Event) -> bool:
 
 def _texts(events: Sequence[Event]) -> list[str]:
     return [e.name if type(e.name) is str else str(e.name) for e in events]
-
-
-def _hashable(shape: tuple[bytes, bytes, Any]) -> tuple[bytes, bytes, str]:
-    return shape[0], shape[1], str(shape[2])
 
 
 def _shape(grid: bytes, block: bytes, occupancy: Any) -> Shape:

@@ -26,6 +26,7 @@ class Args(msgspec.Struct, gc=False):
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input type")
     concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Concrete Inputs")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    blocks: Any = msgspec.field(default=None, name="blocks per SM")
 
 
 class Event(msgspec.Struct, gc=False):

@@ -237,6 +237,33 @@ def _compact(dims: bytes) -> str:
     return "" if text == "null" else re.sub(r"\s+", "", text)[:_MOST_SHAPES]
 
 
+def worked_kernels(columns: Columns) -> tuple[Ints, Ints, Floats, Floats]:
+    """Kernels whose op has known work; those of one op are one.
+
+    Returns:
+        Number of the op's call, number of the device, begin and length in microseconds.
+    """
+    table = _grouped(columns, *_owners(columns))
+    table = table[table[:, 3] == 1]
+    calls, keys = (table[:, i].astype(np.int64) for i in (2, 5))
+    return calls, keys, table[:, -2], table[:, -1]
+
+
+def outermost(columns: Columns) -> Ints:
+    """Ops whose work is known, without those inside of one of these."""
+    ops = columns.ops
+    known = np.array([op_work(call) is not None for call in columns.calls.values()], dtype=bool)
+    rows = np.flatnonzero(known[np.array(ops.names, dtype=np.int64)])
+    keys, starts, ends = np.array(ops.keys, dtype=np.int64)[rows], ops.starts[rows], ops.ends[rows]
+    order = np.lexsort((-ends, starts, keys))
+    kept = []
+    for key in np.unique(keys).tolist():
+        mine = order[keys[order] == key]
+        before = np.maximum.accumulate(np.append(-np.inf, ends[mine][:-1]))
+        kept.append(rows[mine[starts[mine] >= before]])
+    return np.concatenate(kept) if kept else rows
+
+
 def cpu_samples(columns: Columns) -> tuple[list[Sample], list[str]]:
     """The outermost ops whose work is known, and what is left between them.
 

@@ -6,6 +6,9 @@ more each. Few input channels, and grouped transposed or three-dimensional convo
 vector units. The bias is a kernel of its own in eager mode.
 
 Without TF32 (before Ampere) they run on the vector lanes: see `lanes`.
+
+Constants of 16-bit convolutions come from whole models, where a device has them: the tiles of a
+group hold no channels of another, and even few input channels run on the matrix engine.
 """
 
 from __future__ import annotations
@@ -25,12 +28,10 @@ from gambrel.roofline import maximum
 
 #: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
 _TILE: Final = 64
-#: Clock cycles of a kernel of the matrix engine before and after its products, and per 64 bytes
-#: that a tile walks along the reduction however few tiles there are: what TensorRT's kernels take
-#: on the GPUs of MLPerf (the ``engines`` of constants.json). cuDNN's are no faster; measured
-#: convolutions of PyTorch are too large to show either.
-_START_CYCLES: Final = 6443
-_STEP_CYCLES: Final = 62
+#: A tile walks so many bytes along the reduction in ``step_cycles``, however few tiles there are;
+#: ``start_cycles`` go before and after. Both are what TensorRT's kernels take on NVIDIA's GPUs (the
+#: ``engines`` of constants.json): cuDNN's are no faster, and measured convolutions of PyTorch are
+#: too large to show either. AMD's GPUs have none of them.
 _STEP_BYTES: Final = 64
 #: Up to so many input channels (colours), convolutions run on the vector units.
 _FEW: Final = 4
@@ -43,7 +44,8 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
         return _depthwise(c, machine, task) + _bias(c, machine, task)
     tensor_cores = task.matrix_peak > machine.vector_flop_per_s
     if tensor_cores:
-        kernel = maximum(_implicit(c, machine, task), _walk(machine, task))
+        found = _half(c, machine, task) if "half" in c else _implicit(c, machine, task)
+        kernel = maximum(found, _walk(c, machine, task))
     else:
         kernel = on_lanes(c, machine, task, *_images(task))
     return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
@@ -116,29 +118,56 @@ def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
     return where(groups > 1, grouped, found)
 
 
-def _walk(machine: Machine, task: Task) -> Size:
+def _half(c: Constants, machine: Machine, task: Task) -> Size:
+    """In 16 bits: products and traffic that overlap imperfectly, then the layout passes."""
+    view = task.view
+    x, y = _images(task)
+    groups, inputs = view.size("groups", 1), view.size("in_channels")
+    share = where(groups > 1, c["half_grouped"], where(inputs <= _FEW, c["few"], c["half"]))
+    if len(view.size("kernel")) > 2:
+        share = share * c["engine_3d"]
+    if view.attrs.get("transposed"):
+        share = share * c["transposed"]
+    filled = _filled(view.size("out_channels") / groups, inputs / groups, view)
+    products = roofline.seconds(task.matrix_flops, share * filled * task.matrix_peak)
+    if _is_pointwise(view):
+        return _overlapped(products, streamed(machine, x + y, c["pointwise"]))
+    found = _overlapped(products, streamed(machine, x + y, c["memory"]))
+    return found + _relaid(c, machine, task, x, y)
+
+
+def _overlapped(a: Size, b: Size) -> Size:
+    """The 3-norm: somewhat more than the larger."""
+    return (a**3 + b**3) ** (1 / 3)
+
+
+def _filled(outputs: Size, inputs: Size, view: OpView) -> Size:
+    """The share of a tile's columns and of its reduction that a convolution fills."""
+    taps = product(view.size("kernel"))
+    return minimum(1.0, outputs / _TILE) * minimum(1.0, inputs * taps / _TILE)
+
+
+def _walk(c: Constants, machine: Machine, task: Task) -> Size:
     """The least of a kernel: its start, and one tile along the reduction."""
     view = task.view
     depth = view.size("in_channels") / view.size("groups", 1) * product(view.size("kernel"))
     steps = depth * width_bytes(view.operand_dtype(2)) / _STEP_BYTES
-    return (_START_CYCLES + _STEP_CYCLES * steps) / machine.clock_hz
+    return (c["start_cycles"] + c["step_cycles"] * steps) / machine.clock_hz
 
 
 def _images(task: Task) -> tuple[Size, Size]:
-    """Bytes of input and output."""
+    """Bytes of input and output; both gradients read that of the output."""
     view = task.view
     if view.kind == "convolution" and view.outputs:
         return distinct_bytes(view.inputs[:1]), distinct_bytes(view.outputs[:1])
-    half = task.traffic_bytes / 2
+    half = task.traffic_bytes / 2 * (4 / 3 if _passes(task) > 1 else 1)
     return half, half
 
 
 def _engine(c: Constants, task: Task, dims: int) -> Size:
     """The matrix engine at the share that its tiles are filled."""
     view = task.view
-    taps = product(view.size("kernel"))
-    filled = minimum(1.0, view.size("out_channels") / _TILE)
-    filled = filled * minimum(1.0, view.size("in_channels") * taps / _TILE)
+    filled = _filled(view.size("out_channels"), view.size("in_channels"), view)
     share = (c["engine_3d"] if dims > 2 else c["engine"]) * filled
     if view.attrs.get("transposed") and dims < 3:
         share = where(dense_flops(task) > 1.5 * task.matrix_flops, share * c["transposed"], share)

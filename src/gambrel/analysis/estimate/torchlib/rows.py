@@ -1,7 +1,8 @@
 """Normalizations and softmaxes: statistics of rows or channels, then a pass that applies them.
 
 Few long rows leave most of the device idle, because one block works on a row (or on a channel of a
-batch norm); the time is then that of one block, a chain of memory round trips.
+batch norm); the time is then that of one block, a chain of memory round trips. A layer norm pays a
+start beside its traffic on GPUs before Hopper, however many rows there are.
 """
 
 from __future__ import annotations
@@ -31,17 +32,27 @@ def normalization(c: Constants, machine: Machine, task: Task) -> Size:
     elements = view.size("elements", product(view.inputs[0].shape) if view.inputs else 1)
     groups = maximum(view.size("groups", 1), 1)
     function = view.attrs.get("function")
+    batch = function == "batch_norm"
+    apply = streamed(machine, task.traffic_bytes, c["apply"])
+    if batch and not view.attrs.get("statistics", True):
+        return apply  # element by element, compiled or not
     if task.compiled:
         return _compiled(c, machine, task, x, x / groups)
-    if function == "batch_norm":
-        apply = streamed(machine, task.traffic_bytes, c["apply"])
-        if not view.attrs.get("statistics", True):
-            return apply
+    if batch:
         statistics = streamed(machine, x, c["statistics"])
         return apply + maximum(statistics, roofline.seconds(x / groups, c["block_byte_per_s"]))
     passes = 1.0 if function == "group_norm" else c["layer_extra"]
     rows = _row_chain(c, machine, elements / groups, groups)
-    return maximum(streamed(machine, task.traffic_bytes + passes * x, c["apply"]), rows)
+    seconds = maximum(streamed(machine, task.traffic_bytes + passes * x, c["apply"]), rows)
+    return seconds if function == "group_norm" else c["start_s"] + seconds
+
+
+def normalization_backward(c: Constants, machine: Machine, task: Task) -> Size:
+    """The gradients of scale and shift need a pass of their own over input and gradient."""
+    passes = 2 * distinct_bytes(task.view.inputs[:1])
+    apply = streamed(machine, task.traffic_bytes, c["compiled" if task.compiled else "apply"])
+    batch = task.view.attrs.get("function") == "batch_norm"
+    return apply + streamed(machine, passes, c["statistics" if batch else "apply"])
 
 
 def _row_chain(c: Constants, machine: Machine, length: Size, rows: Size) -> Size:

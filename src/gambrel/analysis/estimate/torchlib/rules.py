@@ -26,6 +26,11 @@ def _product_scheme(view: OpView) -> str:
     return "linear" if holds(view.size("b", 1) == 1) else "bmm"
 
 
+def _half(_view: OpView) -> str:
+    """Narrow ones have constants of their own where whole models gave them."""
+    return "half"
+
+
 def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:
     return Rule(form=f"torch_{form}", seconds=seconds, scheme=_any, least=least)
 
@@ -33,8 +38,13 @@ def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:
 _ELEMENTWISE: Final = _rule("elementwise", streams.elementwise)
 _COPY: Final = _rule("copy", streams.copy, "medium")
 _GATHER: Final = _rule("copy", streams.copy, "low")
-#: Only fp32 ones (in TF32 where there is it) were measured.
-_HALF_CONVOLUTION: Final = _rule("convolution", convolutions.convolution, "medium")
+#: Convolutions and their gradients in 16 bits and less.
+_HALF: Final = {
+    kind: Rule(
+        form="torch_convolution", seconds=convolutions.convolution, scheme=_half, least=least
+    )
+    for kind, least in (("convolution", "medium"), ("convolution_backward", "low"))
+}
 _MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
 
 RULES: Final[dict[str, Rule]] = {
@@ -44,7 +54,7 @@ RULES: Final[dict[str, Rule]] = {
     "random": _rule("elementwise", streams.elementwise, "medium"),
     "optimizer": _rule("elementwise", streams.elementwise, "medium"),
     "softmax_backward": _rule("elementwise", streams.elementwise, "medium"),
-    "normalization_backward": _rule("elementwise", streams.elementwise, "low"),
+    "normalization_backward": _rule("normalization", rows.normalization_backward, "low"),
     "reduction": _rule("reduction", streams.reduction),
     "loss": _rule("reduction", streams.loss, "medium"),
     "cumulative": _rule("reduction", streams.scan, "medium"),
@@ -68,6 +78,6 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
     """
     if view.kind == "matmul":
         return _MATMUL if wide_products or view.operand_dtype(2) == "fp32" else None
-    if view.kind == "convolution" and view.operand_dtype(2) != "fp32":
-        return _HALF_CONVOLUTION
+    if view.kind in _HALF and view.operand_dtype(2) != "fp32":
+        return _HALF[view.kind]
     return RULES.get(view.kind)

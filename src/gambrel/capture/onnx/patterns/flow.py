@@ -127,5 +127,5 @@ class Flow:
 def successor(step: Step, op: str, inputs: list[Edge | None], out: Edge) -> Step:
     """A step of another operator with the place and the name of one that it replaces."""
     found = Step(op, inputs, [out], {}, step.name, step.version, step.module)
-    found.source, found.repeat = step.source, step.repeat
+    found.source, found.repeat, found.phase = step.source, step.repeat, step.phase
     return found

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from gambrel.capture.jax.scopes import module_of
+from gambrel.capture.jax.scopes import module_of, phase_of
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.arguments import constant_role, role_of
 from gambrel.capture.xla.control import branches, looped
@@ -20,6 +20,7 @@ from gambrel.capture.xla.graph import Graph, Operation
 from gambrel.capture.xla.hlo.attributes import attributes_of, convolution
 from gambrel.capture.xla.hlo.text import Computation, HloModule, Instruction, integers
 from gambrel.errors import FileFormatError, told
+from gambrel.workload import Phase
 
 _Handler: TypeAlias = Callable[["HloWalker", Instruction, "list[Edge]"], "list[Edge]"]
 
@@ -86,10 +87,8 @@ class HloWalker:
             inputs = inputs[: len(inputs) // 2]
         elif op == "select_and_scatter":
             inputs = inputs[:2]
-        module, source = _place(i)
-        return self.graph.emit(
-            Operation(name or op, inputs, i.forms, attrs, i.opcode, module, source)
-        )
+        place = _place(i)
+        return self.graph.emit(Operation(name or op, inputs, i.forms, attrs, i.opcode, *place))
 
     def _constant(self, i: Instruction) -> Edge:
         form, text = i.forms[0], i.operands[0]
@@ -164,9 +163,9 @@ class HloWalker:
             attrs, op = convolution(i), "convolution"
         if attrs is None:
             return self.emit(i, inputs, f"custom_call {target}")
-        module, source = _place(i)
+        place = _place(i)
         forms = i.forms[:1]
-        own = Operation(op, inputs[:2], forms, attrs, target, module, source)
+        own = Operation(op, inputs[:2], forms, attrs, target, *place)
         rest = [Edge("", *form) for form in i.forms[1:]]
         return [*self.graph.emit(own), *rest]
 
@@ -237,10 +236,11 @@ def _quoted(metadata: str, key: str) -> str:
     return found[1].replace("\\'", "'").replace('\\"', '"') if found else ""
 
 
-def _place(i: Instruction) -> tuple[str, str]:
-    """Module path and line, from the metadata."""
+def _place(i: Instruction) -> tuple[str, str, Phase]:
+    """Module path, line and phase, from the metadata."""
     metadata = i.attrs.get("metadata", "")
     path = _quoted(metadata, "op_name").rpartition("/")[0]
     file = _quoted(metadata, "source_file")
     line = re.search(r"source_line=(\d+)", metadata)
-    return module_of(path), f"{Path(file).name}:{line[1]}" if file and line else ""
+    source = f"{Path(file).name}:{line[1]}" if file and line else ""
+    return module_of(path), source, phase_of(path)

@@ -1,0 +1,110 @@
+"""From a move of the batch slider to the repainted page of gambrel explore, in chromium.
+
+python benchmarks/explore.py [--moves 40] [--model densenet121]
+
+Wall times are those of the machine as it is: its load stands beside them. The times of the
+processor, of the process that answers and of the page's thread, do not depend on it much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+#: Moves the slider once, waits for the title to change and for the frame after it.
+MOVED = """async (place) => {
+  const frame = () => new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
+  const slider = document.querySelector(".slider input[type=range]");
+  const title = document.querySelector("h1");
+  const before = title.textContent;
+  await frame();
+  const changed = new Promise((done) => {
+    const seen = new MutationObserver(() => {
+      if (title.textContent === before) return;
+      seen.disconnect();
+      done();
+    });
+    seen.observe(document.body, { subtree: true, childList: true, characterData: true });
+  });
+  const start = performance.now();
+  slider.value = place;
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+  await changed;
+  await frame();
+  return performance.now() - start;
+}"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--moves", type=int, default=40)
+    parser.add_argument("--model", default="densenet121", help="of about 300 rows")
+    given = parser.parse_args()
+    from tests.report.browser import Reader, chromium
+
+    from gambrel.explorer.server import ExplorerServer
+
+    asked = {"model": given.model, "hardware": "a100-sxm4-80gb"}
+    server = ExplorerServer({"verb": "analyze", "given": asked})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with chromium() as browser:
+            tab = Reader(browser).tab
+            tab.goto(server.address)
+            tab.wait_for_selector(".slider", timeout=120_000)
+            session = tab.context.new_cdp_session(tab)
+            session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
+            session.send("Performance.enable")
+            measured(tab, session, server, given.moves)
+    finally:
+        server.shutdown()
+        server.close()
+
+
+def measured(tab: Any, session: Any, server: Any, moves: int) -> None:
+    rows = tab.inner_text(".linked output").split(" of ")[1]
+    for place in (3, 4, 5):
+        tab.evaluate(MOVED, place)
+    (page,) = server.sessions._known.values()
+    answering = page._workers[True]._process.pid
+    wall, answer, paint = [], [], []
+    for i in range(moves):
+        time.sleep(0.02)
+        before = seconds_of(answering), busy(session)
+        wall.append(tab.evaluate(MOVED, 6 + i % 30))
+        answer.append(1000 * (seconds_of(answering) - before[0]))
+        paint.append(1000 * (busy(session) - before[1]))
+    print(f"{moves} moves, {rows}; load of the machine {os.getloadavg()[0]:.1f}")
+    print(f"wall time to the next frame: {said(wall)}")
+    print(f"processor, answer:           {said(answer)}")
+    print(f"processor, page:             {said(paint)}")
+
+
+def said(values: list[float]) -> str:
+    ranked = sorted(values)
+    middle, late = statistics.median(ranked), ranked[int(0.95 * (len(ranked) - 1))]
+    return f"p50 {middle:.0f} ms, p95 {late:.0f} ms"
+
+
+def seconds_of(pid: int) -> float:
+    """Of the processor, by all threads of a process (Linux: /proc/PID/schedstat of each)."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in tasks) / 1e9
+
+
+def busy(session: Any) -> float:
+    """Seconds of the page's main thread."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Fits what PyTorch and ONNX Runtime attain of a processor's roofs; prints held-out errors.
+
+    python scripts/fit_cpu.py [--write]
+
+Rows of PyTorch are those of benchmarks/results/cpu_end_to_end.md (benchmarks/data/cpu/quiet.csv):
+one and two cores, fp32 and bf16 with AMX. Those of ONNX Runtime (busy.csv, by
+benchmarks/cpu_rows.py) are the least of one core's own clock beside other processes. A share of the
+peak of vector units, one of AMX, one of the bandwidth and the start of an op are fitted for each
+runtime; errors are those of each model left out. The range is wider than that of two cores: with
+many of them the shares fall, and how far was not measured. ``--write`` replaces their shares in
+src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from gambrel.analysis.estimate.adjust import guess
+from gambrel.analysis.estimate.constants import Calibration, Shares, packaged
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.capture.zoo import load
+from gambrel.device.catalog import load as load_device
+from gambrel.device.model import Device
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "benchmarks/data/cpu"
+TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
+#: Of one core, measured with the rows (benchmarks/results/peaks.md): FLOP/s of the vector units in
+#: fp32 and of AMX in bf16, byte/s.
+VECTOR, AMX, BYTE_PER_S = 204e9, 2.14e12, 12e9
+NAMES = ("memory", "compute", "matrix", "start_s")
+FIRST = (0.7, 0.5, 0.15, 1e-5)
+LEAST, MOST = (0.2, 0.05, 0.02, 1e-6), (1.0, 1.0, 1.0, 1e-4)
+#: With many cores the share of the peak is lower, by up to so much. Assumed.
+MANY_CORES = 2.5
+#: Processors of ARM run other kernels, of which nothing was measured. Assumed.
+OTHER_KERNELS = 1.6
+WHY = {
+    "pytorch": "shares of the roofs that eager PyTorch attains on one and two cores of a Xeon",
+    "onnxruntime": "shares of the roofs that ONNX Runtime attains on one core of a Xeon",
+}
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A measured model."""
+
+    runtime: str
+    model: str
+    precision: str
+    threads: int
+    seconds: float
+    bench: Workbench
+
+
+def main() -> None:
+    """Fits, prints, writes."""
+    found = rows()
+    fitted = [
+        entry for name in WHY for entry in _fit(name, [r for r in found if r.runtime == name])
+    ]
+    if "--write" in sys.argv:
+        content = json.loads(TARGET.read_text(encoding="utf-8"))
+        kept = [s for s in content["shares"] if s["runtime"] not in WHY]
+        content["shares"] = kept + fitted
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        TARGET.write_text(text + "\n", encoding="utf-8")
+
+
+def rows() -> list[Row]:
+    """Those of both files."""
+    measured = _read("quiet.csv") + _read("busy.csv")
+    return [
+        _row(r)
+        for r in measured
+        if r["runtime"] == ("pytorch" if "threads" in r else "onnxruntime")
+    ]
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    with (DATA / name).open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _row(r: dict[str, str]) -> Row:
+    workload = load(r["model"], phase="prefill" if r["model"] == "gpt2" else None)
+    sizes = {"batch": int(r["batch"])} | ({"seq": int(r["seq"])} if r["seq"] else {})
+    return Row(
+        runtime=r["runtime"],
+        model=r["model"],
+        precision=r.get("precision", "fp32"),
+        threads=int(r.get("threads", 1)),
+        seconds=float(r["ms"]) * 1e-3,
+        bench=Workbench(workload, workload.resolve_symbols(sizes), Settings().conventions),
+    )
+
+
+def cores(count: int) -> Device:
+    """So many cores of the processor that was measured."""
+    like = load_device("xeon-8480+")
+    vector, matrix = like.ceiling("vector", "fp32"), like.ceiling("matrix", "bf16")
+    assert vector is not None
+    assert matrix is not None
+    memory = replace(like.memory[0], byte_per_s=BYTE_PER_S * count)
+    ceilings = (
+        replace(vector, flop_per_s=VECTOR * count),
+        replace(matrix, flop_per_s=AMX * count),
+    )
+    return replace(like, id="cores", ceilings=ceilings, memory=(memory, *like.memory[1:]))
+
+
+def predicted(found: Sequence[Row], c: Floats) -> Floats:
+    """Seconds of rows by constants in the order of `NAMES`."""
+    name = found[0].runtime
+    own = replace(guess(name, "cpu"), **dict(zip(NAMES, c.tolist(), strict=True)))
+    base = packaged()
+    others = tuple(s for s in base.shares if s.runtime not in WHY)
+    calibration: Calibration = replace(base, shares=(own, *others))
+    totals = []
+    for row in found:
+        settings = Settings(precision=row.precision, runtime=name, calibration=calibration)
+        total = answered(row.bench, Machine(cores(row.threads), settings), settings).expected.total
+        assert total is not None
+        totals.append(total.value)
+    return np.array(totals)
+
+
+def constants(found: Sequence[Row]) -> Floats:
+    """Least squares of the logarithms."""
+    first = np.array(FIRST)
+    measured = np.array([r.seconds for r in found])
+
+    def residuals(x: Floats) -> Floats:
+        return np.concatenate([np.log(predicted(found, first * x) / measured), 0.05 * (x - 1)])
+
+    bounds = (np.array(LEAST) / first, np.array(MOST) / first)
+    fit = least_squares(residuals, np.ones(len(NAMES)), bounds=bounds, loss="soft_l1", f_scale=0.2,
+                        diff_step=1e-2)  # fmt: skip
+    result: Floats = fit.x * first
+    return result
+
+
+def left_out(found: Sequence[Row]) -> Floats:
+    """Measured over predicted of each row, its model left out."""
+    ratios = np.zeros(len(found))
+    for model in sorted({r.model for r in found}):
+        c = constants([r for r in found if r.model != model])
+        own = [i for i, r in enumerate(found) if r.model == model]
+        times = predicted([found[i] for i in own], c)
+        ratios[own] = np.array([found[i].seconds for i in own]) / times
+    return ratios
+
+
+def _fit(name: str, found: Sequence[Row]) -> list[dict[str, object]]:
+    c = constants(found)
+    ratios = left_out(found)
+    errors = np.abs(1 / ratios - 1)
+    print(name, dict(zip(NAMES, c.round(7).tolist(), strict=True)), f"{errors.mean():.1%} left out")
+    for row, ratio in zip(found, ratios, strict=True):
+        print(
+            f"  {row.model:18} {row.precision} {row.seconds * 1e3:8.2f} ms, / predicted {ratio:.2f}"
+        )
+    shares: Shares = guess(name, "cpu")
+    values = dict(zip(NAMES, (float(f"{v:.4g}") for v in c), strict=True))
+    if all(r.precision == "fp32" for r in found):
+        values["matrix"] = 0.0  # AMX was not measured
+    low, high = np.quantile(ratios, [0.05, 0.95])
+    own: dict[str, object] = {
+        "runtime": name,
+        "match": ["xeon", "epyc"],
+        **values,
+        "compute_stored": values["compute"],
+        "unpack": shares.unpack,
+        "low": round(float(min(low, 0.9)) / 1.5, 3),
+        "high": round(float(max(high, 1.1)) * MANY_CORES, 3),
+        "confidence": "low",
+        "rows": len(found),
+        "error": round(float(errors.mean()), 3),
+        "why": WHY[name],
+        "source": "benchmarks/cpu_end_to_end.py and benchmarks/cpu_rows.py on Intel Xeons, 2026-11",
+    }
+    others = own | {
+        "match": ["cpu"],
+        "low": round(float(min(low, 0.9)) / 2, 3),
+        "high": round(float(max(high, 1.1)) * MANY_CORES * OTHER_KERNELS, 3),
+        "why": f"{WHY[name]}; none on a processor of this kind",
+    }
+    return [own, others]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Refits PyTorch's 16-bit convolutions and streams to whole models on consumer GPUs.
+
+    python scripts/fit_half.py [--write]
+
+Rows are those of benchmarks/data/timm (models are built by `timm`). Of each GPU a handful of
+constants: the share of the peak that convolutions attain (plain, grouped, of colours), the shares
+of the bandwidth (of convolutions, of pointwise ones, of everything that streams, of
+concatenations), and the lane cycles of a tap of depthwise ones. Errors are those of models left
+out, in folds, and of the GPU left out. ``--write`` replaces the sets in
+src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import calibration_torch as bench
+import calibration_torch_sets as sets
+from calibration_solver import least_squares
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.runtimes import runtime
+
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "benchmarks/data/timm/rows.csv"
+FOLDS = 6
+#: Families without layer norms, which automatic mixed precision computes in fp32.
+FITTED = (
+    "resnet", "resnext", "seresnet", "vgg", "densenet", "regnet", "mobilenet", "mnasnet",
+    "efficientnet", "ghostnet", "mobileone", "hrnet", "dla", "inception", "repvgg", "cspresnet",
+    "nfnet",
+)  # fmt: skip
+#: Before the fit. ``stream`` stands for all that streams: element-wise ops, batch norms, layouts.
+FIRST = {
+    "half": 0.7, "half_grouped": 0.4, "few": 0.35, "memory": 0.8, "pointwise": 0.8, "tap": 8.0,
+    "stream": 0.9, "cat": 0.75,
+}  # fmt: skip
+#: Lane cycles; all others are shares, which nothing exceeds.
+CYCLES = ("tap",)
+#: What single kernels that stream attain of the bandwidth, at most.
+STREAM = 0.95
+#: How far a constant may wander from its start for a unit of error.
+STIFF = 0.15
+#: A convolution with channels last needs no pass that turns it.
+NO_PASS = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One published row."""
+
+    device: str
+    layout: str
+    problem: bench.Problem
+
+    def seconds(self, constants: sets.Constants) -> float:
+        """Expected time by constants by form."""
+        if self.layout == "nhwc":
+            turned = constants["torch_convolution"] | {"relay": NO_PASS}
+            constants = constants | {"torch_convolution": turned}
+        return self.problem.seconds(constants, bench.HOST_S[self.problem.runtime])
+
+    @property
+    def fold(self) -> int:
+        """All rows of a model are in one fold."""
+        return zlib.crc32(self.problem.name.split()[0].encode()) % FOLDS
+
+
+def rows(ran: str = "eager", *, fitted: bool = True) -> list[Run]:
+    """Rows of eager or ``compiled`` runs: of the families that are fitted, or of the others."""
+    with ROWS.open(newline="") as file:
+        found = [r for r in csv.DictReader(file) if r["runtime"] == ran]
+    return [_run(r) for r in found if r["model"].startswith(FITTED) == fitted]
+
+
+def _run(r: dict[str, str]) -> Run:
+    name = f"{r['model']} {r['batch']} {r['image']}"
+    run = runtime("pytorch" if r["runtime"] == "eager" else "torch-compile")
+    problem = bench.problem(
+        _captured(r["model"], int(r["batch"]), int(r["image"])),
+        name, r["device"], run, int(r["batch"]) / float(r["images_per_s"]), "fp16",
+    )  # fmt: skip
+    return Run(device=r["device"], layout=r["layout"], problem=problem)
+
+
+@cache
+def _captured(model: str, batch: int, image: int) -> Any:
+    import gambrel
+
+    return gambrel.load_model(f"timm/{model}", batch_size=batch, image=image)
+
+
+def constants_of(values: dict[str, float]) -> sets.Constants:
+    """By form, from the few that are fitted; the others are the H100's."""
+    h100 = {
+        s.form: dict(s.constants)
+        for s in reversed(packaged().sets)
+        if (s.framework, s.device) == ("torch", "h100-sxm5-80gb")
+    }
+    of = {k: float(f"{v:.4g}") for k, v in values.items()}
+    stream, old = of["stream"], h100["torch_convolution"]
+    ratio = h100["torch_elementwise"]["broadcast"] / h100["torch_elementwise"]["same"]
+    h100["torch_elementwise"] |= {"same": stream, "broadcast": float(f"{stream * ratio:.4g}")}
+    h100["torch_normalization"] |= {"apply": stream}
+    h100["torch_copy"] |= {"cat": of["cat"], "strided": of["cat"]}
+    convolution = {k: of[k] for k in ("half", "half_grouped", "few", "memory", "pointwise", "tap")}
+    convolution |= {k: old[k] for k in ("base_s", "transposed", "bias", "start_cycles")}
+    convolution |= {"step_cycles": old["step_cycles"], "start": of["tap"], "relay": stream}
+    convolution["engine_3d"] = float(f"{old['engine_3d'] / old['engine']:.4g}")
+    return h100 | {"torch_convolution": convolution}
+
+
+def fit(runs: Sequence[Run]) -> sets.Constants:
+    """The constants that fit runs of one GPU best."""
+    names = list(FIRST)
+    first = np.log([FIRST[n] for n in names])
+
+    def values(z: Any) -> dict[str, float]:
+        free = zip(names, np.exp(z), strict=True)
+        most = {"stream": STREAM, **dict.fromkeys(CYCLES, math.inf)}
+        return {n: float(min(v, most.get(n, 1.0))) for n, v in free}
+
+    def residual(z: Any) -> Any:
+        c = constants_of(values(z))
+        errors = [math.log(r.seconds(c) / r.problem.measured) for r in runs]
+        return np.concatenate([errors, STIFF * (z - first)])
+
+    return constants_of(values(least_squares(residual, first)))
+
+
+def left_out(runs: Sequence[Run]) -> tuple[Any, Any]:
+    """Expected times by constants that did not see the model, and the measured ones."""
+    expected, measured = [], []
+    for fold in range(FOLDS):
+        test = [r for r in runs if r.fold == fold]
+        if test:
+            c = fit([r for r in runs if r.fold != fold])
+            expected += [r.seconds(c) for r in test]
+            measured += [r.problem.measured for r in test]
+    return np.array(expected), np.array(measured)
+
+
+#: Forms whose constants the rows say something of, and the class of formats they are for.
+FORMS = {
+    "torch_convolution": "half",
+    "torch_elementwise": "any",
+    "torch_normalization": "any",
+    "torch_copy": "any",
+}
+
+
+def all_sets(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One set a form and GPU."""
+    found = []
+    compiled = rows("compiled")
+    for device in dict.fromkeys(r.device for r in runs):
+        own = [r for r in runs if r.device == device]
+        c = fit(own)
+        expected, measured = left_out(own)
+        _, _, held = sets.spread(expected, measured)
+        # Ranges hold compiled runs as well, to which nothing was fitted.
+        others = [r for r in compiled if r.device == device]
+        low, high, _ = sets.spread(
+            np.append(expected, [r.seconds(c) for r in others]),
+            np.append(measured, [r.problem.measured for r in others]),
+        )
+        for form, name in FORMS.items():
+            one = sets._set(form, name, device, c[form], len(own), low, high, held)
+            found.append(one | {"confidence": "medium"})  # whole models, no single kernels
+    return found
+
+
+def main() -> None:
+    """Prints errors; writes the constants where asked."""
+    runs = rows()
+    found = all_sets(runs)
+    for s in found:
+        if s["form"] == "torch_convolution":
+            print("\n".join(sets.table([s])), "\n    ", s["constants"])
+    by_device: dict[str, sets.Constants] = {}
+    for s in found:
+        by_device.setdefault(s["device"], {})[s["form"]] = s["constants"]
+    for device in by_device:
+        own = [r for r in runs if r.device == device]
+        for other, c in by_device.items():
+            whole = constants_of(FIRST) | c
+            errors = [abs(r.seconds(whole) / r.problem.measured - 1) for r in own]
+            print(f"{device:>10} by {other:<10} mean {np.mean(errors):.1%} n={len(own)}")
+    if "--write" in sys.argv[1:]:
+        from fit_calibration import write
+
+        write(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The committed table of limits is what the code gives; ``benchmarks/kernelbench_limits.py``."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from gambrel.analysis.question import ask
+from gambrel.analysis.workbench import Machine
+from gambrel.api.analyze import settings_of
+from gambrel.api.problems import rows_of
+from gambrel.device.catalog import list_devices, load
+
+ROOT = Path(__file__).resolve().parents[3]
+TABLE = ROOT / "benchmarks" / "results" / "kernelbench_limits.csv"
+PROBLEMS = ROOT / "tests" / "data" / "published" / "kernelbench"
+DEVICES = ("h100-sxm5-80gb", "a100-sxm4-80gb", "l4", "mi300x", "jetson-agx-orin-64gb")
+
+
+@pytest.fixture(scope="module")
+def table():
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        return {row["problem"]: row for row in csv.DictReader(stream)}
+
+
+@pytest.mark.parametrize("name", ["level1_100_HingeLoss", "level2_12_Gemm_Multiply_LeakyReLU"])
+def test_the_table_is_what_the_code_gives(table, name):
+    settings = settings_of(ask("limits", {"model": "resnet50", "hardware": "a100"}))
+    path = PROBLEMS / f"{name}.py"
+    if not path.is_file():
+        pytest.skip("not among the problems that are kept here")
+    for row in rows_of(path, [Machine(load(device), settings) for device in DEVICES]):
+        assert f"{row.cold_time_s * 1e3:.3g}" == table[name][row.hardware]
+
+
+def test_the_table_has_every_gpu_and_a_limit_for_each(table):
+    gpus = {d.id for d in list_devices() if "gpu" in d.category.lower()}
+    assert gpus <= set(next(iter(table.values())))
+    assert all(row["bound"] in {"compute", "memory"} for row in table.values())
