@@ -193,8 +193,8 @@ def _exports(path: Path, wanted: list[str]) -> None:
         notes=(
             "equal: matrix FLOP and parameters are exactly those of the captured module, less the "
             "one or two values a channel that exporters fold with a batch norm.",
-            "Traffic is that of PyTorch eager on an H100 at batch 1, with one kernel per op: a folded "
-            "batch norm is none. Seconds are those of reading the file alone.",
+            "Traffic is that of PyTorch eager on an H100 at batch 1, with one kernel per op: a "
+            "folded batch norm is none. Seconds are those of reading the file alone.",
         ),
         packages=("gambrel", "torch", "onnx", "timm", "transformers"),
     )  # fmt: skip
