@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import mmap
-import struct
 from pathlib import Path
 from typing import Any, Final
 
 from gambrel.capture.coreml.messages import decode
 from gambrel.capture.files.archive import check_file, read_head
-from gambrel.capture.onnx.edges import Edge, FileRange
-from gambrel.capture.onnx.folding import read_range
 from gambrel.errors import FileFormatError, told
 
 _MANIFEST: Final = "Manifest.json"
 _MAX_MANIFEST: Final = 2**20
-_BLOB: Final = struct.Struct("<IIQQ")
-_BLOB_MARK: Final = 0xDEADBEEF
 
 
 def is_package(path: Path) -> bool:
@@ -41,25 +36,6 @@ def file_of_package(folder: Path) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise FileFormatError(f"{folder}: {_MANIFEST} names {told(inner)}, outside the package.")
     return path
-
-
-def read_blob(path: Path, edge: Edge) -> Any:
-    """The elements of a tensor in the file of weights; None where it is not there.
-
-    Its place leads to 64 bytes: a mark, a type, the size and the offset of the data
-    (mlmodel/src/MILBlob/Blob/StorageFormat.hpp).
-    """
-    if not isinstance(edge.place, tuple) or edge.place[0] != "blob":
-        return None
-    try:
-        check_file(path)
-        with path.open("rb") as file:
-            file.seek(edge.place[1])
-            mark, _, size, offset = _BLOB.unpack(file.read(_BLOB.size))
-    except (OSError, ValueError, struct.error, FileFormatError):
-        return None
-    there = Edge(edge.name, edge.shape, edge.code, place=FileRange(offset, offset + size))
-    return read_range(path, there) if mark == _BLOB_MARK else None
 
 
 def open_program(path: Path) -> dict[str, Any]:

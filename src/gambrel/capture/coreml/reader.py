@@ -5,12 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from gambrel.capture.coreml.opening import (
-    file_of_package,
-    is_package,
-    open_program,
-    read_blob,
-)
+from gambrel.capture.coreml.blobs import read_blob
+from gambrel.capture.coreml.opening import file_of_package, is_package, open_program
 from gambrel.capture.coreml.walk import BlockWalker
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
