@@ -89,7 +89,9 @@ def test_the_end_of_a_path_names_a_part_where_it_is_the_only_one():
     """The third stage alone has six blocks; 1024 to 256 channels, 14 x 14 positions."""
     found = judging.limits("resnet50", hardware="a100", op="5.conv1")
     assert found.matrix_flops == 2 * 1024 * 256 * 14 * 14
-    with pytest.raises(InputError, match="16 ops 'conv2': layer1.0.conv2, .* and 4 more; name one"):
+    with pytest.raises(
+        InputError, match=r"16 ops 'conv2': layer1.0.conv2, .* and 4 more; name one"
+    ):
         judging.limits("resnet50", hardware="a100", op="conv2")
 
 
