@@ -80,7 +80,7 @@ def _placed(device: str) -> Any:
         named = isinstance(given, (str, torch.device)) and str(given).partition(":")[0] == "cuda"
         return device if named else given
 
-    class Placed(TorchFunctionMode):
+    class Placed(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
