@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from gambrel._version import __version__
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sweep.points import SizedPoints, figures, refused
 from gambrel.analysis.sweep.record import fields_for
-from gambrel.analysis.workbench import Machine
+from gambrel.analysis.workbench import machine_on
 from gambrel.device.model import Device
 from gambrel.engine.grid import PointGrid
 from gambrel.engine.tables import DataField, PointTable, joined, repeated
@@ -73,7 +73,6 @@ class SweepWork:
     content: bytes = b""
     most_points: int = FAST
     times_only: bool = False
-    _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def points(self) -> int:
@@ -98,9 +97,6 @@ class SweepWork:
         """Version, axes and what they mean."""
         axes = [(a.name, [str(v) for v in a.values]) for a in (*self.cases.axes, *self.sizes.axes)]
         return msgspec.json.encode([__version__, axes]) + self.content
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_machines": {}}
 
     def evaluate(self, start: int, stop: int) -> PointTable:
         """The columns of a range of points."""
@@ -163,7 +159,7 @@ class SweepWork:
     def _rows(self, points: SizedPoints, case: SweepCase) -> PointTable:
         n = points.count
         try:
-            machine = self._machine(case)
+            machine = machine_on(case.device, case.settings)
             own = figures(points, machine, case.settings, times_only=self.times_only)
         except GambrelError as error:
             own = refused(n, case.settings, str(error))
@@ -172,10 +168,3 @@ class SweepWork:
             for name in self.size_names
         }
         return {**{name: repeated(text, n) for name, text in case.labels.items()}, **sizes, **own}
-
-    def _machine(self, case: SweepCase) -> Machine:
-        settings = case.settings
-        key = id(case.device), settings.sparsity, settings.engine, id(settings.calibration)
-        if key not in self._machines:
-            self._machines[key] = Machine(case.device, settings)
-        return self._machines[key]
