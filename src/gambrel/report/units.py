@@ -57,7 +57,7 @@ _COUNTS: Final = frozenset((
     "devices", "ecc_corrected", "ecc_uncorrected", "error", "expert", "free_ops", "gain",
     "gain_low", "gap_closed", "headroom", "headroom_factor", "hfu", "high_ratio", "host_ops",
     "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio", "max_batch",
-    "max_devices", "max_sequences", "mean", "mfu", "microbatches", "missed", "most_waiting",
+    "max_devices", "max_sequences", "mean", "mfu", "microbatches", "missed", "most_waiting", "tried_with",
     "nodes", "num_units", "ops", "overlap", "page", "parameters", "pcie_lanes", "pcie_lanes_limit",
     "peak_index", "per_tenth", "per_unit", "percentile", "pipeline", "plain_spread", "points",
     "preemptions", "profiled_steps", "pruned", "rank", "ranks", "ratio", "ratios", "recorded",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ from gambrel.llm.serving.replica import Limits, Replica, Request
 from gambrel.llm.serving.steps import Setup, memory, swap_s
 from gambrel.llm.serving.timer import StepTimes
 
+#: Requests that a replica is told of before it runs.
+_AHEAD = 64
 #: Tokens of a request by whose cache a token and a request are priced.
 _SHORT, _LONG = 1024, 2048
 
@@ -90,10 +94,12 @@ def simulate(
         InputError: A request that the cache could not hold alone; no request.
     """
     engines = [Replica(times, limits) for _ in range(replicas)]
-    for i, request in enumerate(requests):
-        engine = engines[i % replicas]
-        engine.run(request[0])
-        engine.offer(request)
+    coming = iter(requests)
+    while told := list(islice(coming, _AHEAD * replicas)):
+        for i, request in enumerate(told):
+            engines[i % replicas].offer(request)
+        for engine in engines:
+            engine.run(told[-1][0])
     for engine in engines:
         engine.run()
     return outcome(engines, target or Target())
@@ -130,15 +136,16 @@ def closed_loop(
 
 def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
     """What the requests of all replicas saw."""
-    came, ttft, tpot, total, output = (
-        np.concatenate([np.asarray(getattr(engine, name)) for engine in engines])
-        for name in ("came", "ttft", "tpot", "total", "outputs")
-    )
-    if not came.size:
+    served = [engine for engine in engines if engine.came]
+    if not served:
         raise InputError("no request was served: give at least one.")
-    duration = float((came + total).max() - came.min())
+    ttft, tpot, total = (
+        np.concatenate([np.asarray(getattr(engine, name)) for engine in served])
+        for name in ("ttft", "tpot", "total")
+    )
+    count, duration = len(ttft), _duration(served)
     several = ~np.isnan(tpot)
-    met = np.ones(len(came), dtype=bool)
+    met = np.ones(count, dtype=bool)
     if target.ttft_s is not None:
         met &= ttft <= target.ttft_s
     if target.tpot_s is not None:
@@ -147,13 +154,13 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
     activity = _activity(engines)
     busy = sum(float(engine.timeline.column("busy_s").sum()) for engine in engines)
     return Outcome(
-        requests=int(came.size),
+        requests=count,
         duration_s=duration,
         ttft=_spread(ttft),
         tpot=_spread(tpot[several]) if several.any() else None,
         total=_spread(total),
-        requests_per_s=came.size / duration,
-        tokens_per_s=float(output.sum()) / duration,
+        requests_per_s=count / duration,
+        tokens_per_s=sum(sum(engine.outputs) for engine in served) / duration,
         input_tokens_per_s=sum(engine.inputs for engine in engines) / duration,
         attained=float(met.mean()) if asked else None,
         goodput_per_s=float(met.sum()) / duration if asked else None,
@@ -162,6 +169,13 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
         utilization=min(1.0, busy / (duration * len(engines))),
         activity=activity,
     )
+
+
+def _duration(engines: Sequence[Replica]) -> float:
+    """Seconds from the first arrival to the last token."""
+    first = min(min(engine.came) for engine in engines)
+    last = max(max(map(operator.add, engine.came, engine.total)) for engine in engines)
+    return last - first
 
 
 def _spread(values: NDArray[np.float64]) -> Spread:
