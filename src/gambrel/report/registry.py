@@ -227,7 +227,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         record="gambrel.llm.serving.split_records:SplitPlan",
         builder="split",
     ),
-    Kind(type="gambrel/train-plan", record="gambrel.llm.training:TrainingStep", builder="training"),
+    Kind(
+        type="gambrel/train-plan",
+        record="gambrel.llm.training:TrainingStep",
+        builder="training",
+        pictures="timeline:training",
+    ),
     Kind(
         type="gambrel/train-search",
         record="gambrel.llm.training_search:TrainingSearch",

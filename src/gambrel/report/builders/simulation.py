@@ -57,7 +57,8 @@ def _answer(record: Simulation) -> tuple[str, ...]:
 
 def _verdict(record: Simulation) -> str:
     if record.met is None:
-        return f"{record.outcome.requests:,} requests served"
+        served = record.outcome.requests
+        return f"{served:,} request{'s' * (served != 1)} served"
     target = record.target
     parts = [
         f"{name} {format_si(limit, 's', 3)}"
