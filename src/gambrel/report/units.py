@@ -56,18 +56,6 @@ _COUNTS: Final = frozenset((
     "coverage_time", "coverage_traffic", "coverage_work", "covered", "data", "deepest", "depth",
     "devices", "ecc_corrected", "ecc_uncorrected", "error", "expert", "free_ops", "gain",
     "gain_low", "gap_closed", "headroom", "headroom_factor", "hfu", "high_ratio", "host_ops",
-<<<<<<< HEAD
-    "huge_page_share", "index", "inferences", "items", "layers", "load", "low_ratio", "max_batch",
-    "max_devices", "max_sequences", "mean", "mfu", "microbatches", "missed", "most_waiting",
-    "nodes", "num_units", "ops", "overlap", "page", "parameters", "pcie_lanes", "pcie_lanes_limit",
-    "peak_index", "per_tenth", "per_unit", "percentile", "pipeline", "plain_spread", "points",
-    "preemptions", "profiled_steps", "pruned", "rank", "ranks", "ratio", "ratios", "recorded",
-    "replicas", "requests", "rounds", "routing_skew", "rows", "running", "samples",
-    "schema_version", "score", "sequences", "shape", "share", "shares", "sizes", "skipped",
-    "sparsity", "speedup", "spread", "stacks", "steps", "stolen", "strain", "symbols", "tensor",
-    "threads", "times", "tried", "tried_with", "unmodelled", "virtual", "waiting", "windowed",
-    "zero",
-=======
     "huge_page_share", "in_flight", "index", "inferences", "items", "layers", "load",
     "low_ratio", "max_batch", "max_devices", "max_sequences", "mean", "mfu", "microbatches",
     "missed", "most_waiting", "nodes", "num_units", "ops", "overlap", "page", "parameters",
@@ -76,9 +64,8 @@ _COUNTS: Final = frozenset((
     "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds", "routing_skew",
     "rows", "running", "samples", "schema_version", "score", "sequences", "shape", "share",
     "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "stacks", "stage", "steps",
-    "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "unmodelled",
-    "virtual", "waiting", "windowed", "zero",
->>>>>>> main
+    "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "tried_with",
+    "unmodelled", "virtual", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.
