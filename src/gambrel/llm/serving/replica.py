@@ -64,6 +64,8 @@ class _Job:
 
     __slots__ = ("came", "done", "end", "first", "left", "output", "prompt", "start", "tokens")
 
+    start: int  # decode steps that the engine had run when it joined; not set before
+
     def __init__(self, came: float, tokens: int, output: int) -> None:
         self.came = came
         self.first = -1.0  # seconds of the first token
@@ -71,7 +73,6 @@ class _Job:
         self.output = self.left = output  # tokens of the answer
         self.done = 0  # of the prompt
         self.end = -1  # decode step of its last token; below 0 while it does not decode
-        # ``start``: decode steps that the engine had run when it joined; not set before.
 
 
 class Replica:

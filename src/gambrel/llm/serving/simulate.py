@@ -171,7 +171,7 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
 def _duration(engines: Sequence[Replica]) -> float:
     """Seconds from the first arrival to the last token."""
     first = min(min(engine.came) for engine in engines)
-    last = max(max(map(operator.add, engine.came, engine.total)) for engine in engines)
+    last: float = max(max(map(operator.add, engine.came, engine.total)) for engine in engines)
     return last - first
 
 
