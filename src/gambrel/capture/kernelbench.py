@@ -80,7 +80,7 @@ def _placed(device: str) -> Any:
         named = isinstance(given, (str, torch.device)) and str(given).partition(":")[0] == "cuda"
         return device if named else given
 
-    class Placed(TorchFunctionMode):  # type: ignore[misc]
+    class PlacedTensors(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -89,7 +89,7 @@ def _placed(device: str) -> Any:
             given = {name: here(value) for name, value in (kwargs or {}).items()}
             return function(*map(here, args), **given)
 
-    return Placed()
+    return PlacedTensors()
 
 
 def workload_of_problem(path: Path) -> Workload:
