@@ -47,6 +47,7 @@ NAMES = {
     "llama3.1-8b": "llama-3.1-8b", "Qwen3_30B_a3B": "qwen3-30b-a3b",
     "Qwen3_235B_a22B": "qwen3-235b-a22b", "GPT OSS 120B": "gpt-oss-120b",
     "Nemotron_3_Nano": "nemotron-3-nano",
+    "Kimi_K2": "kimi-k2", "llama2-7b": "llama-2-7b", "llama2-70b": "llama-2-70b",
     "DeepSeekV3": "deepseek-v3", "DeepSeekV3 (w/o MTP)": "deepseek-v3",
 }  # fmt: skip
 #: Devices of the table, and what a node of theirs sends to others: per device, byte/s.
@@ -177,7 +178,9 @@ def plan_of(row: dict[str, str], model: ModelSpec) -> TrainingPlan:
         ),
         microbatches=passes,
         zero=zero,
-        recompute="full" if row["recompute"] in ("True", "full") else "none",
+        recompute={"True": "full", "full": "full", "selective": "selective"}.get(
+            row["recompute"], "none"
+        ),
         virtual=number(row, "vp") if stages > 1 else 1,
     )
 

@@ -37,11 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-published", action="store_true", help="every published row, not a sample"
     )
     parser.addoption(
-        "--quiet-machine",
-        action="store_true",
-        help="nothing else runs here: try what compares processes that measure in turns",
-    )
-    parser.addoption(
         "--all-differential", action="store_true", help="every model, device, variant and runtime"
     )
     parser.addoption(

@@ -212,7 +212,6 @@ OTHERS = {
     "--hypothesis-profile",
     "--metrics",
     "--per-socket",
-    "--quiet-machine",
     "--update-golden",
 }
 

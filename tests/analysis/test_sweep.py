@@ -1,5 +1,6 @@
 """A sweep answers what single analyses answer."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 
 import gambrel
 from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.question import ask
 from gambrel.analysis.sweep import SweepWork, sweep
+from gambrel.api.sweep_cases import work_of
 from gambrel.engine.grid import GridAxis, PointGrid
+from gambrel.engine.tables import joined
 from gambrel.errors import InputError, WorkloadError
 from tests.analysis.small import device, host_fed, perceptron
 
@@ -201,11 +205,34 @@ def test_sentences(asked, said):
         gambrel.sweep(**{"model": "resnet50", "hardware": "a100", **asked})
 
 
+def test_blocks_of_sizes_hold_every_point_once_whatever_the_partitions():
+    asked = ask(
+        "sweep",
+        {"model": "resnet50,mobilenet-v2", "hardware": "a100,l4", "batch_size": "1:7"},
+    )
+    work = dataclasses.replace(work_of(asked), block=3)
+    assert work.points == 2 * 2 * 7
+    rows = joined([work.evaluate(start, min(start + 5, 28)) for start in range(0, 28, 5)])
+    # Three batches of all four cases, then the next three, then the one that is left.
+    cases = [(m, d) for m in ("resnet50", "mobilenet-v2") for d in ("a100-sxm4-80gb", "l4")]
+    blocks = ((1, 2, 3), (4, 5, 6), (7,))
+    labels = zip(rows["model"].texts(), rows["device"].texts(), rows["batch"], strict=True)
+    assert list(labels) == [(m, d, b) for block in blocks for m, d in cases for b in block]
+    # In another order the same figures.
+    whole = dataclasses.replace(work, block=0)
+    order = np.lexsort((rows["batch"], rows["device"].codes, rows["model"].codes))
+    assert whole.identity != work.identity
+    every = whole.evaluate(0, 28)
+    again = np.lexsort((every["batch"], every["device"].codes, every["model"].codes))
+    for name in ("flops", "expected_time_s", "energy_per_item_j"):
+        assert np.array_equal(rows[name][order], every[name][again]), name
+
+
 @pytest.mark.parametrize(
     ("batches", "partitions"),
     [
         (1_024, 1),  # 2,048 points
-        (81_920, 20),  # 163,840 points: the smallest partitions have 8,192
+        (81_920, 10),  # 163,840 points: the smallest partitions have 16,384
         (500_000, 32),
         (5_000_000, 77),  # the largest have 131,072
     ],

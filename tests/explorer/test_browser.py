@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import gambrel
 from gambrel.explorer.server import ExplorerServer
+from gambrel.report import document
 from tests.report.browser import Reader, chromium, needs_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -66,10 +68,33 @@ def test_a_drag_changes_the_answer_and_the_address(tab: Any) -> None:
     tab.evaluate(DRAG, 10)
     titled(tab, "resnet18, batch", without="batch 1,")
     assert tab.inner_text(".figure .note >> nth=0") != before
-    assert "batch_size=" in tab.url
+    tab.wait_for_url("**batch_size=*")
     shown = tab.inner_text("h1")
     tab.reload()
     titled(tab, shown)
+
+
+def test_values_near_the_hand_are_asked_ahead(tab: Any) -> None:
+    sent: list[str] = []
+    tab.on("request", lambda request: sent.append(request.post_data or ""))
+
+    def asked(batch: str) -> int:
+        """How often a short answer for a batch was asked for."""
+        return sum(f'"batch_size":"{batch}"' in s and '"brief":true' in s for s in sent)
+
+    with tab.expect_response(lambda r: '"batch_size":"2"' in (r.request.post_data or "")):
+        tab.hover(".slider input[type=range]")
+    tab.wait_for_timeout(50)  # the answer is read
+    tab.evaluate(DRAG, 1)
+    titled(tab, "batch 2")
+    analysis = gambrel.analyze("resnet18", "a100-sxm4-80gb", batch_size=2)
+    assert tab.inner_text(".verdict") == document(analysis).answer[0]
+    # The table follows the chart, with the same answer.
+    (table,) = document(analysis).sections[0].blocks
+    row = [column.cells[0] for column in table.columns]
+    expect = "() => document.querySelector('.linked tbody tr:not(.gap)').innerText"
+    tab.wait_for_function(f"(text) => ({expect})() === text", arg="\t".join(row))
+    assert asked("2") == 1
 
 
 @pytest.mark.parametrize("width", [390, 768, 1440])
@@ -94,7 +119,7 @@ def test_pin_and_apply(tab: Any) -> None:
     tab.wait_for_selector(".change", timeout=30_000)
     tab.click(".change:has(.name:text-is('fuse'))")
     titled(tab, "fuse")
-    assert "change=fuse" in tab.url
+    tab.wait_for_url("**change=fuse*")
     tab.click("[aria-label='undo fuse']")
     titled(tab, "resnet18", without="fuse")
 

@@ -16,8 +16,8 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 from gambrel.llm.training import train
 from gambrel.llm.training_base import forward_of
-from gambrel.llm.training_memory import intermediates_of
 from gambrel.llm.training_plan import TrainingPlan
+from gambrel.llm.training_written import intermediates_of
 from gambrel.llm.unfused import with_scores
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

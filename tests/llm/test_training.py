@@ -76,15 +76,114 @@ def test_model_flops_of_a_token_by_hand():
     assert trained().model_flops == pytest.approx(products + attention)
 
 
-@pytest.mark.parametrize(
-    ("zero", "divided"), [(0, (1, 1, 1)), (1, (1, 1, 8)), (2, (1, 8, 8)), (3, (8, 8, 8))]
-)
-def test_stages_divide_states_gradients_parameters(zero, divided):
+#: Parameters of the head (and of the look-up), a layer and the last norm of Llama 3.1 8B.
+HEAD, LAYER, NORM = 128256 * 4096, 218_112_000, 4096
+
+
+@pytest.mark.parametrize(("zero", "divided"), [(0, (1, 1)), (1, (1, 8)), (2, (8, 8))])
+def test_stages_divide_states_and_gradients(zero, divided):
     m = trained(zero=zero, sharding=Sharding(data=8)).memory
     n = 8_030_261_248
-    assert m.parameters_bytes == 2 * n / divided[0]
-    assert m.gradients_bytes == 2 * n / divided[1]
-    assert m.optimizer_bytes == 12 * n / divided[2]
+    assert m.moment == "loss"
+    assert m.parameters_bytes == 2 * n
+    # Sums in fp32; the head's own gradient in 16 bits before it is added.
+    assert m.gradients_bytes == 4 * n / divided[0] + 2 * (HEAD + NORM)
+    assert m.optimizer_bytes == 12 * n / divided[1]
+    # Without logits what backward reads; each logit and its gradient in 16 bits.
+    whole = trained(zero=zero, sharding=Sharding(data=8), loss="fp32").memory
+    # An fp32 copy, log-probabilities and their gradient instead of the gradient in 16 bits.
+    assert whole.total_bytes - m.total_bytes == (14 - 4) * 8192 * 128256
+
+
+def test_a_matrix_that_look_up_and_head_share_is_on_both_ends_of_a_pipeline():
+    small = spec_of("llama-3.2-1b")
+    plan = TrainingPlan(sequences=1, seq=2048, sharding=Sharding(pipeline=2))
+    first, last = train(small, H100, plan).ranks
+    # 8 layers of 1,235,814,400 - 128,256 x 2,048 - 2,048 over 16, and the matrix.
+    layer = (1_235_814_400 - 128256 * 2048 - 2048) // 16
+    assert first.parameters_bytes == 2 * (8 * layer + 128256 * 2048)
+    assert last.parameters_bytes == 2 * (8 * layer + 128256 * 2048 + 2048)
+
+
+def test_divided_parameters_are_gathered_layer_by_layer():
+    m = trained(zero=3, sharding=Sharding(data=8), loss="fused").memory
+    n = 8_030_261_248
+    assert m.optimizer_bytes == 12 * n / 8
+    assert m.parameters_bytes == 2 * (2 * HEAD + NORM + 2 * LAYER)
+    if m.moment == "loss":
+        assert m.gradients_bytes == 4 * n / 8 + 2 * (HEAD + NORM)
+    else:
+        assert m.gradients_bytes == 4 * n / 8 + (2 + 4) * LAYER + 2 * (2 * HEAD + NORM)
+
+
+def test_the_first_and_the_last_stage():
+    """Two stages: the first keeps two microbatches, the last has the head and the loss."""
+    layout = Sharding(pipeline=2)
+    found = trained(sharding=layout, microbatches=4, recompute="full")
+    first, last = found.ranks
+    assert (first.in_flight, last.in_flight) == (2, 1)
+    assert first.parameters_bytes == 2 * (16 * LAYER + HEAD)
+    assert last.parameters_bytes == 2 * (16 * LAYER + HEAD + NORM)
+    logits = 4 * 8192 * 128256
+    stream = 16 * 2 * 8192 * 4096
+    assert last.moment == "loss"
+    assert last.activations_bytes == stream + logits
+    assert found.memory == max(found.ranks, key=lambda m: m.total_bytes)
+    # With gathered parameters kept through the step, gradients are too.
+    kept = trained(sharding=Sharding(pipeline=2, data=4), zero=3).ranks[0]
+    assert kept.parameters_bytes == 2 * (16 * LAYER + HEAD)
+    assert kept.gradients_bytes == (4 * 16 + 6) * LAYER + (4 + 2) * HEAD
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"recompute": "full", "microbatches": 3},
+        {"sharding": Sharding(pipeline=4, data=2), "microbatches": 16, "zero": 1},
+        {"sharding": Sharding(pipeline=4), "microbatches": 8, "virtual": 2},
+        {"sharding": Sharding(pipeline=4), "microbatches": 2, "schedule": "zero-bubble"},
+        {"sharding": Sharding(data=8), "zero": 3, "recompute": "selective"},
+    ],
+)
+def test_memory_over_a_step_peaks_where_it_says(changes):
+    found = trained(**{"seq": 2048} | changes)
+    shown = found.timeline
+    assert shown.peak_bytes == pytest.approx(found.memory.total_bytes, rel=1e-6)
+    assert shown.points[-1].phase == "optimizer"
+    assert shown.points[-1].activations_bytes == 0
+    assert len(shown.points) < 400
+    ends = shown.points[-2]
+    assert ends.activations_bytes < shown.peak.activations_bytes
+
+
+def test_each_device_has_its_tokens_before_the_head():
+    """A quarter of the sequence on each of four devices: a quarter of the head's work."""
+
+    def head(found):
+        ops = [op for op in found.passes.ops if op.module == "lm_head"]
+        return sum(work.flops for op in ops for work in op.measures.work)
+
+    whole, parts = trained(), trained(sharding=Sharding(context=4))
+    assert head(parts) == head(whole) / 4
+
+
+def test_selective_recomputation_keeps_attention_and_every_second_product():
+    kept = trained(recompute="selective", sharding=Sharding(data=8), zero=3, loss="fused").memory
+    # In front of a layer 4,096; queries, values, the gate and the last product; attention.
+    widths = 4096 + (4096 + 1024 + 14336 + 4096) + 4096
+    layers = 32 * 2 * 8192 * widths
+    # One layer that runs again (with look-up and last norm), and the gradients of its widest op.
+    layer = 2 * 8192 * (4 * 4096 + (32 + 16) * 128 + 4096 + 3 * 14336 + 2 * 4096)
+    passing = 2 * 8192 * 3 * 14336
+    if kept.moment == "loss":
+        assert kept.activations_bytes == layers + 4 * 8192 * 128256
+    else:
+        assert kept.activations_bytes == layers + layer + passing
+    none, full = trained(recompute="none"), trained(recompute="full")
+    some = trained(recompute="selective")
+    assert none.step_s < some.step_s < full.step_s
+    assert none.hfu * none.step_s < some.hfu * some.step_s < full.hfu * full.step_s
 
 
 def test_traffic_of_gradients_by_hand():
@@ -103,7 +202,9 @@ def test_gradients_of_stages_pass_the_network_once():
     layout = Sharding(tensor=8, pipeline=4, data=2)
     plan = TrainingPlan(sequences=1, seq=2048, zero=1, sharding=layout)
     found = train(LLAMA, H100, plan, topology="dgx-h100")
-    stage = found.memory.parameters_bytes  # 2 bytes a parameter, whole on each device
+    # 2 bytes a parameter, whole on each device; the busiest has head and look-up, an eighth each.
+    # Norms, two a layer and the last, are whole on each.
+    stage = 2 * ((8 * (LAYER - 8192) + 2 * HEAD) / 8 + 17 * 4096)
     exchanges = [op for op in found.end.ops if op.kind == "collective"]
     for op in exchanges:
         network = next(t for t in op.measures.times if t.resource == "network")
@@ -188,7 +289,7 @@ def test_no_device_is_faster_than_its_peak():
     [
         ({"sequences": 0}, "sequences=0"),
         ({"zero": 4}, "stages are 0 to 3"),
-        ({"recompute": "some"}, "use none, full, auto, or"),
+        ({"recompute": "some"}, "use none, selective, full, auto"),
         ({"overlap": 2}, "a share from 0 to 1"),
         ({"seq": 200_000}, "seq=200,000 is beyond max_position_embeddings=131,072 of"),
         ({"sharding": Sharding(tensor=3)}, "tensor=3 does not divide the 32 attention heads"),

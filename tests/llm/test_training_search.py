@@ -18,7 +18,7 @@ from gambrel.llm.training_plan import TrainingPlan
 LLAMA = spec_of("llama-3.1-8b")
 H100 = resolve_hardware("h100")[0]
 PLAN = TrainingPlan(
-    sequences=1, seq=8192, microbatches=4, zero=1, sharding=Sharding(data=8), recompute="none"
+    sequences=1, seq=8192, microbatches=4, zero=2, sharding=Sharding(data=8), recompute="none"
 )
 
 
@@ -39,10 +39,10 @@ def found():
 
 def test_what_classes_free_by_hand(none):
     freed = {c.name: c.freed_bytes for c in none.choices}
-    # In 16 bits, 8,192 tokens, 32 layers; one layer of what runs again is there in backward.
+    # In 16 bits, 8,192 tokens, 32 layers. The step is fullest at the loss, before any runs again.
     # Norms: two outputs of 4,096. Activations: 14,336. The first product: twice that.
     # Attention: 4,096. Projections: 32 + 2 x 8 heads of 128.
-    per = 8192 * 2 * 31
+    per = 8192 * 2 * 32
     widths = {"norms": 2 * 4096, "activations": 14336, "feed-forward": 28672}
     widths |= {"attention": 4096, "projections": 48 * 128}
     del freed["full"]
@@ -75,7 +75,9 @@ def test_the_least_time_that_fits(none):
 def test_names_of_choices():
     assert parse("activations, norms") == "norms,activations"
     assert classes_of("full") > classes_of("norms,attention") == {"norms", "attention"}
-    with pytest.raises(InputError, match="recompute='layers': use none, full, auto, or some of"):
+    with pytest.raises(
+        InputError, match="recompute='layers': use none, selective, full, auto, or some of"
+    ):
         parse("layers")
     assert list(choices(frozenset({"norms"}))) == ["none", "norms", "full"]
 
@@ -87,7 +89,10 @@ def test_offloading_pays_the_link(none):
     assert away.step_s == pytest.approx(none.step_s + away.offload_s)
     assert away.memory.optimizer_bytes == 0
     both = trained(offload="all")
-    assert both.memory.activations_bytes < none.memory.activations_bytes / 8
+    # Logits stay; of what layers leave, two layers.
+    logits = 4 * 8192 * 128256
+    left = both.memory.activations_bytes - logits
+    assert left < (none.memory.activations_bytes - logits) / 8
     assert both.offload_s > away.offload_s
 
 

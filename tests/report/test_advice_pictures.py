@@ -58,7 +58,7 @@ def test_the_front_of_a_comparison():
     assert list(ys) == sorted(ys, reverse=True)
     assert not any(dot.hollow for dot in chart.dots)  # power is fitted to measured runs
     assert chart.title == "latency against power (unknown: coral-edge-tpu)"
-    assert chart.y.title == "latency, s (less is better)"
+    assert chart.y.title == "latency (less is better)"
 
 
 def test_what_is_known_only_as_a_limit_is_hollow():

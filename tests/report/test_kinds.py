@@ -17,6 +17,8 @@ from tests.report.kinds import KINDS as MADE
 
 #: Answers that are lists, which have no verdict.
 LISTS = {"Devices", "Models", "Runtimes"}
+#: Answers without a chart.
+PLAIN = {"Calibrated", "Diagnosis", "GateRecorded", "Problems", "WhatIf"}
 HEAD = ("type", "schema_version", "gambrel_version", "units", "assumptions", "warnings")
 
 

@@ -8,6 +8,7 @@ import { Rows } from "./columns";
 import { Copy, Download, fileNameOf, save } from "./download";
 import { Explain, Explainer, useExplain, type Explanation } from "./explain";
 import { Breakdown, LinkedChart, LinkedTable, useLinked } from "./linked";
+import { Late } from "./late";
 import { CurvesChart } from "./pictures";
 import { RooflineChart, Still } from "./roofline/chart";
 import type { Block, Chart, Curves, Figure, PageData, Roofline, Section, Table, View } from "./schema";
@@ -32,13 +33,17 @@ export function App({ page, panel, notice, stale, lead, still = "" }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
-  const body = (
-    <main class={stale ? "stale" : ""}>
+  const lower = useMemo(() => lead && <section class="lead" aria-label={lead.title}><CurvesChart chart={lead} tall={230} /></section>, [lead]);
+  // Controls beside it change more often than it does.
+  const content = useMemo(
+    () => (
       <Still.Provider value={still}>
-        <ViewBody key={index} view={view} page={page} lead={lead && <section class="lead" aria-label={lead.title}><CurvesChart chart={lead} tall={230} /></section>} />
+        <ViewBody key={index} view={view} page={page} lead={lower} />
       </Still.Provider>
-    </main>
+    ),
+    [index, view, page, lower, still],
   );
+  const body = <main class={stale ? "stale" : ""}>{content}</main>;
   return (
     <Explain.Provider value={setWhat}>
       <header>
@@ -121,11 +126,13 @@ function LinkedBody({ view, page, chart, table, rest, lead }: LinkedProps) {
   return (
     <>
       <Top view={view} chart={<LinkedChart chart={chart} page={page} state={state} />} />
-      {lead}
-      <Breakdown state={state} />
-      <LinkedTable state={state} />
-      <Rest charts={rest} page={page} />
-      <Sections sections={view.sections} page={page} except={table} />
+      <Late of={page}>
+        {lead}
+        <Breakdown state={state} />
+        <LinkedTable state={state} />
+        {useMemo(() => <Rest charts={rest} page={page} />, [view])}
+        {useMemo(() => <Sections sections={view.sections} page={page} except={table} />, [view])}
+      </Late>
     </>
   );
 }

@@ -334,7 +334,11 @@ def _assumptions(
     )
     return (
         *workload.assumptions,
-        *(() if precision == workload.precisions else describe(workload.dtype, precision)),
+        *(
+            ()
+            if "=" in precision or precision == workload.precisions
+            else describe(workload.dtype, precision)
+        ),
         *roofs.notes,
         *roofs.engine_notes(),
         *unknown,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gambrel.analysis.estimate.constants import Calibration
-from gambrel.analysis.precision import check_precision
+from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
-from gambrel.device.roofs import default_precision, resolve
+from gambrel.device.roofs import default_precision, resolve, stand_in
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
@@ -125,13 +125,17 @@ def choose_precision(
     user asked.
     """
     if workload.precisions and requested in (None, workload.precisions):
-        return workload.precisions, "part by part"
+        return _part_by_part(workload, device)
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
         return precision, "as asked"
     if workload.chosen_dtype:
         precision, reason = workload.dtype, "the model's own"
+        other = stand_in(device, precision)
+        if other != precision:
+            reason = f"{device.id} has no {precision} engine; choose with --precision"
+            precision = other
     else:
         precision, reason = default_precision(device)
         reason = f"{reason.rstrip('.')}; choose with --precision"
@@ -139,6 +143,15 @@ def choose_precision(
         return precision, reason
     own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])
     return own, f"{runtime.name} does not run {precision}; choose with --precision"
+
+
+def _part_by_part(workload: Workload, device: Device) -> tuple[str, str]:
+    """The formats that the model was built with, in the 16 bits that the device multiplies."""
+    parts, own = workload.precisions, workload.dtype
+    other = stand_in(device, own)
+    if other == own or ACTIVATIONS in parts:
+        return parts, "part by part"
+    return f"{parts},{ACTIVATIONS}{other}", f"{device.id} has no {own} engine"
 
 
 def _check_engine(device: Device, engine: str | None) -> None:

@@ -215,8 +215,8 @@ def _fleet(
     resolved = resolve_model(model, request)
     notes += [note for note in resolved.notes if note not in notes]
     built: dict[str, Workload] = {}
-    for precision in question.several("precision") if has_parts(model, layers) else ():
-        if precision is not None:
+    for precision in question.several("precision"):
+        if precision is not None and has_parts(model, layers, precision):
             workload = resolve_model(model, replace(request, precision=precision)).workload
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)

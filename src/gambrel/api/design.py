@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from gambrel.analysis.sweep.record import Sweep
     from gambrel.engine.run import Told
 
-#: Metric → column, and whether more is better.
-METRICS: Final = {
-    "latency": ("array_time_s", False),
-    "throughput": ("items_per_s", True),
-    "energy": ("energy_per_item_j", False),
-    "area": ("area_mm2", False),
-    "power": ("power_w", False),
-    "traffic": ("traffic_bytes", False),
-    "sol": ("sol_time_s", False),
-    "roofline": ("roofline_time_s", False),
-}
 #: What one run of each of several models is called.
 TOGETHER: Final = "all models"
 
@@ -51,7 +40,7 @@ def design(question: Question, told: Told | None = None) -> DesignStudy:
     work = design_work(question)
     q = _with_defaults(question, work)
     models = tuple(model.name for model in work.models)
-    return _study(work, computed(q, work, models, METRICS, told))
+    return _study(work, computed(q, work, models, told))
 
 
 def design_work(question: Question) -> DesignWork:

@@ -93,6 +93,7 @@ def train_plan(question: Question) -> TrainingStep:
         overlap=q.overlap,
         offload=q.offload,
         tuning=q.tuning,
+        loss=q.loss,
     )
     return train(
         spec_of_plan(q.model, q.precision, "bf16"),

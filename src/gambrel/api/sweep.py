@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,17 +19,21 @@ if TYPE_CHECKING:
 
 #: More points are not kept in memory; at 15 columns this many take 100 MB.
 MOST_KEPT: Final = 1_000_000
-#: Metric → column, and whether more is better.
+#: Metric → its column, the first of these that a work has.
 METRICS: Final = {
-    "latency": ("expected_time_s", False),
-    "throughput": ("items_per_s", True),
-    "energy": ("energy_per_item_j", False),
-    "memory": ("memory_bytes", False),
-    "work": ("flops", False),
-    "traffic": ("traffic_bytes", False),
-    "sol": ("sol_time_s", False),
-    "roofline": ("roofline_time_s", False),
+    "latency": ("expected_time_s", "array_time_s"),
+    "throughput": ("items_per_s",),
+    "energy": ("energy_per_item_j",),
+    "memory": ("memory_bytes",),
+    "work": ("flops",),
+    "traffic": ("traffic_bytes",),
+    "sol": ("sol_time_s",),
+    "roofline": ("roofline_time_s",),
+    "area": ("area_mm2",),
+    "power": ("power_w",),
 }
+#: Metrics of which more is better.
+_LARGEST: Final = {"throughput"}
 
 
 @asks("sweep")
@@ -49,7 +52,7 @@ def sweep(question: Question, told: Told | None = None) -> Sweep:
 
     work = work_of(question)
     models = tuple(value.label for value in work.cases.axes[0].values)
-    found = computed(question, work, models, METRICS, told)
+    found = computed(question, work, models, told)
     if question.where is None and found.path is None:
         refuse_if_none(found.table)
     return found
@@ -59,7 +62,6 @@ def computed(
     question: Question,
     work: PointWork,
     models: tuple[str, ...],
-    metrics: Mapping[str, tuple[str, bool]],
     told: Told | None = None,
 ) -> Sweep:
     """All points of a work, kept in memory or written where the question says.
@@ -68,7 +70,6 @@ def computed(
         question: Which are kept, who computes, and the file if any.
         work: The points.
         models: Names of the models.
-        metrics: Name → column, and whether more is better.
         told: Takes the progress.
 
     Raises:
@@ -78,7 +79,7 @@ def computed(
 
     request = RunRequest(
         where=question.where,
-        pareto=_objectives(question.pareto, work, metrics),
+        pareto=_objectives(question.pareto, work),
         apart="model" if len(models) > 1 else "",
         jobs=question.jobs,
         scheduler=question.scheduler,
@@ -95,24 +96,28 @@ def computed(
     return _kept(work, request, question.pareto, models)
 
 
-def _objectives(
-    given: tuple[str, ...], work: PointWork, metrics: Mapping[str, tuple[str, bool]]
-) -> tuple[Objective, ...]:
+def _objectives(given: tuple[str, ...], work: PointWork) -> tuple[Objective, ...]:
     """Objectives as the engine takes them; the columns of the work are some as well."""
     from gambrel.engine.pareto import Objective
     from gambrel.engine.tables import NUMBER, WHOLE
     from gambrel.errors import UnknownNameError
 
     columns = {f.name for f in work.fields if f.kind in (NUMBER, WHOLE)}
+    metrics = {
+        name: next(column for column in several if column in columns)
+        for name, several in METRICS.items()
+        if not columns.isdisjoint(several)
+    }
     found = []
     for text in given:
         side, colon, name = text.rpartition(":")
         if colon and side not in ("min", "max"):
             raise InputError(f"--pareto {cut(text)}: write min:COLUMN or max:COLUMN.")
-        column, largest = metrics.get(name, (name, False))
+        column = metrics.get(name, name)
         if column not in columns:
             raise UnknownNameError("objective", name, (*metrics, *sorted(columns)))
-        found.append(Objective(column=column, largest=side == "max" if colon else largest))
+        largest = side == "max" if colon else name in _LARGEST
+        found.append(Objective(column=column, largest=largest))
     return tuple(found)
 
 

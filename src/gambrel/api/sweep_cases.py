@@ -19,7 +19,7 @@ import msgspec
 from gambrel.analysis.question import Question
 from gambrel.analysis.settings import Settings, is_language_model
 from gambrel.analysis.sweep.points import has_spans, is_at_once
-from gambrel.analysis.sweep.work import FAST, SLOW, SPANNED, SweepCase, SweepWork
+from gambrel.analysis.sweep.work import CHUNK, FAST, SLOW, SPANNED, SweepCase, SweepWork
 from gambrel.analysis.workbench import Machine
 from gambrel.api.analyze import request_of, settings_of
 from gambrel.capture.resolve import has_parts, resolve_model
@@ -102,7 +102,7 @@ class CaseOpener:
         plain = request_of(asked, {}).layers
         base = self._resolved(entry, asked, layers=plain, precision=None)
         layers = _layers_of(base, device, asked)
-        parts = bool(base.recipe) or has_parts(entry.source, layers)
+        parts = bool(base.recipe) or has_parts(entry.source, layers, asked.precision)
         built = asked.precision if parts else None
         return self._resolved(entry, asked, layers=layers, precision=built)
 
@@ -213,6 +213,7 @@ def work_of(question: Question) -> SweepWork:
         most_points=_partition(
             workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
         ),
+        block=CHUNK,
     )
 
 

@@ -52,19 +52,12 @@ def design(
 
     from gambrel.advise.design.record import DesignStudy
     from gambrel.api.design import design as answer_design
-    from gambrel.cli.output import Shown
+    from gambrel.cli.output import Shown, with_points
     from gambrel.cli.progress import counted
-    from gambrel.engine.save import is_stream
-    from gambrel.errors import InputError
 
-    streams = [target for target in output if is_stream(target)]
-    reports = [target for target in output if not is_stream(target)]
+    question, reports = with_points(question, output)
     asked = Shown.of(**shown, output=reports, top=question.top).check(DesignStudy)
-    if len(streams) > 1:
-        raise InputError("a sweep writes its points to one of .parquet, .csv and .jsonl.")
     question = dataclasses.replace(question, axes=(*question.axes, *more))
-    if streams:
-        question = dataclasses.replace(question, save=str(streams[0]))
     with counted("points") as told:
         found = answer_design.answer(question, told)
     if export is not None:

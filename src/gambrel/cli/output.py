@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
+    from gambrel.analysis.question import Question
     from gambrel.report.options import Options
 
 
@@ -119,3 +120,21 @@ def progress(done: int, total: int, name: str) -> None:
     filled = width * done // max(total, 1)
     bar = "#" * filled + "." * (width - filled)
     print(f"\r[{bar}] {name:<24}", end="", file=sys.stderr, flush=True)
+
+
+def with_points(question: Question, output: Sequence[Path]) -> tuple[Question, list[Path]]:
+    """The question with the file that takes its points as they are computed, and other files.
+
+    Raises:
+        InputError: Several files for the points.
+    """
+    import dataclasses
+
+    from gambrel.engine.save import is_stream
+
+    streams = [target for target in output if is_stream(target)]
+    if len(streams) > 1:
+        raise InputError("a sweep writes its points to one of .parquet, .csv and .jsonl.")
+    if streams:
+        question = dataclasses.replace(question, save=str(streams[0]))
+    return question, [target for target in output if target not in streams]

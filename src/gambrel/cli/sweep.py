@@ -7,7 +7,7 @@ from typing import Any
 
 from gambrel.analysis.question import Question
 from gambrel.cli.command import HTML, JSON, POINTS, VERBOSE, command
-from gambrel.cli.output import Shown
+from gambrel.cli.output import Shown, with_points
 
 
 @command(
@@ -29,21 +29,12 @@ that is stopped goes on where it was when the same command is given again.
 )
 def sweep(question: Question, output: tuple[Path, ...], **shown: Any) -> None:
     """Analyze every combination of models, devices, runtimes, number formats and sizes."""
-    import dataclasses
-
     from gambrel.analysis.sweep.record import Sweep
     from gambrel.api.sweep import sweep as sweep_points
     from gambrel.cli.progress import counted
-    from gambrel.engine.save import is_stream
-    from gambrel.errors import InputError
 
-    streams = [target for target in output if is_stream(target)]
-    reports = [target for target in output if not is_stream(target)]
+    question, reports = with_points(question, output)
     asked = Shown.of(**shown, output=reports, top=question.top).check(Sweep)
-    if len(streams) > 1:
-        raise InputError("a sweep writes its points to one of .parquet, .csv and .jsonl.")
-    if streams:
-        question = dataclasses.replace(question, save=str(streams[0]))
     with counted("points") as told:
         found = sweep_points.answer(question, told)
     asked.emit(found)

@@ -10,15 +10,23 @@ import hashlib
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from gambrel.engine.task import PartOutcome, PartTask, run_packed
 from gambrel.engine.work import Partition
 from gambrel.errors import GambrelError, InputError, first_line, require, shown
 
-#: Partitions under way for each worker: the next one waits there already.
-_AHEAD = 3
+#: Partitions under way for each worker, and at least: the next ones wait there already.
+_AHEAD, _LEAST_AHEAD = 4, 8
+#: Of a cluster of local processes: what dask does many times a second to watch itself, for a
+#: dashboard that there is not, would take six percent of two processors.
+_UNWATCHED: Final = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 
 
 class VanishedError(GambrelError):
@@ -46,7 +54,7 @@ def outcomes(
     elif scheduler is not None or jobs > 1:
         _check(scheduler)
         require("distributed", "sweep", "--scheduler" if scheduler is not None else "--jobs")
-        with _client(jobs, scheduler) as client:
+        with client_of(jobs, scheduler) as client:
             yield from _through_dask(task, todo, client)
     else:
         for part in todo:
@@ -69,31 +77,26 @@ def _check(scheduler: Any) -> None:
 
 
 @contextmanager
-def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
-    import logging
+def client_of(jobs: int, scheduler: Any = None) -> Iterator[Any]:
+    """A client of a scheduler, or of as many local processes while it lasts.
 
+    Args:
+        jobs: Local processes, where there is no scheduler.
+        scheduler: Its address, or a client of it.
+
+    Raises:
+        InputError: Nothing answers at the address.
+    """
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     if scheduler is not None and not isinstance(scheduler, str):
         yield scheduler
         return
-    # What a vanished scheduler means is said once, by the error; dask sets the level of each of its
-    # loggers by itself.
-    for name in ("distributed", *logging.root.manager.loggerDict):
-        if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+    _quiet()
     with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
         if scheduler is None:
-            cluster = LocalCluster(
-                n_workers=jobs,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                memory_limit=0,
-                silence_logs=logging.CRITICAL,
-            )
-            with cluster, Client(cluster) as client:
+            with _local(jobs) as client:
                 yield client
             return
         try:
@@ -109,28 +112,64 @@ def _client(jobs: int, scheduler: Any) -> Iterator[Any]:
             client.close(timeout=2)
 
 
+def _quiet() -> None:
+    """What a vanished scheduler means is said once, by the error.
+
+    Dask sets the level of each of its loggers by itself.
+    """
+    import logging
+
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _local(jobs: int) -> Iterator[Any]:
+    """Processes of this machine, each with one thread."""
+    import logging
+
+    import dask
+    from distributed import Client, LocalCluster
+
+    with dask.config.set(_UNWATCHED):
+        cluster = LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+        with cluster, Client(cluster) as client:
+            yield client
+
+
 def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Iterator[PartOutcome]:
     """Keeps the workers busy, with a bounded number of partitions under way."""
     from distributed import as_completed
 
     packed = pickle.dumps(task)
     name = hashlib.sha256(packed).hexdigest()[:16]
+    # Not as a keyword of map: dask stores large ones under their bare name, for all runs alike.
+    compute = partial(run_packed, packed=packed)
     waiting = iter(todo)
 
-    def submitted(part: Partition) -> Any:
-        # The key says what is computed, so that nothing is computed twice on one scheduler.
-        key = f"gambrel-{name}-{part.key}"
-        return client.submit(run_packed, packed, part, key=key, retries=2)
+    def submitted(count: int) -> list[Any]:
+        some = list(islice(waiting, count))
+        # The keys say what is computed, so that nothing is computed twice on one scheduler.
+        keys = [f"gambrel-{name}-{part.key}" for part in some]
+        return client.map(compute, some, key=keys, retries=2) if some else []
 
-    ahead = max(4, _AHEAD * _workers(client))
+    ahead = max(_LEAST_AHEAD, _AHEAD * _workers(client))
     try:
-        done = as_completed([submitted(part) for part in islice(waiting, ahead)])
+        done = as_completed(submitted(ahead))
         for future in done:
             one = future.result()
             future.release()
-            following = next(waiting, None)
-            if following is not None:
-                done.add(submitted(following))
+            # In batches: a graph of one task costs the scheduler as much as one of many.
+            if done.count() <= ahead // 2:
+                done.update(submitted(ahead - done.count()))
             yield one
     except GambrelError:
         raise
@@ -164,7 +203,7 @@ def _through_joblib(
     def all_of() -> Iterator[PartOutcome]:
         workers = jobs if jobs > 1 else None
         parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-        yield from parallel(delayed(run_packed)(packed, part) for part in todo)
+        yield from parallel(delayed(run_packed)(part, packed) for part in todo)
 
     if not backend:
         yield from all_of()

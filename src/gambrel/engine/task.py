@@ -83,7 +83,7 @@ class PartOutcome:
 _known = threading.local()
 
 
-def run_packed(packed: bytes, part: Partition) -> PartOutcome:
+def run_packed(part: Partition, packed: bytes) -> PartOutcome:
     """Runs a task that came as bytes; each thread keeps the last one that it unpacked."""
     if getattr(_known, "packed", None) != packed:
         _known.packed, _known.task = packed, pickle.loads(packed)

@@ -85,12 +85,19 @@ def with_backward(forward: Workload, *, recompute: str = "none") -> Workload:
         rule = _RULES.get(op.kind)
         again = op.repeat > 1 if recompute == "full" else class_of(op.kind, op.module, op.name)
         if again is True or again in classes:
-            tape.ops.append(_replace(op, phase=Phase.BACKWARD))
+            rerun = _half(op) if recompute == "selective" else op
+            tape.ops.append(_replace(rerun, phase=Phase.BACKWARD))
         if rule is not None:
             rule(tape, op)
     return _replace(
         forward, tensors=tuple(tape.tensors), ops=tuple(tape.ops), training=True, outputs=(logits,)
     )
+
+
+def _half(op: Op) -> Op:
+    """A product of which every second one runs again, as half of its columns; else the op."""
+    n = op.sizes.get("n")
+    return _replace(op, sizes={**op.sizes, "n": max(1, n // 2)}) if isinstance(n, int) else op
 
 
 def _loss(tape: Tape, logits: int) -> None:

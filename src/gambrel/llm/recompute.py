@@ -23,8 +23,10 @@ CLASSES: Final = {
     "feed-forward": "the first product of a dense feed-forward part",
     "experts": "the first product of experts",
 }
-#: Choices beside classes: nothing; all but what crosses layers; the least time that fits.
-WHOLE: Final = ("none", "full", "auto")
+#: Choices beside classes: nothing; all but what crosses layers, attention and every second product
+#: (PyTorch's selective checkpointing in torchtitan; Megatron's "selective" is ``attention``); all
+#: but what crosses layers; the least time that fits.
+WHOLE: Final = ("none", "selective", "full", "auto")
 
 
 def parse(text: str) -> str:
@@ -45,9 +47,11 @@ def parse(text: str) -> str:
 
 
 def classes_of(choice: str) -> frozenset[str]:
-    """The classes of a choice; of ``"full"`` all."""
+    """The classes of a choice; of ``"full"`` all, of ``"selective"`` all but attention."""
     if choice in ("none", "auto"):
         return frozenset()
+    if choice == "selective":
+        return frozenset(CLASSES) - {"attention"}
     return frozenset(CLASSES) if choice == "full" else frozenset(choice.split(","))
 
 

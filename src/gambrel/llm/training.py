@@ -23,6 +23,7 @@ from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sol import Sol
+from gambrel.analysis.timeline import Timeline
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError
@@ -40,15 +41,12 @@ from gambrel.llm.training_base import (
     forward_of,
     offload_s,
     staged,
+    written_of,
 )
-from gambrel.llm.training_end import crossings, end_of, parameters_of
-from gambrel.llm.training_memory import (
-    Intermediates,
-    TrainingMemory,
-    intermediates_of,
-    memory_of,
-)
+from gambrel.llm.training_end import crossings, end_of
+from gambrel.llm.training_memory import TrainingMemory, fullest
 from gambrel.llm.training_plan import TrainingPlan
+from gambrel.llm.training_ranks import ranks_of, timeline_of
 from gambrel.llm.training_time import (
     GradientExchange,
     Parts,
@@ -59,6 +57,7 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
 )
+from gambrel.llm.training_written import Intermediates
 from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
 from gambrel.views import Viewed
@@ -90,7 +89,9 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         model_flops: Of one token over the whole model, forward and backward, nothing recomputed.
         mfu: Model FLOPs over time and peak; all devices, so that stages with little to do count.
         hfu: The same with recomputed work; at least ``mfu``.
-        memory: Of one device.
+        memory: Of the fullest device, where a step is fullest.
+        ranks: The same of each stage of a pipeline.
+        timeline: Memory of the fullest device over a step.
         passes: The analysis of forward and backward of one microbatch on one device.
         end: That of the exchange and the update; None for inference-like plans without either.
         parts: The step in the parts of tuned stacks; None where none was measured.
@@ -111,6 +112,8 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     memory: TrainingMemory
     passes: Analysis
     end: Analysis
+    ranks: tuple[TrainingMemory, ...] = ()
+    timeline: Timeline | None = None
     parts: Parts | None = None
     offload_s: float = 0.0
     recompute: str = "none"
@@ -155,27 +158,31 @@ def train(
     least = forward_of(spec, plan, formats, node)
     forward = as_run(least, plan)
     settings = replace(settings or Settings(), precision=None, sizes=None)
-    written = intermediates_of(forward, plan.sharding.tensor)
+    written = written_of(forward, spec, plan)
     plan, choices = _decided(spec, device, plan, formats, node, settings)
     both = with_backward(forward, recompute=plan.recompute)
     passes = analyze(both, placed, settings)
     elements = passes.model.parameters
     last = place(end_of(spec, elements, plan), plan.sharding, node)
     end = analyze(last, placed, settings)
+    ranks = ranks_of(plan, device, written)
     found = _summary(
         plan,
         passes,
         end,
-        _tuned(
-            plan, rank_of(staged(spec, plan.sharding), plan.sharding), passes, end, node, settings
-        ),
+        _tuned(spec, plan, passes, end, written, node, settings),
         speed_of_light(_least_step(with_backward(least), last, plan), placed, settings),
-        memory_of(plan, device, written, *parameters_of(passes)),
+        fullest(ranks),
         assumptions(plan.sharding, node),
         written,
         (3.0 * forward_flops(spec, plan.seq), _matrix_flops(least)),
     )
-    return _replace(found, choices=choices)
+    return _replace(
+        found,
+        choices=choices,
+        ranks=ranks,
+        timeline=timeline_of(plan, device, written, found.memory.stage),
+    )
 
 
 def _decided(
@@ -235,17 +242,17 @@ def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload
 
 
 def _tuned(
+    spec: ModelSpec,
     plan: TrainingPlan,
-    rank: ModelSpec,
     passes: Analysis,
     end: Analysis,
+    written: Intermediates,
     node: Topology,
     settings: Settings,
 ) -> Parts | None:
     """The step in the parts of tuned stacks; None where none was measured on such a device."""
     if plan.tuning != "tuned" or stack_of(passes.hardware) is None:
         return None
-    dense, experts = parameters_of(passes)
     crossing = GradientExchange(
         passes=crossings(plan),
         replicas=plan.replicas,
@@ -255,11 +262,11 @@ def _tuned(
     update = next(g.measures for g in end.by_kind if g.name == "optimizer")
     return parts_of(
         passes,
-        rank,
+        rank_of(staged(spec, plan.sharding), plan.sharding),
         tokens=plan.sequences * plan.seq / plan.sharding.context,
         recompute=plan.recompute,
         tensor=plan.sharding.attention_tensor,
-        gradient_s=gradient_s(2.0 * dense, 2.0 * experts, crossing, node, passes.hardware),
+        gradient_s=gradient_s(written.own, crossing, node, passes.hardware),
         update_s=update.roofline_time_s or 0.0,
         eager=settings.runtime == "pytorch",
     )
@@ -342,7 +349,7 @@ def _timed(
     if parts is not None and stack is not None:
         expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
         one_s = pass_s(parts, stack)[0]
-    link_s = offload_s(plan, passes.hardware, written, *parameters_of(passes), one_s)
+    link_s = offload_s(plan, passes.hardware, written, one_s)
     return _later(expected, link_s), limited_by, exchange, link_s
 
 
@@ -413,8 +420,8 @@ def _assumed(plan: TrainingPlan, parts: Parts | None) -> Iterator[str]:
     yield from _TUNED[plan.tuning]
     yield from _OFFLOADED.get(plan.offload, ())
     yield (
-        "weights, gradients and activations in the formats given; master weights and both moments "
-        "of AdamW in fp32."
+        "weights, gradients and activations in the formats given; sums of gradients, master "
+        "weights and both moments of AdamW in fp32; the allocator may reserve a few percent more."
     )
 
 

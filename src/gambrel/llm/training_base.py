@@ -29,14 +29,8 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology
-from gambrel.llm.training_end import crossings, end_of, parameters_of
-from gambrel.llm.training_memory import (
-    Intermediates,
-    TrainingMemory,
-    held,
-    intermediates_of,
-    memory_of,
-)
+from gambrel.llm.training_end import crossings, end_of
+from gambrel.llm.training_memory import TrainingMemory, memory_of, share
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_time import (
     GradientExchange,
@@ -48,6 +42,10 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
     step_s,
+)
+from gambrel.llm.training_written import (
+    Intermediates,
+    intermediates_of,
 )
 from gambrel.llm.unfused import with_scores
 from gambrel.workload import Workload
@@ -80,8 +78,6 @@ class TrainingBase:
         rank: The model of the busiest device.
         passes: Forward and backward of a microbatch, every class of op running again.
         written: What forward writes.
-        dense: Parameters of the device that are not experts'.
-        experts: Those of its experts.
         update_s: Of the optimizer for each parameter.
         stack: Constants of tuned stacks.
         eager: Whether every op is a kernel of its own.
@@ -92,8 +88,6 @@ class TrainingBase:
     rank: ModelSpec
     passes: Analysis
     written: Intermediates
-    dense: float
-    experts: float
     update_s: float
     stack: Stack
     eager: bool
@@ -120,11 +114,10 @@ class TrainingBase:
             expert_replicas=plan.expert_replicas,
             tensor=split,
         )
-        dense, experts = 2.0 * self.dense, 2.0 * self.experts
-        own = -(-(self.dense + self.experts) // (plan.replicas if plan.zero else 1))
+        own = -(-self.written.own.count // (plan.replicas if plan.zero else 1))
         return msgspec.structs.replace(
             self._parts[plan.recompute],
-            gradient_s=gradient_s(dense, experts, exchange, self.node, self.placed),
+            gradient_s=gradient_s(self.written.own, exchange, self.node, self.placed),
             update_s=own * self.update_s,
         )
 
@@ -136,11 +129,11 @@ class TrainingBase:
 
     def memory(self, plan: TrainingPlan) -> TrainingMemory:
         """Bytes on a device."""
-        return memory_of(plan, self.placed, self.written, self.dense, self.experts)
+        return memory_of(plan, self.placed, self.written)
 
     def offload_s(self, plan: TrainingPlan, one_s: float) -> float:
         """Seconds of a step that the link to the host adds."""
-        return offload_s(plan, self.placed, self.written, self.dense, self.experts, one_s)
+        return offload_s(plan, self.placed, self.written, one_s)
 
     def chosen(self, plan: TrainingPlan) -> TrainingPlan:
         """The plan with recomputation decided: the least time that fits, else the least memory."""
@@ -176,8 +169,6 @@ def offload_s(
     plan: TrainingPlan,
     device: Device,
     written: Intermediates,
-    dense: float,
-    experts: float,
     one_s: float,
 ) -> float:
     """Seconds of a step in which the device waits for the link to the host's memory.
@@ -199,7 +190,7 @@ def offload_s(
         )
     whole = 0.0
     if plan.offload in ("optimizer", "all"):
-        whole += 2 * roofline.seconds(2.0 * held(plan, 1, dense, experts), rate)
+        whole += 2 * roofline.seconds(2.0 * share(plan, 1, written.own), rate)
     if plan.offload in ("activations", "all"):
         crossing = roofline.seconds(written.kept(plan.recompute)[0], rate)
         waits = max(0.0, crossing - one_s / 3) + max(0.0, crossing - 2 * one_s / 3)
@@ -247,8 +238,10 @@ def forward_of(
     Raises:
         InputError: A kind of layer whose gradients are not known here.
     """
+    # The head sees the device's own tokens.
+    outputs = plan.sequences * -(-plan.seq // plan.sharding.context)
     step = msgspec.structs.replace(
-        prefill(plan.sequences, plan.seq), outputs=plan.sequences * plan.seq, label="training"
+        prefill(plan.sequences, plan.seq), outputs=outputs, label="training"
     )
     forward = build_rank(staged(spec, plan.sharding), step, formats, plan.sharding, topology=node)
     missing = unknown(forward)
@@ -262,6 +255,12 @@ def forward_of(
         for op in forward.ops
     )
     return msgspec.structs.replace(forward, ops=tuple(ops))
+
+
+def written_of(forward: Workload, spec: ModelSpec, plan: TrainingPlan) -> Intermediates:
+    """What a device keeps; the fullest stage may have more layers than the slowest."""
+    most = -(-spec.layer_count // plan.sharding.pipeline)
+    return intermediates_of(forward, plan.sharding.attention_tensor, most)
 
 
 def as_run(forward: Workload, plan: TrainingPlan) -> Workload:
@@ -292,7 +291,6 @@ def base_of(
     placed = node.place(device, plan.sharding.devices, busiest(plan.sharding))
     forward = forward_of(spec, plan, formats, node)
     passes = analyze(with_backward(forward, recompute=",".join(CLASSES)), placed, settings)
-    dense, experts = parameters_of(passes)
     alone = msgspec.structs.replace(plan, zero=0)
     elements = passes.model.parameters
     end = analyze(place(end_of(spec, elements, alone), plan.sharding, node), placed, settings)
@@ -302,9 +300,7 @@ def base_of(
         node=node,
         rank=rank_of(staged(spec, plan.sharding), plan.sharding),
         passes=passes,
-        written=intermediates_of(forward, plan.sharding.tensor),
-        dense=dense,
-        experts=experts,
+        written=written_of(forward, spec, plan),
         update_s=(update.roofline_time_s or 0.0) / elements,
         stack=stack,
         eager=settings.runtime == "pytorch",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.result import Analysis
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.ops import Conventions
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 
 
@@ -56,7 +53,8 @@ def exchanges(plan: TrainingPlan) -> tuple[tuple[str, str, int], ...]:
     """(function, what, how often a step) between replicas.
 
     Divided gradients are added where they are kept; updated parameters are gathered. Divided
-    parameters are gathered for every forward and backward pass instead.
+    parameters are gathered for every forward and backward pass instead; with stages once a step,
+    through which they stay.
     """
     if plan.zero == 0:
         return (("all_reduce", "gradients", 1),)
@@ -64,22 +62,12 @@ def exchanges(plan: TrainingPlan) -> tuple[tuple[str, str, int], ...]:
         # Stage 2 keeps no whole gradient between microbatches, so it adds after each of them.
         times = plan.microbatches if plan.zero == 2 else 1
         return (("reduce_scatter", "gradients", times), ("all_gather", "parameters", 1))
+    if plan.sharding.pipeline > 1:
+        return (("reduce_scatter", "gradients", 1), ("all_gather", "parameters", 1))
     return (
         ("reduce_scatter", "gradients", plan.microbatches),
         ("all_gather", "parameters", 2 * plan.microbatches),
     )
-
-
-def parameters_of(passes: Analysis) -> tuple[float, float]:
-    """Parameters on a device: dense ones, and those of experts."""
-    workload = passes.workload
-    assert workload is not None  # it was analyzed here
-    grouped = {op.inputs[1] for op in workload.ops if op.kind == "grouped_matmul"}
-    evaluator = Evaluator(workload, {}, {}, Conventions())
-    routed = {i for i in grouped if workload.tensors[i].role is Role.WEIGHT}
-    repeats = {op.inputs[1]: op.repeat for op in workload.ops if op.kind == "grouped_matmul"}
-    experts = sum(float(evaluator.tensor(i).elements) * repeats[i] for i in routed)
-    return max(0.0, passes.model.parameters - experts), experts
 
 
 def crossings(plan: TrainingPlan) -> int:

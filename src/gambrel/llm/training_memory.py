@@ -1,34 +1,65 @@
-"""Memory of a training step on one device: parameters, gradients, optimizer states, activations."""
+"""Memory of a training step by device: parameters, gradients, optimizer states, activations.
+
+Of a pipeline the first stage has the embedding and the most microbatches in flight, the last one
+the head and the loss; the fuller of the two counts. A step is fullest at the loss, where logits and
+the gradient of the head are there, or where backward of the last layer begins.
+
+Gradients are added in fp32 (Megatron-LM's ``--accumulate-allreduce-grads-in-fp32``, PyTorch's FSDP
+with fp32 parameters); each product writes its own in 16 bits before. Divided parameters (ZeRO 3)
+are gathered layer by layer, one ahead, and the look-up and the head once; with stages they stay
+gathered and gradients whole through the step (PyTorch's pipelines of FSDP, torchtitan).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.dtypes import width_bytes
-from gambrel.llm.recompute import class_of, classes_of
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.ops import Conventions
-from gambrel.workload import Role, Workload
+from gambrel.llm.training_written import Intermediates, Parameters
 
 #: Bytes of optimizer state per parameter: fp32 master weight and two fp32 moments.
 _ADAM_BYTES: Final = 12
-#: Products whose results are added to the stream: a sum's gradient needs neither of its terms.
-_INTO_STREAM: Final = ("o_proj", "down_proj", "out_proj")
+#: Of a parameter or gradient as products have it, and of a sum of gradients.
+_WORD, _SUM = 2, 4
+#: Bytes of a logit that are there at once. Fused: itself and its gradient in 16 bits. Else besides
+#: itself an fp32 copy, its log-probability and their gradient, and where devices share the
+#: vocabulary two more in fp32 (shifted and exponential, torch.distributed's loss_parallel).
+_FUSED_LOSS: Final = 4
+_WHOLE_LOSS: Final = 2 + 3 * 4
+_SHARED_LOSS: Final = _WHOLE_LOSS + 2 * 4
+#: Layers of divided parameters that are there at once: the one that runs and the next.
+_GATHERED: Final = 2
 
 
 class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on one device; None in ``capacity_bytes`` where unknown."""
+    """Bytes on one device where a step is fullest; None in ``capacity_bytes`` where unknown.
+
+    Attributes:
+        parameters_bytes: In 16 bits; of divided ones those that are gathered.
+        gradients_bytes: Their sums in fp32, and those in 16 bits on their way.
+        optimizer_bytes: Master weights and both moments.
+        activations_bytes: What backward reads, what runs again, logits.
+        capacity_bytes: Of the device.
+        stage: Of a pipeline, counted from 0.
+        moment: ``"loss"`` or ``"backward"``.
+        layers: Of the stage.
+        in_flight: Microbatches whose activations the stage keeps.
+    """
 
     parameters_bytes: float
     gradients_bytes: float
     optimizer_bytes: float
     activations_bytes: float
     capacity_bytes: int | None
+    stage: int = 0
+    moment: str = "backward"
+    layers: int = 0
+    in_flight: float = 1.0
 
     @property
     def total_bytes(self) -> float:
@@ -46,117 +77,123 @@ class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes
 
 
-class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that one microbatch writes in forward on a device, and that backward reads.
-
-    Attributes:
-        all_bytes: Of all layers.
-        layer_bytes: Of one layer of each kind.
-        stream_bytes: Of the residual stream in front of each layer.
-        freed: Class of ops → bytes that only it writes: in all layers, in one.
-    """
-
-    all_bytes: float
-    layer_bytes: float
-    stream_bytes: float
-    freed: dict[str, tuple[float, float]]
-
-    def kept(self, recompute: str) -> tuple[float, float]:
-        """Bytes until backward has used them: of each microbatch in flight, and once besides."""
-        if recompute == "full":
-            return self.stream_bytes, self.layer_bytes
-        freed = [self.freed[name] for name in classes_of(recompute) if name in self.freed]
-        return self.all_bytes - sum(f for f, _ in freed), sum(f for _, f in freed)
-
-
-def intermediates_of(forward: Workload, tensor: int = 1) -> Intermediates:
-    """What a forward pass writes for backward, by class of op.
-
-    Args:
-        forward: The pass on one device.
-        tensor: Devices that share each layer; they share the positions of the stream and of its
-            norms, too (sequence parallelism: Korthikanti et al., 2022).
-    """
-    evaluator = Evaluator(forward, {}, {}, Conventions())
-    seen: set[int] = set()
-    kept = layer = 0.0
-    freed: dict[str, tuple[float, float]] = {}
-    for op in forward.ops:
-        name = class_of(op.kind, op.module, op.name)
-        for index in op.outputs:
-            t = forward.tensors[index]
-            if t.storage in seen or t.role is not Role.ACTIVATION:
-                continue
-            seen.add(t.storage)
-            if op.kind == "matmul" and op.module.endswith(_INTO_STREAM):
-                continue
-            nbytes = float(evaluator.tensor(index).elements) * width_bytes(t.dtype)
-            if op.kind in ("embedding", "normalization") or op.name == "add":
-                nbytes /= tensor
-            kept += op.repeat * nbytes
-            layer += nbytes
-            # A norm that adds also writes the stream, which is kept.
-            whole = op.kind != "normalization" or index == op.outputs[-1]
-            if name and op.repeat > 1 and whole:
-                all_layers, one = freed.get(name, (0.0, 0.0))
-                freed[name] = (all_layers + op.repeat * nbytes, one + nbytes)
-    return Intermediates(
-        all_bytes=kept,
-        layer_bytes=layer,
-        stream_bytes=sum(_stream(forward, evaluator)) / tensor,
-        freed=freed,
-    )
-
-
-def memory_of(
-    plan: TrainingPlan, device: Device, written: Intermediates, dense: float, experts: float
-) -> TrainingMemory:
-    """Bytes on the busiest device.
+def memory_of(plan: TrainingPlan, device: Device, written: Intermediates) -> TrainingMemory:
+    """Bytes on the fullest device.
 
     Args:
         plan: How the model is trained.
         device: The device.
-        written: What one microbatch writes in forward.
-        dense: Parameters on it that are not experts'.
-        experts: Those of its experts.
+        written: What one microbatch writes in forward on the busiest device.
     """
+    stages = plan.sharding.pipeline
+    ends = {stage: moments(plan, device, written, stage) for stage in {0, stages - 1}}
+    return fullest(m for stage in sorted(ends) for m in ends[stage])
+
+
+def fullest(found: Iterable[TrainingMemory]) -> TrainingMemory:
+    """The moment with most memory."""
+    return max(found, key=lambda m: m.total_bytes)
+
+
+def moments(
+    plan: TrainingPlan, device: Device, written: Intermediates, stage: int
+) -> tuple[TrainingMemory, ...]:
+    """Memory of a stage where it may be fullest: at the start of backward, and at the loss."""
     level = main_memory(device)
-    states = 0.0 if plan.offload in ("optimizer", "all") else _ADAM_BYTES
-    return TrainingMemory(
-        parameters_bytes=2 * held(plan, 3, dense, experts),
-        gradients_bytes=2 * held(plan, 2, dense, experts),
-        optimizer_bytes=states * held(plan, 1, dense, experts),
-        activations_bytes=_activations(plan, written),
+    held = written.own.of_stage(stage, plan.sharding.pipeline)
+    base = TrainingMemory(
+        parameters_bytes=parameters_bytes(plan, held),
+        gradients_bytes=sums_bytes(plan, held),
+        optimizer_bytes=optimizer_bytes(plan, held),
+        activations_bytes=0.0,
         capacity_bytes=level.capacity_bytes if level else None,
+        stage=stage,
+        layers=held.layers,
+        in_flight=in_flight(plan, stage),
     )
+    kept, once = activations(plan, written, stage)
+    ends = held.head + held.embedding if plan.zero == 3 else 0.0
+    # Divided gradients are copied to fp32 on their way to where they are added.
+    passing = (_WORD + (_SUM if plan.zero == 3 else 0)) * held.layer + _WORD * ends
+    backward = msgspec.structs.replace(
+        base,
+        gradients_bytes=base.gradients_bytes + passing,
+        activations_bytes=kept + once + written.passing_bytes,
+    )
+    if stage != plan.sharding.pipeline - 1:
+        return (backward,)
+    logits = written.logits * bytes_per_logit(plan, written)
+    loss = msgspec.structs.replace(
+        base,
+        gradients_bytes=base.gradients_bytes + _WORD * max(held.head, held.embedding),
+        activations_bytes=kept + logits,
+        moment="loss",
+    )
+    return (backward, loss)
 
 
-def held(plan: TrainingPlan, stage: int, dense: float, experts: float) -> float:
+def bytes_per_logit(plan: TrainingPlan, written: Intermediates) -> int:
+    """Of one logit, with what the loss makes of it."""
+    if plan.fused_loss:
+        return _FUSED_LOSS
+    return _SHARED_LOSS if written.shared else _WHOLE_LOSS
+
+
+def parameters_bytes(plan: TrainingPlan, own: Parameters) -> float:
+    """Parameters in 16 bits: all, or those that are gathered at once."""
+    if plan.zero < 3 or plan.replicas == 1 or plan.sharding.pipeline > 1:
+        return _WORD * own.count
+    return _WORD * min(own.count, own.embedding + own.head + _GATHERED * own.layer)
+
+
+def sums_bytes(plan: TrainingPlan, own: Parameters) -> float:
+    """Sums of gradients in fp32: of all parameters, or of the share of a replica."""
+    whole = plan.zero == 3 and plan.sharding.pipeline > 1
+    return _SUM * (own.count if whole else share(plan, 2, own))
+
+
+def optimizer_bytes(plan: TrainingPlan, own: Parameters) -> float:
+    """States of the optimizer on the device."""
+    if plan.offload in ("optimizer", "all"):
+        return 0.0
+    return _ADAM_BYTES * share(plan, 1, own)
+
+
+def share(plan: TrainingPlan, stage: int, own: Parameters) -> float:
     """Parameters of a device whose share it keeps from a stage of ZeRO on."""
     if plan.zero < stage:
-        return dense + experts
-    return dense / plan.replicas + experts / plan.expert_replicas
+        return own.count
+    return own.dense / plan.replicas + own.experts / plan.expert_replicas
 
 
-def _activations(plan: TrainingPlan, written: Intermediates) -> float:
-    """What backward needs of the microbatches in flight: one a stage, at most (1F1B).
+def in_flight(plan: TrainingPlan, stage: int) -> float:
+    """Microbatches whose activations a stage keeps, at most.
 
-    Every intermediate of every layer; what runs again is there for one layer. In the host's memory
-    lie those of all layers but two: the one that runs and the one that crosses the link.
+    1F1B: one for each stage from here on. Interleaved, a stage starts ahead by two for each stage
+    behind it and by a round for each piece but the last, in pieces of 1 / v (Narayanan et al.,
+    2021). Without a bubble, weight gradients that are put off keep theirs as well (Qi et al.,
+    2023): as many as the first stage.
     """
-    # Interleaved stages start ahead by (p - 1) / (p v) of their own (Narayanan et al., 2021).
-    stages = plan.sharding.pipeline
-    ahead = (stages - 1) / plan.virtual if plan.virtual > 1 else 0.0
-    flying = min(stages + ahead, plan.microbatches)
+    stages, pieces = plan.sharding.pipeline, plan.virtual
+    if plan.schedule == "zero-bubble":
+        return min(stages, plan.microbatches)
+    behind = stages - stage - 1
+    if pieces == 1:
+        return min(behind + 1, plan.microbatches)
+    ahead = 2 * behind + (pieces - 1) * stages + 1
+    return min(ahead / pieces, plan.microbatches)
+
+
+def activations(plan: TrainingPlan, written: Intermediates, stage: int) -> tuple[float, float]:
+    """Bytes that backward needs of the microbatches in flight, and once besides.
+
+    In the host's memory lie those of all layers but two: the one that runs and the one that
+    crosses the link.
+    """
     each, once = written.kept(plan.recompute)
+    own = written.own
+    layers = own.of_stage(stage, plan.sharding.pipeline).layers
+    flying = each * in_flight(plan, stage) * layers / own.layers
     if plan.offload in ("activations", "all"):
-        return min(each * flying, 2 * written.layer_bytes) + once
-    return each * flying + once
-
-
-def _stream(forward: Workload, evaluator: Evaluator) -> list[float]:
-    """Bytes of the residual stream in front of each layer."""
-    first = next(op for op in forward.ops if op.kind == "embedding")
-    nbytes = float(evaluator.tensor(first.outputs[0]).nbytes)
-    groups = {op.module.split(".*", 1)[0]: op.repeat for op in forward.ops if ".*" in op.module}
-    return [nbytes * count for count in groups.values()]
+        flying = min(flying, 2 * written.layer_bytes)
+    return flying, once

@@ -18,6 +18,11 @@ SCHEDULES: Final = ("1f1b", "zero-bubble")
 #: How kernels run: as in tuned benchmark runs; one after another, each as fast as alone; the same
 #: with attention that writes its scores.
 TUNING: Final = ("tuned", "kernels", "unfused")
+#: How the loss is computed: over logits in 16 bits in one kernel, or with logits in fp32.
+LOSS: Final = ("auto", "fused", "fp32")
+
+
+_CHOICES: Final = {"offload": OFFLOAD, "loss": LOSS, "tuning": TUNING, "schedule": SCHEDULES}
 
 
 class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +41,9 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
         virtual: Pieces of the model on each pipeline stage, which run in turns (interleaved 1F1B).
         offload: What is kept in the host's memory: ``"optimizer"``, ``"activations"``, ``"all"``.
         tuning: ``"tuned"``, ``"kernels"`` or ``"unfused"``: which stack runs it, see `TUNING`.
+        loss: ``"fused"`` over logits in 16 bits, ``"fp32"`` with copies of the logits in fp32, or
+            ``"auto"``: fused, but for divided parameters (stage 3), whose stacks mostly are not,
+            and for steps that are not tuned.
         schedule: ``"1f1b"``, or ``"zero-bubble"``, in which weight gradients fill the bubble.
 
     Raises:
@@ -53,6 +61,7 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str = "1f1b"
     offload: str = "none"
     tuning: str = "tuned"
+    loss: str = "auto"
 
     def __post_init__(self) -> None:
         for name in ("sequences", "seq", "microbatches", "virtual"):
@@ -62,17 +71,14 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.zero not in (0, 1, 2, 3):
             raise InputError(f"zero={self.zero!r}: stages are 0 to 3.")
         msgspec.structs.force_setattr(self, "recompute", recompute.parse(self.recompute))
-        if self.offload not in OFFLOAD:
-            raise InputError(f"offload={self.offload!r}: use {', '.join(OFFLOAD)}.")
-        if self.tuning not in TUNING:
-            raise InputError(f"tuning={self.tuning!r}: use {', '.join(TUNING)}.")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InputError(f"{name}={getattr(self, name)!r}: use {', '.join(known)}.")
         if self.tuning != "tuned" and self.recompute == "auto":
             raise InputError(
                 f"recompute=auto is decided with the times of tuned runs, not with tuning="
                 f"{self.tuning}; name classes, e.g. norms,activations."
             )
-        if self.schedule not in SCHEDULES:
-            raise InputError(f"schedule={self.schedule!r}: use {' or '.join(SCHEDULES)}.")
         if self.virtual > 1 and self.sharding.pipeline == 1:
             raise InputError(f"virtual={self.virtual}: pieces of a stage need pipeline above 1.")
         if self.overlap is not None and not 0 <= self.overlap <= 1:
@@ -101,6 +107,13 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Tokens of a whole step, all replicas."""
         s = self.sharding
         return self.sequences * self.seq * self.microbatches * s.data * s.attention_data
+
+    @property
+    def fused_loss(self) -> bool:
+        """Whether the loss is one kernel over logits in 16 bits."""
+        if self.loss == "auto":
+            return self.zero < 3 and self.tuning == "tuned"
+        return self.loss == "fused"
 
     @property
     def idle(self) -> float:

@@ -34,6 +34,7 @@ from gambrel.device.roofs import NETWORK
 from gambrel.llm.recompute import class_of, classes_of
 from gambrel.llm.spec import Mixture, ModelSpec
 from gambrel.llm.topology import Topology
+from gambrel.llm.training_written import Parameters
 from gambrel.workload import Phase
 
 _FILE: Final = Path(__file__).parent / "training.toml"
@@ -272,25 +273,22 @@ def step_s(parts: Parts, stack: Stack, microbatches: int, idle: float) -> float:
     return whole + exchange_s(parts, stack, microbatches * one) + parts.update_s
 
 
-def gradient_s(
-    dense: float, experts: float, plan: GradientExchange, node: Topology, device: Device
-) -> float:
+def gradient_s(own: Parameters, plan: GradientExchange, node: Topology, device: Device) -> float:
     """Seconds of the exchange of gradients and parameters in a step, at the links' rates.
 
     A ring over all replicas leaves each node once: the network of a whole node serves it, shared
     by its tensor groups.
 
     Args:
-        dense: Bytes of 16-bit parameters of a device that are not experts'.
-        experts: Those of its experts.
+        own: Parameters of a device, exchanged in 16 bits.
         plan: How they are exchanged.
         node: The node.
         device: With its links placed.
     """
     seconds = 0.0
-    for nbytes, replicas in ((dense, plan.replicas), (experts, plan.expert_replicas)):
-        if replicas > 1 and nbytes:
-            sent = plan.passes * nbytes * (replicas - 1) / replicas
+    for count, replicas in ((own.dense, plan.replicas), (own.experts, plan.expert_replicas)):
+        if replicas > 1 and count:
+            sent = plan.passes * 2.0 * count * (replicas - 1) / replicas
             seconds += roofline.seconds(sent, _rate(replicas, plan.tensor, node, device))
     return seconds
 

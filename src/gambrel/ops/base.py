@@ -264,7 +264,9 @@ def as_read(inputs: tuple[TensorView, ...], cost: Cost) -> tuple[TensorView, ...
 
 def to_bytes(elements: Size, dtype: str) -> Size:
     """Bytes of ``elements`` numbers; exact int for int elements (sub-byte formats round up)."""
-    return -(-elements * _width_128ths(dtype) // 128)
+    width = _width_128ths(dtype)
+    # Floor division of arrays is slow, and formats of whole bytes have nothing to round.
+    return -(-elements * width // 128) if width % 128 else elements * (width // 128)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from gambrel.report import timeline
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Dot, Key, Note, Picture
 from gambrel.units import format_capacity
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 _SMALL: Final = 1e-3
 
 
-def training(step: TrainingStep, _options: Options) -> tuple[Picture, ...]:
-    """Where the time of a step goes, and the memory of a device."""
+def training(step: TrainingStep, options: Options) -> tuple[Picture, ...]:
+    """Where the time of a step goes, and the memory of a device, over the step where it is known."""
     memory = step.memory
     apart = {
         "update of the weights": step.update_s,
@@ -36,9 +37,10 @@ def training(step: TrainingStep, _options: Options) -> tuple[Picture, ...]:
         "activations": memory.activations_bytes,
     }
     idle = step.bubble > 0 and "Forward and backward include the pipeline bubble."
+    bars = _parts("Memory of a device", "capacity", "bytes", sizes, "", memory.capacity_bytes)
     return (
         *_parts("Time of a step", "s", "expected", times, idle or ""),
-        *_parts("Memory of a device", "capacity", "bytes", sizes, "", memory.capacity_bytes),
+        *(timeline.training(step, options) or bars),
     )
 
 

@@ -19,6 +19,8 @@ from gambrel.units import format_capacity
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from gambrel.llm.training import TrainingStep
+
 #: Part of the memory → what readers call it and the name of its colour.
 PARTS: Final = {
     "weights": ("weights", "c0"),
@@ -108,8 +110,22 @@ def _safe(text: str) -> str:
 
 
 def pictures(record: Memory, _options: Options) -> tuple[Chart, ...]:
-    """Stacked parts, the phases of a training step, and the peak with its op."""
+    """Live memory of what was analyzed, op by op."""
     found = memory_timeline(record.analysis, record.checkpoint)
+    return drawn(found, title(record.analysis), "op, in execution order")
+
+
+def training(record: TrainingStep, _options: Options) -> tuple[Chart, ...]:
+    """Live memory of the fullest device over a training step."""
+    if record.timeline is None:
+        return ()
+    axis = f"passes of stage {record.memory.stage}" if len(record.ranks) > 1 else "passes"
+    shown = f"Memory over a step: {record.passes.model.name} on {record.passes.hardware.id}"
+    return drawn(record.timeline, shown, f"{axis}, in order")
+
+
+def drawn(found: Timeline, name: str, axis: str) -> tuple[Chart, ...]:
+    """Stacked parts, the phases of a training step, and the peak with its op."""
     steps, top = len(found.points), found.peak_bytes or 1
     starts = [i for i, p in enumerate(found.points) if i and p.phase != found.points[i - 1].phase]
     notes = [Note(at=(i, top * 1.1), text=found.points[i].phase) for i in (0, *starts) if starts]
@@ -120,9 +136,9 @@ def pictures(record: Memory, _options: Options) -> tuple[Chart, ...]:
     edges = (((i, 0.0), (i, top * 1.15)) for i in starts)
     return (
         Chart(
-            title=title(record.analysis),
+            title=name,
             about="",
-            x=Axis(title="op, in execution order", ends=(0, max(steps, 1)), linear=True),
+            x=Axis(title=axis, ends=(0, max(steps, 1)), linear=True),
             y=Axis(title="live memory", unit="capacity", ends=(0, top * 1.18), linear=True),
             curves=(
                 *_areas(found),

@@ -1,6 +1,7 @@
 // The controls: made from the fields of a question; sizes as sliders, the rest by their form.
 
-import { useId, useRef, useState } from "preact/hooks";
+import type { JSX } from "preact";
+import { useId, useMemo, useRef, useState } from "preact/hooks";
 
 import { whole } from "../format";
 import type { Control, Explorer, Extra, Given, Size, State, Value } from "./schema";
@@ -10,6 +11,8 @@ interface Props {
   state: State;
   extra: Extra;
   onChange(state: State): void;
+  /** Questions that are likely next, the likeliest first. */
+  onNear(states: State[]): void;
   onFiles(files: File[]): void;
 }
 
@@ -17,7 +20,7 @@ interface Props {
 const SIZES: Record<string, string> = { batch: "batch_size" };
 const ROOF = ["peak", "bandwidth"];
 
-export function Controls({ explorer, state, extra, onChange, onFiles }: Props) {
+export function Controls({ explorer, state, extra, onChange, onNear, onFiles }: Props) {
   const tab = explorer.tabs.find((t) => t.verb === state.verb) ?? explorer.tabs[0];
   const set = (given: Given) => onChange({ ...state, given: { ...state.given, ...given } });
   const sizes = state.verb === "analyze" ? (extra.sizes ?? []) : [];
@@ -38,7 +41,7 @@ export function Controls({ explorer, state, extra, onChange, onFiles }: Props) {
         <Devices explorer={explorer} value={custom ? "" : String(state.given.hardware ?? "")} most={state.verb === "analyze" ? explorer.most_devices : explorer.fields.hardware.several.includes(state.verb) ? 16 : 1} onChange={(hardware) => set({ hardware, peak: "", bandwidth: "" })} />
       )}
       {sizes.filter((s) => s.most !== s.least).map((size) => (
-        <Slider size={size} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} />
+        <Slider size={size} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} onNear={(values) => onNear(values.map((value) => ({ ...state, given: { ...state.given, ...sizeGiven(state, size, value) } })))} />
       ))}
       {near.map(one)}
       {first.map(one)}
@@ -102,7 +105,7 @@ function Model({ explorer, value, onChoose, onFiles }: ModelProps) {
         model
         <Committed value={shown} list={list} placeholder="name or drop a file" onCommit={onChoose} known={explorer.models.map(([name]) => name)} />
       </label>
-      <datalist id={list}>{explorer.models.map(([name, about]) => <option value={name}>{about}</option>)}</datalist>
+      {useOptions(list, explorer.models)}
       <FileButton label="file" title="config.json, GGUF, safetensors, ONNX: only what describes the model is read" onFiles={onFiles} />
     </div>
   );
@@ -154,6 +157,11 @@ function Committed({ value, onCommit, known = [], ...more }: CommittedProps) {
   );
 }
 
+/** Hundreds of choices, made once. */
+function useOptions(list: string, choices: [string, string][]): JSX.Element {
+  return useMemo(() => <datalist id={list}>{choices.map(([name, about]) => <option value={name}>{about}</option>)}</datalist>, [list, choices]);
+}
+
 function Devices({ explorer, value, most, onChange }: { explorer: Explorer; value: string; most: number; onChange(value: string): void }) {
   const list = useId();
   const names = value.split(",").filter(Boolean);
@@ -164,7 +172,7 @@ function Devices({ explorer, value, most, onChange }: { explorer: Explorer; valu
         device
         <Committed key={value} value="" list={list} placeholder={most > 1 && names.length ? "add a device to compare" : "choose a device"} onCommit={add} known={explorer.devices.map(([id]) => id)} />
       </label>
-      <datalist id={list}>{explorer.devices.map(([id, about]) => <option value={id}>{about}</option>)}</datalist>
+      {useOptions(list, explorer.devices)}
       <ul class="chips" aria-label="Devices">
         {names.map((name) => (
           <li>
@@ -211,16 +219,34 @@ export function ladder({ least, most, step, value }: Size): number[] {
   return [...values].sort((a, b) => a - b);
 }
 
-function Slider({ size, given, onChange }: { size: Size; given: string; onChange(value: string): void }) {
+interface SliderProps {
+  size: Size;
+  given: string;
+  onChange(value: string): void;
+  /** The other values, the nearest first: the reader's hand is on the slider. */
+  onNear(values: string[]): void;
+}
+
+function Slider({ size, given, onChange, onNear }: SliderProps) {
   const [steps] = useState(() => ladder(size));
   const [text, setText] = useState<string | null>(null);
   const value = Number(text ?? given) || size.value;
   const at = steps.reduce((best, v, i) => (Math.abs(v - value) < Math.abs(steps[best] - value) ? i : best), 0);
+  const near = (place: number, way = 1) => {
+    // What lies behind the hand counts as three times as far.
+    const far = (i: number) => Math.abs(i - place) * (Math.sign(i - place) === way ? 1 : 3);
+    const others = steps.map((_, i) => i).filter((i) => i !== place);
+    onNear(others.sort((a, b) => far(a) - far(b)).map((i) => String(steps[i])));
+  };
+  const move = (place: number) => {
+    onChange(String(steps[place]));
+    near(place, Math.sign(place - at) || 1);
+  };
   return (
     <div class="control slider" title={size.about}>
       <label>
         {size.name}
-        <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={whole(value)} onInput={(e) => onChange(String(steps[Number(e.currentTarget.value)]))} />
+        <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={whole(value)} onPointerEnter={() => near(at)} onFocus={() => near(at)} onInput={(e) => move(Number(e.currentTarget.value))} />
       </label>
       <input type="number" min={size.least} max={size.most ?? undefined} step={size.step} value={value} aria-label={size.name} onInput={(e) => setText(e.currentTarget.value)} onChange={(e) => { setText(null); if (e.currentTarget.value) onChange(e.currentTarget.value); }} />
     </div>

@@ -1,6 +1,6 @@
 // The explorer: controls beside a page that follows them.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { App } from "../app";
 import type { PageData } from "../schema";
@@ -10,6 +10,9 @@ import { engineOf } from "./engine";
 import type { Change, Explorer, State } from "./schema";
 import { fromHash, toHash } from "./state";
 
+/** Rest after which the address follows, in ms. */
+const SETTLED = 150;
+
 export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Explorer }) {
   const engine = useMemo(() => engineOf(explorer), [explorer]);
   const [state, setState] = useState<State>(() => ({ ...explorer.state, changes: [] }));
@@ -17,7 +20,7 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
   const [problem, setProblem] = useState("");
   const [status, setStatus] = useState("");
   const [over, setOver] = useState(false);
-  const { page: shown, extra, waiting } = useAnswer(engine, explorer, state, state.verb === "analyze" ? pinned : null, page);
+  const { page: shown, extra, waiting, prepare, forget } = useAnswer(engine, explorer, state, state.verb === "analyze" ? pinned : null, page);
 
   useEffect(() => engine.onStatus?.(setStatus), [engine]);
   useEffect(() => {
@@ -29,15 +32,21 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
+  const still = useRef(0);
   useEffect(() => {
-    const hash = toHash(state);
-    if (location.hash !== hash) history.replaceState(null, "", hash);
+    // Browsers refuse an address that changes with every step of a drag.
+    clearTimeout(still.current);
+    still.current = window.setTimeout(() => {
+      const hash = toHash(state);
+      if (location.hash !== hash) history.replaceState(null, "", hash);
+    }, SETTLED);
     setProblem("");
   }, [state]);
 
   const onFiles = async (files: File[]) => {
     try {
       setProblem("");
+      forget();
       const sent = await engine.send(files);
       const { measured, error } = await engine.ask({ verb: "file", given: { model: sent }, changes: [], brief: true });
       if (error) throw new Error(error);
@@ -68,14 +77,14 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
   const panel = (
     <aside class="panel">
       {tabs}
-      <Controls explorer={explorer} state={state} extra={extra} onChange={setState} onFiles={onFiles} key={String(state.given.model)} />
+      <Controls explorer={explorer} state={state} extra={extra} onChange={setState} onNear={prepare} onFiles={onFiles} key={String(state.given.model)} />
       {state.verb === "analyze" && <Pin state={state} pinned={pinned} onPin={setPinned} onSwap={(a, b) => { setPinned(b); setState(a); }} />}
       {state.verb === "analyze" && <Measured state={state} hidden={!!pinned || state.changes.length > 0 || String(state.given.hardware ?? "").includes(",")} onFiles={onFiles} onChange={setState} />}
       {state.verb === "analyze" && <Changes offered={extra.changes} state={state} onChange={setState} />}
     </aside>
   );
   const said = problem || extra.error;
-  const lead = extra.scan && { ...extra.scan, mark: extra.place ?? null };
+  const lead = useMemo(() => extra.scan && { ...extra.scan, mark: extra.place ?? null }, [extra.scan, extra.place]);
   return (
     <div class={`explorer${over ? " over" : ""}`} {...drop}>
       <App

@@ -39,21 +39,13 @@ export function RooflineChart(props: Props) {
   const still = useContext(Still);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
-  const height = Math.round(Math.max(300, Math.min(width * 0.62, 560, Math.max(360, still ? innerHeight * 0.5 : Infinity))));
+  // Reading the height of the window lays the page out, so it is read when the width changes.
+  const height = useMemo(() => Math.round(Math.max(300, Math.min(width * 0.62, 560, Math.max(360, still ? innerHeight * 0.5 : Infinity)))), [width, !still]);
   const marks = useMemo(() => sized(marksOf(chart, page), props.share), [chart, page, props.share]);
   const whole_ = useMemo(() => endsOf(chart, marks), [chart, marks]);
-  const [ends, setEnds] = useState<Ends>(whole_);
+  const [ends, setEnds] = useEnds(whole_, still);
   const [levels, setLevels] = useState(false);
   const [tip, setTip] = useState<{ mark: Mark; x: number; y: number } | null>(null);
-  const base = useRef({ still, ends: whole_ });
-  useLayoutEffect(() => {
-    const old = base.current;
-    // While only sizes change the axes stay, so that dots are seen to move; a zoom stays as well.
-    const next = still && old.still === still ? joined(old.ends, whole_) : whole_;
-    base.current = { still, ends: next };
-    setEnds((now) => (still && old.still === still && now !== old.ends ? now : next));
-  }, [whole_, still]);
-
   const visible = useMemo(() => (shown ? marks.filter((m) => m.row < 0 || shown.has(m.row)) : marks), [marks, shown]);
   const scene = useMemo(
     () => (width ? sceneOf(chart, visible, ends, width, height, props.share) : null),
@@ -65,8 +57,8 @@ export function RooflineChart(props: Props) {
     const element = canvas.current;
     if (!element || !scene) return;
     const ratio = Math.max(1, devicePixelRatio);
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(height * ratio);
+    const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (element.width !== w || element.height !== h) [element.width, element.height] = [w, h];
     const g = element.getContext("2d")!;
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
@@ -197,6 +189,19 @@ export function RooflineChart(props: Props) {
       {levels && chart.levels ? <LevelLegend chart={chart} /> : <Legend chart={chart} kinds={kinds} bounds={bounds} marks={visible} />}
     </figure>
   );
+}
+
+/** The limits of the axes. While only sizes change they stay, so that dots are seen to move; a zoom stays as well. */
+function useEnds(whole_: Ends, still: string): [Ends, (ends: Ends) => void] {
+  const axes = useRef({ still, whole_, ends: whole_ });
+  const [zoom, setZoom] = useState<{ ends: Ends; owner: unknown } | null>(null);
+  const owner = still || whole_;
+  const old = axes.current;
+  if (old.whole_ !== whole_ || old.still !== still) {
+    axes.current = { still, whole_, ends: still && old.still === still ? joined(old.ends, whole_) : whole_ };
+  }
+  const ends = zoom?.owner === owner ? zoom.ends : axes.current.ends;
+  return [ends, (next) => setZoom(next === whole_ ? null : { ends: next, owner })];
 }
 
 function nearest(scene: Scene, x: number, y: number): Mark | null {

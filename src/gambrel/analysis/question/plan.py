@@ -264,6 +264,13 @@ class PlanFields:
         *("--tuning",),
         default="tuned",
     )
+    loss: str = field(
+        *(f.choice("auto", "fused", "fp32"), PLAN, TRAIN),
+        "Loss: fused over logits in 16 bits, or fp32 with several copies of the logits; auto is "
+        "fused but with --zero 3.",
+        *("--loss",),
+        default="auto",
+    )
     zero: int = field(
         *(f.whole("stage", 0), PLAN, TRAIN),
         *("ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.", "--zero"),
@@ -271,8 +278,9 @@ class PlanFields:
     )
     recompute: str = field(
         *(f.TEXT, PLAN, TRAIN),
-        "Activation recomputation in the backward pass: none, full, auto (the least time that fits "
-        "the memory), or classes as norms,activations,attention,projections,feed-forward,experts.",
+        "Activation recomputation in the backward pass: none, selective (all but attention and "
+        "every second product), full, auto (the least time that fits the memory), or "
+        "classes as norms,activations,attention,projections,feed-forward,experts.",
         *("--recompute",),
         default="none",
     )

@@ -25,9 +25,9 @@ from gambrel.workload import Workload
 CHUNK: Final = 4096
 #: Points of a partition of a few seconds: as array arithmetic, within spans of a size, one by one.
 #: Of fewer points array arithmetic makes smaller partitions, so that several processes share them
-#: evenly; a task of the smallest takes twenty times what the scheduler has to do for it.
+#: evenly; a task of the smallest takes fifty times what the scheduler has to do for it.
 FAST: Final = 1 << 17
-LEAST_FAST: Final = 1 << 13
+LEAST_FAST: Final = 1 << 14
 SHARES: Final = 32
 SPANNED: Final = 1 << 14
 SLOW: Final = 1 << 9
@@ -63,6 +63,8 @@ class SweepWork:
         content: What the values depend on besides the axes: devices, models, constants.
         most_points: Points of a partition, at most.
         times_only: Leave out memory and energy.
+        block: Combinations of sizes for which all cases come in a row, so that cases of one model
+            share their costs; 0 takes all sizes of a case in a row.
     """
 
     cases: PointGrid
@@ -73,7 +75,9 @@ class SweepWork:
     content: bytes = b""
     most_points: int = FAST
     times_only: bool = False
+    block: int = 0
     _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
+    _sized: dict[Any, SizedPoints] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def points(self) -> int:
@@ -97,10 +101,10 @@ class SweepWork:
     def identity(self) -> bytes:
         """Version, axes and what they mean."""
         axes = [(a.name, [str(v) for v in a.values]) for a in (*self.cases.axes, *self.sizes.axes)]
-        return msgspec.json.encode([__version__, axes]) + self.content
+        return msgspec.json.encode([__version__, axes, self.block]) + self.content
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_machines": {}}
+        return {**self.__dict__, "_machines": {}, "_sized": {}}
 
     def evaluate(self, start: int, stop: int) -> PointTable:
         """The columns of a range of points."""
@@ -117,13 +121,16 @@ class SweepWork:
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """(place, case, first size, one behind the last) of the range."""
-        n = len(self.sizes)
+        sizes, cases = len(self.sizes), len(self.cases)
+        block = self.block or sizes
         at = start
         while at < stop:
-            case, first = divmod(at, n)
-            last = min(n, first + stop - at)
-            yield at, case, first, last
-            at += last - first
+            begin = at // (block * cases) * block
+            own = min(block, sizes - begin)
+            case, offset = divmod(at - begin * cases, own)
+            count = min(own - offset, stop - at)
+            yield at, case, begin + offset, begin + offset + count
+            at += count
 
     def _case(self, index: int) -> SweepCase:
         return self.opened(self.cases.point(index))
@@ -143,11 +150,20 @@ class SweepWork:
         for group in shared.values():
             one = group[0][1]
             for begin in range(first, last, CHUNK):
-                end = min(begin + CHUNK, last)
-                sizes = self._sizes(one.workload, begin, end)
-                points = SizedPoints(one.workload, sizes, end - begin, one.settings.conventions)
+                points = self._points(one, begin, min(begin + CHUNK, last))
                 for at, case in group:
                     found[at + begin - first] = self._rows(points, case)
+
+    def _points(self, case: SweepCase, begin: int, end: int) -> SizedPoints:
+        """The model at some sizes; the last ones are kept for the cases of the next partition."""
+        key = id(case.workload), case.settings.conventions, begin, end
+        if key not in self._sized:
+            self._sized.clear()
+            sizes = self._sizes(case.workload, begin, end)
+            self._sized[key] = SizedPoints(
+                case.workload, sizes, end - begin, case.settings.conventions
+            )
+        return self._sized[key]
 
     def _sizes(self, workload: Workload, begin: int, end: int) -> dict[str, Any]:
         """Symbol → its values; a number where all points have the same one."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gambrel.capture.onnx.edges import DTYPES, Edge
+from gambrel.capture.onnx.edges import DTYPES, Edge, FileRange
+from gambrel.capture.onnx.wire import POINTER_KEY
 from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
@@ -102,10 +103,13 @@ def checked_shape(dims: Any, name: str) -> tuple[int, ...]:
 
 def _place(tensor: Any) -> Any:
     """Tensors that share a range of an external file share their memory."""
+    entries = {e.key: e.value for e in tensor.external_data}
     if tensor.data_location == 1:
-        entries = {e.key: e.value for e in tensor.external_data}
         if "offset" in entries:
             return (entries.get("location"), entries["offset"], tuple(tensor.dims))
+    elif POINTER_KEY in entries:
+        begin, _, stop = entries[POINTER_KEY].partition(":")
+        return FileRange(int(begin), int(stop))
     return object()
 
 

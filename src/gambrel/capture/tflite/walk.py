@@ -12,6 +12,7 @@ from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.edges import Edge
+from gambrel.capture.onnx.folding import array_of_bytes
 from gambrel.capture.tflite.opening import (
     CODES,
     entries,
@@ -166,6 +167,13 @@ class SubgraphWalker:
         found = [self._edge(scope, i) for i in results]
         self._depth -= 1
         return [None if e is None else self.writer.of(e) for e in found]
+
+    def stored_value(self, edge: Edge) -> Any:
+        """The elements of a constant, however large; None where they are not in a buffer."""
+        if not isinstance(edge.place, tuple) or edge.place[0] != "buffer":
+            return None
+        data = self._model.Buffers(edge.place[1]).DataAsNumpy()
+        return None if isinstance(data, int) else array_of_bytes(bytes(data), edge)
 
     def trips(self, node: FileOperator) -> int:
         """How often the body of a WHILE runs."""

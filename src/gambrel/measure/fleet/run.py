@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from gambrel.engine.executors import client_of
 from gambrel.errors import InputError, require
 from gambrel.measure.fleet.again import Key, confirmed, key_of
 from gambrel.measure.fleet.neighbours import Remote, linked
@@ -180,13 +181,7 @@ def workers_of(scheduler: str) -> Iterator[list[Remote]]:
         InputError: Nothing answers there, or it has no workers.
     """
     require("distributed", "sweep", "--scheduler")
-    from distributed import Client
-
-    try:
-        client = Client(scheduler, timeout=10)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no dask scheduler answers at {scheduler}: {error}.") from None
-    try:
+    with client_of(1, scheduler) as client:
         known = client.scheduler_info(n_workers=-1).get("workers", {})
         if not known:
             raise InputError(f"the scheduler at {scheduler} has no workers.")
@@ -194,5 +189,3 @@ def workers_of(scheduler: str) -> Iterator[list[Remote]]:
             DaskRemote(client, address, str(about.get("host", address)))
             for address, about in sorted(known.items())
         ]
-    finally:
-        client.close(timeout=2)

@@ -120,7 +120,8 @@ def _about(rows: Sequence[Row]) -> list[Column]:
 
 def _precisions(rows: Sequence[Row]) -> list[str]:
     """Why each device has the format that it has, where nobody asked for it."""
-    chosen = [r.precision_reason for r in rows if r.precision_reason != "as asked"]
+    given = ("as asked", "part by part")
+    chosen = [r.precision_reason for r in rows if r.precision_reason not in given]
     distinct = list(dict.fromkeys(chosen))
     if len(distinct) > 4:
         return ["each device in the format that its engine is made for; choose with --precision."]

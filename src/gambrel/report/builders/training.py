@@ -9,6 +9,7 @@ import msgspec
 
 from gambrel.llm.training import TrainingStep
 from gambrel.report.blocks import (
+    Chart,
     DataTable,
     Document,
     FactList,
@@ -23,6 +24,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
+from gambrel.report.timeline import chart
 from gambrel.units import format_capacity, format_percent, format_si
 
 #: Fields that are analyses or written apart.
@@ -58,15 +60,47 @@ def document(step: TrainingStep, _options: Options) -> Document:
             f"{format_si(step.roofline_step_s, 's')}, speed of light "
             f"{format_si(step.sol_step_s, 's')}",
             f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
-            f"device, {fits}",
+            f"device{_where(step)}, {fits}",
         ),
         sections=sections(
             section(FactList(items=parts)),
+            section(_ranks(step) if len(step.ranks) > 1 else None),
+            section(_over_time(step)),
             section(_choices(step) if step.choices else None),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
         figures=tuple(step_figures(step)),
     )
+
+
+def _where(step: TrainingStep) -> str:
+    """Which stage is fullest, and when."""
+    stage = f" of stage {step.memory.stage}" if len(step.ranks) > 1 else ""
+    return f"{stage} at the {'loss' if step.memory.moment == 'loss' else 'start of backward'}"
+
+
+def _ranks(step: TrainingStep) -> DataTable:
+    """Memory of each stage where it is fullest."""
+    return table_of(
+        step.ranks,
+        col("stage", "stage", str),
+        col("layers", "layers", str, 2),
+        col("in flight", "in_flight", lambda n: f"{n:.3g}", 1),
+        col("parameters", "parameters_bytes", format_capacity, 1),
+        col("gradients", "gradients_bytes", format_capacity, 1),
+        col("optimizer", "optimizer_bytes", format_capacity, 1),
+        col("activations", "activations_bytes", format_capacity),
+        col("in all", "total_bytes", format_capacity),
+        col("fullest at", "moment"),
+        heading="Memory by stage, one device",
+        all=True,
+    )
+
+
+def _over_time(step: TrainingStep) -> Chart | None:
+    """The fullest device over the step, for a terminal; pages and pictures draw the parts."""
+    found = step.timeline
+    return None if found is None else Chart(draw=lambda options: chart(found, options.columns))
 
 
 def _choices(step: TrainingStep) -> DataTable:
