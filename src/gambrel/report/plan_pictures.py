@@ -21,7 +21,7 @@ _SMALL: Final = 1e-3
 
 
 def training(step: TrainingStep, options: Options) -> tuple[Picture, ...]:
-    """Where the time of a step goes, and the memory of a device, over the step where it is known."""
+    """Where the time of a step goes, and the memory of a device: over the step where known."""
     memory = step.memory
     apart = {
         "update of the weights": step.update_s,
@@ -36,10 +36,10 @@ def training(step: TrainingStep, options: Options) -> tuple[Picture, ...]:
         "optimizer states": memory.optimizer_bytes,
         "activations": memory.activations_bytes,
     }
-    idle = step.bubble > 0 and "Forward and backward include the pipeline bubble."
+    idle = "Forward and backward include the pipeline bubble." if step.bubble else ""
     bars = _parts("Memory of a device", "capacity", "bytes", sizes, "", memory.capacity_bytes)
     return (
-        *_parts("Time of a step", "s", "expected", times, idle or ""),
+        *_parts("Time of a step", "s", "expected", times, idle),
         *(timeline.training(step, options) or bars),
     )
 
