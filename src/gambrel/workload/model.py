@@ -104,7 +104,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeat: int = 1
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A model's ops and tensors in execution order.
 
     Attributes:
