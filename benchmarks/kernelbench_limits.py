@@ -1,7 +1,8 @@
 """The limit of every KernelBench problem on every GPU of the catalog, and how long that takes.
 
-``python benchmarks/kernelbench_limits.py FOLDER``, e.g. KernelBench/KernelBench, captures each problem once and writes one line a
-problem and one column a device: milliseconds with cold caches, in the format of the problem.
+``python benchmarks/kernelbench_limits.py FOLDER``, e.g. KernelBench/KernelBench, captures each
+problem once and writes one line per problem and one column per device: milliseconds with cold
+caches, in the format of the problem.
 """
 
 from __future__ import annotations
