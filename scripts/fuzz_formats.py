@@ -6,6 +6,7 @@ weights) and, with ``--onnx-cases``, the node cases of onnx's backend tests. An 
 one of them: bytes; of ONNX also fields of its messages; of text also words, numbers and lines. The
 file being read is ``last.*`` beside the results, so that a crash of the interpreter leaves it;
 what fails is kept. A damaged file keeps its ending, and so goes to the reader of its format.
+Bytecode of MLIR is read in a fork of this process, where the reader would start a new one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import io
+import os
 import random
 import re
 import resource
@@ -219,6 +221,39 @@ def execute(path: Path) -> str:
     return "read"
 
 
+def fork_for_bytecode() -> None:
+    """Reads bytecode in forks of a process that has loaded MLIR, instead of in new processes."""
+    from importlib import import_module
+
+    from gambrel.capture.xla import bytecode, reader
+    from gambrel.errors import FileFormatError
+
+    import_module("jaxlib.mlir.dialects.stablehlo")
+
+    def forked(data: bytes) -> str:
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))  # it spins at some files
+            try:
+                module = bytecode._module(data)
+                text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=256)
+                with os.fdopen(theirs, "wb") as file:
+                    file.write(text.encode())
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as file:
+            text = file.read()
+        if os.waitpid(child, 0)[1]:
+            raise FileFormatError("this is no whole bytecode of StableHLO (it is damaged).")
+        return text.decode("utf-8", "replace")
+
+    reader.text_of = forked
+
+
 def _too_long(*_: object) -> None:
     raise TimeoutError(f"more than {SECONDS} s")
 
@@ -237,6 +272,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     signal.signal(signal.SIGPROF, _too_long)
     rng, pool = random.Random(args.seed), seeds(args.models, args.onnx_cases)
+    if any(seed.suffix == ".mlirbc" for seed in pool):
+        fork_for_bytecode()
     ended: collections.Counter[str] = collections.Counter()
     start, number = time.monotonic(), 0
     while time.monotonic() - start < args.seconds:

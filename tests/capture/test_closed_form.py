@@ -74,6 +74,35 @@ def test_neither_torch_nor_transformers_is_imported(path: Path) -> None:
     assert run.stdout.strip() == "[]"
 
 
+def test_a_device_without_bf16_takes_fp16(path: Path) -> None:
+    """Volta and Turing multiply fp16 alone; engines refuse bf16 there."""
+    own = gambrel.analyze(str(path), "t4", phase="decode")
+    assert own.model.precision == "fp16"
+    assert own.model.precision_reason.startswith("t4 has no bf16 engine")
+    asked = gambrel.analyze(str(path), "t4", phase="decode", precision="bf16")
+    assert asked.model.precision == "bf16"
+    assert gambrel.analyze(str(path), "a10", phase="decode").model.precision == "bf16"
+
+
+def test_the_parts_of_a_precision_too(path: Path) -> None:
+    found = gambrel.analyze(str(path), "t4", phase="decode", precision="w4a16")
+    assert found.model.precision == "w4a16,activations=fp16"
+    again = gambrel.analyze(
+        str(path), "t4", phase="decode", precision="w4a16,activations=fp16", runtime="vllm"
+    )
+    assert again.roofline_time_s == found.roofline_time_s
+    kept = gambrel.analyze(str(path), "t4", phase="decode", precision="w4a16,activations=bf16")
+    assert kept.model.precision == "w4a16,activations=bf16"
+
+
+def test_every_face_knows_a_precision_part_by_part() -> None:
+    """The zoo's recorded model is built again from its description."""
+    asked = {"precision": "w4a16", "phase": "decode", "runtime": "pytorch"}
+    one = gambrel.analyze("llama-3-8b", "t4", **asked)
+    (row,) = gambrel.compare("llama-3-8b", "t4", **asked).rows
+    assert (row.precision, row.roofline_time_s) == (one.model.precision, one.roofline_time_s)
+
+
 def test_precision_part_by_part(path: Path) -> None:
     found = gambrel.analyze(str(path), "h200", phase="decode", precision="w4a16,kv=fp8")
     assert (found.model.precision, found.model.precision_reason) == (

@@ -29,6 +29,7 @@ class Small:
     name: str = "small"
     pause_s: float = 0.0
     log: str = ""
+    ballast: bytes = b""
 
     fields = FIELDS
 

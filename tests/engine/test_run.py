@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gambrel.engine import parts
+from gambrel.engine.executors import client_of
 from gambrel.engine.folder import PartFolder
 from gambrel.engine.pareto import Objective
 from gambrel.engine.run import RunRequest, folder_identity, run
@@ -61,6 +63,16 @@ def test_processes_give_the_same_bits_as_one():
     serial = run(Small(points=200)).table
     spread = run(Small(points=200), RunRequest(jobs=2)).table
     assert {n: plain(v) for n, v in spread.items()} == {n: plain(v) for n, v in serial.items()}
+
+
+def test_runs_at_the_same_time_on_one_scheduler_are_apart():
+    pytest.importorskip("distributed")
+    # Dask treats what has more than 100 kB in ways of its own.
+    works = [Small(points=n, name=str(n), ballast=bytes(200_000)) for n in (400, 300)]
+    with client_of(2) as client, ThreadPoolExecutor(2) as pool:
+        tables = list(pool.map(lambda w: run(w, RunRequest(scheduler=client)).table, works))
+    for work, table in zip(works, tables, strict=True):
+        assert np.array_equal(table["index"], np.arange(work.points))
 
 
 @pytest.mark.parametrize("form", [parts.ARRAYS, parts.PARQUET])

@@ -71,13 +71,17 @@ class Expected:
         if one is None or sol_time_s is None or one.low >= sol_time_s:
             return self
         cut = msgspec.structs.replace(
-            one,
-            value=max(one.value, sol_time_s),
+            _raised(one, sol_time_s),
             low=sol_time_s,
-            high=max(one.high, sol_time_s),
             reason=f"{one.reason}; the range is cut at the speed of light",
         )
         return replace(self, total=cut)
+
+
+def _raised(one: Estimate, least: float) -> Estimate:
+    """The same with a value of ``least`` at least; the range reaches as far above it as before."""
+    value = max(one.value, least)
+    return msgspec.structs.replace(one, value=value, high=one.high * value / one.value)
 
 
 def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation) -> Expected:
@@ -94,9 +98,7 @@ def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluatio
     if one.value >= least:
         return expected
     cut = msgspec.structs.replace(
-        one,
-        value=least,
-        high=max(one.high, least),
+        _raised(one, least),
         confidence="low",
         reason=f"{one.reason}; raised to the roofline of its kernels",
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gambrel.dtypes import FLOATING, width_bytes
 from gambrel.errors import InputError
 from gambrel.workload import Workload
+
+#: In a precision part by part: the format of what ops hand to each other.
+ACTIVATIONS: Final = "activations="
 
 
 def casts_of(workload: Workload, precision: str) -> dict[str, str]:
     """What to cast in a workload that runs in a precision; nothing where it was built so."""
     if workload.precisions and precision == workload.precisions:
         return {}
+    if workload.precisions and precision.startswith(f"{workload.precisions},{ACTIVATIONS}"):
+        return {workload.dtype: precision.rpartition("=")[2]}
     return cast_map(workload.dtype, precision)
 
 

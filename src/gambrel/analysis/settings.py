@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gambrel.analysis.estimate.constants import Calibration
-from gambrel.analysis.precision import check_precision
+from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
-from gambrel.device.roofs import default_precision, resolve
+from gambrel.device.roofs import default_precision, resolve, stand_in
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Chosen, Runtime, choose, runtime, takes
-from gambrel.workload import Role, Tensor, Workload
+from gambrel.workload import Role, Tensor, Workload, once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,34 +59,30 @@ class Resolved:
     runtime: Chosen
 
 
-def resolved(
-    workload: Workload, device: Device, settings: Settings, *, language: bool | None = None
-) -> Resolved:
+def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved:
     """Decides runtime and precision.
 
     Args:
         workload: The model.
         device: The machine.
         settings: What was asked for.
-        language: Whether the workload is a phase of a language model; None looks.
 
     Raises:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
     _check_engine(device, settings.engine)
-    asked = settings.precision
+    asked = settings.precision or workload.asked_precision
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
     single = known if mixed or not workload.precisions else None
-    if language is None:
-        language = is_language_model(workload)
-    language = language or _is_layer_of_one(workload, settings.runtime)
+    language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
     chosen = choose(device, settings.runtime, precision=single, language=language)
-    precision, reason = choose_precision(workload, device, settings.precision, chosen.runtime)
+    precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
 
+@once
 def is_language_model(workload: Workload) -> bool:
     """Whether the workload is a phase of an autoregressive language model."""
     if workload.training:
@@ -125,13 +121,17 @@ def choose_precision(
     user asked.
     """
     if workload.precisions and requested in (None, workload.precisions):
-        return workload.precisions, "part by part"
+        return _part_by_part(workload, device)
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
         return precision, "as asked"
     if workload.chosen_dtype:
         precision, reason = workload.dtype, "the model's own"
+        other = stand_in(device, precision)
+        if other != precision:
+            reason = f"{device.id} has no {precision} engine; choose with --precision"
+            precision = other
     else:
         precision, reason = default_precision(device)
         reason = f"{reason.rstrip('.')}; choose with --precision"
@@ -139,6 +139,15 @@ def choose_precision(
         return precision, reason
     own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])
     return own, f"{runtime.name} does not run {precision}; choose with --precision"
+
+
+def _part_by_part(workload: Workload, device: Device) -> tuple[str, str]:
+    """The formats that the model was built with, in the 16 bits that the device multiplies."""
+    parts, own = workload.precisions, workload.dtype
+    other = stand_in(device, own)
+    if other == own or ACTIVATIONS in parts:
+        return parts, "part by part"
+    return f"{parts},{ACTIVATIONS}{other}", f"{device.id} has no {own} engine"
 
 
 def _check_engine(device: Device, engine: str | None) -> None:

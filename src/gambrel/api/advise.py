@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gambrel.advise.select import Selection
     from gambrel.advise.subjects import Subject
     from gambrel.advise.whatif import WhatIf
-    from gambrel.analysis.workbench import Machine
     from gambrel.workload import Workload
 
 #: Devices from which on ops that share a formula are predicted together.
@@ -186,11 +185,8 @@ def _subject(
     notes: list[str] = []
     asked = question.several("runtime")
 
-    machines: dict[int, Machine] = {}
-
     def make(size: int | None, layers: str) -> Fleet:
-        fleet = _fleet(question, model, size, notes, layers=layers, bulk=bulk)
-        return fleet.share(machines)
+        return _fleet(question, model, size, notes, layers=layers, bulk=bulk)
 
     names = [] if asked == (None,) else list(asked)
     subject = Subject(make=make, batch=batch, runtimes=names)
@@ -215,8 +211,8 @@ def _fleet(
     resolved = resolve_model(model, request)
     notes += [note for note in resolved.notes if note not in notes]
     built: dict[str, Workload] = {}
-    for precision in question.several("precision") if has_parts(model, layers) else ():
-        if precision is not None:
+    for precision in question.several("precision"):
+        if precision is not None and has_parts(model, layers, precision):
             workload = resolve_model(model, replace(request, precision=precision)).workload
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)

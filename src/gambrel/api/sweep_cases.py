@@ -102,7 +102,7 @@ class CaseOpener:
         plain = request_of(asked, {}).layers
         base = self._resolved(entry, asked, layers=plain, precision=None)
         layers = _layers_of(base, device, asked)
-        parts = bool(base.recipe) or has_parts(entry.source, layers)
+        parts = bool(base.recipe) or has_parts(entry.source, layers, asked.precision)
         built = asked.precision if parts else None
         return self._resolved(entry, asked, layers=layers, precision=built)
 

@@ -163,13 +163,14 @@ def _names_parts(precision: str | None) -> bool:
         return True
 
 
-def has_parts(model: Any, layers: str) -> bool:
+def has_parts(model: Any, layers: str, precision: str | None = None) -> bool:
     """Whether a number format applies to the parts of a model: one workload for each format."""
     from gambrel.llm.known import config_of
 
     if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))
-    return layers != "code" and config_of(_phase_of(str(model))[0]) is not None
+    by_part = layers != "code" or _names_parts(precision)
+    return by_part and config_of(_phase_of(str(model))[0]) is not None
 
 
 def _from_code(target: str, request: Request) -> Resolved:

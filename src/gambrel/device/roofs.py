@@ -121,6 +121,17 @@ def default_precision(device: Device) -> tuple[str, str]:
     return "fp32", f"{device.id} publishes no compute roof; fp32 is the format of most models."
 
 
+def stand_in(device: Device, dtype: str) -> str:
+    """The 16-bit format that engines take where the device lacks the model's own.
+
+    Volta, Turing and older GPUs multiply fp16 alone: serving engines refuse bf16 there, and users
+    load the model in fp16.
+    """
+    if dtype not in _SIXTEEN or device.ceiling("matrix", dtype):
+        return dtype
+    return next((other for other in _SIXTEEN if device.ceiling("matrix", other)), dtype)
+
+
 _SIXTEEN: Final = ("fp16", "bf16")
 #: Without a 16-bit matrix roof: the first of these for which there is any roof.
 _PREFERRED: Final = ("fp32", *_SIXTEEN, "int8")

@@ -10,6 +10,7 @@ import hashlib
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -150,13 +151,15 @@ def _through_dask(task: PartTask, todo: Sequence[Partition], client: Any) -> Ite
 
     packed = pickle.dumps(task)
     name = hashlib.sha256(packed).hexdigest()[:16]
+    # Not as a keyword of map: dask stores large ones under their bare name, for all runs alike.
+    compute = partial(run_packed, packed=packed)
     waiting = iter(todo)
 
     def submitted(count: int) -> list[Any]:
         some = list(islice(waiting, count))
         # The keys say what is computed, so that nothing is computed twice on one scheduler.
         keys = [f"gambrel-{name}-{part.key}" for part in some]
-        return client.map(run_packed, some, packed=packed, key=keys, retries=2) if some else []
+        return client.map(compute, some, key=keys, retries=2) if some else []
 
     ahead = max(_LEAST_AHEAD, _AHEAD * _workers(client))
     try:

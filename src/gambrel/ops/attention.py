@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gambrel.ops.base import Cost, OpView, Size, TensorView, distinct_bytes, formula, minimum, work
 from gambrel.roofline import maximum
@@ -47,22 +47,26 @@ def attention_backward(op: OpView) -> Cost:
     With S = QKᵀ, P = softmax(S), O = PV: the fused kernel keeps no P, so it forms S again
     (head_dim), then dV = PᵀdO and dP = dO·Vᵀ (v_head_dim each), dQ = dS·K and dK = dSᵀ·Q (head_dim
     each). Source: Dao, "FlashAttention-2" (2023), section 3.1.2. ``recompute=False`` leaves out the
-    first.
+    first. A kernel of one gradient forms S and dP again for itself (``gradients="query"``: S, dP
+    and dQ; ``"keys"``: S, dP, dV and dK), and is given D.
 
     Vector work of a pair: S·scale, minus the saved log-sum, exp (one evaluation), dS = P·(dP - D)
     with two, times the scale: 5; an added mask 1; dropout 4 (mask and scale on P and on dP). A row
     needs D = sum(dO·O): v_head_dim products and v_head_dim - 1 additions.
 
-    Sizes and attrs: as attention, and recompute (True).
+    Sizes and attrs: as attention, recompute (True) and gradients (all).
     Inputs: grad_output, query, key, value, output, logsumexp, mask. Outputs: the gradients of
     query, key, value.
     """
     heads = op.size("batch") * op.size("heads")
     pairs = heads * visible_pairs(op)
     d, dv = _head_dims(op)
-    products = (3 if op.attrs.get("recompute", True) else 2) * d + 2 * dv
+    own = {"query": 2 * d + dv, "keys": 2 * d + 2 * dv}
+    whole = (3 if op.attrs.get("recompute", True) else 2) * d + 2 * dv
+    products = own.get(str(op.attrs.get("gradients")), whole)
+    rows = heads * _seeing_queries(op) * (2 * dv - 1) if products == whole else 0
     per_pair = 5 + bool(op.attrs.get("mask")) + 4 * bool(op.attrs.get("dropout"))
-    vector = pairs * per_pair + heads * _seeing_queries(op) * (2 * dv - 1)
+    vector = pairs * per_pair + rows
     return Cost(
         work=work(op.operand_dtype(1), matrix=2 * pairs * products, vector=vector, special=pairs),
         read_bytes=distinct_bytes(_unrepeated(op, op.inputs, 2, _seen_keys(op))),

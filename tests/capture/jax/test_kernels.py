@@ -10,6 +10,7 @@ import jax.numpy as jnp  # noqa: E402
 
 import gambrel  # noqa: E402
 from gambrel.capture.jax.capture import capture_jax  # noqa: E402
+from gambrel.capture.jax.kernels import without_cudnn  # noqa: E402
 from gambrel.capture.xla.reader import read_hlo, read_stablehlo  # noqa: E402
 
 S, BF16 = jax.ShapeDtypeStruct, jnp.bfloat16
@@ -66,6 +67,67 @@ def test_splash_attention_with_one_head_of_keys():
     op = attention_of(workload)
     assert (op.sizes["heads"], op.sizes["kv_heads"]) == (4, 1)
     assert matrix_flops(workload) == 4 * (256 * 257 // 2) * PAIR
+
+
+#: The products of a gradient: S, dP and dV with dK and dQ together, or the first two twice.
+TOGETHER, APART = 2 * 5 * 128, 2 * 7 * 128
+PAIRS = {False: 256 * 256, True: 256 * 257 // 2}
+
+
+def gradient_of(attention, shape):
+    """The gradients of an attention's sum by queries, keys and values."""
+
+    def total(q, k, v):
+        return attention(q, k, v).astype(jnp.float32).sum()
+
+    return capture_jax(jax.grad(total, (0, 1, 2)), (shape,) * 3, {})
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("form", ["JAX", "StableHLO", "HLO"])
+def test_the_gradient_of_cudnn_with_shared_heads(form, causal, tmp_path):
+    """Lowered for a GPU, the calls say their sizes in the configuration of cuDNN."""
+
+    def total(q, k, v):
+        found = jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
+        return found.astype(jnp.float32).sum()
+
+    function, shared = jax.grad(total, (0, 1, 2)), S((2, 256, 2, 128), BF16)
+    given = (TOKENS_FIRST, shared, shared)
+    if form == "JAX":
+        workload = capture_jax(function, given, {})
+    else:
+        with without_cudnn():
+            lowered = jax.jit(function).trace(*given).lower(lowering_platforms=("cuda",))
+        path = tmp_path / ("m.mlir" if form == "StableHLO" else "m.hlo")
+        path.write_text(lowered.as_text(dialect="stablehlo" if form == "StableHLO" else "hlo"))
+        workload = (read_stablehlo if form == "StableHLO" else read_hlo)(path)
+    assert matrix_flops(workload) == 2 * 4 * PAIRS[causal] * (PAIR + TOGETHER)
+    back = next(op for op in workload.ops if op.kind == "attention_backward")
+    assert (back.sizes["heads"], back.sizes["kv_heads"]) == (4, 2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradient_of_mha_on_gpus(causal):
+    kernel = pytest.importorskip("jax.experimental.pallas.ops.gpu.attention")
+    workload = gradient_of(lambda *x: kernel.mha(*x, None, causal=causal), TOKENS_FIRST)
+    assert matrix_flops(workload) == 2 * 4 * PAIRS[causal] * (PAIR + TOGETHER)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradient_of_flash_attention_on_tpus(causal):
+    """Two kernels: one makes the gradients of keys and values, one that of the queries."""
+    kernel = pytest.importorskip("jax.experimental.pallas.ops.tpu.flash_attention")
+    workload = gradient_of(lambda *x: kernel.flash_attention(*x, causal=causal), HEADS_FIRST)
+    assert matrix_flops(workload) == 2 * 4 * PAIRS[causal] * (PAIR + APART)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradient_of_splash_attention(causal):
+    mask = "CausalMask" if causal else "FullMask"
+    workload = gradient_of(lambda *x: jax.vmap(splash(mask, shared=False))(*x), HEADS_FIRST)
+    rows = 2 * 2 * 4 * 256 * 128  # the sums of the output times its gradient: outside
+    assert matrix_flops(workload) == 2 * 4 * PAIRS[causal] * (PAIR + APART) + rows
 
 
 def loss(params, x):

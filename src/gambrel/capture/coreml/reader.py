@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+from gambrel.capture.coreml.blobs import read_blob
 from gambrel.capture.coreml.opening import file_of_package, is_package, open_program
 from gambrel.capture.coreml.walk import BlockWalker
 from gambrel.capture.graph.finish import finish, reading
@@ -22,7 +24,9 @@ def read_coreml(path: str | Path) -> Workload:
     """
     path = Path(path)
     with reading(path, "Core ML model", "convert it again"):
-        program = open_program(file_of_package(path) if is_package(path) else path)
+        file = file_of_package(path) if is_package(path) else path
+        program = open_program(file)
         writer = Writer("coreml")
+        writer.trace.read_stored = partial(read_blob, file.parent / "weights" / "weight.bin")
         BlockWalker(writer).run(program)
         return finish(writer.trace, name=path.stem, origin="Core ML")

@@ -42,6 +42,8 @@ def convolution(op: NodeOperands) -> Lowered:
     x, weight, bias = op.x(0), op.x(1), op.optional(2)
     if not len(op.attr("kernel")) == len(op.attr("spatial")) == len(x.shape) - 2:
         raise ValueError("a kernel of another rank than its image")
+    if int(op.attr("groups", 1)) < 1:
+        raise ValueError("channels in no groups")
     attrs: Attributes = {
         "transposed": bool(op.attr("transposed", False)),
         **quantized_attrs(op, bias),

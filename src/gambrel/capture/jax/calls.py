@@ -41,7 +41,7 @@ def pallas(walker: JaxprWalker, eqn: Any, inputs: Sequence[Edge]) -> list[Edge]:
     """A kernel of its own: counted where its author states a cost, unmodelled otherwise."""
     stated = eqn.params.get("cost_estimate")
     name = _kernel_name(eqn.params)
-    attention = kernels.splash(walker, eqn, inputs, name)
+    attention = kernels.of_pallas(walker, eqn, inputs, name)
     if attention is not None:
         return attention
     if stated is None:
@@ -61,4 +61,5 @@ def pallas(walker: JaxprWalker, eqn: Any, inputs: Sequence[Edge]) -> list[Edge]:
 
 def _kernel_name(params: Any) -> str:
     named = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
-    return str(named or "without a name")
+    debug = getattr(getattr(params.get("jaxpr"), "debug_info", None), "func_name", "")
+    return str(named or debug or "without a name")

@@ -22,8 +22,7 @@ _FLOW: Final[dict[str, _Handler]] = {
     "cond": loops.cond,
     "shard_map": mesh.shard_map,
     "pallas_call": calls.pallas,
-    "dot_product_attention_fwd": kernels.cudnn,
-    "dot_product_attention_fwd_wrapper": kernels.cudnn,
+    **dict.fromkeys(kernels.CUDNN, kernels.cudnn),
     "select_n": calls.select,
     **dict.fromkeys(mesh.COLLECTIVES, mesh.collective),
 }

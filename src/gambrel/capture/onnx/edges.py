@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
@@ -38,6 +39,19 @@ DTYPES: Final[dict[int, str]] = {
     27: "fp6",
     28: "fp6",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Where the data of a stored tensor lie.
+
+    Attributes:
+        begin: First byte.
+        end: Byte behind them.
+    """
+
+    begin: int
+    end: int
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +152,12 @@ class Step:
         return found
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What its file calls it: the node, and the tensors that it writes."""
+        names = (self.name, *(edge.name for edge in self.outputs if edge is not None))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
     def out(self) -> Edge:
         """The first output that is asked for.
 
@@ -162,6 +182,8 @@ class Trace:
         notes: What had to be assumed.
         family: Name of the format, before the operators in reports.
         carried: Of loops, what a trip begins with and what it hands to the next one.
+        read_stored: Reads a tensor of the file that was left there, for the few whose values say
+            what has to be computed; None where that is not possible.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -171,3 +193,4 @@ class Trace:
     notes: dict[str, None] = field(default_factory=dict)
     family: str = "onnx"
     carried: list[tuple[Edge, Edge]] = field(default_factory=list)
+    read_stored: Callable[[Edge], Any] | None = None

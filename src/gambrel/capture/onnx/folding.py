@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.files.archive import check_file
+from gambrel.capture.onnx.edges import Edge, FileRange, Step
+from gambrel.errors import FileFormatError
 from gambrel.workload import Role
 
 #: Larger results stay tensors that a step makes. Masks and indices are worth knowing, real numbers
 #: only as scalars and the like: what a model computes with them is its work.
 MAX_INTEGERS: Final = 2**18
 MAX_REALS: Final = 256
+#: Bytes of the largest stored tensor whose values are read: a mask of 4,096 tokens.
+_MAX_READ: Final = 2**26
 #: Ops whose result can be larger than their operands: checked before they are evaluated.
 _GROWING: Final = frozenset({"Expand", "Tile", "ConstantOfShape", "Range", "Pad"})
 
@@ -39,17 +44,40 @@ CODES: Final[dict[str, int]] = {
 _TYPES: Final = {code: np.dtype(name) for name, code in CODES.items()}
 
 
+def array_of_bytes(data: bytes, edge: Edge) -> _Array | None:
+    """The elements of a stored tensor, little-endian; None where bytes and form disagree."""
+    kind = _TYPES.get(edge.code)
+    if kind is None or edge.shape is None or len(data) != edge.numel * kind.itemsize:
+        return None
+    return np.frombuffer(data, kind).reshape(edge.shape)
+
+
+def read_range(path: Path, edge: Edge) -> _Array | None:
+    """The elements of a tensor that lies in a range of a file; None where there is none."""
+    place = edge.place
+    if not isinstance(place, FileRange) or place.end - place.begin > _MAX_READ:
+        return None
+    try:
+        check_file(path)
+        with path.open("rb") as file:
+            file.seek(place.begin)
+            return array_of_bytes(file.read(place.end - place.begin), edge)
+    except (OSError, ValueError, FileFormatError):
+        return None
+
+
 def constant(name: str, value: _Array) -> Edge:
     """An edge of a known value."""
     code = CODES[value.dtype.name]
     return Edge(name, tuple(value.shape), code, value, Role.CONSTANT)
 
 
-def fold(step: Step) -> list[_Array] | None:
+def fold(step: Step, largest: int = 0) -> list[_Array] | None:
     """The values of a step's outputs; None where they are not known or too many.
 
     Args:
         step: With its inputs; its outputs need no form yet.
+        largest: How many elements a result may have, where that is more than by default.
     """
     if step.op in ("Shape", "Size"):
         return _form(step)
@@ -58,14 +86,14 @@ def fold(step: Step) -> list[_Array] | None:
         return None
     values = [None if e is None else e.value for e in step.inputs]
     try:
-        if step.op in _GROWING and _grown(step, values) > MAX_INTEGERS:
+        if step.op in _GROWING and _grown(step, values) > max(MAX_INTEGERS, largest):
             return None
         with np.errstate(all="ignore"):
             found = function(step, values)
     except (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError):
         return None
     results = [np.asarray(a) for a in (found if isinstance(found, list) else [found])]
-    return results if all(map(_is_small, results)) else None
+    return results if all(_is_small(result, largest) for result in results) else None
 
 
 def axis_list(value: Any) -> list[int]:
@@ -77,10 +105,10 @@ def _is_foldable(edge: Edge) -> bool:
     return edge.value is not None and edge.role is not Role.WEIGHT
 
 
-def _is_small(array: _Array) -> bool:
+def _is_small(array: _Array, largest: int) -> bool:
     if array.dtype.name not in CODES:
         return False
-    return bool(array.size <= (MAX_REALS if array.dtype.kind == "f" else MAX_INTEGERS))
+    return bool(array.size <= max(MAX_REALS if array.dtype.kind == "f" else MAX_INTEGERS, largest))
 
 
 def _form(step: Step) -> list[_Array] | None:

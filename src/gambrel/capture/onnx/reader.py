@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from gambrel.capture.graph.finish import reading
 from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.dimensions import OpenInputs, open_inputs
 from gambrel.capture.onnx.edges import Trace
+from gambrel.capture.onnx.folding import read_range
 from gambrel.capture.onnx.opening import open_model
 from gambrel.capture.onnx.passes import refine
 from gambrel.capture.onnx.walk import Walker
@@ -41,25 +43,38 @@ def read_onnx(path: str | Path, sizes: Mapping[str, int | None] | None = None) -
     with reading(path, "ONNX model", advice):
         model = open_model(path)
         inputs = open_inputs(model.graph, sizes or {})
-        return mention_unread(_workload(model, inputs, path.stem, sizes or {}))
+        return mention_unread(_workload(model, inputs, path, sizes or {}))
 
 
 def trace_model(
-    model: Any, inputs: OpenInputs, values: Mapping[str, int], trips: int | None = None
+    model: Any,
+    inputs: OpenInputs,
+    values: Mapping[str, int],
+    trips: int | None = None,
+    path: Path | None = None,
 ) -> tuple[Trace, bool]:
     """The steps of a model at given sizes, decompositions recognised.
+
+    Args:
+        model: An ``onnx.ModelProto``.
+        inputs: With their open sizes.
+        values: Of these.
+        trips: Of loops whose end depends on data, where the user said so.
+        path: The file of the model, where masks of attention may be looked up.
 
     Returns:
         The trace, and whether a loop in it runs as often as only the user can say.
     """
     walker = Walker(model, inputs.at(values), trips)
     trace = walker.run()
+    if path is not None:
+        trace.read_stored = partial(read_range, path)
     refine(trace)
     return trace, walker.open_trips
 
 
 def _workload(
-    model: Any, inputs: OpenInputs, name: str, chosen: Mapping[str, int | None]
+    model: Any, inputs: OpenInputs, path: Path, chosen: Mapping[str, int | None]
 ) -> Workload:
     producer = f"{model.producer_name} {model.producer_version}".strip()[:60]
     origin = f"ONNX, {producer}" if producer else "ONNX"
@@ -67,8 +82,8 @@ def _workload(
     trips, open_loops = chosen.get("trip"), [False]
 
     def at(values: Mapping[str, int]) -> Workload:
-        trace, open_loops[0] = trace_model(model, inputs, values, trips)
-        return drop_unused_outputs(Builder().build(trace, name=name, origin=origin))
+        trace, open_loops[0] = trace_model(model, inputs, values, trips, path)
+        return drop_unused_outputs(Builder().build(trace, name=path.stem, origin=origin))
 
     hints = {d.name: d.hint for d in inputs.sizes}
     built = _open(inputs.sizes, hints, at, chosen)

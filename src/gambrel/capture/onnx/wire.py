@@ -27,6 +27,10 @@ _MESSAGES: Final[dict[str, _Spec]] = {
 }
 #: Fields of TensorProto that hold data: float, int32, string, int64, raw, double, uint64.
 _DATA: Final = frozenset({4, 5, 6, 7, 9, 10, 11})
+#: raw_data; external_data, where a tensor without its data says where they are in the file.
+_RAW: Final = 9
+_POINTER: Final = 13
+POINTER_KEY: Final = "bytes of this file"
 #: Documentation of model, graph, node and function; training information of the model.
 _DROPPED: Final[dict[str, frozenset[int]]] = {
     "model": frozenset({6, 20}),
@@ -71,6 +75,9 @@ def _stripped(data: Buffer, start: int, end: int, message: str, depth: int) -> l
             continue
         parts.append(data[copied:head])
         copied = stop
+        if message == "tensor" and number == _RAW:
+            entry = packed(1, POINTER_KEY.encode()) + packed(2, f"{begin}:{stop}".encode())
+            parts.append(packed(_POINTER, entry))
         if keep and nested is not None:
             body = b"".join(_stripped(data, begin, stop, nested, depth + 1))
             parts.append(packed(number, body))

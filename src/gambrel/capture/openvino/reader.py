@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from gambrel.capture.files.dynamic import DynamicSize, lifted, trip_symbol
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
+from gambrel.capture.onnx.folding import read_range
 from gambrel.capture.openvino.opening import IrLayer, open_model
 from gambrel.capture.openvino.walk import LayerWalker
 from gambrel.errors import FileFormatError, WorkloadError
@@ -33,7 +35,7 @@ def read_openvino(path: str | Path, sizes: Mapping[str, int | None] | None = Non
         layers = open_model(path)
 
         def at(values: Mapping[str, int]) -> Workload:
-            return _workload(layers, path.stem, values["batch"], given.get("trip"))
+            return _workload(layers, path, values["batch"], given.get("trip"))
 
         batch = given.get("batch") or 1
         first = at({"batch": batch})
@@ -57,11 +59,12 @@ def _is_open(layers: list[IrLayer]) -> bool:
     return any(-1 in shape for shape in shapes)
 
 
-def _workload(layers: list[IrLayer], name: str, batch: int, trips: int | None) -> Workload:
+def _workload(layers: list[IrLayer], path: Path, batch: int, trips: int | None) -> Workload:
     writer = Writer("openvino")
     walker = LayerWalker(writer, batch, trips)
     walker.run(layers)
     symbols: tuple[Symbol, ...] = ()
     if walker.open_trips:
         symbols = (trip_symbol(trips),)
-    return finish(writer.trace, name=name, origin="OpenVINO IR", symbols=symbols)
+    writer.trace.read_stored = partial(read_range, path.with_suffix(".bin"))
+    return finish(writer.trace, name=path.stem, origin="OpenVINO IR", symbols=symbols)

@@ -10,7 +10,7 @@ import numpy as np
 from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
-from gambrel.capture.onnx.edges import Edge
+from gambrel.capture.onnx.edges import Edge, FileRange
 from gambrel.capture.openvino.opening import CODES, IrLayer
 from gambrel.capture.openvino.shapes import batch_of, completed
 from gambrel.capture.openvino.translation import LAYERS
@@ -125,7 +125,7 @@ class LayerWalker:
                 continue
             code = CODES.get(layer.data.get("element_type", "").lower(), edge.code)
             edge.code = code
-            edge.place = ("data", layer.data.get("offset", layer.id), layer.data.get("size"))
+            edge.place = _place(layer)
             edge.role = role_of(edge)
             if edge.numel == 1 and edge.role is Role.CONSTANT and code in (1, 10, 11, 16):
                 edge.value = np.full((), np.nan)  # one number, which stands in the data
@@ -194,3 +194,11 @@ class LayerWalker:
         tried = (partial(branch, index) for index in range(len(layer.bodies)))
         index, results = one_branch(self.writer, tried)
         self._hand_out(layer, layer.maps[index] if index < len(layer.maps) else [], results, edges)
+
+
+def _place(layer: IrLayer) -> object:
+    """The bytes of a constant in the .bin, by which equal ones are told."""
+    offset, size = layer.data.get("offset", ""), layer.data.get("size", "")
+    if not (offset.isdecimal() and size.isdecimal()):
+        return ("data", offset or layer.id, size)
+    return FileRange(int(offset), int(offset) + int(size))

@@ -34,4 +34,5 @@ def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None)
         symbols: tuple[Symbol, ...] = ()
         if walker.open_trips:
             symbols = (trip_symbol(trips),)
+        writer.trace.read_stored = walker.stored_value
         return finish(writer.trace, name=path.stem, origin="TFLite", symbols=symbols)

@@ -15,6 +15,7 @@ from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.arguments import constant_role, role_of
 from gambrel.capture.xla.control import branches, looped
 from gambrel.capture.xla.elements import CODES, NUMPY
+from gambrel.capture.xla.fused_attention import cudnn_call
 from gambrel.capture.xla.graph import Form, Graph, Operation
 from gambrel.capture.xla.mlir_attributes import attributes_of
 from gambrel.errors import FileFormatError, told
@@ -87,7 +88,9 @@ class ModuleWalker:
 
     def emit(self, op: Any, inputs: list[Edge], name: str = "") -> list[Edge]:
         """Records an operation under its own name."""
-        plain = op.name.partition(".")[2]
+        plain = op.name
+        if op.context.is_registered_operation(plain):  # not those of dialects that are not known
+            plain = plain.partition(".")[2]
         forms = [form_of(v.type) for v in op.results]
         found, attrs = attributes_of(op, name or plain)
         if found in ("reduce", "reduce_window", "argmax", "scatter", "select_and_scatter"):
@@ -150,6 +153,12 @@ class ModuleWalker:
         target = str(getattr(op.attributes["call_target_name"], "value", ""))
         if target in _SAME_TARGETS:
             return self.emit(op, inputs, "annotation")
+        config = op.attributes.get("backend_config", "")
+        fused = cudnn_call(target, str(getattr(config, "value", "")), inputs)
+        if fused is not None:
+            name, operands, attrs = fused
+            forms, place = [form_of(v.type) for v in op.results], place_of(str(op.location))
+            return self.graph.emit(Operation(name, operands, forms, attrs, target, *place))
         return self.emit(op, inputs, f"custom_call {target}")
 
 

@@ -21,7 +21,7 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
-from gambrel.device.roofs import host_link, main_memory
+from gambrel.device.roofs import host_link, main_memory, stand_in
 from gambrel.errors import InputError
 from gambrel.llm.adapters import with_adapters
 from gambrel.llm.kv import kv_cache
@@ -158,8 +158,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         if service is None:
             return Overhead()
         layers = sum(group.count for group in self.spec.layers)
-        front = self.mix.frontend_s if self.mix else service.frontend_s
-        return Overhead(floor_s=service.eager_layer_s * layers, frontend_s=front)
+        floor_s = service.eager_layer_s * layers
+        return Overhead(floor_s=floor_s, frontend_s=service.frontend_s)
 
     @property
     def mean_of(self) -> tuple[str, ...]:
@@ -181,7 +181,12 @@ def native(precisions: Precisions, device: Device) -> Precisions:
 
     Experts stored in mxfp4 meet 16-bit activations by conversion where a device has no such engine.
     Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both.
+    What is bf16 is fp16 where a device multiplies no other 16-bit format.
     """
+    other = stand_in(device, "bf16")
+    if other != "bf16":
+        parts = {n: other for n in precisions.__struct_fields__ if getattr(precisions, n) == "bf16"}
+        return msgspec.structs.replace(precisions, **parts)
     has = any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS)
     if precisions.of("experts") == "mxfp4" and precisions.multiply == "bf16" and has:
         return msgspec.structs.replace(precisions, compute="fp8")

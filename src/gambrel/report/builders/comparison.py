@@ -21,6 +21,7 @@ from gambrel.report.blocks import (
 from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 from gambrel.report.text import clean
+from gambrel.units import format_count
 
 #: Metrics whose best value stands at the top of a page.
 _FIGURES: Final = 5
@@ -36,7 +37,7 @@ def document(found: Comparison, _options: Options) -> Document:
     columns = (*_varying(rows), *figure_columns(rows, found.metrics), *_about(rows))
     models = ", ".join(dict.fromkeys(r.model for r in rows))
     return Document(
-        title=f"{models}: {len(rows)} rows, best {found.metrics[0]} first",
+        title=f"{models}: {format_count(len(rows), 'row')}, best {found.metrics[0]} first",
         answer=_answer(found),
         sections=sections(
             section(DataTable(columns=columns, note=_FOOT)),
@@ -119,7 +120,8 @@ def _about(rows: Sequence[Row]) -> list[Column]:
 
 def _precisions(rows: Sequence[Row]) -> list[str]:
     """Why each device has the format that it has, where nobody asked for it."""
-    chosen = [r.precision_reason for r in rows if r.precision_reason != "as asked"]
+    given = ("as asked", "part by part")
+    chosen = [r.precision_reason for r in rows if r.precision_reason not in given]
     distinct = list(dict.fromkeys(chosen))
     if len(distinct) > 4:
         return ["each device in the format that its engine is made for; choose with --precision."]

@@ -24,7 +24,10 @@ def scaled(op: NodeOperands) -> Lowered:
     attrs = {**found.attrs, "causal": causal}
     if causal:
         attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
-    return Described(found.kind, found.sizes, attrs, found.inputs, found.outputs)
+    sizes = dict(found.sizes)
+    if op.attr("window"):
+        sizes["window"] = int(op.attr("window"))
+    return Described(found.kind, sizes, attrs, found.inputs, found.outputs)
 
 
 @lowers("Attention", "ai.onnx.preview::FlexAttention")

@@ -87,13 +87,25 @@ class Flow:
         """Takes a step out; nothing may read its outputs any more."""
         self._unlink(step)
 
-    def redirect(self, step: Step, index: int, edge: Edge) -> None:
-        """Gives a step another input."""
+    def drop_unread(self, edge: Edge) -> None:
+        """Takes the steps out that only made an edge which nothing reads any more."""
+        waiting = [edge]
+        while waiting:
+            at = waiting.pop()
+            step = self.maker.get(at)
+            if step is None or any(e and not self.is_internal(e, ()) for e in step.outputs):
+                continue
+            self._unlink(step)
+            waiting.extend(e for e in step.inputs if e is not None)
+
+    def redirect(self, step: Step, index: int, edge: Edge | None) -> None:
+        """Gives a step another input, or none."""
         old = step.inputs[index]
         step.inputs[index] = edge
         if old is not None and old not in step.inputs:
             self._readers[old].pop(step, None)
-        self._readers.setdefault(edge, {})[step] = None
+        if edge is not None:
+            self._readers.setdefault(edge, {})[step] = None
 
     def finish(self) -> None:
         """Writes what is left into the trace."""

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.lowering.attention import SCALED
 from gambrel.capture.onnx.patterns.flow import Flow, successor
+from gambrel.capture.onnx.patterns.masks import Masks, Pairs
 
 #: What may stand between the first product and the softmax: scale, mask, cap.
 _MAX_BEFORE: Final = 6
 
 
 def recognise_attention(flow: Flow) -> None:
-    """Replaces every product, softmax and product by one step."""
+    """Replaces every product, softmax and product by one step, and reads their masks."""
+    masks = Masks(flow)
     for softmax in flow.steps("Softmax"):
-        _fuse(flow, softmax)
+        _fuse(flow, softmax, masks)
+    for attention in flow.steps(SCALED):  # as some formats write it
+        mask = attention.input(3)
+        if mask is not None:
+            pairs = masks.pairs([(mask, False)])
+            flow.redirect(attention, 3, pairs.mask)
+            _put(flow, attention, pairs)
 
 
-def _fuse(flow: Flow, softmax: Step) -> None:
+def _put(flow: Flow, attention: Step, pairs: Pairs) -> None:
+    """Fixed masks are no tensors to read: what made them alone is no step either."""
+    attention.attrs.update(pairs.attrs)
+    for mask in pairs.known:
+        flow.drop_unread(mask)
+
+
+def _fuse(flow: Flow, softmax: Step, masks: Masks) -> None:
     shape = softmax.out.shape
     if shape is None or len(shape) < 3 or not _along_last(softmax, len(shape)):
         return
@@ -28,7 +41,7 @@ def _fuse(flow: Flow, softmax: Step) -> None:
     before = _first_product(flow, softmax)
     if behind is None or before is None:
         return
-    first, between, mask = before
+    first, between, hidden = before
     second, after = behind
     q, k, v = _scaled_source(flow, first.input(0)), _keys(flow, first), second.input(1)
     if q is None or k is None or v is None or not _fit(q[0], k[0], v, second.out):
@@ -39,11 +52,10 @@ def _fuse(flow: Flow, softmax: Step) -> None:
         q, k = (first.x(0), []), (_turned(flow, first), [])
         if any(not flow.is_internal(s.out, steps) for s in steps if s is not second):
             return
-    new = successor(second, SCALED, [q[0], k[0], v, mask], second.out)
-    new.attrs.update(_causal(mask))
-    if new.attrs:
-        new.inputs[3] = None  # a fixed triangle is no tensor to read
+    pairs = masks.pairs(hidden)
+    new = successor(second, SCALED, [q[0], k[0], v, pairs.mask], second.out)
     flow.replace(steps, new)
+    _put(flow, new, pairs)
 
 
 def _along_last(softmax: Step, rank: int) -> bool:
@@ -73,24 +85,26 @@ def _second_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step]] | None
     return None
 
 
-def _first_product(flow: Flow, softmax: Step) -> tuple[Step, list[Step], Edge | None] | None:
-    """The product that makes the scores, the steps between, the mask that they add."""
+def _first_product(
+    flow: Flow, softmax: Step
+) -> tuple[Step, list[Step], list[tuple[Edge, bool]]] | None:
+    """The product that makes the scores, the steps between, the masks; whether they say hidden."""
     edge = softmax.x()
     passed: list[Step] = []
-    mask: Edge | None = None
+    masks: list[tuple[Edge, bool]] = []
     for _ in range(_MAX_BEFORE):
         step = flow.maker.get(edge)
         if step is None:
             return None
         if step.op in ("MatMul", "com.microsoft::FusedMatMul"):
-            return step, passed, mask
+            return step, passed, masks
         following = _scores_operand(flow, step)
         if following is None:
             return None
         other = next((e for e in step.inputs if e is not following and e is not None), None)
         if step.op in ("Add", "Where") and other is not None and other.scalar is None:
-            condition = step.input(0) if step.op == "Where" else other
-            mask = mask or condition
+            hides = step.op == "Where" and step.input(2) is following
+            masks.append((step.x(0) if step.op == "Where" else other, hides))
         passed.append(step)
         edge = following
     return None
@@ -167,17 +181,3 @@ def _fit(q: Edge, k: Edge, v: Edge, out: Edge) -> bool:
     if a[-1] != b[-1] or b[-2] != c[-2] or not len(a) == len(b) == len(c):
         return False
     return a[:-2] == b[:-2] == c[:-2] == d[:-2]
-
-
-def _causal(mask: Edge | None) -> dict[str, object]:
-    """Whether a mask of known values is the triangle of a causal model."""
-    if mask is None or mask.value is None or mask.value.ndim < 2:
-        return {}
-    value = mask.value
-    seen = value if value.dtype.kind == "b" else value >= 0
-    rows, columns = seen.shape[-2:]
-    if rows < 2:
-        return {}
-    triangle = np.tril(np.ones((rows, columns), bool), columns - rows)
-    flat = seen.reshape(-1, rows, columns)
-    return {"causal": True} if (flat == triangle).all() else {}

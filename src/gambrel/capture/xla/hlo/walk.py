@@ -16,6 +16,7 @@ from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.xla.arguments import constant_role, role_of
 from gambrel.capture.xla.control import branches, looped
 from gambrel.capture.xla.elements import NUMPY
+from gambrel.capture.xla.fused_attention import cudnn_call
 from gambrel.capture.xla.graph import Graph, Operation
 from gambrel.capture.xla.hlo.attributes import attributes_of, convolution
 from gambrel.capture.xla.hlo.text import Computation, HloModule, Instruction, integers
@@ -161,9 +162,13 @@ class HloWalker:
             attrs, op = _gemm(i.attrs.get("backend_config", "")), "dot_general"
         elif target.startswith("__cudnn$conv") and "Forward" in target:
             attrs, op = convolution(i), "convolution"
+        place = _place(i)
+        fused = cudnn_call(target, i.attrs.get("backend_config", ""), inputs)
+        if fused is not None:
+            name, operands, sizes = fused
+            return self.graph.emit(Operation(name, operands, i.forms, sizes, target, *place))
         if attrs is None:
             return self.emit(i, inputs, f"custom_call {target}")
-        place = _place(i)
         forms = i.forms[:1]
         own = Operation(op, inputs[:2], forms, attrs, target, *place)
         rest = [Edge("", *form) for form in i.forms[1:]]

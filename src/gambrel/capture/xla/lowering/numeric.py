@@ -13,6 +13,7 @@ from gambrel.workload import Attributes, Sizes
 NORMALIZATION = "xla::normalization"
 #: Attention, as patterns and kernels' names give it: query, key, value, mask.
 ATTENTION = "xla::attention"
+ATTENTION_BACKWARD = "xla::attention_backward"
 
 #: Factorization of XLA → neutral function.
 _LINEAR_ALGEBRA: Final[dict[str, str]] = {
@@ -104,17 +105,29 @@ def softmax(op: NodeOperands) -> Lowered:
 @lowers(ATTENTION)
 def attention(op: NodeOperands) -> Lowered:
     """Sizes stand in the step: operands lie in any order."""
+    mask = op.optional(3) if op.step.input(3) is not None else None
+    sizes, attrs = _attention(op, mask is not None)
+    inputs = (op.x(0), op.x(1), op.x(2), mask)
+    return op.described("attention", sizes, attrs, inputs=inputs)
+
+
+@lowers(ATTENTION_BACKWARD)
+def attention_backward(op: NodeOperands) -> Lowered:
+    """The gradient of the output, queries, keys, values, then what the forward pass kept."""
+    sizes, attrs = _attention(op, bool(op.attr("mask")))
+    attrs["gradients"] = str(op.attr("gradients", "all"))
+    return op.described("attention_backward", sizes, attrs)
+
+
+def _attention(op: NodeOperands, masked: bool) -> tuple[Sizes, Attributes]:
     names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "v_head_dim")
     sizes: Sizes = {name: int(op.attr(name)) for name in names}
     if op.attr("window"):
         sizes["window"] = int(op.attr("window"))
-    mask = op.optional(3) if op.step.input(3) is not None else None
-    attrs: Attributes = {"causal": bool(op.attr("causal")), "mask": mask is not None}
-    attrs["dropout"] = False
+    attrs: Attributes = {"causal": bool(op.attr("causal")), "mask": masked, "dropout": False}
     if op.attr("causal"):
         attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
-    inputs = (op.x(0), op.x(1), op.x(2), mask)
-    return op.described("attention", sizes, attrs, inputs=inputs)
+    return sizes, attrs
 
 
 @lowers("xla::kernel")

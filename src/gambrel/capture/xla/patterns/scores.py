@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.patterns.flow import Flow, successor
+from gambrel.capture.onnx.patterns.masks import Masks
 from gambrel.capture.xla.lowering.numeric import ATTENTION
 from gambrel.capture.xla.patterns.paths import back, is_closed, other
 
@@ -39,15 +38,16 @@ class _Scores:
 
 def recognise_attention(flow: Flow) -> None:
     """Replaces every product, softmax and product by one step."""
+    masks = Masks(flow)
     for softmax in flow.steps("xla::softmax"):
         if softmax.attrs["function"] == "softmax":
             try:
-                _fuse(flow, softmax)
+                _fuse(flow, softmax, masks)
             except (ValueError, IndexError):
                 continue
 
 
-def _fuse(flow: Flow, softmax: Step) -> None:
+def _fuse(flow: Flow, softmax: Step, masks: Masks) -> None:
     before = _first(flow, softmax)
     behind = _second(flow, softmax)
     if before is None or behind is None:
@@ -67,15 +67,13 @@ def _fuse(flow: Flow, softmax: Step) -> None:
         full, queries, keys = steps, q, k
         if not is_closed(flow, full, second):
             return
-    visible = [_visible(flow, *mask) for mask in before.masks]
-    attrs = _pairs(visible[0], sizes) if len(visible) == 1 else None
-    mask = before.masks[0][0] if before.masks and attrs is None else None
+    pairs = masks.pairs(before.masks)
     sizes = _heads(sizes, before)
-    new = successor(second, ATTENTION, [queries, keys, v, mask], second.out)
-    new.attrs, new.label = {**sizes, **(attrs or {})}, "attention"
-    made = [m for e, _ in before.masks if (m := flow.made_by(e, "Where")) is not None]
-    extra = [m for m in made if flow.is_internal(m.out, full)]
-    flow.replace([*full, *extra] if attrs is not None else full, new)
+    new = successor(second, ATTENTION, [queries, keys, v, pairs.mask], second.out)
+    new.attrs, new.label = {**sizes, **pairs.attrs}, "attention"
+    flow.replace(full, new)
+    for mask in pairs.known:
+        flow.drop_unread(mask)
 
 
 def _first(flow: Flow, softmax: Step) -> _Scores | None:
@@ -243,38 +241,3 @@ def _unscaled(flow: Flow, edge: Edge, product: Step) -> tuple[Edge, list[Step]]:
     if second is None or second.scalar is None:
         return edge, []
     return step.x(), [step]
-
-
-def _visible(flow: Flow, mask: Edge, hides: bool) -> Any:
-    """Which scores a mask leaves, where that is known: rows of queries, columns of keys."""
-    edge, _ = back(flow, mask)
-    maker = flow.made_by(edge, "Where")
-    value, upside = edge.value, hides
-    if value is None and maker is not None and maker.x().value is not None:
-        value = maker.x().value
-        upside = (maker.x(1).scalar or 0) < (maker.x(2).scalar or 0)
-    if value is None:
-        return None
-    seen = value if value.dtype.kind == "b" else value >= 0
-    seen = seen.reshape([n for n in seen.shape if n != 1])
-    return ~seen if upside else seen
-
-
-def _pairs(seen: Any, sizes: dict[str, int]) -> dict[str, Any] | None:
-    """What a known mask is: a triangle, or a band under it; None for any other."""
-    if seen is None:
-        return None
-    if seen.all():
-        return {}
-    if seen.ndim != 2 or seen.shape[1] != sizes["kv_len"]:
-        return None
-    rows, columns = seen.shape
-    for alignment, offset in (("lower_right", columns - rows), ("upper_left", 0)):
-        triangle = np.tri(rows, columns, offset, dtype=bool)
-        if (seen == triangle).all():
-            return {"causal": True, "alignment": alignment}
-        window = int(seen.sum(1).max()) if rows else 0
-        band = triangle & ~np.tri(rows, columns, offset - window, dtype=bool)
-        if (seen == band).all():
-            return {"causal": True, "alignment": alignment, "window": window}
-    return None
