@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,8 @@ import msgspec
 import gambrel
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report import render
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 #: Times an act from its event to the frame after it.
 TIMED = """async (act) => {

@@ -8,6 +8,8 @@ export class Rows {
   readonly count: number;
   /** The texts of the page in small letters, each once. */
   private lower: string[] | null = null;
+  /** And as they are ordered. */
+  private keys: string[] | null = null;
 
   constructor(
     readonly table: Table,
@@ -60,7 +62,12 @@ export class Rows {
         return sign * (x - y) || a - b;
       });
     }
-    return [...rows].sort((a, b) => sign * this.text(column, a).localeCompare(this.text(column, b), "en", { numeric: true }) || a - b);
+    this.keys ??= this.page.strings.map(natural);
+    const [keys, { text }] = [this.keys, column];
+    return [...rows].sort((a, b) => {
+      const [x, y] = [keys[text[a]], keys[text[b]]];
+      return x === y ? a - b : x < y ? -sign : sign;
+    });
   }
 
   /** Rows whose texts contain every word. */
@@ -91,3 +98,6 @@ export class Rows {
     );
   }
 }
+
+/** A key whose plain order is the natural one: "layer10" after "layer9", small and large letters alike. */
+const natural = (text: string): string => text.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(12, "0"));

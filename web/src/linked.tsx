@@ -35,7 +35,7 @@ export interface LinkedState {
   shown: Set<number> | null;
   hover: number | null;
   chosen: number | null;
-  setFilter(filter: Filter): void;
+  setFilter(filter: Filter | ((old: Filter) => Filter)): void;
   setHover(row: number | null): void;
   setChosen(row: number | null): void;
 }
@@ -131,23 +131,26 @@ function partsOf(state: LinkedState, of: (mark: Mark) => string): Part[] {
 export function Breakdown({ state }: { state: LinkedState }) {
   const modules = useMemo(() => partsOf(state, state.moduleOf), [state.rows, state.marks]);
   const kinds = useMemo(() => (state.kindLabel === "kind" ? partsOf(state, (m) => m.kind) : []), [state.rows, state.marks]);
-  const set = (change: Partial<Filter>) => state.setFilter({ ...state.filter, ...change });
-  if (!kinds.length && modules.length < 2) return null;
-  const outside = outsideOf(state.rows);
-  return (
-    <section class="breakdown" aria-label="Where the time goes">
-      {modules.length > 1 && (
-        <div>
-          <h2>Time by module</h2>
-          <Treemap parts={modules} chosen={state.filter.module} onChoose={(module) => set({ module })} />
-        </div>
-      )}
-      {kinds.length > 0 && <div>
-        <h2>Time by kind</h2>
-        <Kinds parts={kinds} outside={outside} chosen={state.filter.kind} onChoose={(kind) => set({ kind })} />
-      </div>}
-    </section>
-  );
+  const outside = useMemo(() => outsideOf(state.rows), [state.rows]);
+  // A search does not change it.
+  return useMemo(() => {
+    if (!kinds.length && modules.length < 2) return null;
+    const set = (change: Partial<Filter>) => state.setFilter((filter) => ({ ...filter, ...change }));
+    return (
+      <section class="breakdown" aria-label="Where the time goes">
+        {modules.length > 1 && (
+          <div>
+            <h2>Time by module</h2>
+            <Treemap parts={modules} chosen={state.filter.module} onChoose={(module) => set({ module })} />
+          </div>
+        )}
+        {kinds.length > 0 && <div>
+          <h2>Time by kind</h2>
+          <Kinds parts={kinds} outside={outside} chosen={state.filter.kind} onChoose={(kind) => set({ kind })} />
+        </div>}
+      </section>
+    );
+  }, [modules, kinds, outside, state.filter.module, state.filter.kind]);
 }
 
 export function LinkedTable({ state }: { state: LinkedState }) {

@@ -8,7 +8,7 @@ import { si } from "./format";
 import type { Column } from "./schema";
 
 const ROW = 29;
-const AHEAD = 12;
+const AHEAD = 8;
 /** Rows up to which all are drawn. */
 const FEW = 60;
 /** At least the height of the window on the rows; reading it would lay the page out. */

@@ -75,7 +75,7 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
       const known = shelf.find(request); // it may have come while another was on its way
       const brief = { ...request, brief: true };
       const answer = known?.answer ?? (await engine.ask(brief));
-      shelf.keep(brief, answer);
+      if (!known) shelf.keep(brief, answer);
       const last = latest.current === request;
       // A newer question is on its way: what is answered meanwhile is shown, mistakes are not.
       if (now && (last || (wanted.current && !answer.error))) show(brief, answer);

@@ -1,7 +1,7 @@
 // The controls: made from the fields of a question; sizes as sliders, the rest by their form.
 
 import type { JSX } from "preact";
-import { useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
 import { whole } from "../format";
 import type { Control, Explorer, Extra, Given, Size, State, Value } from "./schema";
@@ -40,8 +40,8 @@ export function Controls({ explorer, state, extra, onChange, onNear, onFiles }: 
       {tab.fields.includes("hardware") && (
         <Devices explorer={explorer} value={custom ? "" : String(state.given.hardware ?? "")} most={state.verb === "analyze" ? explorer.most_devices : explorer.fields.hardware.several.includes(state.verb) ? 16 : 1} onChange={(hardware) => set({ hardware, peak: "", bandwidth: "" })} />
       )}
-      {sizes.filter((s) => s.most !== s.least).map((size) => (
-        <Slider size={size} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} onNear={(values) => onNear(values.map((value) => ({ ...state, given: { ...state.given, ...sizeGiven(state, size, value) } })))} />
+      {sizes.filter((s) => s.most !== s.least).map((size, i) => (
+        <Slider size={size} first={!i} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} onNear={(values) => onNear(values.map((value) => ({ ...state, given: { ...state.given, ...sizeGiven(state, size, value) } })))} />
       ))}
       {near.map(one)}
       {first.map(one)}
@@ -219,15 +219,20 @@ export function ladder({ least, most, step, value }: Size): number[] {
   return [...values].sort((a, b) => a - b);
 }
 
+/** Rest after which the values of the first slider are asked for, in ms. */
+const IDLE = 1500;
+
 interface SliderProps {
   size: Size;
+  /** The one that is most likely dragged. */
+  first: boolean;
   given: string;
   onChange(value: string): void;
-  /** The other values, the nearest first: the reader's hand is on the slider. */
+  /** The other values, the nearest first. */
   onNear(values: string[]): void;
 }
 
-function Slider({ size, given, onChange, onNear }: SliderProps) {
+function Slider({ size, first, given, onChange, onNear }: SliderProps) {
   const [steps] = useState(() => ladder(size));
   const [text, setText] = useState<string | null>(null);
   const value = Number(text ?? given) || size.value;
@@ -238,6 +243,11 @@ function Slider({ size, given, onChange, onNear }: SliderProps) {
     const others = steps.map((_, i) => i).filter((i) => i !== place);
     onNear(others.sort((a, b) => far(a) - far(b)).map((i) => String(steps[i])));
   };
+  useEffect(() => {
+    if (!first) return;
+    const idle = setTimeout(() => near(at), IDLE);
+    return () => clearTimeout(idle);
+  });
   const move = (place: number) => {
     onChange(String(steps[place]));
     near(place, Math.sign(place - at) || 1);

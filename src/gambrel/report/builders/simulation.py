@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     col,
     rate_text,
@@ -21,7 +23,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
-from gambrel.units import format_number, format_percent, format_si
+from gambrel.units import format_count, format_number, format_percent, format_si
 
 #: Layouts of a search that are listed.
 _TRIED: Final = 12
@@ -40,6 +42,37 @@ def document(record: Simulation, _options: Options) -> Document:
             section(Notes(heading="Start it with", items=record.commands)),
             section(Notes(heading="Assumptions", items=record.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(record)),
+    )
+
+
+def _key_figures(record: Simulation) -> Iterator[KeyFigure]:
+    o = record.outcome
+    for label, spread, about in (
+        ("TTFT p99", o.ttft, "from arrival to the first token"),
+        ("TPOT p99", o.tpot, "per token after the first"),
+    ):
+        if spread is not None:
+            yield KeyFigure(
+                label=label,
+                text=format_si(spread.p99_s, "s", 3),
+                note=f"p50 {format_si(spread.p50_s, 's', 3)}",
+                formula=about,
+            )
+    yield KeyFigure(
+        label="throughput",
+        text=f"{rate_text(o.tokens_per_s)} tokens/s",
+        note=f"{rate_text(o.requests_per_s)} requests/s",
+        formula="output tokens of all requests / time from first arrival to last token",
+    )
+    if o.attained is not None:
+        yield KeyFigure(
+            label="meet the target", text=format_percent(o.attained), note="of all requests"
+        )
+    yield KeyFigure(
+        label="busy",
+        text=format_percent(o.utilization),
+        note="share of the time in steps",
     )
 
 
@@ -57,7 +90,7 @@ def _answer(record: Simulation) -> tuple[str, ...]:
 
 def _verdict(record: Simulation) -> str:
     if record.met is None:
-        return f"{record.outcome.requests:,} requests served"
+        return f"{format_count(record.outcome.requests, 'request')} served"
     target = record.target
     parts = [
         f"{name} {format_si(limit, 's', 3)}"
@@ -111,27 +144,33 @@ def _facts(record: Simulation) -> FactList:
         heading="Run",
         items=(
             ("Goodput", goodput),
-            ("Requests", f"{o.requests:,} in {format_si(o.duration_s, 's', 4)}"),
+            ("Requests", f"{o.requests:,} in {_span(o.duration_s)}"),
             ("Energy", _energy(record)),
             (
                 "Queue",
-                f"at most {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",
+                f"up to {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",
             ),
             (
                 "In flight",
-                f"at most {max(a.running):,.0f} on average over an interval, "
+                f"up to {max(a.running):,.0f} requests, "
                 f"{max(a.running) / record.sharding.data:,.0f} per replica",
             ),
             (
                 "Cache",
-                f"at most {format_percent(max(a.cache))} in use; steps run "
+                f"up to {format_percent(max(a.cache))} in use; steps run "
                 f"{format_percent(o.utilization)} of the time",
             ),
         ),
     )
 
 
+def _span(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 100 else format_si(seconds, "s", 3)
+
+
 def _tried(record: Simulation) -> DataTable:
+    some = 0 < record.tried_with < record.outcome.requests
+    with_some = f", with the first {record.tried_with:,} requests" if some else ""
     shown = sorted(record.tried, key=lambda t: (bool(t.reason), not t.met, t.sharding.devices))
     return table_of(
         shown[:_TRIED],
@@ -140,7 +179,7 @@ def _tried(record: Simulation) -> DataTable:
         col(f"TTFT p{record.percentile}", "ttft_s", seconds),
         col(f"TPOT p{record.percentile}", "tpot_s", seconds),
         col("target", _why, key="reason", minimum=16),
-        heading=f"Layouts that were tried: {len(record.tried)}",
+        heading=f"Layouts that were tried{with_some}: {len(record.tried)}",
         all=True,
     )
 
