@@ -43,7 +43,7 @@ def main() -> None:
         notes=(
             "Convolutions, Gemm, MatMul and LSTM alone; all pairs of an attention. onnx-tool "
             "counts the addition of a bias as a multiply-add: one for each value that has one.",
-            "Left: the LSTM's element-wise steps, which onnx-tool adds to its products.",
+            "Left: the LSTM's biases and element-wise steps, which onnx-tool adds to its products.",
         ),
         packages=("gambrel", "torch", "onnx", "onnx-tool"),
     )
@@ -66,7 +66,7 @@ def row(name: str, build: Any) -> tuple[object, ...]:
         except NotImplementedError as error:  # "this Node IsNaN-... has no value_infer"
             theirs, stopped = 0, str(error).split()[2].partition("-")[0]
         found = gambrel.analyze(path, "h100", causal="full")
-        ours, biases = int(found.total.matrix_flops) // 2, _biases(path)
+        ours, biases = int(found.total.matrix_flops) // 2, _biases(found.workload)
     if not theirs:
         return name, f"{ours:,}", f"stops at {stopped}", "", ""
     return name, f"{ours:,}", f"{theirs:,}", f"{biases:,}", f"{theirs - ours - biases:,}"
@@ -82,17 +82,14 @@ def _onnx_tool(path: Path) -> int:
     return sum(round(float(n.macs[0])) for n in nodes if n.op_type in PRODUCTS)
 
 
-def _biases(path: Path) -> int:
-    """Values of convolutions and Gemm with a third input."""
-    import onnx
-
-    graph = onnx.shape_inference.infer_shapes(onnx.load(path)).graph
-    forms = {
-        v.name: prod(d.dim_value for d in v.type.tensor_type.shape.dim)
-        for v in (*graph.value_info, *graph.output)
-    }
-    biased = (n for n in graph.node if n.op_type in PRODUCTS - {"LSTM"} and len(n.input) > 2)
-    return sum(forms[n.output[0]] for n in biased)
+def _biases(workload: Any) -> int:
+    """Values of convolutions and Gemm to which a bias is added."""
+    made = (
+        workload.tensors[op.outputs[0]].shape
+        for op in workload.ops
+        if op.name in ("onnx.Conv", "onnx.ConvTranspose", "onnx.Gemm") and op.attrs.get("bias")
+    )
+    return sum(prod(map(int, shape)) for shape in made)
 
 
 if __name__ == "__main__":
