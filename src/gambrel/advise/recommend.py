@@ -22,6 +22,7 @@ from gambrel.advise.fleet import Point
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
+from gambrel.collector import without_collector
 from gambrel.errors import InputError
 from gambrel.units import format_percent, format_si
 from gambrel.views import Viewed
@@ -96,6 +97,7 @@ class Advice(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     hints: tuple[str, ...] = ()
 
 
+@without_collector()
 def recommend(
     analysis: Analysis, calibration: Calibration | None = None
 ) -> tuple[Recommendation, ...]:
@@ -154,6 +156,7 @@ def _effort(effort: Effort) -> str:
     return effort.name.lower()
 
 
+@without_collector()
 def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice:
     """Recommendations, whether to stop, and what lies far below its roof.
 
