@@ -16,6 +16,7 @@ import io
 import os
 import random
 import re
+import resource
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import gambrel
-from fuzzing import Damaged, bent, bounded, feed, refused
+from fuzzing import SECONDS, Damaged, bent, bounded, feed, refused
 from gambrel.errors import GambrelError
 
 INTEGERS = (0, 1, -1, 2, 3, 7, 64, 2**31, -(2**31), 2**62, -(2**63), 2**63 - 1, 1000)
