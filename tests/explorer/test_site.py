@@ -16,19 +16,12 @@ import gambrel
 from gambrel.report import document
 from tests.explorer.site import served
 from tests.explorer.test_browser import DRAG, titled
+from tests.explorer.test_uploads import CONFIG
 from tests.report.browser import Reader, chromium, needs_browser
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_site.py"
-CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "vocab_size": 100,
-}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +47,7 @@ def test_python_answers_in_the_browser(site: str, tmp_path: Path) -> None:
         assert document(gambrel.analyze("resnet50", "a100-sxm4-80gb")).answer[0] in shown
         tab.evaluate(DRAG, 10)
         titled(tab, "resnet50", without="batch 1,", seconds=120)
+        tab.wait_for_url("**batch_size=*")
         batch = int(tab.url.rpartition("batch_size=")[2])
         analysis = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=batch)
         expected = document(analysis).answer[0]

@@ -89,6 +89,7 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
     ...state,
     given: asked(state, explorer),
     against: against ? asked(against, explorer) : undefined,
+    against_changes: against?.changes,
     measured: state.verb === "analyze" ? state.measured : undefined,
   });
 
