@@ -137,7 +137,7 @@ def main() -> None:
         try:
             choice = predicted(row, sharding, named=named)
         except GambrelError as error:
-            apart[str(error)[:60]] += 1
+            apart[str(error)[:60].rstrip(".")] += 1
             continue
         tpot, least = float(row["silicon_tpot_ms"]) / 1e3, choice.point.sol_tpot_s or 0.0
         counted, closest = counted + 1, max(closest, least / tpot)

@@ -203,7 +203,42 @@ def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
                 held_out=None,
             )
         )
-    return tuple(found)
+    return (*found, *_siblings(fitted))
+
+
+#: Chips without rows → a measured chip with the same cores, one core's rate relative to that of
+#: its core, and why.
+SIBLINGS = {
+    "rk3566": ("rk3568", 1.0, "RK3566 and RK3568 have one NPU and share the column of the table"),
+    "rk3576": ("rk3588-npu", 1.5, "a core of RK3588, at 3 TOPS instead of 2"),
+}
+
+
+def _siblings(fitted: Sequence[TiledConstants]) -> list[TiledConstants]:
+    """Chips whose cores are those of a measured one: multiply-adds by the quoted rate of a core.
+
+    The bandwidth is that of a core's port: it differs by 1.3 between chips of 32 and 64 bits. What
+    the vector unit does is not quoted and stays; the range covers that it may be wider as well.
+    """
+    found = []
+    for device, (known, rate, why) in SIBLINGS.items():
+        c = next(c for c in fitted if (c.runtime, c.device) == ("rknn", known))
+        wider = 1.0 if rate == 1 else 1.25
+        found.append(
+            msgspec.structs.replace(
+                c,
+                device=device,
+                macs_per_s={k: float(f"{v * rate:.4g}") for k, v in c.macs_per_s.items()},
+                rows=c.rows if rate == 1 else 0,
+                models=c.models if rate == 1 else 0,
+                low=round(c.low / wider, 3),
+                high=round(c.high * wider, 3),
+                confidence="low",
+                note=why if rate == 1 else f"nothing was measured on this chip: {why}",
+                held_out=c.held_out if rate == 1 else None,
+            )
+        )
+    return found
 
 
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:

@@ -27,7 +27,7 @@ import gambrel
 from gambrel.analysis.estimate.shares import _unpacked, lanes_of
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
-from gambrel.analysis.workbench import Machine, Workbench, chosen_for
+from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.catalog import load
 from gambrel.device.model import Device
 from gambrel.workload import Workload
@@ -262,7 +262,7 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device) ->
     settings = Settings(sizes={"batch": 1, size: value}, runtime="llama-cpp", precision=None)
     bench = Workbench(workload, workload.resolve_symbols(settings.sizes), settings.conventions)
     machine = Machine(device, settings)
-    chosen = chosen_for(bench, machine, settings)
+    chosen = machine.chosen(bench.workload, settings)
     table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
     roofs = machine.roofs
     lanes = lanes_of(roofs, LANES_PER_BYTE.get(device.vendor))

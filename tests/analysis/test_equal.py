@@ -7,7 +7,7 @@ from gambrel.analysis.equal import classes_of
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.precision import casts_of
 from gambrel.capture import zoo
-from gambrel.ops import Conventions
+from gambrel.ops import Conventions, cost
 from tests.analysis.small import perceptron
 
 
@@ -17,12 +17,11 @@ from tests.analysis.small import perceptron
 def test_shared_costs_are_those_of_each_op(name):
     workload = zoo.load(name)
     values, casts = workload.resolve_symbols({}), casts_of(workload, "int8")
-    alike = classes_of(workload)
-    assert len(set(alike)) < len(workload.ops)
-    one_by_one = range(len(workload.ops))
-    alone = list(Evaluator(workload, values, casts, Conventions(), one_by_one).costs())
-    shared = list(Evaluator(workload, values, casts, Conventions(), alike).costs())
-    assert shared == alone
+    assert len(set(classes_of(workload))) < len(workload.ops)
+    evaluator = Evaluator(workload, values, casts, Conventions())
+    views = [evaluator.op(op) for op in workload.ops]
+    alone = [(op, view, cost(view)) for op, view in zip(workload.ops, views, strict=True)]
+    assert list(evaluator.costs()) == alone
 
 
 def test_ops_that_share_memory_otherwise_are_not_equal():

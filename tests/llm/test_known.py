@@ -9,7 +9,7 @@ from gambrel.analysis.footprint import parameter_count
 from gambrel.capture import zoo
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.llm.build import build
-from gambrel.llm.known import config_of, names, spec_of
+from gambrel.llm.known import config_of, names, spec_of, weights_of
 from gambrel.llm.step import decode
 from gambrel.ops import Conventions
 
@@ -169,3 +169,18 @@ def test_unknown_names_and_broken_files(tmp_path):
         broken.write_text(text)
         with pytest.raises(FileFormatError, match=sentence):
             spec_of(broken)
+
+
+@pytest.mark.parametrize("name", names())
+def test_published_weights_are_of_the_same_architecture(name):
+    repository = weights_of(name)
+    assert repository.count("/") == 1
+    assert config_of(repository) == config_of(name)
+
+
+def test_names_of_one_architecture_have_weights_of_their_own():
+    assert weights_of("llama-3.3-70b") == "meta-llama/Llama-3.3-70B-Instruct"
+    assert weights_of("llama-3.1-70b") == "meta-llama/Llama-3.1-70B-Instruct"
+    assert weights_of("deepseek-r1") == "deepseek-ai/DeepSeek-R1"
+    # What names a repository already is no built-in name.
+    assert weights_of("someone/llama-3.1-8b-tuned") is None

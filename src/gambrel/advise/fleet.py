@@ -22,7 +22,7 @@ from gambrel.analysis.workbench import (
     Workbench,
     answered,
     bench_of,
-    chosen_for,
+    machine_on,
     sol_seconds,
 )
 from gambrel.device.model import Device
@@ -101,13 +101,6 @@ class Fleet:
         self._points: dict[tuple[int, str | None, str | None], Point] = {}
         self._sol: dict[tuple[int, str, int | None], float | None] = {}
 
-    def share(self, machines: dict[int, Machine]) -> Fleet:
-        """The same with the machines of fleets whose settings differ in sizes alone."""
-        self._machines = machines
-        for fleet in self._built.values():
-            fleet.share(machines)
-        return self
-
     @property
     def name(self) -> str:
         """Of the model."""
@@ -152,7 +145,7 @@ class Fleet:
         if precision in self._built:
             return self._built[precision].best_case(device, None, price, runtime)
         settings, machine = self._asked(precision, runtime), self._machine(device)
-        chosen = chosen_for(self.bench, machine, settings)
+        chosen = machine.chosen(self.bench.workload, settings)
         key = id(device), chosen.precision, machine.plan(chosen.runtime.runtime).resident_bytes
         if key not in self._sol:
             self._sol[key] = sol_seconds(self.bench, machine, chosen)
@@ -178,7 +171,7 @@ class Fleet:
 
     def _machine(self, device: Device) -> Machine:
         if id(device) not in self._machines:
-            self._machines[id(device)] = Machine(device, self._settings)
+            self._machines[id(device)] = machine_on(device, self._settings)
         return self._machines[id(device)]
 
     def _asked(self, precision: str | None, runtime: str | None) -> Settings:

@@ -27,7 +27,7 @@ from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.scopes import add, measures_of, share_of
 from gambrel.analysis.settings import Resolved, Settings
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_of_op
-from gambrel.analysis.workbench import Machine, answered, bench_of
+from gambrel.analysis.workbench import answered, bench_of, machine_on
 from gambrel.device.model import Device
 from gambrel.ops import Conventions, is_free
 from gambrel.units import format_capacity
@@ -83,7 +83,7 @@ class _Case:
 def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
     values = workload.resolve_symbols(settings.sizes or {})
     bench = bench_of(workload, values, settings.conventions)
-    machine = Machine(device, settings)
+    machine = machine_on(device, settings)
     found = answered(bench, machine, settings)
     evaluator = bench.evaluator(found.chosen.precision)
     return _Case(

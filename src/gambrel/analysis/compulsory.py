@@ -13,7 +13,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.ops import Cost, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
-from gambrel.workload import PERSISTENT, Op, Role, Tensor, Workload
+from gambrel.workload import PERSISTENT, Op, Role, Tensor, Workload, once
 
 #: Vector work that compilers fold into weights, or that no longer exists after folding.
 _FOLDED = "batch_norm"
@@ -128,6 +128,7 @@ def compulsory(
     )
 
 
+@once
 def unread_ops(workload: Workload) -> frozenset[int]:
     """Ops whose results nobody reads, which compilers leave out; none where outputs are unknown."""
     if not workload.outputs:

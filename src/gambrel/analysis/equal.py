@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gambrel.workload import Op, Tensor, Workload
+from gambrel.workload import Op, Tensor, Workload, once
 
 
+@once
 def classes_of(workload: Workload) -> tuple[int, ...]:
     """A number for each op; equal for ops of which every formula says the same.
 

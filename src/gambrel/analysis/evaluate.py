@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gambrel.analysis.equal import classes_of
@@ -21,8 +21,6 @@ class Evaluator:
         values: A value for each symbol: ints give exact ints, float arrays give float arrays.
         casts: Number formats to replace, from `gambrel.analysis.precision.cast_map`.
         conventions: How to count where the field disagrees.
-        alike: Of each op a number that ops of equal cost share, where it is known already; see
-            `gambrel.analysis.equal.classes_of`.
     """
 
     def __init__(
@@ -31,13 +29,12 @@ class Evaluator:
         values: Mapping[str, Any],
         casts: Mapping[str, str],
         conventions: Conventions,
-        alike: Sequence[int] | None = None,
     ) -> None:
         self._workload = workload
         self._values = values
         self._casts = casts
         self._conventions = conventions
-        self.alike = classes_of(workload) if alike is None else alike
+        self.alike = classes_of(workload)
         self._dims: dict[str, Any] = {}
         self._priced: tuple[tuple[Op, OpView, Cost | None], ...] | None = None
         self._shapes: dict[tuple[tuple[Dim, ...], Dim | None], tuple[tuple[Any, ...], Any]] = {}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.ops.base import Size
 from gambrel.roofline import maximum
-from gambrel.workload import Op, Phase, Role, Workload
+from gambrel.workload import Op, Phase, Role, Workload, once
 
 #: Parts of the memory, in the order of the fields of `Footprint`.
 PARTS: Final = ("weights", "activations", "kv_cache", "gradients", "optimizer", "workspace")
@@ -39,8 +41,7 @@ _THROUGHOUT: Final = frozenset(
 _STAYING: Final = frozenset({Role.KV_CACHE, Role.STATE, Role.GRADIENT})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lifetime:
+class Lifetime(msgspec.Struct, frozen=True, kw_only=True):
     """How long one storage is in memory.
 
     Attributes:
@@ -66,7 +67,7 @@ class _Seen:
     """What one pass over the tensors and ops finds out about a storage."""
 
     role: Role
-    tensor: int
+    tensors: list[int]
     first: int = -2  # not touched by any op
     last: int = -2
     existed: bool = False
@@ -89,23 +90,21 @@ def lifetimes(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
     """
     sizes = evaluator.storage_bytes()
     end = len(workload.ops)
-    kept = {workload.tensors[i].storage for i in workload.outputs}
-    surveyed = _survey(workload, evaluator)
-    _hold_arguments(workload, surveyed)
-    _hold_saved(workload, surveyed)
-    unasked = _unasked(workload, evaluator)
-    return unasked + [
-        Lifetime(
-            storage=storage,
-            part=_PART_OF.get(seen.role, "activations"),
-            nbytes=_whole(sizes[storage]) * workload.tensors[seen.tensor].copies,
-            first=-1 if seen.role in _THROUGHOUT or seen.existed else seen.first,
-            last=end if seen.role in _THROUGHOUT | _STAYING or storage in kept else seen.last,
-            tensor=seen.tensor,
+    found = _unasked(workload, evaluator)
+    for storage, seen in _survey(workload).items():
+        largest = _largest(seen.tensors, evaluator)
+        copies = workload.tensors[largest].copies
+        found.append(
+            Lifetime(
+                storage=storage,
+                part=_PART_OF.get(seen.role, "activations"),
+                nbytes=_whole(sizes[storage]) * copies,
+                first=-1 if seen.role in _THROUGHOUT or seen.existed else seen.first,
+                last=end if seen.role in _THROUGHOUT | _STAYING else seen.last,
+                tensor=largest,
+            )
         )
-        for storage, seen in surveyed.items()
-        if seen.first >= 0 or seen.role in _THROUGHOUT
-    ]
+    return found
 
 
 def _unasked(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
@@ -123,23 +122,31 @@ def _unasked(workload: Workload, evaluator: Evaluator) -> list[Lifetime]:
     ]
 
 
-def _survey(workload: Workload, evaluator: Evaluator) -> dict[int, _Seen]:
+@once
+def _survey(workload: Workload) -> dict[int, _Seen]:
+    """The storages that the run needs, by the order of the ops alone."""
     found: dict[int, _Seen] = {}
-    largest: dict[int, int] = {}
     for index, t in enumerate(workload.tensors):
-        elements = evaluator.tensor(index).elements
-        seen = found.get(t.storage)
-        if seen is None:
-            found[t.storage] = _Seen(role=t.role, tensor=index)
-            largest[t.storage] = elements
-            continue
+        seen = found.setdefault(t.storage, _Seen(role=t.role, tensors=[]))
+        seen.tensors.append(index)
         if t.role in _PART_OF or t.role in _THROUGHOUT:
             seen.role = t.role
-        if _exceeds(elements, largest[t.storage]):
-            seen.tensor, largest[t.storage] = index, elements
     for position, op in enumerate(workload.ops):
         _touch(workload, found, op, position)
-    return found
+    _hold_arguments(workload, found)
+    _hold_saved(workload, found)
+    for index in workload.outputs:
+        found[workload.tensors[index].storage].last = len(workload.ops)
+    return {s: seen for s, seen in found.items() if seen.first >= 0 or seen.role in _THROUGHOUT}
+
+
+def _largest(tensors: Sequence[int], evaluator: Evaluator) -> int:
+    """The first of the largest tensors of a storage."""
+    largest = tensors[0]
+    for index in tensors[1:]:
+        if _exceeds(evaluator.tensor(index).elements, evaluator.tensor(largest).elements):
+            largest = index
+    return largest
 
 
 def _whole(nbytes: Size) -> Size:

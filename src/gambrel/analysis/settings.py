@@ -14,7 +14,7 @@ from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Chosen, Runtime, choose, runtime, takes
-from gambrel.workload import Role, Tensor, Workload
+from gambrel.workload import Role, Tensor, Workload, once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,34 +59,30 @@ class Resolved:
     runtime: Chosen
 
 
-def resolved(
-    workload: Workload, device: Device, settings: Settings, *, language: bool | None = None
-) -> Resolved:
+def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved:
     """Decides runtime and precision.
 
     Args:
         workload: The model.
         device: The machine.
         settings: What was asked for.
-        language: Whether the workload is a phase of a language model; None looks.
 
     Raises:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
     _check_engine(device, settings.engine)
-    asked = settings.precision
+    asked = settings.precision or workload.asked_precision
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
     single = known if mixed or not workload.precisions else None
-    if language is None:
-        language = is_language_model(workload)
-    language = language or _is_layer_of_one(workload, settings.runtime)
+    language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
     chosen = choose(device, settings.runtime, precision=single, language=language)
-    precision, reason = choose_precision(workload, device, settings.precision, chosen.runtime)
+    precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
 
+@once
 def is_language_model(workload: Workload) -> bool:
     """Whether the workload is a phase of an autoregressive language model."""
     if workload.training:

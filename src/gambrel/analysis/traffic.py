@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gambrel.dtypes import STORED_WEIGHT
 from gambrel.ops import Cost, OpView, TensorView
-from gambrel.ops.base import Size, as_read, distinct_bytes, minimum
+from gambrel.ops.base import Size, as_read, distinct_bytes, minimum, total
 from gambrel.roofline import maximum
 from gambrel.workload import PERSISTENT, Role, Workload
 
@@ -47,19 +48,19 @@ class IdealTraffic:
     def _mark(
         self, tensors: tuple[TensorView, ...], touched: Size, kept: set[int], into: dict[int, Size]
     ) -> Size:
-        if kept.isdisjoint([t.storage for t in tensors]):
+        own = tuple([t for t in tensors if t.storage in kept])
+        if not own:
             return 0
         by_storage: dict[int, list[TensorView]] = defaultdict(list)
-        for t in tensors:
-            if t.storage in kept:
-                by_storage[t.storage].append(t)
+        for t in own:
+            by_storage[t.storage].append(t)
+        nbytes = {storage: distinct_bytes(tuple(views)) for storage, views in by_storage.items()}
         new: Size = 0
-        outside = distinct_bytes(tuple(t for t in tensors if t.storage not in kept))
-        whole = distinct_bytes(tuple(t for t in tensors if t.storage in kept))
-        share = _share(maximum(touched - outside, 0), whole)
+        outside = distinct_bytes(tuple([t for t in tensors if t.storage not in kept]))
+        share = _share(maximum(touched - outside, 0), total(nbytes.values()))
         for storage, views in by_storage.items():
             before = into[storage]
-            into[storage] = maximum(before, distinct_bytes(tuple(views)) * share)
+            into[storage] = maximum(before, nbytes[storage] * share)
             stored = STORED_WEIGHT.get(views[0].dtype, 1) if views[0].role == Role.WEIGHT else 1
             new = new + (into[storage] - before) * stored * self._copies.get(storage, 1)
         return new

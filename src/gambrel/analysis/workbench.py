@@ -6,9 +6,8 @@ question about a time is answered here, so that no two faces can differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
@@ -41,7 +40,6 @@ class Workbench:
         conventions: How to count where the field disagrees.
         bulk: Whether many devices will follow.
         spans: Number format → kernels at all points, where sizes are arrays and ops fuse.
-        alike: As for `Evaluator`.
     """
 
     def __init__(
@@ -52,14 +50,12 @@ class Workbench:
         *,
         bulk: bool = False,
         spans: Mapping[str, Span] | None = None,
-        alike: Sequence[int] | None = None,
     ) -> None:
         self._spans = spans or {}
         self.workload = workload
         self.sizes = sizes
         self._conventions = conventions
         self._bulk = bulk
-        self.alike: Any = alike
         self._evaluators: dict[str, Evaluator] = {}
         self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, Plan], CostTable] = {}
@@ -69,8 +65,7 @@ class Workbench:
         """The workload with sizes and formats filled in."""
         if precision not in self._evaluators:
             casts = casts_of(self.workload, precision)
-            made = Evaluator(self.workload, self.sizes, casts, self._conventions, self.alike)
-            self.alike = made.alike
+            made = Evaluator(self.workload, self.sizes, casts, self._conventions)
             self._evaluators[precision] = made
         return self._evaluators[precision]
 
@@ -90,7 +85,7 @@ class Workbench:
             self._tables[key] = cost_table(asked, key[1], bulk=self._bulk)
         return self._tables[key]
 
-    @cached_property
+    @property
     def language(self) -> bool:
         """Whether the workload is a phase of an autoregressive language model."""
         return is_language_model(self.workload)
@@ -126,11 +121,15 @@ def bench_of(workload: Workload, sizes: Mapping[str, int], conventions: Conventi
 #: Ops of all benches that are kept, some kilobytes each.
 _KEPT_OPS: Final = 6_000
 _recent: dict[tuple[Any, ...], Workbench] = {}
+#: Machines that are kept: more than a catalog with its power modes.
+_KEPT_MACHINES: Final = 400
+_machines: dict[tuple[Any, ...], Machine] = {}
 
 
 def forget() -> None:
-    """Drops the benches that are kept."""
+    """Drops the benches and machines that are kept."""
     _recent.clear()
+    _machines.clear()
 
 
 class Machine:
@@ -147,12 +146,27 @@ class Machine:
         self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
         self.limits: SolRoofs = sol_roofs(self.roofs)
         self._estimators: dict[str, Forecaster | None] = {}
+        self._chosen: dict[tuple[int, str | None, str | None], tuple[Workload, Resolved]] = {}
 
     def estimator(self, runtime: Runtime) -> Forecaster | None:
         """What predicts a runtime; None where nothing of them was measured."""
         if runtime.id not in self._estimators:
             self._estimators[runtime.id] = estimator_of(self.roofs, runtime, self.settings)
         return self._estimators[runtime.id]
+
+    def chosen(self, workload: Workload, settings: Settings) -> Resolved:
+        """Precision and runtime of a question about a workload here.
+
+        Raises:
+            UnknownNameError: No such precision or runtime.
+            InputError: The device or the runtime lacks what was asked for.
+        """
+        key = id(workload), settings.precision, settings.runtime
+        if key not in self._chosen:  # it is kept with its workload, and so with that one's id
+            if len(self._chosen) >= _KEPT_ANSWERS:
+                self._chosen.clear()
+            self._chosen[key] = workload, resolved(workload, self.device, settings)
+        return self._chosen[key][1]
 
     def plan(self, runtime: Runtime) -> Plan:
         """What the runtime makes of a workload here."""
@@ -163,6 +177,26 @@ class Machine:
             off_chip_only=self.roofs.off_chip_only,
             on_chip_bytes=0 if kept.assumed else kept.capacity_bytes,
         )
+
+
+#: Choices of precision and runtime that a machine keeps.
+_KEPT_ANSWERS: Final = 16
+
+
+def machine_on(device: Device, settings: Settings) -> Machine:
+    """A device under settings; those of the last questions are kept, with what predicts kernels.
+
+    Args:
+        device: The device.
+        settings: Sparsity, engine and calibration count.
+    """
+    # A machine keeps its device and settings, and so their ids.
+    key = id(device), settings.sparsity, settings.engine, id(settings.calibration)
+    machine = _machines.pop(key, None) or Machine(device, settings)
+    _machines[key] = machine
+    while len(_machines) > _KEPT_MACHINES:
+        _machines.pop(next(iter(_machines)), None)
+    return machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +235,7 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
-    chosen = chosen_for(bench, machine, settings)
+    chosen = machine.chosen(bench.workload, settings)
     runtime = chosen.runtime.runtime
     table = bench.table(chosen.precision, machine.plan(runtime))
     held = evaluate_table(table, machine.roofs)
@@ -216,16 +250,6 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         expected=found.no_faster_than(sol_s),
         sol_time_s=sol_s,
     )
-
-
-def chosen_for(bench: Workbench, machine: Machine, settings: Settings) -> Resolved:
-    """Precision and runtime of a question.
-
-    Raises:
-        UnknownNameError: No such precision or runtime.
-        InputError: The device or the runtime lacks what was asked for.
-    """
-    return resolved(bench.workload, machine.device, settings, language=bench.language)
 
 
 def sol_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
@@ -248,7 +272,8 @@ def speed_of_light(workload: Workload, device: Device, settings: Settings) -> So
         InputError: The device or the runtime lacks what was asked for.
     """
     values = workload.resolve_symbols(settings.sizes or {})
-    bench, machine = bench_of(workload, values, settings.conventions), Machine(device, settings)
-    chosen = resolved(workload, device, settings)
+    bench = bench_of(workload, values, settings.conventions)
+    machine = machine_on(device, settings)
+    chosen = machine.chosen(workload, settings)
     table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
     return sol_of(table, machine.limits)

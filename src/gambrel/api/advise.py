@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gambrel.advise.select import Selection
     from gambrel.advise.subjects import Subject
     from gambrel.advise.whatif import WhatIf
-    from gambrel.analysis.workbench import Machine
     from gambrel.workload import Workload
 
 #: Devices from which on ops that share a formula are predicted together.
@@ -186,11 +185,8 @@ def _subject(
     notes: list[str] = []
     asked = question.several("runtime")
 
-    machines: dict[int, Machine] = {}
-
     def make(size: int | None, layers: str) -> Fleet:
-        fleet = _fleet(question, model, size, notes, layers=layers, bulk=bulk)
-        return fleet.share(machines)
+        return _fleet(question, model, size, notes, layers=layers, bulk=bulk)
 
     names = [] if asked == (None,) else list(asked)
     subject = Subject(make=make, batch=batch, runtimes=names)

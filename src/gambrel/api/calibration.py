@@ -24,7 +24,7 @@ from gambrel.analysis.estimate.user_models import (
 )
 from gambrel.analysis.expected import expected_times
 from gambrel.analysis.settings import Settings
-from gambrel.analysis.workbench import Machine, Workbench, answered, chosen_for
+from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.resolve import Hardware, resolve_hardware
 from gambrel.errors import GambrelError, InputError
 from gambrel.runtimes import Kernels, Runtime, choose, runtime
@@ -144,7 +144,7 @@ def _chip(
 
 def _measured(one: _Ready, device: Device) -> MeasuredRun:
     machine = Machine(device, one.settings)
-    chosen = chosen_for(one.bench, machine, one.settings)
+    chosen = machine.chosen(one.bench.workload, one.settings)
     table = one.bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).tiled
     if len(table.formats) != 1:
         raise InputError(f"{one.row.model} does not compute in one number format")
@@ -165,7 +165,7 @@ def _adjusted(
     if runtime_name is None:
         first = ready[0]
         machine = Machine(device, first.settings)
-        runtime_name = chosen_for(first.bench, machine, first.settings).runtime.runtime.id
+        runtime_name = machine.chosen(first.bench.workload, first.settings).runtime.runtime.id
     named = runtime(runtime_name).id
     predict = _Predicted(named, device)
     used: list[_Ready] = []

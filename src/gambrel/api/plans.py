@@ -278,14 +278,17 @@ def check_longest(question: Question, tokens: int) -> None:
 
 
 def name_of(question: Question, spec: ModelSpec) -> str:
-    """What a command line calls the model: as the user did, a folder where that was a file."""
+    """What a command line calls the model: its published weights, or as the user did."""
     from pathlib import Path
 
-    given = question.model
-    if not isinstance(given, str):
-        return spec.name
+    from gambrel.hub import SCHEME
+    from gambrel.llm.known import weights_of
+
+    given = question.model if isinstance(question.model, str) else spec.name
     path = Path(given)
-    return str(path.parent) if path.name == "config.json" else given
+    if path.name == "config.json":
+        return str(path.parent)
+    return weights_of(given) or given.removeprefix(SCHEME)
 
 
 def unread_of(question: Question) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def serve_sim(question: Question) -> Simulation:
         GambrelError: Any of its subclasses; the message says what to do.
     """
     from gambrel.llm.serving.commands import commands
-    from gambrel.llm.serving.fleet import fewest, meets
+    from gambrel.llm.serving.fleet import TRIED, fewest, meets
     from gambrel.llm.serving.outcomes import Simulation
     from gambrel.llm.serving.question import Target
 
@@ -84,6 +84,7 @@ def serve_sim(question: Question) -> Simulation:
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
         energy_j_per_token=_energy(setup, result, count),
         tried=(*tried, *reasons),
+        tried_with=min(TRIED, result.requests) if tried else 0,
         commands=commands(
             name_of(q, setup.spec),
             _with_replicas(setup.sharding, count),
@@ -92,7 +93,7 @@ def serve_sim(question: Question) -> Simulation:
             most=q.max_requests,
             formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
         ),
-        assumptions=_assumptions(one, q, searched=bool(tried)),
+        assumptions=_assumptions(one, q),
     )
 
 
@@ -312,13 +313,21 @@ def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
 def _served(
     one: Server, count: int, load: Load, target: Target, q: Question
 ) -> tuple[Outcome, int]:
-    """All requests; where a search by the first of them was too hopeful, with more replicas."""
-    from gambrel.llm.serving.fleet import meets
+    """All requests; with other replicas where a search by the first of them does not hold."""
+    from gambrel.llm.serving.fleet import TRIED, meets
 
     result = one.run(load, count, target)
+    if q.replicas is not None or (q.ttft is None and q.tpot is None):
+        return result, count
     most = q.max_devices // one.setup.sharding.devices
-    limited = q.replicas is None and (q.ttft is not None or q.tpot is not None)
-    while limited and count < most and not meets(result, target, q.percentile):
+    if meets(result, target, q.percentile):
+        while count > 1 and result.requests > TRIED:
+            fewer = one.run(load, count - 1, target)
+            if not meets(fewer, target, q.percentile):
+                break
+            result, count = fewer, count - 1
+        return result, count
+    while count < most and not meets(result, target, q.percentile):
         count = min(most, count + max(1, count // 16))
         result = one.run(load, count, target)
     return result, count
@@ -351,8 +360,7 @@ def _with_replicas(sharding: Sharding, count: int) -> Sharding:
     return msgspec.structs.replace(sharding, data=count)
 
 
-def _assumptions(one: Server, q: Question, *, searched: bool) -> tuple[str, ...]:
-    from gambrel.llm.serving.fleet import TRIED
+def _assumptions(one: Server, q: Question) -> tuple[str, ...]:
     from gambrel.llm.serving.plan import of_engine
 
     said = [
@@ -364,6 +372,4 @@ def _assumptions(one: Server, q: Question, *, searched: bool) -> tuple[str, ...]
     ]
     if q.hit_rate:
         said.append(f"{q.hit_rate:.0%} of every prompt is in a prefix cache and not computed.")
-    if searched:
-        said.append(f"the search for the fewest devices ran the first {TRIED:,} requests.")
     return tuple(said)

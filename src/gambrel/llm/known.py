@@ -57,6 +57,19 @@ def config_of(name: str) -> tuple[str, Mapping[str, Any]] | None:
     return None
 
 
+def weights_of(name: str) -> str | None:
+    """Where the weights of a built-in model are published, ``org/name``; None for others.
+
+    Names that share one architecture have weights of their own; an ``org/name`` stays as it is.
+    """
+    found = None if "/" in name else config_of(name)
+    if found is None:
+        return None
+    repositories: list[str] = _entries()[found[0]]["weights"]
+    own = [one for one in repositories if _plain(one.rpartition("/")[2]) == _plain(name)]
+    return (own or repositories)[0]
+
+
 def _named(name: str) -> ModelSpec:
     found = config_of(name)
     if found is not None:

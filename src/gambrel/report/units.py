@@ -64,8 +64,8 @@ _COUNTS: Final = frozenset((
     "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds", "routing_skew",
     "rows", "running", "samples", "schema_version", "score", "sequences", "shape", "share",
     "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "stacks", "stage", "steps",
-    "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "unmodelled",
-    "virtual", "waiting", "windowed", "zero",
+    "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "tried_with",
+    "unmodelled", "virtual", "waiting", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.

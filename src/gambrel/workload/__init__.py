@@ -12,6 +12,7 @@ from gambrel.workload.model import (
     Workload,
     WorkloadSummary,
 )
+from gambrel.workload.structure import once
 from gambrel.workload.symbols import Dim, Polynomial, Symbol, evaluate, parse, symbols_of
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Workload",
     "WorkloadSummary",
     "evaluate",
+    "once",
     "parse",
     "symbols_of",
 ]

@@ -274,3 +274,17 @@ def test_stored_constants_are_sound(c):
         assert c.rows >= 6
         assert c.held_out.mape < 0.3
     assert msgspec.json.decode(msgspec.json.encode(c), type=TiledConstants) == c
+
+
+def test_a_chip_with_the_cores_of_another_is_scaled_by_the_rate_of_a_core():
+    """RK3576 has two cores of 3 TOPS, RK3588 three of 2; a run takes one."""
+    known = {c.device: c for c in packaged().tiled if c.runtime == "rknn"}
+    new, measured = known["rk3576"], known["rk3588-npu"]
+    assert new.macs_per_s["int8"] == pytest.approx(1.5 * measured.macs_per_s["int8"])
+    assert new.ahead_byte_per_s == measured.ahead_byte_per_s
+    assert (new.rows, new.confidence) == (0, "low")
+    assert new.low < measured.low < 1 < measured.high < new.high
+    estimator = tiled_estimator(load_device("rk3576"), ("rknn",), packaged())
+    assert estimator is not None
+    reason = estimator._reason
+    assert reason.startswith("nothing was measured on this chip")

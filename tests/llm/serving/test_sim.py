@@ -61,3 +61,16 @@ def test_questions_that_cannot_be_answered(more, said):
 def test_a_model_that_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"no layout holds the model: llama-3.1-70b does not fit"):
         gambrel.serve_sim("llama-3.1-70b", "h100", rate="1/s", input=100, output=10, max_devices=1)
+
+
+def test_a_busy_start_does_not_set_the_number_of_devices(tmp_path):
+    # 3,200 requests within 32 s, then 4,000 in 2,000 s: half of all wait for nothing on one device.
+    busy = [f"{i / 100},512,64" for i in range(3200)]
+    quiet = [f"{32 + i / 2},512,64" for i in range(1, 4001)]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["time,input,output", *busy, *quiet]))
+    asked = {"tensor": 1, "max_devices": 8, "ttft": "1s", "tpot": "40ms", "percentile": 50}
+    run = gambrel.serve_sim("llama-3.1-8b", "h100", runtime="vllm", trace=str(trace), **asked)
+    assert (run.met, run.devices) == (True, 1)
+    assert run.tried_with == 3000
+    assert run.tried[0].sharding.data > 1

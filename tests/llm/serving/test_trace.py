@@ -47,15 +47,16 @@ def test_columns_of_published_traces(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("time,input,output\n2,1,1\n1,1,1\n", "line 3: time '1' is before the line above"),
+        ("time,input,output\n2,1,1\n1,1,1\n", "line 3: time '1' is before that of the request"),
         ("time,input,output\n-1,1,1\n", "line 2: time '-1' is negative"),
         ("time,input,output\n0,1,0\n", "line 2: 1 tokens in, 0 out: each is at least 1"),
         ("time,input,output\n0,-4,9\n", "line 2: -4 tokens in"),
         ("time,input,output\n0,x,9\n", "line 2: time '0', input 'x'"),
-        ("time,input,output\nnan,5,9\n", "line 2: time 'nan'"),
+        ("time,input,output\nnan,5,9\n", "line 2: time 'nan' is not finite"),
+        ("time,input,output\n0,5,9\ninf,5,9\n", "line 3: time 'inf' is not finite"),
         (
             "time,input,output\n0,900,200\n",
-            "line 2: 900 tokens in [+] 200 out are beyond the 1,000",
+            "line 2: 900 tokens in [+] 200 out are more than the context of 1,000",
         ),
         ("time,input,output\n0,1,1\n\n1,1e400,1\n", "line 4: time '1', input '1e400'"),
     ],

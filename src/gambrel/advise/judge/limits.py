@@ -15,7 +15,7 @@ from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import LENGTHS, resources_of, sol_time
-from gambrel.analysis.workbench import Machine, Workbench, chosen_for
+from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.fastest import fastest_memory
 from gambrel.device.model import Kind
 from gambrel.device.onchip import on_chip
@@ -99,7 +99,7 @@ def light_of(bench: Workbench, machine: Machine) -> dict[str, Any]:
     Returns:
         The figures of a `ProblemRow`.
     """
-    chosen = chosen_for(bench, machine, machine.settings)
+    chosen = machine.chosen(bench.workload, machine.settings)
     sized = bench.sized(chosen.precision)
     least = sized.compulsory(machine.plan(chosen.runtime.runtime).resident_bytes)
     light = sol_time(least.parts, machine.limits)

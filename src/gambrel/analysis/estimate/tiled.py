@@ -225,6 +225,8 @@ def from_datasheet(device: Device, known: TiledClass) -> TiledConstants | None:
 
 
 def _own_reason(c: TiledConstants) -> str:
+    if not c.rows:
+        return c.note
     error = f", {c.held_out.mape:.0%} mean error on others" if c.held_out else ""
     note = f"; {c.note}" if c.note else ""
     return f"{c.rows} runs of {c.models} models measured on this chip{error}{note}"

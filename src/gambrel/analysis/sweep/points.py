@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from gambrel import roofline
 from gambrel.analysis.costs import CostTable
 from gambrel.analysis.energy import energy, energy_of_points
-from gambrel.analysis.equal import classes_of
 from gambrel.analysis.estimate.stream import StreamEstimator
 from gambrel.analysis.evaluation import Busy, Evaluation, evaluate_table, hides_a_roof
 from gambrel.analysis.expected import expected_seconds
@@ -122,12 +121,11 @@ class SizedPoints:
 
     def _formed_at(self, size: str, precision: str, how: Kernels) -> FormedAt:
         fixed = {name: int(v) for name, v in self.sizes.items() if name != size}
-        alike = classes_of(self.workload)
 
         @cache
         def formed(value: int) -> Formed:
             sizes = {**fixed, size: value}
-            bench = Workbench(self.workload, sizes, self._conventions, alike=alike)
+            bench = Workbench(self.workload, sizes, self._conventions)
             return bench.sized(precision).grouping.formed(how)
 
         return formed

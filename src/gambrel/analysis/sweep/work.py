@@ -14,7 +14,7 @@ from gambrel._version import __version__
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sweep.points import SizedPoints, figures, refused
 from gambrel.analysis.sweep.record import fields_for
-from gambrel.analysis.workbench import Machine
+from gambrel.analysis.workbench import machine_on
 from gambrel.device.model import Device
 from gambrel.engine.grid import PointGrid
 from gambrel.engine.tables import DataField, PointTable, joined, repeated
@@ -76,7 +76,6 @@ class SweepWork:
     most_points: int = FAST
     times_only: bool = False
     block: int = 0
-    _machines: dict[Any, Machine] = field(default_factory=dict, repr=False, compare=False)
     _sized: dict[Any, SizedPoints] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -104,7 +103,7 @@ class SweepWork:
         return msgspec.json.encode([__version__, axes, self.block]) + self.content
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_machines": {}, "_sized": {}}
+        return {**self.__dict__, "_sized": {}}
 
     def evaluate(self, start: int, stop: int) -> PointTable:
         """The columns of a range of points."""
@@ -179,7 +178,7 @@ class SweepWork:
     def _rows(self, points: SizedPoints, case: SweepCase) -> PointTable:
         n = points.count
         try:
-            machine = self._machine(case)
+            machine = machine_on(case.device, case.settings)
             own = figures(points, machine, case.settings, times_only=self.times_only)
         except GambrelError as error:
             own = refused(n, case.settings, str(error))
@@ -188,10 +187,3 @@ class SweepWork:
             for name in self.size_names
         }
         return {**{name: repeated(text, n) for name, text in case.labels.items()}, **sizes, **own}
-
-    def _machine(self, case: SweepCase) -> Machine:
-        settings = case.settings
-        key = id(case.device), settings.sparsity, settings.engine, id(settings.calibration)
-        if key not in self._machines:
-            self._machines[key] = Machine(case.device, settings)
-        return self._machines[key]

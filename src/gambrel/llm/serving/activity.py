@@ -5,6 +5,7 @@ Events are kept as they come and added up many at a time.
 
 from __future__ import annotations
 
+from array import array
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,8 +17,9 @@ Floats: TypeAlias = NDArray[np.float64]
 INTERVALS: Final = 240
 #: Seconds of an interval at the start.
 _FIRST: Final = 0.25
-#: Events that are added up at once.
-BLOCK: Final = 16_384
+#: Numbers of an event, and of the events that are added up at once.
+_EVENT: Final = 6
+BLOCK: Final = 16_384 * _EVENT
 #: Time in which steps run; of an event behind its start and end, requests in flight and waiting,
 #: share of the cache, output tokens.
 COLUMNS: Final = ("busy_s", "running", "waiting", "cache", "tokens")
@@ -29,12 +31,12 @@ class ActivityLog:
     Attributes:
         width_s: Of an interval.
         events: Start, end, requests in flight and waiting, share of the cache in use, and output
-            tokens of steps that are not added up yet.
+            tokens of steps that are not added up yet, one event behind another.
     """
 
     def __init__(self) -> None:
         self.width_s = _FIRST
-        self.events: list[tuple[float, float, float, float, float, float]] = []
+        self.events = array("d")
         self._sums: Floats = np.zeros((len(COLUMNS), 0))
 
     def column(self, name: str) -> Floats:
@@ -47,10 +49,11 @@ class ActivityLog:
         """Adds the events to the intervals in which they ran."""
         if not self.events:
             return
-        start, end, running, waiting, cache, tokens = np.array(self.events).T
-        self.events.clear()
+        start, end, running, waiting, cache, tokens = np.array(self.events).reshape(-1, _EVENT).T
+        del self.events[:]
         self._reach(float(end.max()))
         seconds = end - start
+        cache = np.minimum(cache, 1.0)
         rates = np.stack([np.ones_like(seconds), running, waiting, cache, tokens / seconds])
         first = (start / self.width_s).astype(np.int64)
         last = (end / self.width_s).astype(np.int64)

@@ -1,9 +1,8 @@
 """Where no serving engine is named: the mean of those that were measured on the device.
 
-Decode steps are compared on one layout of each device, at several batches and contexts; the mean of
-the front ends counts as well. Prompts and host times are those of the device's usual engine. The
-TPOT of 1,181 served runs of three engines is then off by 8.2 % for dense models and 12.4 % for
-mixtures, with the engine named by 8.2 and 11.2 % (`benchmarks/served.py --any`).
+Decode steps are compared on one layout of each device, at several batches and contexts. Prompts,
+front end and host times are those of the device's usual engine: front ends differ by 3.6 times, and
+no engine has their mean (`benchmarks/served.py --any` has the errors).
 """
 
 from __future__ import annotations
@@ -27,13 +26,11 @@ class EngineMix(msgspec.Struct, frozen=True, kw_only=True):
         names: The engines, the usual one first.
         contexts: Tokens at which they were compared, ascending.
         ratios: [engine, batch, context].
-        frontend_s: Of a request outside of the steps, the mean.
     """
 
     names: tuple[str, ...]
     contexts: tuple[int, ...]
     ratios: Floats
-    frontend_s: float
 
     def mean(self, batches: ArrayLike, contexts: ArrayLike) -> Floats:
         """The mean ratio at every context of every number of requests on a device; flat."""

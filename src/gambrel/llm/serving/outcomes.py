@@ -115,6 +115,7 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         outcome: What the requests saw.
         price_per_hour: Of a device; None where none was given.
         tried: Layouts that a search has tried.
+        tried_with: How many of the requests it tried them with; 0 without a search.
         energy_j_per_token: Of an output token, all devices while they run, at the mean number of
             requests in flight; None where a constant is unknown.
         commands: How to start it, for each engine.
@@ -135,6 +136,7 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     energy_j_per_token: float | None = None
     mean_of: tuple[str, ...] = ()
     tried: tuple[Attempt, ...] = ()
+    tried_with: int = 0
     commands: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 

@@ -116,7 +116,6 @@ def _mix_of(setup: Setup, contexts: Sequence[int], source: int) -> EngineMix | N
         names=tuple(x.settings.runtime or "" for x in measured),
         contexts=tuple(contexts),
         ratios=np.array(times) / times[0],
-        frontend_s=float(np.mean([x.overhead.frontend_s for x in measured])),
     )
 
 

@@ -298,8 +298,9 @@ def of_engine(setup: Setup) -> Iterator[str]:
     """What is taken for granted of the serving engine."""
     if setup.mean_of:
         yield (
-            f"no serving engine is named: decode steps and front end are the mean of "
-            f"{', '.join(setup.mean_of)}, prompts and host times those of {setup.mean_of[0]}."
+            f"no serving engine is named: decode steps are the mean of "
+            f"{', '.join(setup.mean_of)}; prompts, front end and host times those of "
+            f"{setup.mean_of[0]}."
         )
     if setup.service is None and setup.engine.host_s is None:
         yield "scheduler and sampling on the host take no time besides the device's."

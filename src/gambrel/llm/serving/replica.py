@@ -64,13 +64,14 @@ class _Job:
 
     __slots__ = ("came", "done", "end", "first", "left", "output", "prompt", "start", "tokens")
 
+    start: int  # decode steps that the engine had run when it joined; not set before
+
     def __init__(self, came: float, tokens: int, output: int) -> None:
-        self.came, self.tokens, self.output = came, tokens, output
+        self.came = came
         self.first = -1.0  # seconds of the first token
-        self.prompt = tokens  # to be computed, with the tokens of the answer after a preemption
-        self.done = 0  # of these
-        self.left = output  # tokens of the answer
-        self.start = 0  # decode steps that the engine had run when it joined
+        self.tokens = self.prompt = tokens  # to be computed, with the answer after a preemption
+        self.output = self.left = output  # tokens of the answer
+        self.done = 0  # of the prompt
         self.end = -1  # decode step of its last token; below 0 while it does not decode
 
 
@@ -103,7 +104,7 @@ class Replica:
         self.outputs = array("l")
         self.inputs = self.preemptions = self.most_waiting = 0
         self.timeline = ActivityLog()
-        self._events = self.timeline.events
+        self._note = self.timeline.events.extend
         self._times, self._limits, self._following = times, limits, following
         self._floor = times.tables.floor_s
         self._token, self._each = limits.token_bytes, limits.request_bytes
@@ -122,7 +123,7 @@ class Replica:
             InputError: The cache could not hold it alone.
         """
         came, tokens, output = request
-        if self._used(tokens + output, 1) > self._capacity:
+        if (tokens + output) * self._token + self._each > self._capacity:
             raise InputError(
                 f"a request of {tokens:,} tokens in and {output:,} out needs "
                 f"{format_capacity(self._used(tokens + output, 1))} of cache, and a replica has "
@@ -184,15 +185,22 @@ class Replica:
     def _used(self, tokens: int, requests: int) -> float:
         return tokens * self._token + requests * self._each
 
-    def _mixed(self, chunks: list[tuple[_Job, int]]) -> None:
-        """A step with prompts; those that decode get a token as well."""
-        times, batch = self._times, self._batch
+    def _prompts(self, chunks: list[tuple[_Job, int]]) -> float:
+        """Seconds of the chunks of a step."""
+        times = self._times
+        if len(chunks) == 1:
+            job, chunk = chunks[0]
+            return times.chunk(chunk, job.done) if job.done else times.whole(chunk)
         linear, attention = 0, 0.0
         for job, chunk in chunks:
             linear += chunk
             attention += times.attention(chunk, job.done)
-        prompts = times.linear(linear) + attention
-        seconds = prompts
+        return times.linear(linear) + attention
+
+    def _mixed(self, chunks: list[tuple[_Job, int]]) -> None:
+        """A step with prompts; those that decode get a token as well."""
+        times, batch = self._times, self._batch
+        seconds = prompts = self._prompts(chunks)
         if batch:
             seconds += times.uniform(batch, self._held / batch)
         if seconds < self._floor:
@@ -211,7 +219,10 @@ class Replica:
                 self._waiting.popleft()  # chunks are of the first in the queue, in order
                 self._join(job, late)
                 joined += 1
-        self._note(start, batch, batch + joined)
+        now = self._batch
+        running = now if now > batch else batch
+        share = (self._held * self._token + now * self._each) / self._capacity
+        self._note((start, self.now, running, len(self._waiting), share, batch + joined))
 
     def _join(self, job: _Job, at: float) -> None:
         """The prompt is computed: its next token is there."""
@@ -250,7 +261,8 @@ class Replica:
         self._held = held + steps * batch
         if self._ends[0][0] <= self._steps:
             self._finish()
-        self._note(start, batch, steps * batch)
+        share = (self._held * self._token + self._batch * self._each) / self._capacity
+        self._note((start, self.now, batch, len(self._waiting), share, steps * batch))
 
     def _finish(self) -> None:
         """Takes out those whose last token is there."""
@@ -274,7 +286,7 @@ class Replica:
         self.total.append(now - job.came)
         self.outputs.append(job.output)
         self.inputs += job.tokens
-        if len(self._events) > BLOCK:
+        if len(self.timeline.events) > BLOCK:
             self.timeline.add_up()
         if self._following is not None:
             following = next(self._following, None)
@@ -297,10 +309,3 @@ class Replica:
             job.prompt, job.done = job.tokens + job.output - job.left, 0
             self._waiting.appendleft(job)
             self.preemptions += 1
-
-    def _note(self, start: float, batch: int, tokens: int) -> None:
-        now = self._batch
-        share = (self._held * self._token + now * self._each) / self._capacity
-        running = now if now > batch else batch
-        share = share if share < 1.0 else 1.0
-        self._events.append((start, self.now, running, len(self._waiting), share, tokens))

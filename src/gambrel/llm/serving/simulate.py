@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ from gambrel.llm.serving.replica import Limits, Replica, Request
 from gambrel.llm.serving.steps import Setup, memory, swap_s
 from gambrel.llm.serving.timer import StepTimes
 
+#: Requests that a replica is told of before it runs.
+_AHEAD = 64
 #: Tokens of a request by whose cache a token and a request are priced.
 _SHORT, _LONG = 1024, 2048
 
@@ -90,10 +94,12 @@ def simulate(
         InputError: A request that the cache could not hold alone; no request.
     """
     engines = [Replica(times, limits) for _ in range(replicas)]
-    for i, request in enumerate(requests):
-        engine = engines[i % replicas]
-        engine.run(request[0])
-        engine.offer(request)
+    coming = iter(requests)
+    while told := list(islice(coming, _AHEAD * replicas)):
+        for i, request in enumerate(told):
+            engines[i % replicas].offer(request)
+        for engine in engines:
+            engine.run(told[-1][0])
     for engine in engines:
         engine.run()
     return outcome(engines, target or Target())
@@ -130,15 +136,13 @@ def closed_loop(
 
 def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
     """What the requests of all replicas saw."""
-    came, ttft, tpot, total, output = (
-        np.concatenate([np.asarray(getattr(engine, name)) for engine in engines])
-        for name in ("came", "ttft", "tpot", "total", "outputs")
-    )
-    if not came.size:
+    served = [engine for engine in engines if engine.came]
+    if not served:
         raise InputError("no request was served: give at least one.")
-    duration = float((came + total).max() - came.min())
+    ttft, tpot = _column(served, "ttft"), _column(served, "tpot")
+    count, duration = len(ttft), _duration(served)
     several = ~np.isnan(tpot)
-    met = np.ones(len(came), dtype=bool)
+    met = np.ones(count, dtype=bool)
     if target.ttft_s is not None:
         met &= ttft <= target.ttft_s
     if target.tpot_s is not None:
@@ -147,13 +151,13 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
     activity = _activity(engines)
     busy = sum(float(engine.timeline.column("busy_s").sum()) for engine in engines)
     return Outcome(
-        requests=int(came.size),
+        requests=count,
         duration_s=duration,
         ttft=_spread(ttft),
         tpot=_spread(tpot[several]) if several.any() else None,
-        total=_spread(total),
-        requests_per_s=came.size / duration,
-        tokens_per_s=float(output.sum()) / duration,
+        total=_spread(_column(served, "total")),
+        requests_per_s=count / duration,
+        tokens_per_s=sum(sum(engine.outputs) for engine in served) / duration,
         input_tokens_per_s=sum(engine.inputs for engine in engines) / duration,
         attained=float(met.mean()) if asked else None,
         goodput_per_s=float(met.sum()) / duration if asked else None,
@@ -164,9 +168,23 @@ def outcome(engines: Sequence[Replica], target: Target) -> Outcome:
     )
 
 
+def _duration(engines: Sequence[Replica]) -> float:
+    """Seconds from the first arrival to the last token."""
+    first = min(min(engine.came) for engine in engines)
+    last: float = max(max(map(operator.add, engine.came, engine.total)) for engine in engines)
+    return last - first
+
+
+def _column(engines: Sequence[Replica], name: str) -> NDArray[np.float64]:
+    """A latency of the requests of all replicas."""
+    return np.concatenate([np.asarray(getattr(engine, name)) for engine in engines])
+
+
 def _spread(values: NDArray[np.float64]) -> Spread:
-    p50, p90, p99 = (float(v) for v in np.percentile(values, (50, 90, 99)))
-    return Spread(mean_s=float(values.mean()), p50_s=p50, p90_s=p90, p99_s=p99)
+    """Of a column that nobody needs after: it is sorted in place."""
+    mean = float(values.mean())
+    p50, p90, p99 = (float(v) for v in np.percentile(values, (50, 90, 99), overwrite_input=True))
+    return Spread(mean_s=mean, p50_s=p50, p90_s=p90, p99_s=p99)
 
 
 def _activity(engines: Sequence[Replica]) -> Activity:

@@ -158,8 +158,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         if service is None:
             return Overhead()
         layers = sum(group.count for group in self.spec.layers)
-        front = self.mix.frontend_s if self.mix else service.frontend_s
-        return Overhead(floor_s=service.eager_layer_s * layers, frontend_s=front)
+        floor_s = service.eager_layer_s * layers
+        return Overhead(floor_s=floor_s, frontend_s=service.frontend_s)
 
     @property
     def mean_of(self) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ class StepTimes:
         self._linear: list[float] = t.linear_s.tolist()
         self._rows: dict[int, list[tuple[float, float]]] = {}
         self._curves: dict[int, Floats] = {}
+        self._wholes: dict[int, float] = {}
 
     def decode(self, batch: int, contexts: ArrayLike) -> float:
         """Seconds of a step in which every request in flight adds a token.
@@ -160,6 +161,13 @@ class StepTimes:
     def chunk(self, new: float, cached: float) -> float:
         """`chunks` of one prompt, unchecked."""
         return self.linear(new) + self.attention(new, cached)
+
+    def whole(self, tokens: int) -> float:
+        """`chunk` of a prompt's first tokens, unchecked; found once for each number of them."""
+        seconds = self._wholes.get(tokens)
+        if seconds is None:
+            seconds = self._wholes[tokens] = self.chunk(tokens, 0)
+        return seconds
 
     def linear(self, tokens: float) -> float:
         """Seconds of all but attention, for the new tokens of all prompts in a step."""

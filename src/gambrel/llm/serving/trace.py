@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
         *("responsetokens", "completiontokens", "outputlen", "numdecodetokens"),
     ),
 }
+_AZURE: Final = {"time": "TIMESTAMP", "input": "ContextTokens", "output": "GeneratedTokens"}
 _GZIP: Final = b"\x1f\x8b"
 _MOST: Final = 1 << 30
 
@@ -126,8 +128,8 @@ def _places(path: Path, header: list[str]) -> dict[str, int]:
         place = next((plain.index(name) for name in names if name in plain), None)
         if place is None:
             raise FileFormatError(
-                f"{path}: no column of {what} among {shown(', '.join(header)[:200])}; name one "
-                f"{what!r}, or as {names[3]!r}."
+                f"{path}: no column of {what} among {shown(', '.join(header)[:200])}; call it "
+                f"{what!r}, or as in Azure's traces {_AZURE[what]!r}."
             )
         places[what] = place
     return places
@@ -149,11 +151,11 @@ def _requests(
                 f"{path}, line {line}: time {shown(at)}, input {shown(tokens)}, output "
                 f"{shown(output)}: give a number or a date, and two whole numbers."
             ) from None
-        if not now >= last or start < 0:
+        if not (last <= now < math.inf and start >= 0):
+            wrong = "before that of the request above" if now < last else "not finite"
             raise InputError(
-                f"{path}, line {line}: time {shown(at)} is "
-                f"{'negative' if start < 0 else 'before the line above'}; requests are sorted by "
-                "time, from 0 on."
+                f"{path}, line {line}: time {shown(at)} is {'negative' if start < 0 else wrong}; "
+                "requests are sorted by time, from 0 on."
             )
         if not (1 <= prompt <= _MOST and 1 <= answer <= _MOST):
             raise InputError(
@@ -161,8 +163,8 @@ def _requests(
             )
         if longest is not None and prompt + answer > longest:
             raise InputError(
-                f"{path}, line {line}: {prompt:,} tokens in + {answer:,} out are beyond the "
-                f"{longest:,} of the model."
+                f"{path}, line {line}: {prompt:,} tokens in + {answer:,} out are more than the "
+                f"context of {longest:,}."
             )
         last = now
         yield now - start, prompt, answer

@@ -57,7 +57,8 @@ def _answer(record: Simulation) -> tuple[str, ...]:
 
 def _verdict(record: Simulation) -> str:
     if record.met is None:
-        return f"{record.outcome.requests:,} requests served"
+        served = record.outcome.requests
+        return f"{served:,} request{'s' * (served != 1)} served"
     target = record.target
     parts = [
         f"{name} {format_si(limit, 's', 3)}"
@@ -111,27 +112,33 @@ def _facts(record: Simulation) -> FactList:
         heading="Run",
         items=(
             ("Goodput", goodput),
-            ("Requests", f"{o.requests:,} in {format_si(o.duration_s, 's', 4)}"),
+            ("Requests", f"{o.requests:,} in {_span(o.duration_s)}"),
             ("Energy", _energy(record)),
             (
                 "Queue",
-                f"at most {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",
+                f"up to {o.most_waiting:,} waiting for a replica; {o.preemptions:,} preempted",
             ),
             (
                 "In flight",
-                f"at most {max(a.running):,.0f} on average over an interval, "
+                f"up to {max(a.running):,.0f} requests, "
                 f"{max(a.running) / record.sharding.data:,.0f} per replica",
             ),
             (
                 "Cache",
-                f"at most {format_percent(max(a.cache))} in use; steps run "
+                f"up to {format_percent(max(a.cache))} in use; steps run "
                 f"{format_percent(o.utilization)} of the time",
             ),
         ),
     )
 
 
+def _span(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 100 else format_si(seconds, "s", 3)
+
+
 def _tried(record: Simulation) -> DataTable:
+    some = 0 < record.tried_with < record.outcome.requests
+    with_some = f", with the first {record.tried_with:,} requests" if some else ""
     shown = sorted(record.tried, key=lambda t: (bool(t.reason), not t.met, t.sharding.devices))
     return table_of(
         shown[:_TRIED],
@@ -140,7 +147,7 @@ def _tried(record: Simulation) -> DataTable:
         col(f"TTFT p{record.percentile}", "ttft_s", seconds),
         col(f"TPOT p{record.percentile}", "tpot_s", seconds),
         col("target", _why, key="reason", minimum=16),
-        heading=f"Layouts that were tried: {len(record.tried)}",
+        heading=f"Layouts that were tried{with_some}: {len(record.tried)}",
         all=True,
     )
 
