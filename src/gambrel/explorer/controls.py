@@ -31,7 +31,7 @@ _TOKENS: Final = 1 << 17
 TABS: Final[dict[str, Tab]] = {
     "analyze": Tab(label="one model"),
     "compare": Tab(label="devices"),
-    "check": Tab(label="targets", start={"latency": "10ms"}),
+    "check": Tab(label="targets", start={"latency": "10ms"}, sliders={"batch_size": 1024}),
     "serve-plan": Tab(
         label="serving",
         start={"input": "1024", "output": "256"},

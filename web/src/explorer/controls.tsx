@@ -36,7 +36,7 @@ export function Controls({ explorer, state, extra, onChange, onNear, onFiles }: 
   const custom = ROOF.some((name) => state.given[name]);
   return (
     <form class="controls" aria-label="Question" onSubmit={(event) => event.preventDefault()}>
-      <Model explorer={explorer} value={String(state.given.model ?? "")} onChoose={(model) => onChange({ ...withoutSizes(state, sizes), given: { ...withoutSizes(state, sizes).given, model }, changes: [] })} onFiles={onFiles} />
+      <Model explorer={explorer} value={String(state.given.model ?? "")} onChoose={(model) => onChange({ ...withoutSizes(state, sizes), given: { ...withoutSizes(state, sizes).given, model }, changes: [], measured: undefined })} onFiles={onFiles} />
       {tab.fields.includes("hardware") && (
         <Devices explorer={explorer} value={custom ? "" : String(state.given.hardware ?? "")} most={state.verb === "analyze" ? explorer.most_devices : explorer.fields.hardware.several.includes(state.verb) ? 16 : 1} onChange={(hardware) => set({ hardware, peak: "", bandwidth: "" })} />
       )}

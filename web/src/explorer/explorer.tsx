@@ -50,7 +50,7 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
       const sent = await engine.send(files);
       const { measured, error } = await engine.ask({ verb: "file", given: { model: sent }, changes: [], brief: true });
       if (error) throw new Error(error);
-      setState((old) => (measured ? { ...old, verb: "analyze", measured: sent } : { ...old, given: { ...old.given, model: sent }, changes: [] }));
+      setState((old) => (measured ? { ...old, verb: "analyze", measured: sent } : { ...old, given: { ...old.given, model: sent }, changes: [], measured: undefined }));
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
