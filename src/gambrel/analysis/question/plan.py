@@ -132,7 +132,7 @@ class PlanFields:
         *(
             f.whole("replicas"),
             PLAN,
-            TRAIN,
+            TRAINS,
             "Data-parallel size (DP): replicas that average their gradients.",
             "--data",
         ),
