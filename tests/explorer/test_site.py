@@ -16,12 +16,8 @@ import gambrel
 from gambrel.report import document
 from tests.explorer.site import served
 from tests.explorer.test_browser import DRAG, titled
-<<<<<<< HEAD
 from tests.explorer.test_uploads import CONFIG
-from tests.report.browser import Reader, chromium, needs_browser
-=======
 from tests.report.browser import Reader, chromium, needs_browser, violations
->>>>>>> weblooks
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
