@@ -1,7 +1,8 @@
 """The limit of every KernelBench problem on every GPU of the catalog, and how long that takes.
 
-``python benchmarks/kernelbench_limits.py FOLDER`` captures each problem once and writes one line a
-problem and one column a device: milliseconds with cold caches, in the format of the problem.
+``python benchmarks/kernelbench_limits.py FOLDER``, e.g. KernelBench/KernelBench, captures each
+problem once and writes one line per problem and one column per device: milliseconds with cold
+caches, in the format of the problem.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ def main() -> None:
     settings = settings_of(ask("limits", {"model": "resnet50", "hardware": "a100"}))
     start = time.perf_counter()
     machines = [Machine(d, settings) for d in list_devices() if "gpu" in d.category.lower()]
-    paths = problems_of(Path(sys.argv[1]))
+    folder = Path(sys.argv[1])
+    paths = problems_of(folder)
     with RESULT.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(("problem", "bound", *(m.device.id for m in machines)))
         for path in paths:
+            place = path.relative_to(folder).with_suffix("").as_posix()
             rows = rows_of(path, machines)
             known = [r.cold_time_s for r in rows]
             bound = rows[0].bound.value if rows[0].bound else rows[0].error[:60]
             cells = ("" if s is None else f"{s * 1e3:.3g}" for s in known)
-            writer.writerow((path.stem, bound, *cells))
+            writer.writerow((place.replace("/", "_"), bound, *cells))
     spent = time.perf_counter() - start
     print(f"{len(paths)} problems on {len(machines)} GPUs in {spent:.1f} s: {RESULT}")
 

@@ -160,11 +160,12 @@ def main() -> None:
         rows,
         notes=(
             "Cells: ms by the recipe; expected time over it for vLLM, SGLang, TensorRT-LLM.",
-            "Beyond 15 %: fp8 products of vLLM and SGLang at batch 256, whose measured kernels "
-            "quantise activations in a pass of their own (TensorRT-LLM's agree); attention over "
-            "8-bit caches of these two on H200 and B200, where conversion and the start of a tile "
-            "do not shrink as the memory gets faster; attention at small batches of the 8B model, "
-            "9 to 20 µs in measured kernels and 6 in the recipe.",
+            "Beyond 15 %: fp8 products of vLLM and SGLang at batch 256 on H100 and H200, whose "
+            "measured kernels quantise activations in a pass of their own (TensorRT-LLM's agree); "
+            "attention over 8-bit caches of these two on H200, where conversion and the start of "
+            "a tile do not shrink as the memory gets faster; attention at small batches of the 8B "
+            "model, 9 to 20 µs in measured kernels and 6 in the recipe; experts and all-reduces "
+            "of small batches on B200, shorter in measured kernels than the recipe's fixed times.",
             "All-reduces of 5 to 7 µs are below the recipe's 6 + devices: they were measured "
             "alone, without waiting for the slowest device.",
             f"Context {CONTEXT:,} tokens; q, k, v and gate, up as one product each, additions "

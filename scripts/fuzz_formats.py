@@ -235,6 +235,7 @@ def fork_for_bytecode() -> None:
         child = os.fork()
         if child == 0:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))  # it spins at some files
             try:
                 module = bytecode._module(data)
                 text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=256)

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gambrel.errors import InputError
-from gambrel.units import format_capacity, format_number, format_percent, format_si, parse_quantity
+from gambrel.units import (
+    format_capacity,
+    format_count,
+    format_number,
+    format_percent,
+    format_si,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +87,17 @@ def test_other_formats():
 @given(st.floats(1e-11, 1e20))
 def test_what_is_written_reads_back(value):
     assert parse_quantity(format_si(value, "s", 17), "time") == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "text"),
+    [
+        (1, ("device",), "1 device"),
+        (0, ("device",), "0 devices"),
+        (2048, ("device",), "2,048 devices"),
+        (1, ("launch", "launches"), "1 launch"),
+        (2, ("launch", "launches"), "2 launches"),
+    ],
+)
+def test_one_thing_is_not_several(count, words, text):
+    assert format_count(count, *words) == text

@@ -140,6 +140,17 @@ def format_percent(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.1%}"
 
 
+def format_count(count: int, noun: str, several: str = "") -> str:
+    """Returns a number of things, e.g. ``"1 device"``, ``"2,048 devices"``.
+
+    Args:
+        count: How many.
+        noun: One of them.
+        several: More of them; empty appends an s.
+    """
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
 def format_figure(value: float | None, unit: str) -> str:
     """Returns a figure as people read it: a share in percent, anything else with its prefix."""
     return format_percent(value) if unit == "1" else format_si(value, unit, 3)

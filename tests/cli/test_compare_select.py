@@ -60,7 +60,7 @@ def test_select(capsys):
 def test_select_shows_few_of_what_is_not_known(capsys):
     short, whole = told(SELECT, capsys), told(f"{SELECT} --verbose", capsys)
     assert "more; --verbose shows all." in short
-    assert "nothing says that they draw less" in " ".join(short.split())
+    assert "only the thermal design power is known" in " ".join(short.split())
     assert len(short.splitlines()) < 35 < len(whole.splitlines())
     assert "raspberry-pi-5" in json.dumps(json.loads(told(f"{SELECT} --json", capsys))["failed"])
 

@@ -50,6 +50,94 @@ def test_windows_count_what_they_see():
     assert b - a == pytest.approx(12 * 4 * 64 * 64 * 8192 / 2, rel=0.01)
 
 
+#: Qwen3-Next, small: three layers in four have a gated delta rule, one attention behind a gate.
+_DELTA = {
+    "model_type": "qwen3_next",
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "vocab_size": 1000,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "intermediate_size": 512,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 48,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 96,
+    "shared_expert_intermediate_size": 128,
+}
+
+
+def test_a_gated_delta_net_by_hand():
+    # Keys 2 x 32, values 4 x 48. Products: q and k 2 x 64, v and z 2 x 192, b and a 2 x 4; out 192;
+    # a convolution of q, k and v over 4 positions. The state of a value head is 32 x 48, and a
+    # token has three contractions with it.
+    seq, h = 640, 256
+    delta = h * (2 * 64 + 2 * 192 + 2 * 4) + 192 * h + 4 * (2 * 64 + 192) + 3 * 4 * 32 * 48
+    # Single FLOP of a head: the decay of its state, v minus what is held times beta, q and k of
+    # length one, and the rates with their exponentials.
+    around = 4 * (32 * 48 + 2 * 48 + 6 * 32 + 4 + 6)
+    # Queries and their gate 2 x 256, keys and values 2 x 128, out 256.
+    full = h * (2 * 256 + 2 * 128) + 256 * h + 2 * 4 * 64 * (seq + 1) / 2
+    # Two experts of three products, a router of 8, a shared one with a gate of one value.
+    experts = 2 * 3 * h * 96 + h * 8 + 3 * h * 128 + h
+    token = 2 * (3 * delta + full + 4 * experts + h * 1000) + 3 * around
+    assert gambrel.flops_per_token(_DELTA, seq, training=False) == pytest.approx(token, rel=1e-12)
+
+
+def test_latent_experts_by_hand():
+    # Nemotron 3 Super's experts read and write 64 values of a token of 256; the shared one and the
+    # router see all 256. Feed-forward parts are layers of their own, with two products each.
+    config = {
+        "model_type": "nemotron_h",
+        "hidden_size": 256,
+        "vocab_size": 1000,
+        "hybrid_override_pattern": "*E",
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 32,
+        "ssm_state_size": 16,
+        "n_groups": 2,
+        "intermediate_size": 512,
+        "n_routed_experts": 16,
+        "num_experts_per_tok": 4,
+        "moe_intermediate_size": 96,
+        "moe_shared_expert_intermediate_size": 192,
+        "moe_latent_size": 64,
+    }
+    seq, h = 512, 256
+    attention = h * (256 + 2 * 128) + 256 * h + 2 * 4 * 64 * (seq + 1) / 2
+    experts = 2 * h * 64 + 4 * 2 * 64 * 96 + h * 16 + 2 * h * 192
+    token = 2 * (attention + experts + h * 1000)
+    assert gambrel.flops_per_token(config, seq, training=False) == pytest.approx(token, rel=1e-12)
+    # All 16 experts are held: their parameters, the two projections and the rest.
+    wide = gambrel.flops_per_token({**config, "moe_latent_size": None}, seq, training=False)
+    assert wide - token == pytest.approx(2 * (4 * 2 * (256 - 64) * 96 - 2 * h * 64))
+
+
+def test_sliding_windows_by_hand():
+    # Of 10 positions with a window of 4, tokens see 1, 2, 3, 4, 4, ... : 34 pairs.
+    config = {
+        "model_type": "mistral",
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 100,
+        "sliding_window": 4,
+    }
+    layer = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96 + 2 * 4 * 16 * 34 / 10
+    token = 2 * (2 * layer + 64 * 100)
+    assert gambrel.flops_per_token(config, 10, training=False) == pytest.approx(token, rel=1e-12)
+
+
 def test_a_configuration_is_its_name():
     name, config = config_of("qwen3-8b")
     by_name = gambrel.flops_per_token(name, 512)

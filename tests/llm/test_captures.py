@@ -16,6 +16,16 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),
 ]
+_NEMOTRON_EXPERTS = {
+    "layers_block_type": ["mamba", "moe", "mamba", "attention"],
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 48,
+    "moe_shared_expert_intermediate_size": 80,
+    "n_group": 1,
+    "topk_group": 1,
+}
 PREFILL = {"batch": 3, "seq": 80}
 DECODE = {"batch": 3, "context": 80}
 
@@ -38,6 +48,15 @@ def test_state_space_models(model_type: str) -> None:
     assert both.own_parameters == both.captured_parameters
     for kind in ("selective_scan", "ssd_scan"):
         assert both.own.get(kind, (0,))[0] == both.captured.get(kind, (0,))[0]
+
+
+@pytest.mark.parametrize("latent", [None, 16])
+def test_experts_of_nemotron_work_at_a_width_of_their_own(latent: int | None) -> None:
+    fields = {**PREFILL_ONLY["nemotron_h"], **_NEMOTRON_EXPERTS, "moe_latent_size": latent}
+    both = compare(small("nemotron_h", fields), "prefill", PREFILL)
+    assert both.own_parameters == both.captured_parameters
+    assert both.own["grouped_matmul"] == both.captured["grouped_matmul"]
+    assert both.own["matmul"][0] == both.captured["matmul"][0]
 
 
 @pytest.mark.parametrize("model_type", DIFFERENT)

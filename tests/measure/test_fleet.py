@@ -88,7 +88,7 @@ def test_drift_against_an_earlier_run():
 
 def test_every_face_of_a_report(tmp_path):
     report = compared([one(i, 100.0) for i in range(4)] + [one(4, 50.0)])
-    assert "1 devices are not like their peers: w4 cpu" in str(render(report))
+    assert "1 device differs from the others of its kind: w4 cpu" in str(render(report))
     found = msgspec.json.decode(str(render(report, "json")))
     assert found["type"] == "gambrel/fleet"
     assert found["suspects"][0]["worker"] == "w4"

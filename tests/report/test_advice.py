@@ -61,7 +61,7 @@ def test_before_and_after() -> None:
     lines = shown(FASTER, LIMIT)
     assert lines[:2] == [
         "Recommendations",
-        "Best: precision=int8, 1.60x per item by the roofline time",
+        "Best: precision=int8, 1.60× per item by the roofline time",
     ]
     assert lines[3] == "Same model, same batch: every run is faster"
     head = ("change", "gain", "before", "after", "per", "item", "before", "after", *REST)

@@ -57,8 +57,8 @@ def test_the_front_of_a_comparison():
     assert list(xs) == sorted(xs)
     assert list(ys) == sorted(ys, reverse=True)
     assert not any(dot.hollow for dot in chart.dots)  # power is fitted to measured runs
-    assert chart.title == "latency against power; no place for coral-edge-tpu"
-    assert chart.y.title == "latency, s (less is better)"
+    assert chart.title == "latency against power (unknown: coral-edge-tpu)"
+    assert chart.y.title == "latency (less is better)"
 
 
 def test_what_is_known_only_as_a_limit_is_hollow():
@@ -125,7 +125,7 @@ def test_the_static_front_names_what_no_other_beats(tmp_path):
     assert ">t4<" in text
     assert ">l4<" in text
     assert ">coral-edge-tpu<" not in text  # nothing is known of its throughput
-    assert "no place for coral-edge-tpu" in text
+    assert "(unknown: coral-edge-tpu)" in text
 
 
 def test_static_arrows_start_where_ops_were():

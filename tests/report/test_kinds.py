@@ -5,14 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
 from gambrel.report import KINDS, Options, document, envelope, kind_of, render, write
+from gambrel.report.page import page_data
 from tests.report.kinds import KINDS as MADE
 
+#: Answers that are lists, which have no verdict.
+LISTS = {"Devices", "Models", "Runtimes"}
+#: Answers without a chart.
+PLAIN = {"Calibrated", "Diagnosis", "GateRecorded", "Problems", "WhatIf"}
 HEAD = ("type", "schema_version", "gambrel_version", "units", "assumptions", "warnings")
 
 
@@ -52,12 +58,36 @@ def test_text_fits_the_terminal_and_leads_with_the_answer(name: str, made: Any) 
     text = str(render(record, "table", Options(width=80, top=5)))
     assert max(map(cell_len, text.splitlines())) <= 80
     assert text.splitlines()[0].split()[0] == shown.title.split()[0]
-    lists = {"Devices", "Models", "Runtimes", "Sweep", "Pictures"}
-    assert shown.answer or name in lists
+    assert shown.answer or name in LISTS
     assert len(shown.answer) <= 6
     for line in text.splitlines():
         at = line.find("no run is faster")
         assert at < 0 or "speed of light" in text[: text.find(line) + at]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_top_of_every_page_has_figures_and_a_chart(name: str, made: Any) -> None:
+    (view, *_) = page_data(made(name))["views"]
+    if name in {*LISTS, "Runtime"}:
+        return
+    assert 2 <= len(view["figures"]) <= 6
+    assert all(figure["label"] and figure["text"] for figure in view["figures"])
+    labels = [figure["label"] for figure in view["figures"]]
+    assert len(set(labels)) == len(labels)
+    assert view["charts"] or name in {
+        "Calibrated",
+        "Diagnosis",
+        "GateRecorded",
+        "Problems",
+        "WhatIf",
+    }
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_one_is_not_several(name: str, made: Any) -> None:
+    text = str(render(made(name), "table", Options(width=200)))
+    plurals = "devices|metrics|classes|launches|points|rows|sequences|requests|samples|near misses"
+    assert not re.findall(rf"(?<![\d.,=×-])\b1 (?:{plurals})\b", text)
 
 
 @pytest.mark.parametrize("name", MADE)

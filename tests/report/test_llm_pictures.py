@@ -88,7 +88,7 @@ def test_curves_rise_with_the_batch_and_fall_with_the_context(decode: Analysis) 
 def test_time_by_layer_type_is_all_of_the_time(decode: Analysis) -> None:
     bars = pictures(decode)[1]
     assert isinstance(bars, Bars)
-    assert bars.series == ("bound", "expected")
+    assert bars.series == ("roofline", "expected")
     total = decode.total
     assert total.roofline_time_s is not None
     assert total.expected_time_s is not None

@@ -189,7 +189,7 @@ function Sections({ sections, page, except }: { sections: Section[]; page: PageD
       {sections.map((section) => {
         const blocks = section.blocks.filter((b) => b !== except);
         if (!blocks.length) return null;
-        const body = blocks.map((b) => <BlockView block={b} page={page} />);
+        const body = blocks.map((b) => <div class="block"><BlockView block={b} page={page} /></div>);
         if (!section.folded) return <section>{body}</section>;
         return <details><summary>{section.about}</summary>{body}</details>;
       })}
@@ -202,7 +202,7 @@ function BlockView({ block, page }: { block: Block; page: PageData }) {
     return (
       <>
         {block.heading && <h2>{block.heading}</h2>}
-        <dl class="facts">{block.items.map(([label, text]) => <div><dt>{label}</dt><dd>{text}</dd></div>)}</dl>
+        <dl class={`facts${block.items.length < FEW_FACTS ? " short" : ""}`}>{block.items.map(([label, text]) => <div><dt>{label}</dt><dd>{text}</dd></div>)}</dl>
       </>
     );
   }
@@ -218,6 +218,8 @@ function BlockView({ block, page }: { block: Block; page: PageData }) {
 }
 
 const MANY = 20;
+/** Fewer facts stay in one column. */
+const FEW_FACTS = 6;
 
 function PlainTable({ table, page }: { table: Table; page: PageData }) {
   const rows = useMemo(() => new Rows(table, page), [table, page]);
@@ -226,15 +228,15 @@ function PlainTable({ table, page }: { table: Table; page: PageData }) {
   return (
     <>
       {table.rows > 0 && (
-        <>
-          <div class={`bar${table.heading || table.rows >= MANY ? "" : " bare"}`}>
+        <div class={table.heading || table.rows >= MANY ? "titled" : "bare"}>
+          <div class="bar">
             {table.heading && <h2>{table.heading}</h2>}
             {table.rows >= MANY && <label>search <input type="search" value={query} onInput={(e) => setQuery(e.currentTarget.value)} /></label>}
             {shown && <output>{shown.size} of {table.rows} rows</output>}
             <Download name={fileNameOf(table.heading || "table")} csv={() => rows.csv(shown ? [...shown] : Array.from({ length: rows.count }, (_, i) => i))} />
           </div>
           <TableView rows={rows} shown={shown} label={table.heading || "Table"} />
-        </>
+        </div>
       )}
       {table.note && <p class="soft">{table.note}</p>}
     </>

@@ -2,6 +2,7 @@
 
 import { csvText, Download, fileNameOf } from "./download";
 import { onAxis } from "./format";
+import { Key } from "./pictures";
 import type { Bars } from "./schema";
 
 export function BarsChart({ chart }: { chart: Bars }) {
@@ -9,25 +10,28 @@ export function BarsChart({ chart }: { chart: Bars }) {
   const longest = Math.max(...known, 1e-30);
   const ranged = chart.rows.some((r) => r.ends);
   const part = (v: number) => `${Math.max(0.3, Math.min(100, (v / longest) * 100))}%`;
-  const forms = chart.series.map((name, i) => (chart.series.length > 1 ? `${i ? "outline" : "full"}: ${name}` : name)).join(", ");
+  const several = chart.series.length > 1;
+  const forms = several || ranged ? [...chart.series.map((name, i) => `${several ? (i ? "outline" : "full") : "bar"}: ${name}`), ...(ranged ? ["line: range"] : [])].join(", ") : "";
   return (
     <figure class="chart bars">
       <div class="bar">
         <h2>{chart.title}</h2>
         <Download name={fileNameOf(chart.title)} csv={() => csvOf(chart)} />
       </div>
-      {(chart.series.length > 1 || ranged) && <p class="soft">{forms}{ranged ? "; line: its range" : ""}</p>}
       {chart.rows.map((row) => (
         <div class={`barrow${row.missing ? " missing" : ""}`}>
           <span class="name" title={row.name}>{row.name}</span>
-          <span class="track">
+          {!row.missing && <span class="track">
             {row.values.map((v, i) => v !== null && <span class={`rod ${i ? "outline" : ""} k-${row.color || "c5"}`} style={{ width: part(v) }} />)}
             {row.ends && <span class="range" style={{ left: part(row.ends[0]), width: `${((Math.min(row.ends[1], longest) - row.ends[0]) / longest) * 100}%` }} />}
-          </span>
+          </span>}
           <span class="num">{row.missing || row.values.map((v) => (v === null ? "unknown" : onAxis(v, chart.unit))).join(" / ")}{row.note && <small class="soft"> {row.note}</small>}</span>
         </div>
       ))}
-      {chart.about && <figcaption class="soft">{chart.about}</figcaption>}
+      <figcaption class="legend">
+        {chart.legend.map((k) => <Key {...k} />)}
+        {[forms, chart.about].filter(Boolean).map((text) => <span class="soft">{text}</span>)}
+      </figcaption>
     </figure>
   );
 }

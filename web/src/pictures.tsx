@@ -233,7 +233,7 @@ function Shape({ name, x, y, r, css }: { name: string; x: number; y: number; r: 
   return <polygon class={css} points={corners.map(([a, b]) => `${(x + r * a).toFixed(1)},${(y + r * b).toFixed(1)}`).join(" ")} />;
 }
 
-function Key({ text, shape, color: shade, hollow }: { text: string; shape: string; color: number | string; hollow: boolean }) {
+export function Key({ text, shape, color: shade, hollow }: { text: string; shape: string; color: number | string; hollow: boolean }) {
   return (
     <span>
       <svg class="mini pic" viewBox="-8 -8 16 16" aria-hidden="true">

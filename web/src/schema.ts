@@ -208,6 +208,8 @@ export interface Bars {
   about: string;
   unit: string;
   series: string[];
+  /** What the colours mean. */
+  legend: Curves["legend"];
   rows: {
     name: string;
     values: Maybe[];

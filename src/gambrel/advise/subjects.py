@@ -135,6 +135,7 @@ class Subject:
 
     def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
         language = self.fleet().bench.language
+        precision = precision or self.fleet().bench.workload.asked_precision
         if self.runtimes:
             return [
                 choose(device, name, precision=single_format(precision), language=language).runtime

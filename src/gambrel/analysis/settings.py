@@ -72,13 +72,13 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         InputError: The device or the runtime lacks what was asked for.
     """
     _check_engine(device, settings.engine)
-    asked = settings.precision
+    asked = settings.precision or workload.asked_precision
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
     single = known if mixed or not workload.precisions else None
     language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
     chosen = choose(device, settings.runtime, precision=single, language=language)
-    precision, reason = choose_precision(workload, device, settings.precision, chosen.runtime)
+    precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
 

@@ -14,6 +14,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.api.analyze import request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
 from gambrel.api.recorded_kernel import recorded_kernel
+from gambrel.device.catalog import index
 from gambrel.device.resolve import asked_device
 from gambrel.errors import InputError
 
@@ -46,7 +47,8 @@ def judge(question: Question) -> Judgement:
         told: dict[str, Any] = {"baseline_s": question.baseline, "whole_s": question.whole}
         if question.time is not None:
             return rule(allowed, Measured(time_s=question.time, origin="as given", **told))
-        return rule(allowed, Measured(time_s=kernel.time_s, origin=kernel.origin, **told))
+        told |= _from_kernel(kernel, question)
+        return rule(allowed, Measured(**told))
     if len(sources) != 1:
         given = " and ".join(f"--{n}" for n in sources) or "none"
         raise InputError(
@@ -170,8 +172,8 @@ def _runtimes(device: Device, workload: Workload, question: Question) -> Sequenc
     from gambrel.runtimes import candidates
 
     language = is_language_model(workload)
-    single = None if workload.precisions else question.precision
-    return candidates(device, single, language=language)[:2]
+    single = question.precision or workload.asked_precision
+    return candidates(device, None if workload.precisions else single, language=language)[:2]
 
 
 def _on_measured(question: Question, workload: Workload) -> Analysis | None:
@@ -234,6 +236,24 @@ def _elsewhere(ran_on: str, question: Question) -> str:
     return "this machine's GPU" if ran_on == "cuda" and category and not gpu else ""
 
 
+def _recorded_elsewhere(
+    ran_on: Device | None, question: Question, *, on_processor: bool = False
+) -> str:
+    """What a recording is from where that is another device than the one that was asked about.
+
+    Only where both are devices of the catalog, or one is a processor and the other is none.
+    """
+    if question.hardware is None:
+        return ""
+    asked, _ = asked_device(question.hardware, question.peak, question.bandwidth)
+    if (on_processor or (ran_on is not None and ran_on.category == "cpu")) and asked.category:
+        own = "a processor" if ran_on is None or ran_on.category != "cpu" else ran_on.id
+        return "" if asked.category == "cpu" else own
+    if ran_on is None or not {ran_on.id, asked.id} <= index().vendors.keys():
+        return ""
+    return "" if ran_on.id == asked.id else ran_on.id
+
+
 def _from_trace(question: Question) -> dict[str, Any]:
     """The median time of a launch of the kernel that is named, or the whole of a saved profile."""
     from gambrel.measure.profile.record import is_profile
@@ -242,9 +262,15 @@ def _from_trace(question: Question) -> dict[str, Any]:
     path = Path(question.recording or "")
     if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
         run = load_run(path)
-        return {"time_s": run.total_s, "origin": f"{path.name}, the whole of a run"}
-    kernel = recorded_kernel(path, question.kernel)
-    return {"time_s": kernel.time_s, "origin": kernel.origin}
+        origin = f"{path.name}, the whole of a run"
+        elsewhere = _recorded_elsewhere(run.hardware, question)
+        return {"time_s": run.total_s, "origin": origin, "elsewhere": elsewhere}
+    return _from_kernel(recorded_kernel(path, question.kernel), question)
+
+
+def _from_kernel(kernel: RecordedKernel, question: Question) -> dict[str, Any]:
+    elsewhere = _recorded_elsewhere(kernel.device, question, on_processor=kernel.on_processor)
+    return {"time_s": kernel.time_s, "origin": kernel.origin, "elsewhere": elsewhere}
 
 
 def _json(path: Path) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from gambrel.advise.judge.records import ProblemRow, Problems
 
 
-def limits_of_problems(question: Question) -> Problems:
+def limits_of_problems(
+    question: Question, told: Callable[[int, int, int], None] | None = None
+) -> Problems:
     """Every problem of a folder on every device.
 
     Args:
         question: With the folder, and ``trust`` because problems are code.
+        told: Called with the problems that are done, their number, and 0, after each.
 
     Raises:
         InputError: Without ``trust``.
@@ -35,7 +38,10 @@ def limits_of_problems(question: Question) -> Problems:
     devices, _ = asked_devices(named, question.peak, question.bandwidth)
     machines = [Machine(device, settings_of(question)) for device in devices]
     rows: list[ProblemRow] = []
-    for path in problems_of(folder):
+    paths = problems_of(folder)
+    for done, path in enumerate(paths):
+        if told is not None:
+            told(done, len(paths), 0)
         rows += rows_of(path, machines, path.relative_to(folder).with_suffix("").as_posix())
     return Problems(folder=str(folder), rows=tuple(rows))
 

@@ -14,6 +14,7 @@ from gambrel.errors import InputError, cut
 
 if TYPE_CHECKING:
     from gambrel.analysis.samples import Sample, Samples
+    from gambrel.device.model import Device
 
 #: Formats whose bytes follow from the shapes of ops; those of the others are counted.
 _BY_SHAPE: Final = ("PyTorch trace", "XPlane")
@@ -28,6 +29,8 @@ class RecordedKernel:
         count: How many there are.
         others: Launches of the same kernel that do other work.
         device_name: What it ran on, as the file says; empty where it does not.
+        device: That device, where the catalog has it.
+        on_processor: Whether a processor ran it.
         counters: Whether its bytes come from counters.
         origin: Where it is from, in words.
     """
@@ -36,6 +39,8 @@ class RecordedKernel:
     count: int
     others: int
     device_name: str
+    device: Device | None
+    on_processor: bool
     counters: bool
     origin: str
 
@@ -75,6 +80,8 @@ def _largest(path: Path, samples: Samples, chosen: list[Sample]) -> RecordedKern
     for sample in map(_one, chosen):
         alike[sample.name, sample.work].append(sample)
     most = max(alike.values(), key=lambda group: sum(s.time_s or 0.0 for s in group))
+    from gambrel.traces.devices import catalog_device
+
     times = [s.time_s for s in most if s.time_s]
     middle = statistics.median(times) if times else None
     return RecordedKernel(
@@ -82,6 +89,8 @@ def _largest(path: Path, samples: Samples, chosen: list[Sample]) -> RecordedKern
         count=len(most),
         others=len(chosen) - len(most),
         device_name=samples.device_name,
+        device=catalog_device(samples),
+        on_processor=samples.on_processor,
         counters=not samples.format.startswith(_BY_SHAPE),
         origin=f"{path.name}, {len(most):,} launches of {cut(most[0].name)}",
     )

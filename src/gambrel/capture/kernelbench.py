@@ -61,7 +61,7 @@ def module_and_inputs(path: Path, device: str = "cpu") -> tuple[Any, tuple[Any, 
     from gambrel.capture.files.python_source import import_problem
 
     try:
-        with torch.device(device), warnings.catch_warnings(action="ignore"):
+        with torch.device(device), _placed(device), warnings.catch_warnings(action="ignore"):
             problem = import_problem(path)
             module = problem.Model(*problem.get_init_inputs())
             return module.eval(), tuple(problem.get_inputs())
@@ -69,6 +69,27 @@ def module_and_inputs(path: Path, device: str = "cpu") -> tuple[Any, tuple[Any, 
         raise
     except Exception as error:
         raise CaptureError(f"{path.name}: the problem fails: {kind_and_line(error)}") from error
+
+
+def _placed(device: str) -> Any:
+    """Puts on a device what the problem puts on a GPU by name."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def here(given: Any) -> Any:
+        named = isinstance(given, (str, torch.device)) and str(given).partition(":")[0] == "cuda"
+        return device if named else given
+
+    class PlacedTensors(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if function is torch.Tensor.cuda:
+                return args[0].to(device)
+            given = {name: here(value) for name, value in (kwargs or {}).items()}
+            return function(*map(here, args), **given)
+
+    return PlacedTensors()
 
 
 def workload_of_problem(path: Path) -> Workload:
@@ -79,4 +100,5 @@ def workload_of_problem(path: Path) -> Workload:
         module, inputs = module_and_inputs(path, "meta")
     except CaptureError:  # some constructors compute with values
         module, inputs = module_and_inputs(path, "cpu")
-    return capture(module, inputs, {}, name=path.stem)
+    with warnings.catch_warnings(action="ignore"):
+        return capture(module, inputs, {}, name=path.stem)

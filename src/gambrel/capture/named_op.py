@@ -25,6 +25,7 @@ class _Given:
     text: str
     sizes: Mapping[str, int]
     dtype: str
+    asked: bool
     flags: frozenset[str]
 
 
@@ -73,6 +74,7 @@ def named_op(text: str) -> Workload:
     return Workload(
         name=text.strip(),
         dtype=given.dtype,
+        asked_dtype=given.asked,
         tensors=tuple(tensors),
         ops=(op,),
         outputs=outputs,
@@ -103,7 +105,10 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
     missing = [name for name in builder.needs if name not in sizes]
     if missing:
         raise InputError(f"{cut(text)} needs {', '.join(missing)} as well, e.g. {_EXAMPLE}.")
-    return _Given(text=text, sizes=sizes, dtype=dtype or "fp32", flags=frozenset(flags))
+    asked = bool(dtype)
+    return _Given(
+        text=text, sizes=sizes, dtype=dtype or "fp32", asked=asked, flags=frozenset(flags)
+    )
 
 
 _Made: TypeAlias = tuple[Op, list[Tensor]]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import msgspec
 
-from gambrel.errors import UnknownNameError
+from gambrel.errors import InputError, UnknownNameError, shown
 from gambrel.ops import is_free
 from gambrel.workload import Op, Role, Workload
 from gambrel.workload.prune import renumbered
 
+#: Names that a message lists.
+_SHOWN = 12
 #: What a tensor from outside becomes an input of; the others keep their role.
 _INNER = frozenset({Role.ACTIVATION, Role.OUTPUT})
 
@@ -20,18 +24,22 @@ def part_of(workload: Workload, name: str) -> Workload:
 
     Args:
         workload: The whole.
-        name: A module path (``layer1.0.conv2``; all ops below it), the framework's name of an op
-            (``/conv1/Conv``, ``aten.softmax``) or a kind (``attention``): the first that fits.
+        name: A module path (``layer1.0.conv2``; all ops below it), the name of a node or of what
+            it writes (``Conv_12``, ``logits``), the framework's name of an op (``aten.softmax``)
+            or a kind (``attention``): the first that fits. Else the end of one such path or name.
 
     Raises:
         UnknownNameError: Nothing is called so.
+        InputError: Several are.
     """
-    picked = _picked(workload, name)
+    picked = _picked(workload, name) or _by_end(workload, name)
+    nodes = {op.labels for op in picked if name in op.labels}
+    if len(nodes) > 1:
+        _refuse_several(workload, name, sorted(labels[-1] for labels in nodes))
     if not picked:
-        names = dict.fromkeys(
-            text for op in workload.ops if not is_free(op.kind) for text in (op.module, op.name)
-        )
-        raise UnknownNameError(f"op of {workload.name}", name, [n for n in names if n])
+        known = _names(workload)
+        closest = difflib.get_close_matches(name, known, 5, 0.5)
+        raise UnknownNameError(f"op of {workload.name}", name, closest or known[:_SHOWN])
     made = {i for op in picked for i in op.outputs}
     written = {workload.tensors[i].storage for i in made}
     outside = set(range(len(workload.tensors)))
@@ -56,6 +64,7 @@ def part_of(workload: Workload, name: str) -> Workload:
 def _picked(workload: Workload, name: str) -> list[Op]:
     tests: tuple[Callable[[Op], bool], ...] = (
         lambda op: op.module == name or op.module.startswith(f"{name}."),
+        lambda op: name in op.labels,
         lambda op: op.name == name or f"{op.module}.{op.name}" == name,
         lambda op: op.kind == name,
     )
@@ -63,6 +72,34 @@ def _picked(workload: Workload, name: str) -> list[Op]:
         (ops for test in tests if (ops := [op for op in workload.ops if test(op)])),
         [],
     )
+
+
+def _by_end(workload: Workload, name: str) -> list[Op]:
+    """The ops of the only module or node whose path ends so.
+
+    Raises:
+        InputError: There are several.
+    """
+    ends = (f".{name}", f"/{name}")
+    paths = [path for path in _names(workload) if path.endswith(ends)]
+    if len(paths) > 1:
+        _refuse_several(workload, name, paths)
+    return _picked(workload, paths[0]) if paths else []
+
+
+def _refuse_several(workload: Workload, name: str, names: Sequence[str]) -> NoReturn:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    listed = ", ".join(names[:_SHOWN])
+    raise InputError(
+        f"{workload.name} has {len(names):,} ops {shown(name)}: {listed}{more}; name one of them."
+    )
+
+
+def _names(workload: Workload) -> list[str]:
+    """The path of each op that does something, its node's name where it has no path, its kind."""
+    done = [op for op in workload.ops if not is_free(op.kind)]
+    paths = (op.module or "".join(op.labels[:1]) for op in done)
+    return list(dict.fromkeys(filter(None, (*paths, *(op.name for op in done)))))
 
 
 def _others(ops: Sequence[Op], picked: Sequence[Op]) -> list[Op]:

@@ -53,7 +53,10 @@ def _problems(question: Question, shown: dict[str, Any]) -> int:
     """The limits of a folder of problems."""
     from gambrel.advise.judge.records import Problems
     from gambrel.api.problems import limits_of_problems
+    from gambrel.cli.progress import counted
 
     asked = Shown.of(**shown, top=question.top).check(Problems)
-    asked.emit(limits_of_problems(question))
+    with counted("problems") as told:
+        found = limits_of_problems(question, told)
+    asked.emit(found)
     return 0

@@ -67,7 +67,7 @@ class Exchange:
         if s.attention_data == 1:
             return self._reduce(e, "tensor", x, rows, width)
         # Whole blocks of 32 values of a row: any number of rows then has whole bytes.
-        each = 32 * max(1, round(width * reached(m.top_k, s.expert) / 32))
+        each = 32 * max(1, round((m.latent or width) * reached(m.top_k, s.expert) / 32))
         elements = times(rows, each)
         for function in ("dispatch", "combine"):
             _collective(e, "all_to_all", "expert", x, elements, s.expert, name=function)

@@ -76,9 +76,12 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
         experts: Routed experts.
         top_k: Of them, those that a token passes.
         width: Inner width of one expert.
+        latent: Width at which experts read and write, between two projections of every token; 0
+            is the model's (Nemotron 3 Super and Ultra have such experts).
         gated: Experts have three matrices instead of two.
         activation: A function of `gambrel.ops.elementwise`.
         bias: Whether the experts' projections have biases.
+        latent_bias: Whether the projections to their width and back have biases.
         router_bias: A bias of the router's projection.
         correction_bias: A learned term that only picks (DeepSeek V3); it is no parameter that
             gradients train, but the checkpoint holds it.
@@ -93,9 +96,11 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
     experts: int
     top_k: int
     width: int
+    latent: int = 0
     gated: bool = True
     activation: str = "silu"
     bias: bool = False
+    latent_bias: bool = False
     router_bias: bool = False
     correction_bias: bool = False
     shared_width: int = 0

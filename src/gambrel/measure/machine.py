@@ -106,6 +106,19 @@ def stolen_s() -> float | None:
         return None
 
 
+def scheduled(thread: Path) -> tuple[float, float] | None:
+    """Seconds that a thread had on a processor, and that it waited for one; None: unknown.
+
+    Args:
+        thread: Its folder, e.g. ``/proc/thread-self``.
+    """
+    try:
+        used, waited, _ = (thread / "schedstat").read_text("ascii").split()
+        return int(used) * 1e-9, int(waited) * 1e-9
+    except (OSError, ValueError):
+        return None
+
+
 def _allowed() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))

@@ -72,7 +72,7 @@ def _left_out(every: Sequence[Row], shown: Sequence[Row]) -> str:
     if not out:
         return ""
     more = f" and {len(out) - _FEW} more" if len(out) > _FEW else ""
-    return f"; no place for {', '.join(out[:_FEW])}{more}"
+    return f" (unknown: {', '.join(out[:_FEW])}{more})"
 
 
 def selection(found: Selection, options: Options) -> tuple[Chart, ...]:
@@ -86,7 +86,7 @@ def selection(found: Selection, options: Options) -> tuple[Chart, ...]:
 def _axis(metric: str) -> Axis:
     unit = METRICS[metric].unit
     better = "more" if METRICS[metric].more_is_better else "less"
-    title = f"{metric}{f', {unit}' if unit else ''} ({better} is better)"
+    title = f"{metric}{f', {unit}' if '/' in unit else ''} ({better} is better)"
     return Axis(title=title, unit="" if "/" in unit or unit == "byte" else unit)
 
 

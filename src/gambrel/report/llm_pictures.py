@@ -21,7 +21,17 @@ from gambrel.llm.spec import LatentAttention, mixers_of
 from gambrel.llm.step import decode, prefill
 from gambrel.report.answers import Pictures
 from gambrel.report.options import Options
-from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Level, Picture, formatted
+from gambrel.report.picture import (
+    Axis,
+    Bar,
+    Bars,
+    Chart,
+    Curve,
+    Level,
+    Picture,
+    formatted,
+    limit_keys,
+)
 from gambrel.workload import Symbol
 
 #: Batches of the curves.
@@ -196,10 +206,11 @@ def time_by_layer(analysis: Analysis) -> Bars | None:
     )
     return Bars(
         title="Time by layer type",
-        about="All layers of the model together. Colour: what limits most of the roofline time.",
+        about="All layers together; coloured by what limits most of the roofline time.",
         unit="s",
-        series=("bound", "expected") if known else ("bound",),
+        series=("roofline", "expected") if known else ("roofline",),
         rows=rows,
+        legend=limit_keys(rows),
     )
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -242,6 +243,7 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True, tag="bars"):
         unit: Of all values.
         series: Names of the values of a row; the first is drawn full, the second as an outline.
         rows: From the top.
+        legend: What the colours mean.
     """
 
     title: str
@@ -249,12 +251,34 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True, tag="bars"):
     unit: Unit
     series: tuple[str, ...]
     rows: tuple[Bar, ...]
+    legend: tuple[Key, ...] = ()
 
     @property
     def forms(self) -> str:
-        """What full and outlined bars are."""
-        forms = ("full", *("outline" for _ in self.series[1:]))
-        return ", ".join(f"{form}: {name}" for form, name in zip(forms, self.series, strict=True))
+        """What full and outlined bars and the lines over them are; empty for plain bars."""
+        ranged = ["line: range"] if any(row.ends for row in self.rows) else []
+        if len(self.series) > 1:
+            forms = ("full", *("outline" for _ in self.series[1:]))
+            named = [f"{form}: {name}" for form, name in zip(forms, self.series, strict=True)]
+            return ", ".join(named + ranged)
+        return ", ".join([f"bar: {self.series[0]}", *ranged]) if ranged else ""
+
+
+#: Bound → what its colour says in a legend.
+_LIMITS: Final = {
+    "compute": "compute-bound",
+    "memory": "memory-bound",
+    "network": "network-bound",
+    "overhead": "launches or host",
+}
+
+
+def limit_keys(rows: Iterable[Bar]) -> tuple[Key, ...]:
+    """The legend of bars that are coloured by what limits them."""
+    used = {row.color for row in rows if row.known}
+    return tuple(
+        Key(text=text, shape="square", color=name) for name, text in _LIMITS.items() if name in used
+    )
 
 
 Picture: TypeAlias = Chart | Bars

@@ -324,7 +324,7 @@ def _bars(axes: Axes, bars: Bars) -> None:
     from matplotlib.ticker import FuncFormatter
 
     names = [shorten(clean(row.name), 40) for row in bars.rows]
-    shades = [_shade(row.color) for row in bars.rows]
+    shades = [_shade(row.color or 5) for row in bars.rows]
     places = range(len(names))
     for j in reversed(range(len(bars.series))):
         values = [row.values[j] or 0.0 for row in bars.rows]
@@ -346,4 +346,6 @@ def _bars(axes: Axes, bars: Bars) -> None:
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_xlabel(bars.forms)
+    if bars.legend:
+        axes.legend(handles=[_mark(k) for k in bars.legend], fontsize=8, loc="lower right")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatted(value, bars.unit)))

@@ -171,11 +171,16 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="advice_pictures:whatif",
         page="page.changes:what_if",
     ),
-    Kind(type="gambrel/judgement", record="gambrel.advise.judge.records:Judgement"),
+    Kind(
+        type="gambrel/judgement",
+        record="gambrel.advise.judge.records:Judgement",
+        pictures="verdict_bars:judgement",
+    ),
     Kind(
         type="gambrel/limits",
         record="gambrel.advise.judge.records:KernelLimits",
         builder="kernel_limits",
+        pictures="verdict_bars:kernel_limits",
     ),
     Kind(
         type="gambrel/explain-gap",
@@ -226,19 +231,25 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/serve-split",
         record="gambrel.llm.serving.split_records:SplitPlan",
         builder="split",
+        pictures="plan_pictures:split",
     ),
     Kind(
         type="gambrel/train-plan",
         record="gambrel.llm.training:TrainingStep",
         builder="training",
-        pictures="timeline:training",
+        pictures="plan_pictures:training",
     ),
     Kind(
         type="gambrel/train-search",
         record="gambrel.llm.training_search:TrainingSearch",
         builder="training_search",
+        pictures="plan_pictures:training_search",
     ),
-    Kind(type="gambrel/kv-cache", record="gambrel.llm.cache_plan:CachePlan"),
+    Kind(
+        type="gambrel/kv-cache",
+        record="gambrel.llm.cache_plan:CachePlan",
+        pictures="plan_pictures:cache",
+    ),
     Kind(type="gambrel/devices", record=_answer("Devices")),
     Kind(
         type="gambrel/device",

@@ -63,12 +63,16 @@ def describe(record: Peaks | Sheet, options: Options) -> Chart | None:
         heading = options.title or f"{survey.name}, measured {survey.date}"
         return chart_of(record.peaks.to_device(), parse_dtype(record.precision), heading)
     device = record.device
-    formats = [c.dtype for c in device.ceilings]
-    main = main_memory(device)
-    if not formats or not memory_roofs_of(device, lambda m: m == main):
+    strong, main = main_format(device), main_memory(device)
+    if not strong or not memory_roofs_of(device, lambda m: m == main):
         return None
-    strong = next((f for f in _MAIN if f in formats), formats[0])
     return chart_of(device, strong, options.title or "")
+
+
+def main_format(device: Device) -> str:
+    """The format whose roof stands for a device; empty where it has none."""
+    formats = [c.dtype for c in device.ceilings]
+    return next((f for f in (*_MAIN, *formats) if f in formats), "")
 
 
 def page(record: Peaks | Sheet, options: Options) -> PageParts:

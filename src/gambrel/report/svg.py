@@ -365,7 +365,7 @@ def _bars(bars: Bars) -> tuple[str, float]:
     parts = [_text(12, 21, shorten(clean(bars.title), 74), "t"), _legend(bars)]
     for i, row in enumerate(bars.rows):
         top = _TOP + 24 + i * _ROW
-        css = f"k-{row.color if row.color in _BOUNDS else 'c5'}"
+        css = f"k-{color(row.color or 5)}"
         parts.append(_text(name_width - 8, top + 15, shorten(clean(row.name), 25), "v", "end"))
         for j, value in reversed(list(enumerate(row.values))):
             if value is None:
@@ -386,16 +386,14 @@ def _bars(bars: Bars) -> tuple[str, float]:
     return "".join(parts), _TOP + 34 + len(bars.rows) * _ROW
 
 
-_BOUNDS: Final = frozenset({"compute", "memory", "network", "overhead"})
-
-
 def _legend(bars: Bars) -> str:
     """What full and outlined bars are, and what the colours in use mean."""
     parts = [_text(12, 42, bars.forms)]
-    used = dict.fromkeys(r.color for r in bars.rows if r.color in _BOUNDS)
-    x = WIDTH - 118.0 * len(used)
-    for name in used:
-        parts.append(f'<rect class="b k-{name}" x="{x}" y="32" width="11" height="11"/>')
-        parts.append(_text(x + 16, 42, f"{name}-bound"))
-        x += 118
+    wide = [28 + 7.0 * len(key.text) for key in bars.legend]
+    x = WIDTH - sum(wide)
+    for key, room in zip(bars.legend, wide, strict=True):
+        css = f"k-{color(key.color)}"
+        parts.append(f'<rect class="b {css}" x="{x:g}" y="32" width="11" height="11"/>')
+        parts.append(_text(x + 16, 42, key.text))
+        x += room
     return "".join(parts)

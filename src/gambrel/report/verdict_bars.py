@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gambrel.report.options import Options
-from gambrel.report.picture import Bar, Bars, Picture
+from gambrel.report.picture import Bar, Bars, Key, Picture, limit_keys
 from gambrel.report.text import clean, cut
+from gambrel.units import format_count
 
 if TYPE_CHECKING:
     from gambrel.advise.check import Check
     from gambrel.advise.gate.records import GateReport
-    from gambrel.advise.judge.records import Gap
+    from gambrel.advise.judge.records import Gap, Judgement, KernelLimits
     from gambrel.advise.recommend import Advice
     from gambrel.advise.verdict import Constraint
     from gambrel.measure.fleet.records import FleetReport
@@ -35,8 +36,8 @@ def _requirement(c: Constraint) -> Bars:
     ends = None if low is None or high is None else (low, high)
     unit = "capacity" if c.unit == "byte" else "" if "/" in c.unit else c.unit
     rows = (
-        Bar(name="expected", values=(figure.value,), color="memory", ends=ends),
-        Bar(name="limit", values=(c.limit,), color="compute", note=c.verdict.value),
+        Bar(name="expected", values=(figure.value,), color="c0", ends=ends),
+        Bar(name="limit", values=(c.limit,), color="c1", note=c.verdict.value),
     )
     return Bars(
         title=f"{c.metric}{f', {c.unit}' if '/' in c.unit else ''}",
@@ -60,8 +61,10 @@ def advice(record: Advice | Changes, _options: Options) -> tuple[Picture, ...]:
     )
     if not bars:
         return ()
-    about = "Time per item before / after; the line goes from the least to the predicted gain."
-    return (Bars(title="How many times faster", about=about, unit="", series=("gain",), rows=bars),)
+    about = "Time per item before / after; the line ends at the least gain."
+    heading = "Speedup per item"
+    keys = limit_keys(bars)
+    return (Bars(title=heading, about=about, unit="", series=("gain",), rows=bars, legend=keys),)
 
 
 def gap(found: Gap, _options: Options) -> tuple[Picture, ...]:
@@ -80,7 +83,7 @@ def gate(found: GateReport, _options: Options) -> tuple[Picture, ...]:
         Bar(
             name=row.metric,
             values=(row.value / row.baseline,),
-            color="compute" if row.state.fails else "memory",
+            color="c1" if row.state.fails else "c0",
             note=row.state.value,
         )
         for row in found.rows
@@ -88,9 +91,18 @@ def gate(found: GateReport, _options: Options) -> tuple[Picture, ...]:
     )
     if not bars:
         return ()
-    about = "1 is the baseline; orange fails the gate."
-    heading = "Now by the baseline"
-    return (Bars(title=heading, about=about, unit="", series=("ratio",), rows=bars[:_MOST]),)
+    about = "1 is the baseline."
+    heading, keys = "Now relative to the baseline", (_key("fails", "c1"), _key("passes", "c0"))
+    return (
+        Bars(
+            title=heading,
+            about=about,
+            unit="",
+            series=("ratio",),
+            rows=bars[:_MOST],
+            legend=keys,
+        ),
+    )
 
 
 def fleet(found: FleetReport, _options: Options) -> tuple[Picture, ...]:
@@ -112,12 +124,51 @@ def _figures(found: FleetReport) -> Iterator[Picture]:
             Bar(
                 name=f"{worker} {device}",
                 values=(value,),
-                color="compute" if (worker, device) in suspects else "memory",
+                color="c1" if (worker, device) in suspects else "c0",
                 note=cut(clean(suspects.get((worker, device), "")), _REASON),
             )
             for value, _, worker, device in sorted(values)[:_MOST]
         )
         left = len(values) - len(bars)
-        about = "The slowest first; orange is not like its peers."
-        about += f" {left:,} faster devices are left out." if left else ""
-        yield Bars(title=name, about=about, unit=values[0][1], series=("rate",), rows=bars)
+        about = "Slowest first."
+        about += f" {format_count(left, 'faster device')} not shown." if left else ""
+        keys = (_key("differs from its kind", "c1"), _key("like its kind", "c0"))
+        yield Bars(
+            title=name, about=about, unit=values[0][1], series=("rate",), rows=bars, legend=keys
+        )
+
+
+def _key(text: str, shade: str) -> Key:
+    return Key(text=text, shape="square", color=shade)
+
+
+def judgement(found: Judgement, _options: Options) -> tuple[Picture, ...]:
+    """The measured time below the limits that it is judged by."""
+    measured = Bar(name="measured", values=(found.measured_time_s,), color="c1")
+    return _limits(found.limits, (measured,))
+
+
+def kernel_limits(found: KernelLimits, _options: Options) -> tuple[Picture, ...]:
+    """The speed of light, and what the best known library kernel is expected to take."""
+    return _limits(found, ())
+
+
+def _limits(found: KernelLimits, more: tuple[Bar, ...]) -> tuple[Picture, ...]:
+    library = found.library_expected
+    bars = [
+        Bar(name="speed of light", values=(found.sol_time_s,), color="c2"),
+        Bar(name="with cold caches", values=(found.cold_time_s,), color="c2"),
+        Bar(name="measured ceilings", values=(found.measured_ceiling_time_s,), color="c2"),
+    ]
+    if library is not None:
+        ends = (library.low, library.high)
+        bars.append(Bar(name=found.library, values=(library.value,), color="c0", ends=ends))
+    bars = [bar for bar in (*bars, *more) if bar.known]
+    keys = (_key("limit", "c2"), _key("expected of a library kernel", "c0"), _key("measured", "c1"))
+    used = {bar.color for bar in bars}
+    legend = tuple(key for key in keys if key.color in used)
+    heading, about = "Time beside its limits", "Less is better; no run is below the speed of light."
+    rows = tuple(bars)
+    if not rows:
+        return ()
+    return (Bars(title=heading, about=about, unit="s", series=("time",), rows=rows, legend=legend),)

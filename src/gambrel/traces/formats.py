@@ -218,6 +218,7 @@ def _join(parts: Sequence[Samples]) -> Samples:
         device=devices[0] if devices and len(names) <= 1 else None,
         implied=next((p.implied for p in parts if p.implied), None) if len(names) <= 1 else None,
         device_name=names[0] if len(names) == 1 else "",
+        on_processor=all(p.on_processor for p in parts if p.launches),
         notes=tuple(dict.fromkeys(notes)),
         skipped=skipped,
         spans=_spans(parts),

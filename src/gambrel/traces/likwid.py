@@ -52,7 +52,11 @@ def read(path: Path) -> Samples:
     if not samples:
         raise FileFormatError(f"{path}: no metric with FLOP/s or a data volume.")
     return Samples(
-        format="likwid", sources=(str(path),), launches=tuple(samples), device_name=device
+        format="likwid",
+        sources=(str(path),),
+        launches=tuple(samples),
+        device_name=device,
+        on_processor=True,
     )
 
 

@@ -81,7 +81,13 @@ def read(path: Path) -> Samples:
         work=work,
         traffic=tuple(_traffic(events)),
     )
-    return Samples(format="perf stat", sources=(str(path),), launches=(sample,), notes=tuple(notes))
+    return Samples(
+        format="perf stat",
+        sources=(str(path),),
+        launches=(sample,),
+        on_processor=True,
+        notes=tuple(notes),
+    )
 
 
 def _state(work: Sequence[MeasuredWork], why: str) -> Known:

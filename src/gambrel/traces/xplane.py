@@ -94,6 +94,7 @@ def read(path: Path) -> Samples:
         sources=(str(path),),
         launches=tuple(launches),
         device_name=kinds.pop() if len(kinds) == 1 else "",
+        on_processor=on_host,
         notes=("ops of XLA on the processor; threads add up",) if on_host else (),
     )
 

@@ -90,6 +90,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         source: ``file.py:line`` of the model's code, where known.
         phase: Forward, backward or optimizer.
         repeat: How many identical executions this entry stands for.
+        labels: What its file calls it: the node, and the tensors that it writes.
     """
 
     kind: str
@@ -102,6 +103,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     phase: Phase = Phase.FORWARD
     repeat: int = 1
+    labels: tuple[str, ...] = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -116,6 +118,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         symbols: The sizes that may be chosen; empty when every dimension is fixed.
         training: Whether backward and optimizer are part of it.
         origin: Where it comes from, e.g. ``"torchvision 0.28.0 resnet50"``.
+        asked_dtype: Whether the user wrote the dtype down; nothing else is run in its place.
         chosen_dtype: Whether the dtype was the user's choice (a module or file) rather than an
             artefact of capturing an architecture (the zoo).
         precisions: Number formats part by part that it was built with, e.g. ``"w4a16,kv=fp8"``;
@@ -133,11 +136,17 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     symbols: tuple[Symbol, ...] = ()
     training: bool = False
     origin: str = ""
+    asked_dtype: bool = False
     chosen_dtype: bool = True
     precisions: str = ""
     assumptions: tuple[str, ...] = ()
     recipe: str = ""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def asked_precision(self) -> str | None:
+        """The dtype where the user wrote it down, else None."""
+        return self.dtype if self.asked_dtype else None
 
     def __repr__(self) -> str:
         """One line; the ops of a model in full would be megabytes."""

@@ -82,6 +82,8 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
     op_source: list[int]
     op_inputs: list[list[int]]
     op_outputs: list[list[int]]
+    op_labels: list[list[int]] = []
+    asked_dtype: bool = False
     precisions: str = ""
     recipe: str = ""
 
@@ -193,6 +195,7 @@ def _to_file(w: Workload) -> _File:
         dtype=w.dtype,
         training=w.training,
         origin=w.origin,
+        asked_dtype=w.asked_dtype,
         chosen_dtype=w.chosen_dtype,
         precisions=w.precisions,
         recipe=w.recipe,
@@ -207,6 +210,7 @@ def _to_file(w: Workload) -> _File:
         op_template=[op_table.add(_op_template(o), _op_key(o)) for o in w.ops],
         op_module=[texts.add(o.module) for o in w.ops],
         op_source=[texts.add(o.source) for o in w.ops],
+        op_labels=[[texts.add(label) for label in o.labels] for o in w.ops],
         op_inputs=[[i - b for i in o.inputs] for o, b in zip(w.ops, bases, strict=True)],
         op_outputs=[[i - b for i in o.outputs] for o, b in zip(w.ops, bases, strict=True)],
         texts=texts.values,
@@ -218,7 +222,7 @@ def _to_file(w: Workload) -> _File:
 def _from_file(f: _File) -> Workload:
     _check_indices(f.tensor_template, len(f.tensor_templates), "tensor template")
     _check_indices(f.op_template, len(f.op_templates), "op template")
-    for column in (f.tensor_name, f.op_module, f.op_source):
+    for column in (f.tensor_name, f.op_module, f.op_source, *f.op_labels):
         _check_indices(column, len(f.texts), "text")
     tensors = tuple(_tensors(f))
     _check_indices(f.outputs, len(tensors), "tensor")
@@ -231,6 +235,7 @@ def _from_file(f: _File) -> Workload:
         symbols=f.symbols,
         training=f.training,
         origin=f.origin,
+        asked_dtype=f.asked_dtype,
         chosen_dtype=f.chosen_dtype,
         precisions=f.precisions,
         recipe=f.recipe,
@@ -266,9 +271,10 @@ def _tensors(f: _File) -> Iterator[Tensor]:
 
 def _ops(f: _File, tensors: int) -> Iterator[Op]:
     attrs = [{k: _read_value(v) for k, v in t.attrs.items()} for t in f.op_templates]
-    columns = (f.op_template, f.op_module, f.op_source, f.op_inputs, f.op_outputs)
+    labels = f.op_labels or [[]] * len(f.op_template)  # files of before have none
+    columns = (f.op_template, f.op_module, f.op_source, labels, f.op_inputs, f.op_outputs)
     met = lowest = 0
-    for template, module, source, inputs, outputs in _rows(columns):
+    for template, module, source, called, inputs, outputs in _rows(columns):
         t = f.op_templates[template]
         reads = tuple([met + i for i in inputs])
         writes = tuple([met + i for i in outputs])
@@ -289,6 +295,7 @@ def _ops(f: _File, tensors: int) -> Iterator[Op]:
             source=f.texts[source],
             phase=t.phase,
             repeat=t.repeat,
+            labels=tuple([f.texts[label] for label in called]),
         )
 
 

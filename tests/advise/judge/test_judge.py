@@ -74,6 +74,27 @@ def test_a_part_of_a_model_has_its_share_of_the_whole():
     assert 0 < found.headroom_share < 1
 
 
+def test_a_format_that_was_written_down_is_refused_where_nothing_runs_it():
+    with pytest.raises(InputError, match="no runtime on hailo-8 runs bf16: HailoRT takes int8"):
+        gambrel.judge("matmul:m=64,n=64,k=64,bf16", "1ms", "hailo-8")
+    assert gambrel.judge("matmul:m=64,n=64,k=64", "1ms", "hailo-8").limits.precision == "int8"
+
+
+def test_the_library_kernel_runs_the_format_that_was_written_down():
+    """ONNX Runtime, which runs on processors as well, has no fp64."""
+    assert judging.limits("matmul:m=64,n=64,k=64,fp64", hardware="epyc-9654").precision == "fp64"
+
+
+def test_the_end_of_a_path_names_a_part_where_it_is_the_only_one():
+    """The third stage alone has six blocks; 1024 to 256 channels, 14 x 14 positions."""
+    found = judging.limits("resnet50", hardware="a100", op="5.conv1")
+    assert found.matrix_flops == 2 * 1024 * 256 * 14 * 14
+    with pytest.raises(
+        InputError, match=r"16 ops 'conv2': layer1.0.conv2, .* and 4 more; name one"
+    ):
+        judging.limits("resnet50", hardware="a100", op="conv2")
+
+
 def test_winograd_withholds_the_word_impossible_but_not_for_ever():
     conv = "conv:n=32,c=256,h=56,w=56,k=256,kernel=3,pad=1,fp16"
     light = gambrel.judge(conv, 1.0, "a100").limits
@@ -214,3 +235,22 @@ def test_a_problem_of_kernelbench_runs_only_on_trust(tmp_path, capsys):
     rows = msgspec.json.decode(capsys.readouterr().out)["rows"]
     assert [row["matrix_flops"] for row in rows] == [2 * 4096**3] * 2
     assert run(["judge", f"{tmp_path}/1_Square.py", "-d", "h100", "--time", "3ms"]) == 2
+
+
+def test_a_problem_that_names_the_gpu_is_read_without_one(tmp_path):
+    pytest.importorskip("torch")
+    from gambrel.capture.kernelbench import workload_of_problem
+
+    path = tmp_path / "1_Add.py"
+    path.write_text(
+        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, a, b, c):\n"
+        "        return a + b + c\n\ndef get_inputs():\n"
+        "    a = torch.rand(64, 64, device='cuda', dtype=torch.float16)\n"
+        "    return [a, a.to('cuda:0'), torch.rand(64, 64).half().cuda()]\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    found = judging.limits(str(path), hardware="h100", trust=True)
+    # The first two are one tensor: moved to where it is, nothing is copied.
+    assert found.traffic_bytes == 3 * 64 * 64 * 2
+    assert found.precision == "fp16"
+    assert len(workload_of_problem(path).ops) == 2

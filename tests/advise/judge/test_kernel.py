@@ -11,6 +11,7 @@ from tests.traces.kineto_files import kernel, launch, mm, trace
 
 #: m = 4096, n = 4096, k = 4096 in fp16 on an A100: 2 mnk over 312 TFLOP/s is 440.5 us.
 WORK = 2 * 4096**3
+GEMM = "matmul:m=4096,n=4096,k=4096,fp16"
 COLUMNS = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
     "Block Size", "Grid Size", "Device", "CC", "dram__bytes.sum", "gpu__time_duration.sum",
@@ -53,6 +54,26 @@ def test_a_time_of_ones_own_is_held_against_the_same_work(recording):
     found = gambrel.judge(recording, "100us", "a100", kernel="gemm")
     assert found.ruling is Ruling.IMPOSSIBLE
     assert found.origin == "as given"
+
+
+def test_a_time_of_another_device_is_not_judged(recording):
+    """The trace says that it is of an A100."""
+    for question in ({"model": recording}, {"model": GEMM, "recording": recording}):
+        found = gambrel.judge(hardware="h100", kernel="gemm", **question)
+        assert found.ruling is Ruling.UNKNOWN
+        assert found.score is None
+        assert found.reason.startswith("measured on a100-sxm4-80gb, which says nothing about h100")
+        own = gambrel.judge(hardware="a100", kernel="gemm", **question)
+        assert own.ruling in {Ruling.AT_LIMIT, Ruling.HEADROOM, Ruling.LIBRARY}
+
+
+def test_a_time_of_a_processor_is_not_judged_on_a_gpu(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(trace([mm(0, 1, 64, 64, 64)]))
+    found = gambrel.judge(GEMM, hardware="h100", recording=path, kernel="mm")
+    assert (found.ruling, found.score) == (Ruling.UNKNOWN, None)
+    assert found.reason == "measured on a processor, which says nothing about h100-sxm5-80gb"
+    assert gambrel.judge(GEMM, hardware="epyc-9654", recording=path, kernel="mm").score is not None
 
 
 def test_the_command_line_judges_a_recorded_kernel(recording, capsys):

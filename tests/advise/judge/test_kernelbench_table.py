@@ -1,6 +1,7 @@
 """The committed table of limits is what the code gives; ``benchmarks/kernelbench_limits.py``."""
 
 import csv
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,5 +38,7 @@ def test_the_table_is_what_the_code_gives(table, name):
 
 def test_the_table_has_every_gpu_and_a_limit_for_each(table):
     gpus = {d.id for d in list_devices() if "gpu" in d.category.lower()}
+    levels = Counter(name.partition("_")[0] for name in table)
+    assert levels == {"level1": 100, "level2": 100, "level3": 50}
     assert gpus <= set(next(iter(table.values())))
     assert all(row["bound"] in {"compute", "memory"} for row in table.values())

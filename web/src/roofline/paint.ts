@@ -44,7 +44,9 @@ function grid(on: Surface, chart: Roofline, scene: Scene, theme: Theme): void {
   on.path([[f.x, f.y], [right, f.y], [right, bottom], [f.x, bottom]], { stroke: theme.line }, true);
   on.text(f.x + f.w / 2, bottom + 34, chart.x.title, { size: 12, color: theme.soft, anchor: "middle" });
   const title = chart.measured ? chart.y.title : chart.y.unit;
-  on.text(12, f.y + f.h / 2, title, { size: 12, color: theme.soft, anchor: "middle", turn: -Math.PI / 2 });
+  // Beside the numbers where there is room, else above them.
+  if (f.x < 60) on.text(2, 12, title, { size: 12, color: theme.soft });
+  else on.text(12, f.y + f.h / 2, title, { size: 12, color: theme.soft, anchor: "middle", turn: -Math.PI / 2 });
 }
 
 function roofs(on: Surface, scene: Scene, theme: Theme): void {

@@ -73,7 +73,7 @@ export function sceneOf(
   share: (row: number) => number | null,
 ): Scene {
   const narrow = width < 520;
-  const frame = { x: narrow ? 46 : 62, y: 10, w: 0, h: 0 };
+  const frame = { x: narrow ? 46 : 62, y: narrow ? 22 : 10, w: 0, h: 0 };
   frame.w = width - frame.x - 14;
   frame.h = height - frame.y - 44;
   const x = scale(ends.x, [frame.x, frame.x + frame.w], true);

@@ -89,7 +89,8 @@ def _decide(limits: KernelLimits, measured: Measured) -> tuple[Ruling, str, tupl
         return Ruling.INVALID, f"{wrong[0].name}: {wrong[0].about}", ()
     if measured.elsewhere:
         why = f"measured on {measured.elsewhere}, which says nothing about {limits.hardware}"
-        return Ruling.UNKNOWN, f"{why}; its outputs are right", ()
+        right = "" if trial is None else "; its outputs are right"
+        return Ruling.UNKNOWN, f"{why}{right}", ()
     if time_s is None or limits.cold_time_s is None or limits.sol_time_s is None:
         missing = ", ".join(limits.unknown) or "a ceiling"
         what = "nothing was measured" if time_s is None else f"not known: {missing}"

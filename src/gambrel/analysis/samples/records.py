@@ -143,6 +143,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         implied: Roofs that follow from attributes of the device in the files, with those of
             `device` where it has any; for devices that no catalog has.
         device_name: Name of the device in the files; empty where they do not say.
+        on_processor: Whether a processor ran all of it, whatever GPU is named.
         notes: What a reader must know: definitions, clocks, assumptions.
         skipped: What could not be used, with counts.
         spans: Seconds by what the device did (``busy``, ``idle``, ...), for timelines.
@@ -155,6 +156,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     device: Device | None = None
     implied: Device | None = None
     device_name: str = ""
+    on_processor: bool = False
     notes: tuple[str, ...] = ()
     skipped: dict[str, int] = {}
     spans: dict[str, float] = {}

@@ -61,6 +61,9 @@ _MESSAGES: Final[dict[str, dict[int, tuple[str, str]]]] = {
 #: Constants up to this size are looked at.
 _VALUE_BYTES: Final = 8192
 _MAX_DEPTH: Final = 60
+#: Fields of one message, counted before they are read where there may be many.
+_MAX_FIELDS: Final = 200_000
+_MANY_BYTES: Final = 2 * _MAX_FIELDS
 
 
 def decode(data: Buffer, message: str, start: int = 0, end: int | None = None) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def decode(data: Buffer, message: str, start: int = 0, end: int | None = None) -
 def _decode(data: Buffer, message: str, start: int, end: int, depth: int) -> dict[str, Any]:
     if depth > _MAX_DEPTH:
         raise FileFormatError(f"messages nested more than {_MAX_DEPTH} deep; refused.")
+    if end - start > _MANY_BYTES and sum(1 for _ in read_fields(data, start, end)) > _MAX_FIELDS:
+        raise FileFormatError(f"more than {_MAX_FIELDS:,} operations in one block; refused.")
     known = _MESSAGES[message]
     found: dict[str, Any] = {}
     for number, wire, _, begin, stop in read_fields(data, start, end):

@@ -51,12 +51,14 @@ class BlockWalker:
         self.writer = writer
         self._values: dict[str, Edge] = {}
         self._texts: dict[str, str] = {}
+        self._names: set[str] = set()
         self._depth = 0
 
     def run(self, program: dict[str, Any]) -> None:
         """Walks a function."""
         trace = self.writer.trace
         for given in program["inputs"]:
+            self._names.add(given.get("name", ""))
             edge = self._edge(given)
             if edge is not None:
                 edge.role = Role.STATE if "state" in given.get("type", {}) else Role.INPUT
@@ -88,12 +90,10 @@ class BlockWalker:
     def _operation(self, operation: dict[str, Any]) -> None:
         kind = operation.get("type", "")
         outputs = [self._edge(o) for o in operation.get("outputs", [])]
-        for edge in outputs:
-            if edge is not None:
-                self._values[edge.name] = edge
         attributes = {a.get("key", ""): a.get("value", {}) for a in operation.get("attributes", [])}
         if kind == "const":
             self._constant(outputs, attributes.get("val", {}))
+            self._name(operation, outputs)
             return
         name = _text(attributes.get("name", {})) or (
             outputs[0].name if outputs[0:1] and outputs[0] else ""
@@ -103,6 +103,7 @@ class BlockWalker:
         pairs += [(k, {"arguments": [{"value": v}]}) for k, v in attributes.items() if k != "name"]
         for key, argument in pairs:
             self._argument(found, key, argument)
+        self._name(operation, outputs)
         found.inputs = [found.maybe(name) for name in _OPERANDS if name in found.named]
         blocks = operation.get("blocks", [])
         if blocks:
@@ -111,10 +112,17 @@ class BlockWalker:
         self.writer.label, self.writer.name = kind, name.replace("/", ".")
         PROGRAMS.translate(self.writer, found)
 
+    def _name(self, operation: dict[str, Any], outputs: list[Edge | None]) -> None:
+        """From here on others may read what an operation makes."""
+        self._names.update(o.get("name", "") for o in operation.get("outputs", []))
+        self._values |= {edge.name: edge for edge in outputs if edge is not None}
+
     def _argument(self, operation: FileOperator, key: str, argument: dict[str, Any]) -> None:
         for binding in argument.get("arguments", []):
             name = binding.get("name")
             if name is not None:
+                if name not in self._names:
+                    raise FileFormatError(f"{told(name)} is read before it is made.")
                 if name in self._texts:
                     operation.attrs[key] = self._texts[name]
                 edge = self._values.get(name)
@@ -169,6 +177,7 @@ class BlockWalker:
         loops = operation.named.get("loop_vars", [])
         for formal, edge in zip(block.get("inputs", []), loops, strict=False):
             self._values[formal.get("name", "")] = edge
+        self._names.update(formal.get("name", "") for formal in block.get("inputs", []))
         return self._block(block)
 
 

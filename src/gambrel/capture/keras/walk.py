@@ -19,6 +19,7 @@ from gambrel.capture.keras.translation import (
     RULES,
     activated,
 )
+from gambrel.capture.onnx.attributes import MAX_RANK
 from gambrel.capture.onnx.edges import Edge
 from gambrel.errors import FileFormatError, InputError, told
 from gambrel.workload import Role
@@ -70,6 +71,8 @@ class GraphWalker:
 
     def _closed(self, shape: tuple[Any, ...], name: str) -> tuple[int, ...]:
         """A form with the sizes that it leaves open."""
+        if len(shape) > MAX_RANK:
+            raise FileFormatError(f"the input {told(name)} has {len(shape):,} dimensions; refused.")
         kind = open_name(shape)
         found = []
         for axis, size in enumerate(shape):

@@ -14,7 +14,7 @@ from gambrel.capture.onnx.wire import POINTER_KEY
 from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
-_MAX_RANK: Final = 64
+MAX_RANK: Final = 64
 _MAX_ELEMENTS: Final = 2**60
 _FLOATS: Final = frozenset({1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 27, 28})
 #: Names that exporters give to scalars of their own; a parameter keeps the name of its module.
@@ -93,7 +93,7 @@ def checked_shape(dims: Any, name: str) -> tuple[int, ...]:
     Raises:
         FileFormatError: Too many of them, too large, or below zero.
     """
-    if len(dims) > _MAX_RANK:
+    if len(dims) > MAX_RANK:
         raise FileFormatError(f"the tensor {told(name)} has {len(dims):,} dimensions; refused.")
     shape = tuple(int(d) for d in dims)
     if any(d < 0 for d in shape) or prod(shape) > _MAX_ELEMENTS:

@@ -154,6 +154,7 @@ class Builder:
                 source=step.source,
                 repeat=step.repeat * times,
                 phase=step.phase,
+                labels=step.labels,
             )
         )
 

@@ -152,6 +152,12 @@ class Step:
         return found
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What its file calls it: the node, and the tensors that it writes."""
+        names = (self.name, *(edge.name for edge in self.outputs if edge is not None))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
     def out(self) -> Edge:
         """The first output that is asked for.
 

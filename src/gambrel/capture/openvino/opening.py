@@ -86,6 +86,8 @@ def open_model(path: Path) -> list[IrLayer]:
     text = path.read_bytes()
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
         raise FileFormatError("declares a document type or entities, which no IR does; refused.")
+    if text.count(b"<layer ") > _MAX_LAYERS:
+        raise FileFormatError(f"more than {_MAX_LAYERS:,} layers; refused.")
     try:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, LookupError) as error:
@@ -106,8 +108,6 @@ def _layers(net: ElementTree.Element, depth: int) -> list[IrLayer]:
     listed = net.find("layers")
     if listed is None or not len(listed):
         raise FileFormatError("holds no layers; was the conversion interrupted?")
-    if len(listed) > _MAX_LAYERS:
-        raise FileFormatError(f"{len(listed):,} layers; refused.")
     layers = {layer.id: layer for layer in (_layer(e, depth) for e in listed)}
     for edge in net.iterfind("edges/edge"):
         target = layers.get(edge.get("to-layer", ""))

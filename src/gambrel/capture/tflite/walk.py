@@ -23,7 +23,7 @@ from gambrel.capture.tflite.opening import (
     value_of,
 )
 from gambrel.capture.tflite.translation import BUILTINS
-from gambrel.errors import FileFormatError
+from gambrel.errors import FileFormatError, told
 from gambrel.workload import Role
 
 #: Subgraphs within subgraphs.
@@ -39,6 +39,17 @@ class _Scope:
 
     table: Any
     edges: dict[int, Edge | None]
+    made: set[int]
+
+    def check(self, index: int, edge: Edge | None) -> None:
+        """Operators stand in the order in which they run.
+
+        Raises:
+            FileFormatError: A tensor is read before it is made.
+        """
+        if edge is None or edge.is_stored or edge.role is Role.STATE or index in self.made:
+            return
+        raise FileFormatError(f"the tensor {told(edge.name)} is read before it is made.")
 
 
 class SubgraphWalker:
@@ -74,7 +85,7 @@ class SubgraphWalker:
         count = self._model.SubgraphsLength()
         if not count:
             raise FileFormatError("holds no subgraph; was the conversion interrupted?")
-        scope = _Scope(self._model.Subgraphs(0), {})
+        scope = _Scope(self._model.Subgraphs(0), {}, set())
         trace = self.writer.trace
         given = list(entries(scope.table.Inputs, scope.table.InputsLength()))
         for index in given:
@@ -82,6 +93,7 @@ class SubgraphWalker:
             if edge is not None and not edge.is_stored:
                 edge.role = Role.INPUT
                 trace.inputs.append(edge)
+        scope.made.update(given)
         self._note_open(scope, given)
         self._operators(scope)
         for index in entries(scope.table.Outputs, scope.table.OutputsLength()):
@@ -134,8 +146,12 @@ class SubgraphWalker:
         code = self._codes[operator.OpcodeIndex()]
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         name = operator_names().get(number, f"BUILTIN_{number}")
-        inputs = [self._edge(scope, i) for i in entries(operator.Inputs, operator.InputsLength())]
+        inputs = []
+        for index in entries(operator.Inputs, operator.InputsLength()):
+            inputs.append(self._edge(scope, index))
+            scope.check(index, inputs[-1])
         indices = list(entries(operator.Outputs, operator.OutputsLength()))
+        scope.made.update(indices)
         outputs = [self._edge(scope, i) for i in indices]
         node = FileOperator(name, inputs, outputs, options_of(operator))
         self.writer.label = name
@@ -158,8 +174,9 @@ class SubgraphWalker:
         if self._depth >= _MAX_DEPTH:
             raise FileFormatError(f"subgraphs nested more than {_MAX_DEPTH} deep; refused.")
         self._depth += 1
-        scope = _Scope(self._model.Subgraphs(number), {})
-        formal = entries(scope.table.Inputs, scope.table.InputsLength())
+        formal_table = self._model.Subgraphs(number)
+        formal = list(entries(formal_table.Inputs, formal_table.InputsLength()))
+        scope = _Scope(formal_table, {}, set(formal))
         for index, edge in zip(formal, inputs, strict=False):
             scope.edges[index] = None if edge is None else self.writer.of(edge)
         self._operators(scope)
@@ -190,7 +207,7 @@ class SubgraphWalker:
         table = self._model.Subgraphs(int(node.attrs.get("CondSubgraphIndex", 0)))
         if table is None or table.OperatorsLength() > 20:
             return None
-        scope = _Scope(table, {})
+        scope = _Scope(table, {}, set())
         formal = list(entries(table.Inputs, table.InputsLength()))
         for operator in entries(table.Operators, table.OperatorsLength()):
             code = self._codes[operator.OpcodeIndex()]

@@ -14,7 +14,7 @@ from gambrel.errors import FileFormatError, told
 #: How a file begins.
 MAGIC: Final = b"ML\xefR"
 
-_SECONDS: Final = 300
+_SECONDS: Final = 60
 #: Larger constants are left out of the text: their values are not looked at.
 _MAX_ELEMENTS: Final = 256
 

@@ -33,6 +33,7 @@ def _of_jaxlib() -> Any:
     upstream = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(upstream)
     context = ir.Context()
+    context.allow_unregistered_dialects = True  # what is not known is unmodelled
     context.append_dialect_registry(upstream)
     context.load_all_available_dialects()
     for name, function in _OWN:

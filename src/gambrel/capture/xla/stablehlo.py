@@ -88,7 +88,9 @@ class ModuleWalker:
 
     def emit(self, op: Any, inputs: list[Edge], name: str = "") -> list[Edge]:
         """Records an operation under its own name."""
-        plain = op.name.partition(".")[2]
+        plain = op.name
+        if op.context.is_registered_operation(plain):  # not those of dialects that are not known
+            plain = plain.partition(".")[2]
         forms = [form_of(v.type) for v in op.results]
         found, attrs = attributes_of(op, name or plain)
         if found in ("reduce", "reduce_window", "argmax", "scatter", "select_and_scatter"):

@@ -43,18 +43,24 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     """Router, the experts' two grouped products, and what every token passes besides.
 
     Tokens are sorted by expert, activated, weighted and added up inside the grouped kernels.
+    Latent experts work at a width of their own, between two projections that every token passes.
     """
     held = m.experts if m.held is None else m.held
     offsets = _route(e, m, x, rows, hidden, held)
+    if m.latent:
+        linear(e, x, "latent_in_proj", rows, hidden, m.latent, bias=m.latent_bias)
+    width = m.latent or hidden
     routed = share(times(rows, m.top_k, m.spread), held, m.experts)
     inner = m.width * (2 if m.gated else 1)
     with e.inside("experts"):
-        chosen = e.tensor((routed, hidden), e.tensors[x].dtype)  # rows sorted by expert
+        chosen = e.tensor((routed, width), e.tensors[x].dtype)  # rows sorted by expert
         first = "gate_up_proj" if m.gated else "up_proj"
-        up = _grouped(e, m, chosen, first, routed, hidden, inner, offsets)
+        up = _grouped(e, m, chosen, first, routed, width, inner, offsets)
         down = e.view(up, (routed, m.width))
-        out = _grouped(e, m, down, "down_proj", routed, m.width, hidden, offsets)
-    out = e.view(out, (rows, hidden))
+        out = _grouped(e, m, down, "down_proj", routed, m.width, width, offsets)
+    out = e.view(out, (rows, width))
+    if m.latent:
+        out = linear(e, out, "latent_out_proj", rows, width, hidden, bias=m.latent_bias)
     if m.shared_width:
         with e.inside("shared_expert"):
             shared = mlp(

@@ -224,6 +224,8 @@ def nemotron_h(f: Fields) -> ModelSpec:
                 gated=False,
                 activation="relu",
                 correction_bias=True,
+                latent=f.optional("moe_latent_size") or 0,
+                latent_bias=f.flag("mlp_bias", default=False),
                 shared_width=f.whole("moe_shared_expert_intermediate_size", default=0, least=0),
             )
         ),

@@ -11,11 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gambrel.measure.machine import scheduled
+
 #: Seconds in which the process must be ready, torch imported.
 _READY_S: Final = 120.0
+#: A deadline is put off by what other programs took, and by no more than so many times itself.
+_LONGER: Final = 4
 
 
 class EndedError(Exception):
@@ -53,23 +58,28 @@ class Child:
         os.close(in_write)
         self._commands = commands
         self._buffer = b""
-        self._reply("", _READY_S)
+        self._reply("", _READY_S, self._threads())
 
     def ask(self, do: str, limit_s: float, **more: Any) -> tuple[dict[str, Any], float]:
         """A reply, and how long it took by this process's clock.
+
+        What its threads waited for a processor that another program had is no part of that.
 
         Raises:
             EndedError: There is none in time, or the process has ended.
         """
         nonce = secrets.token_hex(8)
         line = json.dumps({"do": do, "nonce": nonce, **more}) + "\n"
+        before = self._threads()
         start = time.perf_counter()
         try:
             os.write(self._commands, line.encode())
         except BrokenPipeError:
             raise self._how() from None
-        said = self._reply(nonce, limit_s)
-        return said, time.perf_counter() - start
+        said = self._reply(nonce, limit_s, before)
+        spent = time.perf_counter() - start
+        used, waited = self._shares(before)
+        return said, min(spent, max(spent - waited, used))
 
     def close(self) -> None:
         """Ends the process and everything that it started."""
@@ -81,12 +91,36 @@ class Child:
         self._log.close()
         self._out.close()
 
-    def _reply(self, nonce: str, limit_s: float) -> dict[str, Any]:
-        end = time.monotonic() + limit_s
+    def _threads(self) -> dict[str, tuple[float, float]]:
+        """Seconds that each thread ran and waited, this process's own among them."""
+        try:
+            tasks = list(Path(f"/proc/{self._process.pid}/task").iterdir())
+        except OSError:  # it has ended, or another system
+            tasks = []
+        threads = [Path("/proc/thread-self"), *tasks]
+        return {t.name: found for t in threads if (found := scheduled(t)) is not None}
+
+    def _shares(self, before: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+        """Seconds since: that the busiest thread ran, and that the one which waited most waited."""
+        ran, waited = [0.0], [0.0]
+        for name, now in self._threads().items():
+            then = before.get(name, (0.0, 0.0))
+            ran.append(now[0] - then[0])
+            waited.append(now[1] - then[1])
+        return max(ran), max(waited)
+
+    def _reply(
+        self, nonce: str, limit_s: float, before: Mapping[str, tuple[float, float]]
+    ) -> dict[str, Any]:
+        start = time.monotonic()
         while b"\n" not in self._buffer:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self._replies], [], [], left)[0]:
+            left = limit_s - (time.monotonic() - start)
+            if left <= 0:
+                left += min(self._shares(before)[1], _LONGER * limit_s)
+            if left <= 0:
                 raise EndedError("hangs", f"no reply within {limit_s:.0f} s")
+            if not select.select([self._replies], [], [], left)[0]:
+                continue
             read = os.read(self._replies, 1 << 16)
             if not read:
                 raise self._how()

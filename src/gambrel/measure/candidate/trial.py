@@ -24,6 +24,8 @@ from gambrel.measure.machine import busy
 
 #: Seconds for a call: at least, and times what the reference takes.
 _CALL_S: Final = 20.0
+#: For a call with a shape that is new to it: `torch.compile` and Triton compile then.
+_COMPILE_S: Final = 120.0
 _SLOWER: Final = 100.0
 #: Bytes that a candidate may need beside inputs and outputs: workspace, libraries, threads.
 _MEMORY: Final = 2 << 30
@@ -229,6 +231,8 @@ class _Run:
         before = len(self.findings)
         save = f"out-{len(self.checked)}-{kind}.pt"
         wait_s = 0.05 if kind == "random" else 0.0
+        if kind in {"random", "fewer"}:
+            limit_s = max(limit_s, _COMPILE_S)
         said = self._ask(child, "call", limit_s, set=kind, reuse=reuse, save=save, wait_s=wait_s)
         outputs = None if said is None else self._outputs(said, kind, save, first)
         if not optional:

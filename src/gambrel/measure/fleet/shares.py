@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from gambrel import roofline
+from gambrel.measure.machine import scheduled
 
-_SCHEDULER: Final = Path("/proc/thread-self/schedstat")
+_SCHEDULER: Final = Path("/proc/thread-self")
 _GROUPS: Final = Path("/proc/self/cgroup")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 #: Key of ``cpu.stat`` → seconds of its unit; version 2 of control groups, then version 1.
@@ -45,10 +46,11 @@ class ThreadTimes:
     @classmethod
     def now(cls, clock: Callable[[], float] = time.perf_counter) -> ThreadTimes:
         """What the counters say now."""
+        times = scheduled(_SCHEDULER)
         return cls(
             wall=clock(),
             used=time.thread_time(),
-            waited=_waited(),
+            waited=None if times is None else times[1],
             limited=_limited(),
             alone=threading.active_count() == 1,
         )
@@ -85,13 +87,6 @@ class ThreadTimes:
             return None
         lost = self.wall - self.used if self.waited is None else self.waited - self.limited
         return min(1.0, max(0.0, float(roofline.rate(lost, self.wall))))
-
-
-def _waited() -> float | None:
-    try:
-        return int(_SCHEDULER.read_text().split()[1]) * 1e-9
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _limited() -> float:

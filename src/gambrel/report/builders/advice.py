@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from gambrel.report.answers import Changes
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     Section,
     capacity,
@@ -54,7 +55,45 @@ def document(found: Advice | Changes, _options: Options) -> Document:
         title="Recommendations",
         answer=_answer(found),
         sections=sections(*advice_sections(found, titled=False)),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Advice | Changes) -> Iterator[KeyFigure]:
+    for best in found.recommendations[:1]:
+        kind = "expected" if best.time_kind == "expected" else "roofline"
+        yield KeyFigure(
+            label="best gain",
+            text=f"{best.gain:.2f}×",
+            note=best.change,
+            formula=f"{kind} time per item before / after",
+            source=best.about,
+            confidence=best.confidence or "",
+        )
+        yield KeyFigure(
+            label="time per item",
+            text=seconds(best.time_after_s),
+            note=f"before {seconds(best.time_before_s)}",
+            formula=f"{kind} time of a batch / items in it",
+        )
+        yield KeyFigure(
+            label="memory",
+            text=capacity(best.memory_after_bytes),
+            note="after the change",
+        )
+    if not isinstance(found, Changes) and found.attained is not None:
+        yield KeyFigure(
+            label="attained",
+            text=format_percent(found.attained),
+            note="of perfect fusion and overlap",
+            formula="expected time of perfect kernels / expected time as it stands",
+        )
+    if found.recommendations:
+        yield KeyFigure(
+            label="changes that help",
+            text=f"{len(found.recommendations):,}",
+            note="each beyond its own uncertainty",
+        )
 
 
 def _answer(found: Advice | Changes) -> tuple[str, ...]:
@@ -65,7 +104,7 @@ def _answer(found: Advice | Changes) -> tuple[str, ...]:
         return (footnote(()),)
     best = found.recommendations[0]
     kind = "expected" if best.time_kind == "expected" else "roofline"
-    return (f"Best: {best.change}, {best.gain:.2f}x per item by the {kind} time",)
+    return (f"Best: {best.change}, {best.gain:.2f}× per item by the {kind} time",)
 
 
 def advice_sections(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from gambrel.analysis.result import Analysis
@@ -9,8 +10,10 @@ from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     amount,
+    capacity,
     col,
     rate_text,
     ratio,
@@ -25,8 +28,9 @@ from gambrel.report.builders import advice, figures_of
 from gambrel.report.builders.analysis import seconds_of
 from gambrel.report.json_head import envelope
 from gambrel.report.options import Options
-from gambrel.report.picture import Bar, Bars, Picture
+from gambrel.report.picture import Bar, Bars, Picture, limit_keys
 from gambrel.report.terms import bound_text, items, limiter_of, range_text, sizes, title
+from gambrel.units import format_count
 
 #: What limits → colour of a bar.
 _COLORS: Final = {"launches": "overhead", "host": "overhead"}
@@ -40,7 +44,7 @@ def document(found: Analyses, options: Options) -> Document:
     warnings = tuple(dict.fromkeys(text for a in all_ for text in a.warnings))
     assumed = tuple(dict.fromkeys(text for a in all_ for text in a.assumptions))
     return Document(
-        title=f"{names} on {devices}: {len(all_)} analyses",
+        title=f"{names} on {devices}: {format_count(len(all_), 'analysis', 'analyses')}",
         answer=_answer(all_),
         sections=sections(
             section(_table(all_)),
@@ -48,7 +52,27 @@ def document(found: Analyses, options: Options) -> Document:
             section(Notes(heading="Warnings", items=warnings, style="warning")),
             section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(all_)),
     )
+
+
+def _key_figures(all_: tuple[Analysis, ...]) -> Iterator[KeyFigure]:
+    """The best of each: rate, time of one run, memory; and which has it."""
+    rated = [(rate, a) for a in all_ if (rate := _rate(a)) is not None]
+    if rated and len({items(a)[1] for a in all_}) == 1:
+        rate, best = max(rated, key=lambda pair: pair[0])
+        yield KeyFigure(
+            label="highest rate",
+            text=f"{rate_text(rate)} {items(best)[1]}/s",
+            note=name_among(best, all_),
+            formula="items of a run / its expected time, or its roofline time where that is all",
+        )
+    timed = [(s, a) for a in all_ if (s := seconds_of(a.total))]
+    if timed:
+        least, quick = min(timed, key=lambda pair: pair[0])
+        yield KeyFigure(label="shortest run", text=seconds(least), note=name_among(quick, all_))
+    need, small = min(((a.footprint.total_bytes, a) for a in all_), key=lambda pair: pair[0])
+    yield KeyFigure(label="least memory", text=capacity(need), note=name_among(small, all_))
 
 
 def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:
@@ -59,10 +83,11 @@ def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:
     return (
         Bars(
             title="Time for one run",
-            about="Less is better. Colour: what limits it; grey: nothing is known.",
+            about="Less is better.",
             unit="s",
             series=("expected", "roofline"),
             rows=bars,
+            legend=limit_keys(bars),
         ),
     )
 
@@ -76,13 +101,14 @@ def name_among(analysis: Analysis, among: tuple[Analysis, ...]) -> str:
 
 
 def _bar(analysis: Analysis, among: tuple[Analysis, ...]) -> Bar:
-    expected, limiter = analysis.expected_time_s, limiter_of(analysis)
+    expected = analysis.expected_time_s
+    limiter = limiter_of(analysis) or (analysis.bound.value if analysis.bound else "")
     values = (expected.value if expected else None, analysis.roofline_time_s)
     known = any(value is not None for value in values)
     return Bar(
         name=name_among(analysis, among),
         values=values if known else (None, None),
-        color=_COLORS.get(limiter or "", limiter or str(analysis.bound or "")),
+        color=_COLORS.get(limiter, limiter),
         ends=(expected.low, expected.high) if expected else None,
         missing="" if known else "the device publishes no roof for this work",
     )

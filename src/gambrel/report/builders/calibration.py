@@ -5,6 +5,7 @@ from __future__ import annotations
 from gambrel.report.answers import Calibrated
 from gambrel.report.blocks import (
     Document,
+    KeyFigure,
     Notes,
     col,
     count,
@@ -13,6 +14,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
+from gambrel.units import format_count
 
 
 def document(found: Calibrated, _options: Options) -> Document:
@@ -29,11 +31,16 @@ def document(found: Calibrated, _options: Options) -> Document:
         all=True,
     )
     return Document(
-        title=f"{len(rows)} classes fitted to {points:,} measurements",
+        title=f"{format_count(len(rows), 'class', 'classes')} fitted to "
+        f"{format_count(points, 'measurement')}",
         answer=(f"Stored in {found.stored}; used from now on.", *found.notes),
         sections=sections(
             section(table),
             section(Notes(heading="Warnings", items=found.warnings, style="warning")),
+        ),
+        figures=(
+            KeyFigure(label="classes", text=f"{len(rows):,}", note="of op, device and format"),
+            KeyFigure(label="measurements", text=f"{points:,}"),
         ),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gambrel.advise.check import Check, Fix
@@ -14,6 +14,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     Section,
     col,
@@ -32,6 +33,8 @@ STYLES: Final = {
     Verdict.UNKNOWN: "warning",
     Verdict.FAIL: "fail",
 }
+#: Requirements that have figures at the top.
+_SHOWN: Final = 2
 _TITLES: Final = {
     Verdict.PASS: "What would make it pass",
     Verdict.MARGINAL: "What would make it marginal",
@@ -60,7 +63,33 @@ def document(found: Check, _options: Options) -> Document:
             _fixes(found),
             section(Notes(heading="Notes", items=found.notes)),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Check) -> Iterator[KeyFigure]:
+    """The verdict, then each requirement with its headroom."""
+    proof = {"sol": "proved by the speed of light", "expected": "by the expected range"}
+    yield KeyFigure(
+        label="verdict",
+        text=found.verdict.value,
+        note=proof.get(found.proof or "", ""),
+        source=found.reason,
+        confidence=found.confidence,
+    )
+    for c in found.constraints[:_SHOWN]:
+        yield KeyFigure(
+            label=f"{c.metric} expected",
+            text=value_text(c.figure),
+            note=range_text(c.figure),
+            source=c.reason,
+            confidence=c.confidence,
+        )
+        yield KeyFigure(
+            label=limit_text(c),
+            text="unknown" if c.headroom is None else _spare(c.headroom),
+            formula="(limit - expected) / limit; for a least value (expected - limit) / limit",
+        )
 
 
 def _tried(found: Check) -> DataTable | None:
@@ -87,6 +116,8 @@ def _line(c: Constraint) -> str:
 
 
 def _spare(headroom: float) -> str:
+    if headroom < -1:
+        return f"a factor of {1 - headroom:.3g} beyond it"
     return f"{headroom:.0%} to spare" if headroom >= 0 else f"{-headroom:.0%} beyond it"
 
 

@@ -21,6 +21,7 @@ from gambrel.report.blocks import (
 from gambrel.report.builders.check import value_text
 from gambrel.report.options import Options
 from gambrel.report.text import clean
+from gambrel.units import format_count
 
 #: Metrics whose best value stands at the top of a page.
 _FIGURES: Final = 5
@@ -36,7 +37,7 @@ def document(found: Comparison, _options: Options) -> Document:
     columns = (*_varying(rows), *figure_columns(rows, found.metrics), *_about(rows))
     models = ", ".join(dict.fromkeys(r.model for r in rows))
     return Document(
-        title=f"{models}: {len(rows)} rows, best {found.metrics[0]} first",
+        title=f"{models}: {format_count(len(rows), 'row')}, best {found.metrics[0]} first",
         answer=_answer(found),
         sections=sections(
             section(DataTable(columns=columns, note=_FOOT)),

@@ -12,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     amount,
     col,
@@ -25,7 +26,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders import sweep as points
 from gambrel.report.options import Options
-from gambrel.units import format_capacity, format_number, format_si
+from gambrel.units import format_capacity, format_count, format_number, format_si
 
 if TYPE_CHECKING:
     from gambrel.advise.design.record import DesignStudy, Sensitivity
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 def document(found: DesignStudy, _options: Options) -> Document:
     """The front, the chosen design, what more of each parameter is worth, its layers."""
     return Document(
-        title=f"{found.name}: {found.sweep.points:,} points",
+        title=f"{found.name}: {format_count(found.sweep.points, 'point')}",
         answer=tuple(_answer(found)),
         sections=sections(
             section(_chosen(found)),
@@ -44,6 +45,30 @@ def document(found: DesignStudy, _options: Options) -> Document:
             section(_fusion(found)),
             section(Notes(items=found.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(found)),
+    )
+
+
+def _key_figures(found: DesignStudy) -> Iterator[KeyFigure]:
+    total = found.totals
+    yield KeyFigure(
+        label="time on the array",
+        text=seconds(total["array_time_s"]),
+        note=f"speed of light {seconds(total['sol_time_s'])}",
+        formula="cycles of its tiles, layer by layer, with what the memory delays",
+    )
+    yield KeyFigure(
+        label="utilization",
+        text=share(total["array_utilization"]),
+        note=f"of {format_si(total['peak_flop_per_s'], 'FLOP/s')}",
+        formula="work / (peak x time on the array)",
+    )
+    yield KeyFigure(label="busy longest", text=str(total["limited_by"]), key="limited_by")
+    yield KeyFigure(label="energy per item", text=format_si(total["energy_per_item_j"], "J", 3))
+    yield KeyFigure(
+        label="area",
+        text=_unit(total["area_mm2"], "mm²"),
+        note=f"power {_unit(total['power_w'], 'W')}",
     )
 
 
@@ -70,7 +95,7 @@ def _answer(found: DesignStudy) -> Iterator[str]:
         yield f"{swept.rows:,} of {swept.points:,} points are kept."
     if swept.path is not None:
         earlier = f", {swept.resumed:,} of them by an earlier run" if swept.resumed else ""
-        yield f"{swept.rows:,} points are in {swept.path}{earlier}."
+        yield f"{format_count(swept.rows, 'point')} written to {swept.path}{earlier}."
     yield from found.warnings
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.device.explain import explain, power
 from gambrel.device.levels import byte_per_s, capacity_bytes
 from gambrel.device.model import Ceiling, Device, MemoryLevel, Source
 from gambrel.device.modes import MARK
-from gambrel.device.roofs import main_memory
+from gambrel.device.roofs import main_memory, resolve
 from gambrel.report.answers import Sheet
 from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     amount,
     col,
@@ -27,8 +29,9 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
+from gambrel.report.roofs_chart import main_format
 from gambrel.report.text import cut
-from gambrel.units import format_capacity, format_si
+from gambrel.units import format_capacity, format_number, format_si
 
 _HEAD: Final = "Compute roofs, FLOP/s (integer formats: OP/s); ridge in FLOP/byte of main memory"
 
@@ -53,6 +56,40 @@ def document(sheet: Sheet, _options: Options) -> Document:
             section(Notes(heading="Unknown", items=unknown)),
             section(FactList(heading="Sources", items=cited)),
         ),
+        figures=tuple(_key_figures(device)),
+    )
+
+
+def _key_figures(device: Device) -> Iterator[KeyFigure]:
+    memory, form = main_memory(device), main_format(device)
+    best = resolve(device, "matrix", form) or resolve(device, "vector", form) if form else None
+    roof = device.ceiling(best.engine, best.dtype) if best else None
+    rate = byte_per_s(device, memory) if memory else None
+    if roof is not None:
+        yield KeyFigure(
+            label="peak",
+            text=format_si(roof.flop_per_s, "FLOP/s"),
+            note=f"{roof.engine} {roof.dtype}, dense",
+            source=_reference(roof.source) if roof.source else "",
+        )
+    if memory is not None:
+        yield KeyFigure(
+            label="bandwidth",
+            text=format_si(rate, "B/s"),
+            note=memory.technology or memory.name,
+            source=_reference(memory.bandwidth_source) if memory.bandwidth_source else "",
+        )
+    if roof is not None and rate:
+        ridge = roofline.ratio(roof.flop_per_s, rate)
+        yield KeyFigure(
+            label="ridge point", text=f"{format_number(ridge)} FLOP/byte", key="ridge_point"
+        )
+    if memory is not None:
+        yield KeyFigure(label="memory", text=format_capacity(capacity_bytes(device, memory), 3))
+    yield KeyFigure(
+        label="TDP",
+        text=format_si(device.tdp_w, "W"),
+        source=_reference(device.tdp_source) if device.tdp_source else "",
     )
 
 

@@ -15,7 +15,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_capacity, format_si
+from gambrel.units import format_capacity, format_count, format_si
 
 
 def document(found: Devices, _options: Options) -> Document:
@@ -42,7 +42,7 @@ def document(found: Devices, _options: Options) -> Document:
         note=foot,
         all=True,
     )
-    return Document(title=f"{len(rows)} devices", sections=sections(section(table)))
+    return Document(title=format_count(len(rows), "device"), sections=sections(section(table)))
 
 
 def _year(value: int | None) -> str:

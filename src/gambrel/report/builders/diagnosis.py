@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from gambrel.analysis.samples.diagnosis import Diagnosis, DiagnosisItem
-from gambrel.report.blocks import Document, Notes, col, seconds, section, sections, share, table_of
+from gambrel.report.blocks import (
+    Document,
+    KeyFigure,
+    Notes,
+    col,
+    seconds,
+    section,
+    sections,
+    share,
+    table_of,
+)
 from gambrel.report.options import Options
 from gambrel.units import format_percent, format_si
+
+#: Causes that have figures at the top.
+_SHOWN: Final = 4
 
 
 def document(found: Diagnosis, _options: Options) -> Document:
@@ -27,7 +43,23 @@ def document(found: Diagnosis, _options: Options) -> Document:
             section(Notes(heading="What to do", items=tuple(map(_advice, found.items)))),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Diagnosis) -> Iterator[KeyFigure]:
+    yield KeyFigure(
+        label="recording", text=format_si(found.whole_s, "s"), note="first op to last op"
+    )
+    for item in found.items[:_SHOWN]:
+        saved = "unknown" if item.saves_share is None else format_percent(item.saves_share)
+        yield KeyFigure(
+            label=item.cause,
+            text=saved,
+            note="of the time at most",
+            formula="time that removing the cause can give back at most / the whole",
+            source=item.evidence,
+        )
 
 
 def _answer(found: Diagnosis) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     amount,
     col,
@@ -17,7 +19,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_figure, format_percent, format_si
+from gambrel.units import format_count, format_figure, format_percent, format_si
 
 if TYPE_CHECKING:
     from gambrel.measure.fleet.records import FleetReport
@@ -44,7 +46,41 @@ def document(found: FleetReport, _options: Options) -> Document:
             section(Notes(items=found.warnings, heading="Also")),
             section(rows(found), folded="the figures of every device"),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: FleetReport) -> Iterator[KeyFigure]:
+    measured = [one for one in found.checkups if one.figures]
+    hosts = len({one.host for one in found.checkups})
+    yield KeyFigure(
+        label="measured",
+        text=format_count(len(measured), "device"),
+        note=f"of {len(found.checkups):,} on {format_count(hosts, 'host')}",
+    )
+    unlike = {(s.worker, s.device) for s in found.suspects}
+    yield KeyFigure(label="differ", text=format_count(len(unlike), "device"))
+    slow = [s for s in found.suspects if s.lag_share is not None]
+    if slow:
+        last = max(slow, key=lambda s: s.lag_share or 0.0)
+        yield KeyFigure(
+            label="slowest",
+            text=f"-{format_percent(last.lag_share)}",
+            note=f"{last.worker} {last.device}",
+            formula="1 - rate / median of its kind",
+            source=last.evidence,
+            confidence=last.confidence,
+        )
+    kinds = len({p.sku for p in found.peers})
+    yield KeyFigure(label="compared", text=format_count(kinds, "kind"), note="of device")
+    if found.peers:
+        wide = max(found.peers, key=lambda p: p.mad_share)
+        yield KeyFigure(
+            label="widest scatter",
+            text=format_percent(wide.mad_share),
+            note=f"{wide.figure}, {wide.sku}",
+            formula="median of |rate - median| / median",
+        )
 
 
 def _answer(found: FleetReport) -> list[str]:
@@ -53,7 +89,8 @@ def _answer(found: FleetReport) -> list[str]:
         return ["Too few devices of a kind to compare." if alone else "All devices are alike."]
     names = dict.fromkeys(f"{s.worker} {s.device}" for s in found.suspects)
     listed = ", ".join(list(names)[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-    return [f"{len(names)} devices are not like their peers: {listed}."]
+    unlike = format_count(len(names), "device differs", "devices differ")
+    return [f"{unlike} from the others of its kind: {listed}."]
 
 
 def _suspects(found: FleetReport) -> DataTable:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gambrel.advise.judge.records import Gap
-from gambrel.report.blocks import Document, col, seconds, section, sections, table_of
+from gambrel.report.blocks import (
+    Document,
+    KeyFigure,
+    col,
+    seconds,
+    section,
+    sections,
+    table_of,
+)
+from gambrel.report.builders.judgement import ruled
 from gambrel.report.options import Options
-from gambrel.units import format_si
+from gambrel.units import format_number, format_si
 
 
 def document(found: Gap, _options: Options) -> Document:
@@ -13,7 +24,7 @@ def document(found: Gap, _options: Options) -> Document:
     return Document(
         title=f"{found.reference} on {found.hardware}",
         answer=(
-            f"{found.ruling.value.upper()}: {found.reason}",
+            ruled(found),
             f"Measured: {format_si(found.measured_time_s, 's')}",
             f"Next: {found.next}",
         ),
@@ -25,9 +36,38 @@ def document(found: Gap, _options: Options) -> Document:
                     col("time", "time_s", seconds),
                     col("adds", "added_s", seconds),
                     col("because", "about", priority=1, minimum=20),
-                    heading="From the speed of light to the measured time",
+                    heading="Step by step",
                     all=True,
                 )
             )
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Gap) -> Iterator[KeyFigure]:
+    yield KeyFigure(label="measured", text=format_si(found.measured_time_s, "s"))
+    if not found.steps:
+        return
+    light, most = found.steps[0], max(found.steps[1:], key=lambda s: s.added_s, default=None)
+    yield KeyFigure(
+        label="speed of light",
+        text=format_si(light.time_s, "s"),
+        note="no run is faster",
+        key="sol_time_s",
+        source=light.about,
+    )
+    if found.score is not None:
+        yield KeyFigure(
+            label="score",
+            text=format_number(found.score, 3),
+            note="1 is the limit",
+            formula="speed of light with cold caches / measured time",
+        )
+    if most is not None:
+        yield KeyFigure(
+            label="largest step",
+            text=format_si(most.added_s, "s", 3),
+            note=most.name,
+            source=most.about,
+        )

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gambrel.advise.gate.records import GateRecorded, GateReport, GateRow, GateState
-from gambrel.report.blocks import Document, Notes, col, section, sections, table_of
+from gambrel.report.blocks import (
+    Document,
+    KeyFigure,
+    Notes,
+    col,
+    section,
+    sections,
+    table_of,
+)
 from gambrel.report.options import Options
-from gambrel.units import format_number, format_percent, format_si
+from gambrel.units import format_count, format_number, format_percent, format_si
 
 _STYLES: Final = {
     GateState.REGRESSION: "fail",
@@ -54,7 +62,31 @@ def _report(found: GateReport) -> Document:
             ),
             section(Notes(heading="Notes", items=found.notes)),
         ),
+        figures=tuple(_key_figures(found.rows)),
     )
+
+
+def _key_figures(rows: Sequence[GateRow]) -> Iterator[KeyFigure]:
+    states = Counter(row.state for row in rows)
+    failed = [row for row in rows if row.state.fails]
+    yield KeyFigure(
+        label="fail",
+        text=format_count(len(failed), "metric"),
+        note=f"of {len(rows):,}",
+        formula="worse by more than is allowed, gone, or not a number",
+    )
+    moved = [row for row in rows if row.worse_share is not None]
+    if moved:
+        worst = max(moved, key=lambda row: row.worse_share or 0.0)
+        yield KeyFigure(
+            label="worst change",
+            text=_signed(worst.worse_share),
+            note=worst.metric,
+            formula="share by which the median got worse",
+            source=worst.about,
+        )
+    for state in (GateState.IMPROVED, GateState.UNCHANGED, GateState.NEW):
+        yield KeyFigure(label=state.value, text=format_count(states[state], "metric"))
 
 
 def _power(rows: Sequence[GateRow]) -> tuple[str, ...]:
@@ -75,7 +107,10 @@ def _recorded(found: GateRecorded) -> Document:
     where = f" on {', '.join(sorted(machines))}" if machines else ""
     return Document(
         title=f"Baseline {found.path}",
-        answer=(f"Recorded {len(baseline.metrics):,} metrics, {runs:,} samples{where}",),
+        answer=(
+            f"Recorded {format_count(len(baseline.metrics), 'metric')}, "
+            f"{format_count(runs, 'sample')}{where}",
+        ),
         sections=sections(
             section(
                 table_of(
@@ -85,6 +120,10 @@ def _recorded(found: GateRecorded) -> Document:
                     col("source", "source", priority=1),
                 )
             )
+        ),
+        figures=(
+            KeyFigure(label="metrics", text=f"{len(baseline.metrics):,}"),
+            KeyFigure(label="samples", text=f"{runs:,}"),
         ),
     )
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from gambrel.advise.judge.records import CandidateRun, Judgement, Ruling
-from gambrel.report.blocks import Document, FactList, Notes, section, sections
-from gambrel.report.builders.kernel_limits import facts, library_text
+from gambrel.advise.judge.records import CandidateRun, Gap, Judgement, Ruling
+from gambrel.report.blocks import (
+    Document,
+    FactList,
+    KeyFigure,
+    Notes,
+    section,
+    sections,
+)
+from gambrel.report.builders.kernel_limits import facts, library_text, limit_figures
 from gambrel.report.options import Options
 from gambrel.units import format_number, format_percent, format_si
 
@@ -24,7 +32,7 @@ def document(found: Judgement, _options: Options) -> Document:
     return Document(
         title=f"{found.reference} on {found.hardware}, {found.limits.precision}",
         answer=(
-            _verdict(found),
+            ruled(found),
             f"Measured: {format_si(found.measured_time_s, 's')} ({found.origin}){_score(found)}",
             *((f"Headroom: {_headroom(found)}",) if found.headroom_s is not None else ()),
         ),
@@ -36,10 +44,30 @@ def document(found: Judgement, _options: Options) -> Document:
             section(FactList(items=_trial(found.trial), heading="Run")),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        figures=tuple(_key_figures(found)),
     )
 
 
-def _verdict(found: Judgement) -> str:
+def _key_figures(found: Judgement) -> Iterator[KeyFigure]:
+    yield KeyFigure(label="measured", text=format_si(found.measured_time_s, "s"), note=found.origin)
+    yield from limit_figures(found.limits)
+    if found.score is not None:
+        yield KeyFigure(
+            label="score",
+            text=format_number(found.score, 3),
+            note="1 is the limit",
+            formula="speed of light with cold caches / measured time",
+        )
+    if found.headroom_s is not None:
+        yield KeyFigure(
+            label="headroom",
+            text=format_si(found.headroom_s, "s", 3),
+            note=f"{format_number(found.headroom_factor, 3)}×",
+            formula="measured time - speed of light with cold caches",
+        )
+
+
+def ruled(found: Judgement | Gap) -> str:
     """The ruling and its reason, of which each word stands there once."""
     word = found.ruling.value
     if found.reason.startswith(f"{word} "):
@@ -63,7 +91,7 @@ def _score(found: Judgement) -> str:
 def _headroom(found: Judgement) -> str:
     share = found.headroom_share
     whole = "" if share is None else f", {format_percent(share)} of the whole model"
-    return f"{format_si(found.headroom_s, 's')} ({format_number(found.headroom_factor)}x){whole}"
+    return f"{format_si(found.headroom_s, 's')} ({format_number(found.headroom_factor)}×){whole}"
 
 
 def _trial(trial: CandidateRun | None) -> tuple[tuple[str, str], ...]:

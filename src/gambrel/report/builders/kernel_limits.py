@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gambrel.advise.judge.records import KernelLimits
-from gambrel.report.blocks import Document, FactList, Notes, section, sections
+from gambrel.report.blocks import (
+    Document,
+    FactList,
+    KeyFigure,
+    Notes,
+    section,
+    sections,
+)
 from gambrel.report.options import Options
 from gambrel.units import format_si
 
@@ -22,6 +31,34 @@ def document(found: KernelLimits, _options: Options) -> Document:
             section(FactList(items=facts(found))),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        figures=(
+            *limit_figures(found),
+            KeyFigure(label="work", text=_work(found).partition(",")[0], source=found.work_source),
+            KeyFigure(
+                label="traffic",
+                text=format_si(found.traffic_bytes, "B"),
+                note=found.traffic_source,
+            ),
+        ),
+    )
+
+
+def limit_figures(found: KernelLimits) -> Iterator[KeyFigure]:
+    """The speed of light, and what the best known library kernel takes."""
+    yield KeyFigure(
+        label="speed of light",
+        text=format_si(found.cold_time_s, "s"),
+        note=f"{found.bound.value}-bound; cold caches" if found.bound else "cold caches",
+        key="sol_time_s",
+        source=f"{found.ceilings} ceilings",
+    )
+    expected = found.library_expected
+    yield KeyFigure(
+        label="library kernel",
+        text="unknown" if expected is None else format_si(expected.value, "s"),
+        note=found.library,
+        key="expected_time_s",
+        confidence=f"{expected.confidence}: {expected.reason}" if expected else "",
     )
 
 

@@ -13,6 +13,8 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
+    capacity,
     col,
     count,
     section,
@@ -20,7 +22,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_capacity
+from gambrel.units import format_capacity, format_count
 
 
 def document(found: CachePlan, _options: Options) -> Document:
@@ -41,7 +43,36 @@ def document(found: CachePlan, _options: Options) -> Document:
                 )
             ),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: CachePlan) -> Iterator[KeyFigure]:
+    cache, room = found.cache, found.room
+    yield KeyFigure(
+        label="reserved",
+        text=capacity(cache.allocated_bytes),
+        note=f"needed {capacity(cache.logical_bytes)}",
+        formula="full pages of every sequence, over all layers",
+    )
+    yield KeyFigure(
+        label="per token",
+        text=capacity(cache.bytes_per_token),
+        note="of a sequence, all layers",
+    )
+    yield KeyFigure(label="weights", text=capacity(found.weights_bytes))
+    if room is not None:
+        yield KeyFigure(
+            label="fit at most",
+            text=format_count(room.batch, "sequence"),
+            note=f"of {cache.context:,} tokens",
+            formula="free memory / memory that one sequence reserves",
+        )
+        yield KeyFigure(
+            label="longest",
+            text=format_count(room.context, "token"),
+            note=f"for {format_count(cache.batch, 'sequence')}",
+        )
 
 
 def _answer(found: CachePlan) -> Iterator[str]:
@@ -58,9 +89,9 @@ def _answer(found: CachePlan) -> Iterator[str]:
     limit = "" if room.model_limit is None else f" (the model's limit is {room.model_limit:,})"
     yield f"Device: {verdict} in {format_capacity(found.usable_bytes)} usable of {found.device}"
     yield (
-        f"Room: {format_capacity(max(room.free_bytes, 0))} for the cache: at most {room.batch:,} "
-        f"sequences of {cache.context:,} tokens, or {room.context:,} tokens{limit} for "
-        f"{cache.batch:,} sequences"
+        f"Room: {format_capacity(max(room.free_bytes, 0))} for the cache: at most "
+        f"{format_count(room.batch, 'sequence')} of {cache.context:,} tokens, "
+        f"or {room.context:,} tokens{limit} for {format_count(cache.batch, 'sequence')}"
     )
 
 

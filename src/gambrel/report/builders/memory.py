@@ -12,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     capacity,
     col,
     section,
@@ -37,7 +38,31 @@ def document(record: Memory, _options: Options) -> Document:
             section(FactList(items=tuple(_checkpoints(found)))),
             section(_largest(found)),
         ),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Timeline) -> Iterator[KeyFigure]:
+    peak = found.peak
+    if peak is None:
+        return
+    yield KeyFigure(
+        label="peak",
+        text=capacity(found.peak_bytes),
+        note=f"at {peak.op}",
+        formula="largest sum, over the ops in order, of what is alive during one",
+    )
+    for part, (name, _) in PARTS.items():
+        size = getattr(peak, f"{part}_bytes")
+        if size:
+            yield KeyFigure(label=name, text=capacity(size), note="at the peak")
+    if found.capacity_bytes is not None:
+        yield KeyFigure(
+            label="in use",
+            text=f"{found.peak_bytes / found.capacity_bytes:.1%}",
+            note=f"of {capacity(found.capacity_bytes)}",
+            formula="peak / capacity of the device's memory",
+        )
 
 
 def content(record: Memory, _options: Options | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
+from gambrel.units import format_count
 from gambrel.workload import WorkloadSummary
 
 _FOOT = (
@@ -44,7 +45,7 @@ def document(found: Models, _options: Options) -> Document:
         f"{', '.join(found.language)}.",
     )
     return Document(
-        title=f"{len(rows)} models",
+        title=format_count(len(rows), "model"),
         sections=sections(
             section(table if rows else None),
             section(Notes(items=language if found.language else ())),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.device.model import Device
+from gambrel.dtypes import parse_dtype
 from gambrel.report.answers import Peaks
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     capacity,
     col,
@@ -99,7 +102,7 @@ def document(record: Peaks, _options: Options) -> Document:
     return Document(
         title=title(survey),
         answer=(
-            f"Compute: {format_si(peaks.peak_flops, 'FLOP/s')} in {peaks.dtype}",
+            f"Compute: {format_si(peaks.peak_flops, 'FLOP/s')} in {parse_dtype(peaks.dtype)}",
             f"Memory: {format_si(peaks.peak_bandwidth, 'B/s')}; ridge point "
             f"{format_number(peaks.ridge_point)} FLOP/byte",
         ),
@@ -111,7 +114,33 @@ def document(record: Peaks, _options: Options) -> Document:
             section(Notes(heading="Not measured", items=survey.unknown)),
             section(Notes(heading="Notes", items=tuple(remarks(survey)))),
         ),
+        figures=tuple(_key_figures(record)),
     )
+
+
+def _key_figures(record: Peaks) -> Iterator[KeyFigure]:
+    peaks, survey = record.peaks, record.peaks.survey
+    yield KeyFigure(
+        label="compute",
+        text=format_si(peaks.peak_flops, "FLOP/s"),
+        note=parse_dtype(peaks.dtype),
+        source=_ROUNDS if survey.device == "cpu" else _BEST_ROUND,
+    )
+    yield KeyFigure(
+        label="memory", text=format_si(peaks.peak_bandwidth, "B/s"), note="bytes read and written"
+    )
+    yield KeyFigure(
+        label="ridge point",
+        text=f"{format_number(peaks.ridge_point)} FLOP/byte",
+        key="ridge_point",
+    )
+    widest = max((m.spread for m in survey.measurements if m.rounds > 1), default=None)
+    if widest is not None:
+        yield KeyFigure(
+            label="widest spread", text=f"{widest:.0%}", note="between rounds of one figure"
+        )
+    if survey.load is not None:
+        yield KeyFigure(label="load", text=f"{survey.load:.1f}", note="of the machine before")
 
 
 def content(record: Peaks, _options: Options | None = None) -> dict[str, Any]:

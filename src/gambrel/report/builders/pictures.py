@@ -10,15 +10,21 @@ from gambrel.report.blocks import (
     Notes,
     section,
 )
+from gambrel.report.builders import analysis
 from gambrel.report.llm_pictures import pictures
 from gambrel.report.options import Options
 from gambrel.report.terms import title
 
 
-def document(found: Pictures, _options: Options) -> Document:
+def document(found: Pictures, options: Options) -> Document:
     """What each picture shows."""
     told = tuple(f"{p.title}: {p.about}" for p in pictures(found.analysis))
-    return Document(title=title(found.analysis), sections=(section(Notes(items=told)),))
+    return Document(
+        title=title(found.analysis),
+        answer=analysis.document(found.analysis, options).answer,
+        sections=(section(Notes(items=told), folded="what each picture shows"),),
+        figures=tuple(analysis.key_figures(found.analysis)),
+    )
 
 
 def content(found: Pictures, _options: Options | None = None) -> dict[str, Any]:

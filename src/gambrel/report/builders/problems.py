@@ -5,6 +5,7 @@ from __future__ import annotations
 from gambrel.advise.judge.records import Problems
 from gambrel.report.blocks import (
     Document,
+    KeyFigure,
     amount,
     capacity,
     col,
@@ -14,6 +15,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
+from gambrel.units import format_count
 
 
 def document(found: Problems, _options: Options) -> Document:
@@ -21,7 +23,9 @@ def document(found: Problems, _options: Options) -> Document:
     known = [row for row in found.rows if row.sol_time_s is not None]
     return Document(
         title=found.folder,
-        answer=(f"{len(known):,} of {len(found.rows):,} rows have a speed of light",),
+        answer=(
+            f"{len(known):,} of {format_count(len(found.rows), 'problem')} with a speed of light",
+        ),
         sections=sections(
             section(
                 table_of(
@@ -35,5 +39,14 @@ def document(found: Problems, _options: Options) -> Document:
                     col("traffic", "traffic_bytes", capacity, 1),
                 )
             )
+        ),
+        figures=(
+            KeyFigure(label="problems", text=f"{len(found.rows):,}"),
+            KeyFigure(label="with a limit", text=f"{len(known):,}"),
+            KeyFigure(
+                label="all limits",
+                text=seconds(sum(row.sol_time_s or 0.0 for row in known)),
+                note="speed of light of one run each",
+            ),
         ),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gambrel.report.blocks import (
     DataTable,
     Document,
+    KeyFigure,
     Notes,
     col,
     seconds,
@@ -38,7 +39,28 @@ def document(pairing: Pairing, _options: Options) -> Document:
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),
+        figures=tuple(_key_figures(pairing)),
     )
+
+
+def _key_figures(pairing: Pairing) -> Iterator[KeyFigure]:
+    first, second, ratio = pairing.first, pairing.second, pairing.ratio
+    yield KeyFigure(
+        label="speedup",
+        text=f"{format_number(1 / ratio, 3)}×" if ratio else "unknown",
+        formula="time of the first run / time of the second",
+    )
+    for label, run in (("before", first), ("after", second)):
+        yield KeyFigure(
+            label=label, text=format_si(run.total_s, "s"), note=f"{run.label}, {run.times}"
+        )
+    for label, unit, (was, now) in (
+        ("work", "FLOP", (first.flops, second.flops)),
+        ("traffic", "B", (first.traffic_bytes, second.traffic_bytes)),
+    ):
+        yield KeyFigure(
+            label=label, text=format_si(now, unit), note=f"before {format_si(was, unit)}"
+        )
 
 
 def _answer(pairing: Pairing) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
+from gambrel.units import format_count
 
 
 def document(found: Runtimes, _options: Options) -> Document:
@@ -32,7 +33,7 @@ def document(found: Runtimes, _options: Options) -> Document:
         note="rows: measurements behind its expected times; 'gambrel runtimes show NAME' has them.",
         all=True,
     )
-    return Document(title=f"{len(rows)} runtimes", sections=sections(section(table)))
+    return Document(title=format_count(len(rows), "runtime"), sections=sections(section(table)))
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -20,6 +20,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     amount,
     col,
@@ -33,7 +34,7 @@ from gambrel.report.blocks import (
 from gambrel.report.options import Options
 from gambrel.report.samples_chart import title
 from gambrel.report.text import clean, shorten
-from gambrel.units import format_number, format_percent, format_si
+from gambrel.units import format_count, format_number, format_percent, format_si
 
 _LEVELS: Final = ("DRAM", "L2", "L1", "shared")
 #: What to look at is listed for kernels with this share of the time or more.
@@ -64,15 +65,53 @@ def document(record: Recorded, options: Options) -> Document:
             section(FactList(items=tuple(_facts(standing)))),
             section(Notes(heading="Notes", items=tuple(_notes(standing, shown)))),
         ),
+        figures=tuple(_key_figures(standing)),
     )
+
+
+def _key_figures(standing: Standing) -> Iterator[KeyFigure]:
+    total, samples = standing.total, standing.samples
+    launches = sum(s.count for s in samples.launches)
+    yield KeyFigure(
+        label="measured time",
+        text=format_si(total.sample.time_s, "s"),
+        note=f"{format_count(launches, 'launch', 'launches')}, {samples.format}",
+        key="measured_time_s",
+        source=", ".join(samples.sources),
+    )
+    rate = total.flop_per_s
+    if rate is not None:
+        yield KeyFigure(
+            label="achieved",
+            text=format_si(rate, "FLOP/s"),
+            note="all kernels",
+            formula="work / measured time",
+        )
+    traffic = total.level("DRAM")
+    if traffic is not None and traffic.byte_per_s is not None:
+        yield KeyFigure(label="DRAM", text=format_si(traffic.byte_per_s, "B/s"), note="all kernels")
+    if total.roofline_efficiency is not None:
+        yield KeyFigure(
+            label="of the roof",
+            text=format_percent(total.roofline_efficiency),
+            note=total.binding,
+            formula="roofline time of the binding resource / measured time",
+        )
+    if total.headroom_s is not None:
+        yield KeyFigure(
+            label="headroom",
+            text=format_si(total.headroom_s, "s"),
+            note="to the roof, all kernels",
+            formula="measured time - roofline time",
+        )
 
 
 def _answer(standing: Standing, changes: Sequence[str]) -> Iterator[str]:
     samples, total = standing.samples, standing.total
     launches = sum(s.count for s in samples.launches)
     yield (
-        f"Measured: {format_si(total.sample.time_s, 's')} in {launches:,} launches, "
-        f"{samples.format}; {_work(total)}"
+        f"Measured: {format_si(total.sample.time_s, 's')} in "
+        f"{format_count(launches, 'launch', 'launches')}, {samples.format}; {_work(total)}"
     )
     spent: dict[str, float] = {}
     for k in standing.kernels:

@@ -22,6 +22,7 @@ from gambrel.report.blocks import (
 from gambrel.report.builders.check import value_text
 from gambrel.report.builders.comparison import best_figures
 from gambrel.report.options import Options
+from gambrel.units import format_count
 
 _OVER: Final = "Design power above the limit, nothing known below it"
 #: Shown beside what was limited.
@@ -57,13 +58,14 @@ def document(found: Selection, options: Options) -> Document:
 def _key_figures(found: Selection) -> tuple[KeyFigure, ...]:
     """The best of each metric among the devices that meet the limits."""
     metrics = tuple(dict.fromkeys((found.sort, *(limit.metric for limit in found.limits))))
-    return tuple(best_figures([c.row for c in found.meets], metrics))
+    sure = [c for c in found.meets if c.verdict is Verdict.PASS] or found.meets
+    return tuple(best_figures([c.row for c in sure], metrics))
 
 
 def _answer(found: Selection) -> tuple[str, str]:
     counted = (
         f"{len(found.meets)} meet all limits, {len(found.unknown)} not known, "
-        f"{len(found.near)} near misses; {_failed(found)}"
+        f"{format_count(len(found.near), 'near miss', 'near misses')}; {_failed(found)}"
     )
     if not found.meets:
         return "No device is known to meet all limits.", counted
@@ -162,13 +164,14 @@ _SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
 
 
 def _failed(found: Selection) -> str:
-    missed = f"{len(found.failed) or 'no'} devices miss a limit by more than 25 %"
+    verb = "misses" if len(found.failed) == 1 else "miss"
+    missed = f"{format_count(len(found.failed), 'device')} {verb} a limit by more than 25 %"
     if not found.over_power:
         return f"{missed}."
     limit = next(x for x in found.limits if x.metric == "power")
     return (
-        f"{missed}, {len(found.over_power)} may draw more than "
-        f"{format_metric('power', limit.value)} and nothing says that they draw less."
+        f"{missed}; {len(found.over_power):,} more may draw over "
+        f"{format_metric('power', limit.value)}: only the thermal design power is known."
     )
 
 

@@ -26,7 +26,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
-from gambrel.units import format_capacity, format_number, format_percent, format_si
+from gambrel.units import format_capacity, format_count, format_number, format_percent, format_si
 
 #: Refusals and points of the front that are listed.
 _REFUSALS: Final = 5
@@ -99,7 +99,7 @@ def _title(plan: Plan) -> str:
         parts.append(f"TTFT at most {format_si(p.ttft_s, 's')}")
     if p.tpot_s is not None:
         parts.append(f"TPOT at most {format_si(p.tpot_s, 's')}")
-    parts.append(f"at most {plan.max_devices} devices")
+    parts.append(f"at most {format_count(plan.max_devices, 'device')}")
     return f"{plan.model}: {', '.join(parts)}"
 
 

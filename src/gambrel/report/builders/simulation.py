@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     col,
     rate_text,
@@ -21,7 +23,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
-from gambrel.units import format_number, format_percent, format_si
+from gambrel.units import format_count, format_number, format_percent, format_si
 
 #: Layouts of a search that are listed.
 _TRIED: Final = 12
@@ -40,6 +42,37 @@ def document(record: Simulation, _options: Options) -> Document:
             section(Notes(heading="Start it with", items=record.commands)),
             section(Notes(heading="Assumptions", items=record.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(record)),
+    )
+
+
+def _key_figures(record: Simulation) -> Iterator[KeyFigure]:
+    o = record.outcome
+    for label, spread, about in (
+        ("TTFT p99", o.ttft, "from arrival to the first token"),
+        ("TPOT p99", o.tpot, "per token after the first"),
+    ):
+        if spread is not None:
+            yield KeyFigure(
+                label=label,
+                text=format_si(spread.p99_s, "s", 3),
+                note=f"p50 {format_si(spread.p50_s, 's', 3)}",
+                formula=about,
+            )
+    yield KeyFigure(
+        label="throughput",
+        text=f"{rate_text(o.tokens_per_s)} tokens/s",
+        note=f"{rate_text(o.requests_per_s)} requests/s",
+        formula="output tokens of all requests / time from first arrival to last token",
+    )
+    if o.attained is not None:
+        yield KeyFigure(
+            label="meet the target", text=format_percent(o.attained), note="of all requests"
+        )
+    yield KeyFigure(
+        label="busy",
+        text=format_percent(o.utilization),
+        note="share of the time in steps",
     )
 
 
@@ -57,8 +90,7 @@ def _answer(record: Simulation) -> tuple[str, ...]:
 
 def _verdict(record: Simulation) -> str:
     if record.met is None:
-        served = record.outcome.requests
-        return f"{served:,} request{'s' * (served != 1)} served"
+        return f"{format_count(record.outcome.requests, 'request')} served"
     target = record.target
     parts = [
         f"{name} {format_si(limit, 's', 3)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     FactList,
+    KeyFigure,
     Notes,
     col,
     rate_text,
@@ -34,6 +36,32 @@ def document(plan: SplitPlan, _options: Options) -> Document:
             section(_facts(plan)),
             section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
         ),
+        figures=tuple(_key_figures(plan)),
+    )
+
+
+def _key_figures(plan: SplitPlan) -> Iterator[KeyFigure]:
+    yield KeyFigure(
+        label="throughput",
+        text=f"{rate_text(plan.tokens_per_s_per_device)} tokens/s",
+        note=f"per device; {rate_text(plan.tokens_per_s)} in all",
+    )
+    yield KeyFigure(
+        label="TTFT",
+        text=format_si(plan.ttft_s, "s", 3),
+        note=f"waiting {format_si(plan.wait_s, 's', 3)}",
+        formula="waiting for other prompts + prefill + transfer of keys and values",
+    )
+    yield KeyFigure(label="TPOT", text=format_si(plan.tpot_s, "s", 3), note=engine_of(plan))
+    yield KeyFigure(
+        label="requests",
+        text=f"{rate_text(plan.requests_per_s)}/s",
+        note="both pools together",
+    )
+    yield KeyFigure(
+        label="devices",
+        text=f"{plan.devices:,}",
+        note=f"{plan.prefill.devices:,} prefill, {plan.decode.devices:,} decode",
     )
 
 

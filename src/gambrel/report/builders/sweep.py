@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.engine.tables import (
     FLAG,
     NUMBER,
+    TEXT,
     WHOLE,
     DataField,
     PointTable,
@@ -19,10 +21,12 @@ from gambrel.report.blocks import (
     Column,
     DataTable,
     Document,
+    KeyFigure,
     amount,
     capacity,
     count,
     figures,
+    rate_text,
     ratio,
     seconds,
     section,
@@ -30,7 +34,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.options import Options
-from gambrel.units import format_si
+from gambrel.units import format_count, format_si
 
 if TYPE_CHECKING:
     from gambrel.analysis.sweep.record import Sweep
@@ -70,6 +74,15 @@ _TITLES: Final = {
     "memory_bytes": "memory",
     "traffic_bytes": "traffic",
 }
+#: Column, its label as a figure, unit, and whether more is better.
+_BEST: Final = (
+    ("items_per_s", "highest rate", "items/s", True),
+    ("expected_time_s", "shortest run", "s", False),
+    ("sol_time_s", "least speed of light", "s", False),
+    ("energy_per_item_j", "least energy per item", "J", False),
+)
+#: Texts that are figures, not names of a point.
+_SAID: Final = ("bound", "refused", "confidence")
 #: Columns that are left out where they say the same of every row.
 _CONSTANT: Final = ("model", "refused", "runtime", "phase", "engine")
 
@@ -83,10 +96,37 @@ def document(found: Sweep, _options: Options) -> Document:
         heading = "Points" if parts else ""
         parts.append(section(_table(found, found.table, heading)))
     return Document(
-        title=f"{', '.join(found.models)}: {found.points:,} points",
+        title=f"{', '.join(found.models)}: {format_count(found.points, 'point')}",
         answer=tuple(_answer(found)),
         sections=sections(*parts),
+        figures=tuple(_key_figures(found)),
     )
+
+
+def _key_figures(found: Sweep) -> Iterator[KeyFigure]:
+    """How many points; the best rate, time and energy, and where each is reached."""
+    yield KeyFigure(label="points", text=f"{found.points:,}", note=f"{found.rows:,} kept")
+    table = found.table if length(found.table) or found.front is None else found.front
+    for name, label, unit, most in _BEST:
+        if name not in {f.name for f in found.fields}:
+            continue
+        values = [v if v is None or v == v else None for v in plain(table[name])]
+        known = [(v, i) for i, v in enumerate(values) if v]
+        if known:
+            value, at = max(known) if most else min(known)
+            shown = f"{rate_text(value)} {unit}" if most else format_si(value, unit, 3)
+            yield KeyFigure(label=label, text=shown, note=_where(found, table, at), key=name)
+
+
+def _where(found: Sweep, table: PointTable, row: int) -> str:
+    """What tells a point from the others."""
+    named = [
+        f
+        for f in found.fields
+        if f.kind in (TEXT, WHOLE) and f.name not in _SAID and varies(table, f)
+    ]
+    said = [(f, plain(table[f.name])[row]) for f in named]
+    return ", ".join(f"{f.name} {v:,}" if f.kind == WHOLE else str(v) for f, v in said)
 
 
 def _front_heading(found: Sweep) -> str:
@@ -94,18 +134,25 @@ def _front_heading(found: Sweep) -> str:
 
 
 def _answer(found: Sweep) -> list[str]:
-    said = []
+    said = list(_best(found))
     if found.rows != found.points:
         said.append(f"{found.rows:,} of {found.points:,} points are kept.")
     if found.front is not None:
         said.append(f"The front over {', '.join(found.pareto)} has {length(found.front):,} points.")
     if found.path is not None:
         earlier = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
-        said.append(f"{found.rows:,} points are in {found.path}{earlier}.")
+        said.append(f"{format_count(found.rows, 'point')} written to {found.path}{earlier}.")
     refused = _refused(found)
     if refused:
         said.append(refused)
     return [*said, *found.warnings]
+
+
+def _best(found: Sweep) -> Iterator[str]:
+    """The point with the highest rate, in a sentence."""
+    figure = next((f for f in _key_figures(found) if f.key == "items_per_s"), None)
+    if figure is not None:
+        yield f"Highest rate: {figure.text}{f' at {figure.note}' if figure.note else ''}"
 
 
 def _refused(found: Sweep) -> str:

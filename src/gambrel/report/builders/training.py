@@ -36,6 +36,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
     m, expected = step.memory, step.expected
     fits = {None: "capacity unknown", True: "fits", False: "does NOT fit"}[m.fits]
     parts = (
+        ("Confidence", f"{expected.confidence}: {expected.reason}"),
         ("Recomputed", step.recompute.replace(",", ", ")),
         ("Bubble", format_percent(step.bubble)),
         ("Exchange", format_si(step.exchange_s, "s")),
@@ -52,8 +53,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
         title=f"{step.passes.model.name} on {step.passes.hardware.id}, training step",
         answer=(
             f"Expected: {format_si(step.step_s, 's')} ({format_si(expected.low, 's')} to "
-            f"{format_si(expected.high, 's')}, {expected.confidence} confidence: "
-            f"{expected.reason})",
+            f"{format_si(expected.high, 's')}, {expected.confidence} confidence)",
             f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
             f"{format_percent(step.mfu)}",
             f"Limited by: {LIMITERS.get(step.limited_by, 'unknown')}; roofline "
@@ -69,7 +69,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(_choices(step) if step.choices else None),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
-        figures=tuple(_key_figures(step)),
+        figures=tuple(step_figures(step)),
     )
 
 
@@ -116,7 +116,8 @@ def _choices(step: TrainingStep) -> DataTable:
     )
 
 
-def _key_figures(step: TrainingStep) -> Iterator[KeyFigure]:
+def step_figures(step: TrainingStep) -> Iterator[KeyFigure]:
+    """Time, rate, MFU, limit and memory of a step."""
     m, expected = step.memory, step.expected
     yield KeyFigure(
         label="time of a step",

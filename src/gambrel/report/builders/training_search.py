@@ -18,8 +18,9 @@ from gambrel.report.blocks import (
     sections,
     table_of,
 )
+from gambrel.report.builders.training import step_figures
 from gambrel.report.options import Options
-from gambrel.units import format_capacity, format_percent, format_si
+from gambrel.units import format_capacity, format_count, format_percent, format_si
 
 #: Points of the front that are listed.
 _FRONT: Final = 8
@@ -29,8 +30,9 @@ def document(found: TrainingSearch, _options: Options) -> Document:
     """The fastest layout leads."""
     why = tuple(f"{i + 1}, {t.plan.sharding}: {t.why_not}" for i, t in enumerate(found.best) if i)
     return Document(
-        title=f"{found.model} on {found.devices} x {found.device}: {found.sequences:,} sequences "
-        f"of {found.seq:,} tokens per step, {found.precision}",
+        title=f"{found.model} on {found.devices} x {found.device}: "
+        f"{format_count(found.sequences, 'sequence')} of {found.seq:,} tokens per step, "
+        f"{found.precision}",
         answer=_answer(found),
         style="" if found.best else "warning",
         sections=sections(
@@ -39,11 +41,15 @@ def document(found: TrainingSearch, _options: Options) -> Document:
             section(_front(found) if found.best else None),
             section(Notes(heading="Assumptions", items=found.assumptions), folded="assumptions"),
         ),
+        figures=tuple(step_figures(found.step)) if found.step else (),
     )
 
 
 def _answer(found: TrainingSearch) -> tuple[str, ...]:
-    looked = f"{found.tried:,} plans compared, {found.pruned:,} left out by memory or arithmetic"
+    looked = (
+        f"{format_count(found.tried, 'plan')} compared, {found.pruned:,} ruled out by memory or "
+    )
+    looked += "arithmetic"
     if not found.best or found.step is None:
         return ("No layout fits.", f"Nearest: {needs_of(found)}", f"Searched: {looked}")
     best, step = found.best[0], found.step

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from gambrel.advise.gate.records import Trend, TrendPoint
-from gambrel.report.blocks import Document, col, section, sections, table_of
+from gambrel.report.blocks import (
+    Document,
+    KeyFigure,
+    col,
+    section,
+    sections,
+    table_of,
+)
 from gambrel.report.builders.gate import shown
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve
-from gambrel.units import format_percent
+from gambrel.units import format_count, format_percent
 
 #: Metrics that are drawn; more cannot be told apart.
 _DRAWN = 6
+#: Metrics that have figures at the top: those that moved most.
+_SHOWN = 3
 
 
 def document(found: Trend, _options: Options) -> Document:
@@ -21,8 +32,8 @@ def document(found: Trend, _options: Options) -> Document:
     return Document(
         title=f"History {found.file}",
         answer=(
-            f"{len(rows):,} metrics over {times:,} times",
-            f"Moved most: {most[0].metric}, {_change(most)} since {most[0].recorded}",
+            f"{format_count(len(rows), 'metric')} over {format_count(times, 'recording')}",
+            f"Moved most: {most[0].metric}, {_change(most)} since {most[0].recorded[:10]}",
         ),
         sections=sections(
             section(
@@ -36,7 +47,20 @@ def document(found: Trend, _options: Options) -> Document:
                 )
             )
         ),
+        figures=tuple(_key_figures(rows, times)),
     )
+
+
+def _key_figures(rows: Sequence[list[TrendPoint]], times: int) -> Iterator[KeyFigure]:
+    for points in rows[:_SHOWN]:
+        first, last = points[0], points[-1]
+        yield KeyFigure(
+            label=first.metric,
+            text=_change(points),
+            note=f"{shown(first.sample, first.unit)} to {shown(last.sample, last.unit)}",
+            formula="last recording / first recording - 1",
+        )
+    yield KeyFigure(label="recordings", text=f"{times:,}", note=format_count(len(rows), "metric"))
 
 
 def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
@@ -55,11 +79,12 @@ def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:
     )
     if not curves:
         return ()
+    most = max(len(curve.points) for curve in curves)
     return (
         Chart(
             title="Change since the first recording",
-            about="The metrics that changed most, each over its first value.",
-            x=Axis(title="recording", linear=True),
+            about="The metrics that changed most, each relative to its first value.",
+            x=Axis(title="recording", linear=True, ends=(0.8, most + 0.2)),
             y=Axis(title="share of the first value", unit="%", linear=True),
             curves=curves,
         ),

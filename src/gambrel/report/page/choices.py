@@ -14,16 +14,17 @@ from gambrel.errors import InputError
 from gambrel.report import advice_pictures
 from gambrel.report.options import Options
 from gambrel.report.page.parts import PageParts
-from gambrel.report.picture import Bar, Bars, Picture
+from gambrel.report.picture import Bar, Bars, Picture, limit_keys
 from gambrel.report.registry import document
 from gambrel.report.text import clean, cut
+from gambrel.units import format_count
 
 #: Bars of a metric; a comparison over the whole catalog has hundreds of rows.
-_MOST: Final = 40
+_MOST: Final = 16
 #: Metrics that get bars.
 _METRICS: Final = 3
 #: Characters of a reason.
-_REASON: Final = 60
+_REASON: Final = 100
 
 
 def comparison(found: Comparison, options: Options) -> PageParts:
@@ -32,10 +33,11 @@ def comparison(found: Comparison, options: Options) -> PageParts:
 
 
 def selection(found: Selection, options: Options) -> PageParts:
-    """The same of the devices that meet the limits, may meet them, or nearly do."""
+    """The same of the devices that meet the limits; without any, of those that may or nearly do."""
     limited = [limit.metric for limit in found.limits]
     metrics = tuple(dict.fromkeys((found.sort, *limited)))
-    rows = [c.row for group in (found.meets, found.unknown, found.near) for c in group]
+    groups = (found.meets,) if found.meets else (found.unknown, found.near)
+    rows = [c.row for group in groups for c in group]
     shown = Comparison(metrics=metrics, rows=tuple(rows))
     return _parts(shown, document_of=found, options=options, metrics=metrics)
 
@@ -58,13 +60,15 @@ def _bars(rows: Sequence[Row], metric: str) -> Bars | None:
     unit = METRICS[metric].unit
     shown.sort(key=lambda r: _order(r.figures[metric], more))
     left = len(shown) - _MOST
+    bars = tuple(_bar(row, row.figures[metric], name) for row, name in _named(shown[:_MOST]))
     return Bars(
-        title=f"{metric}{f', {unit}' if unit and unit != 'byte' else ''}",
+        title=f"{metric}{f', {unit}' if '/' in unit else ''}",
         about=f"{'More' if more else 'Less'} is better."
-        + (f" {left:,} more rows are in the table." if left > 0 else ""),
+        + (f" {format_count(left, 'more row')} in the table." if left > 0 else ""),
         unit="capacity" if unit == "byte" else "" if "/" in unit else unit,
         series=("expected",),
-        rows=tuple(_bar(row, row.figures[metric], names) for row, names in _named(shown[:_MOST])),
+        rows=bars,
+        legend=limit_keys(bars),
     )
 
 
@@ -89,6 +93,9 @@ def _bar(row: Row, figure: Figure, name: str) -> Bar:
     color = row.bound.value if row.bound else ""
     if row.fits is False:
         return Bar(name=name, values=(None,), missing="does not fit into its memory")
+    if figure.value is None and figure.worst is not None:
+        word = "at least" if METRICS[figure.metric].more_is_better else "at most"
+        return Bar(name=name, values=(figure.worst,), note=word)
     if figure.value is None:
         return Bar(name=name, values=(None,), missing=_missing(figure))
     known = figure.low is not None and figure.high is not None

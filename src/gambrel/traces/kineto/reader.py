@@ -42,6 +42,7 @@ def read(path: Path) -> Samples:
         sources=(str(path),),
         launches=tuple(launches),
         device_name=names[0] if len(names) == 1 else "",
+        on_processor=not on_gpu,
         notes=(*_notes(launches, names, on_gpu), *_rank(stream.rest), *added),
         skipped={"events without a usable time": columns.skipped} if columns.skipped else {},
         spans=time_of(columns) if on_gpu else {},
