@@ -43,7 +43,7 @@ class Hogs(WorkerPlugin):
     def transition(self, key, start, finish, **more):
         if finish == "executing" and str(key).startswith("checkup"):
             self.running = [subprocess.Popen([sys.executable, "-c", HOG])
-                            for _ in range(2 * os.cpu_count())]
+                            for _ in range(4 * os.cpu_count())]
         elif self.running and start == "executing":
             for one in self.running:
                 one.kill(); one.wait()

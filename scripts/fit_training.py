@@ -302,10 +302,12 @@ def store(whole: dict[str, Stack], data: list[Row], ratios: dict[str, list[float
 
 
 HEAD = """\
-# Constants of tuned training stacks, fitted by scripts/fit_training.py to 303 published steps
+# Constants of tuned training stacks, fitted by scripts/fit_training.py to published steps
 # (mosaicml/llm-foundry @8c8dd48f, NVIDIA-NeMo/Megatron-Bridge @067f987d, pytorch/torchtitan,
 # foundation-model-stack/fms-fsdp, NVIDIA/Megatron-LM @d98e8a64; Apache-2.0 and BSD-3-Clause;
-# figures only). `production`: runs of 2021 to 2024 with a published MFU took up to so many times.
+# figures only); `attention_half` to forward kernels of ai-dynamo/aiconfigurator @095f58a5
+# (Apache-2.0; measured on A100 and B200; of Hopper by the FLOP of a cycle between the two).
+# `production`: runs of 2021 to 2024 with a published MFU took up to so many times.
 """
 
 

@@ -308,6 +308,24 @@ def test_joblib_computes_the_same(monkeypatch):
         run(Small(), RunRequest(scheduler="joblib:abacus"))
 
 
+def test_a_backend_of_joblib_that_gives_results_together(tmp_path):
+    """As Ray's does."""
+    joblib = pytest.importorskip("joblib")
+    from joblib._parallel_backends import ThreadingBackend
+
+    class Together(ThreadingBackend):
+        supports_return_generator = False
+
+    joblib.register_parallel_backend("together", Together)
+    work = Small(log=str(tmp_path / "log"))
+    found = run(work, RunRequest(jobs=2, scheduler="joblib:together"))
+    assert np.array_equal(found.table["index"], np.arange(100))
+    with joblib.parallel_config(backend="together"):
+        again = run(Small(), RunRequest(jobs=2, scheduler="joblib"))
+    assert np.array_equal(again.table["index"], np.arange(100))
+    assert len(log_of(tmp_path)) == 10
+
+
 def test_a_scheduler_that_is_not_there():
     pytest.importorskip("distributed")
     with pytest.raises(InputError, match="no dask scheduler answers at tcp"):

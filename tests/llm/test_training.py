@@ -153,7 +153,12 @@ def test_memory_over_a_step_peaks_where_it_says(changes):
     assert shown.points[-1].phase == "optimizer"
     assert shown.points[-1].activations_bytes == 0
     assert len(shown.points) < 400
+    # The first pass goes up layer by layer, the last one down.
+    first = [p.activations_bytes for p in shown.points[:3]]
+    assert first == sorted(first)
+    assert shown.points[0].op == "forward of microbatch 1"
     ends = shown.points[-2]
+    assert ends.op == f"backward of microbatch {changes.get('microbatches', 1)}"
     assert ends.activations_bytes < shown.peak.activations_bytes
 
 
@@ -266,6 +271,12 @@ def test_bubbles():
     assert long.mfu > short.mfu
 
 
+def test_stages_that_do_not_divide_are_said():
+    found = trained(sharding=Sharding(pipeline=5))
+    assert any("32 layers do not divide into 5 pieces" in text for text in found.assumptions)
+    assert [m.layers for m in found.ranks] == [7, 7, 6, 6, 6]
+
+
 def test_hidden_exchange_is_a_stated_assumption():
     plain = trained(sharding=Sharding(data=8))
     hidden = trained(sharding=Sharding(data=8), overlap=1.0)
@@ -292,6 +303,9 @@ def test_no_device_is_faster_than_its_peak():
         ({"recompute": "some"}, "use none, selective, full, auto"),
         ({"overlap": 2}, "a share from 0 to 1"),
         ({"seq": 200_000}, "seq=200,000 is beyond max_position_embeddings=131,072 of"),
+        ({"sharding": Sharding(context=5)}, "context=5 does not divide the 8,192 tokens"),
+        ({"sharding": Sharding(pipeline=4), "virtual": 9}, "virtual=9: llama-3.1-8b has 32 layers"),
+        ({"loss": "none"}, "loss='none': use auto, fused, fp32"),
         ({"sharding": Sharding(tensor=3)}, "tensor=3 does not divide the 32 attention heads"),
     ],
 )
@@ -370,16 +384,17 @@ def parts(**changes):
 def test_a_pass_by_hand():
     own = msgspec.structs.replace(
         stack_of(H100),
-        gemm={"bf16": 0.8, "fp8": 0.5}, attention=0.2, passes=30, eager_passes=300,
+        gemm={"bf16": 0.8, "fp8": 0.5}, attention=0.2, attention_half=500, passes=30,
+        eager_passes=300,
         expert_share=0.5, narrow_experts=0.5, expert_passes=10, tensor_shown=0.5,
         expert_shown=0.25, host_layer_s=1e-3, host_experts_s=9e-3,
     )  # fmt: skip
-    # 0.8 / 0.8 + 0.1 / 0.5 + 0.04 / 0.2 + 30 x 0.01 + 0.5 x 0.1 + 0.25 x 0.4 s
+    # 0.8 / 0.8 + 0.1 / 0.5 + 0.04 x (1 + 500 / 1,000) / 0.2 + 30 x 0.01 + 0.5 x 0.1 + 0.25 x 0.4 s
     dense = parts(
         gemm_s={"bf16": 0.8, "fp8": 0.1}, attention_s=0.04, stream_s=0.01, shared_s=0.1,
-        routed_s=0.4, layers=32,
+        routed_s=0.4, layers=32, per_key=1e-3,
     )  # fmt: skip
-    assert pass_s(dense, own)[0] == pytest.approx(1 + 0.2 + 0.2 + 0.3 + 0.05 + 0.1)
+    assert pass_s(dense, own)[0] == pytest.approx(1 + 0.2 + 0.3 + 0.3 + 0.05 + 0.1)
     # 8-bit experts: 0.1 / (0.5 x 0.5 x 0.5), and 10 x 0.02 of their rows
     mixed = parts(expert_s={"fp8": 0.1}, rows_s=0.02, mixtures=48)
     assert pass_s(mixed, own)[0] == pytest.approx(0.8 + 0.2)
@@ -387,6 +402,15 @@ def test_a_pass_by_hand():
     waiting, shares = pass_s(parts(gemm_s={"bf16": 0.008}, layers=32), own)
     assert waiting == pytest.approx(0.032)
     assert shares["host"] == pytest.approx(0.032 - 0.01)
+
+
+def test_windows_are_further_below_the_peak():
+    """Of GPT-OSS every second layer sees 128 keys."""
+    found = train(spec_of("gpt-oss-20b"), H100, TrainingPlan(sequences=1, seq=4096))
+    # Equal heads in all: 2 layers over 128 + 4,096 keys.
+    assert found.parts.per_key == pytest.approx(2 / (128 + 4096))
+    whole = train(LLAMA, H100, TrainingPlan(sequences=1, seq=4096))
+    assert whole.parts.per_key == pytest.approx(1 / 4096)
 
 
 def test_backward_hides_the_exchange_until_it_is_longer():

@@ -100,7 +100,7 @@ def test_a_search_agrees_with_the_plan_of_its_best(found):
     best = found.best[0]
     assert found.step.step_s == pytest.approx(best.step_s)
     assert found.step.memory.total_bytes == pytest.approx(best.memory_bytes)
-    assert found.mfu(best) == found.step.mfu
+    assert found.mfu(best) == pytest.approx(found.step.mfu)
     other = train(LLAMA, H100, found.best[1].plan, topology="dgx-h100")
     assert other.step_s == pytest.approx(found.best[1].step_s)
 
@@ -128,9 +128,32 @@ def test_a_search_on_the_command_line(capsys):
     assert run([*asked, "--devices", "8"]) == 2
     assert "a search needs global-batch" in capsys.readouterr().err
     assert run([*asked, "--devices", "7", "--global-batch", "3", "--tensor", "2"]) == 2
-    assert "no layout of llama-3.1-8b divides them" in capsys.readouterr().err
+    assert "tensor=2 does not divide the 7 devices; it may be 1, 7." in capsys.readouterr().err
     assert run([*asked[:-1], "--devices", "8"]) == 2
     assert "these are of a search" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--tensor", "3"], "tensor=3 does not divide the 8 devices; it may be 1, 2, 4, 8."),
+        (["--context-parallel", "5"], "context=5 does not divide the 8 devices"),
+        (["--data", "3"], "data=3 does not divide the 8 devices"),
+        (["--devices", "6", "--tensor", "3"], "tensor=3 does not divide the 32 attention heads"),
+        (["--zero", "3", "--recompute", "full"], "--zero, --recompute: a search decides this"),
+    ],
+)
+def test_what_a_search_refuses(more, sentence, capsys):
+    asked = ["train-plan", "llama-3.1-8b", "-d", "h100", "--seq", "4k", "--search"]
+    assert run([*asked, "--devices", "8", "--global-batch", "16", *more]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_replicas_that_are_given_stay():
+    found = gambrel.train_search(
+        "llama-3.1-8b", "h100", seq=4096, devices=8, global_batch=16, data=2
+    )
+    assert {t.plan.sharding.data for t in found.best} == {2}
 
 
 def test_a_search_where_nothing_fits():

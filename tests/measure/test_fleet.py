@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import random
 import re
 import signal
 import threading
@@ -237,7 +238,63 @@ def test_figures_that_scatter_too_much_are_said():
     report = compared([one(i, rate) for i, rate in enumerate([100.0, 60.0, 140.0, 80.0, 120.0])])
     assert not report.suspects
     # Deviations 0, 40, 40, 20, 20 have the median 20, three times 1.4826 of which is 89 %.
-    assert "too noisy to name any that is less than 89.0% slow" in report.warnings[0]
+    assert (
+        "too noisy to name any that is less than 89.0% slow by one measurement"
+        in report.warnings[0]
+    )
+
+
+#: Around the median of 100 they deviate by 0, 0, 5, 20, 30, 30, 40, 45, 50: 4.4478 x 30 is 133 %.
+NOISY = (60.0, 70.0, 100.0, 130.0, 145.0, 50.0, 95.0, 120.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "named"),
+    [
+        ((30.0,) * 6, {("w5", "slow")}),
+        ((30.0,) * 5 + (90.0,), set()),  # once before one of its peers
+        ((78.0,) * 6, set()),  # always the last, and not a tenth below the middle one
+    ],
+)
+def test_where_figures_scatter_the_last_of_every_round_is_slow(rates, named):
+    rounds = []
+
+    def measure(some):
+        """Peers are w2, w7 and w8, who are nearest to 110, the median of who is not tried."""
+        said = {"w2": 80.0, "w7": 85.0, "w8": 86.0, "w0": 99.0, "w1": 99.0}
+        said["w5"] = rates[len(rounds)]
+        rounds.append([c.worker for c in some])
+        return {(c.worker, "cpu"): one(int(c.worker[1:]), said[c.worker]) for c in some}
+
+    found = confirmed([one(i, rate) for i, rate in enumerate(NOISY)], measure)
+    assert len(rounds) == 6
+    # The three that are a tenth below the median, then peers; those that were not last once go.
+    assert rounds[0] == ["w5", "w0", "w1", "w2", "w7", "w8"]
+    assert sorted(rounds[1]) == ["w2", "w5", "w7", "w8"]
+    report = compared(found)
+    assert causes(report) == named
+    if named:
+        # 30 beside 80, 85 and 86.
+        assert "in each of 6 rounds, 64.7% below their median" in report.suspects[0].evidence
+        assert report.suspects[0].confidence == "medium"
+    assert "too noisy to name any by one measurement" in report.warnings[0]
+
+
+def test_noise_alone_names_nobody():
+    chance = random.Random(17)
+
+    def measure(some):
+        return {
+            (c.worker, "cpu"): one(int(c.worker[1:]), chance.lognormvariate(0.0, 1.0)) for c in some
+        }
+
+    said = []
+    for _ in range(200):
+        fleet = [one(i, chance.lognormvariate(0.0, 1.0)) for i in range(16)]
+        said += [s.evidence for s in compared(confirmed(fleet, measure)).suspects]
+    # In rounds at most four of each fleet are tried: 800 / 4,096 by chance.
+    assert sum("rounds" in text for text in said) <= 1
+    assert len(said) <= 4
 
 
 def test_neighbours_have_one_partner_at_a_time():

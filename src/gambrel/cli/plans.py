@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gambrel.analysis.question import Question
+from gambrel.analysis.question import Question, fields_of
 from gambrel.cli.command import HTML, JSON, SHOWN, VERBOSE, asking, command, flag, path
 from gambrel.cli.output import Shown, exit_code
 from gambrel.errors import InputError
@@ -124,12 +124,29 @@ def train_plan(question: Question, search: bool, **shown: Any) -> int:
     verb = "train-search" if search else "train-plan"
     asked = Shown.of(**shown, top=question.top).check(record_of(verb))
     if search:
+        _check_searched(question)
         searched = plans.train_search.answer(question)
         asked.emit(searched)
         return exit_code(bool(searched.best))
     step = plans.train_plan.answer(question)
     asked.emit(step)
     return exit_code(step.memory.fits)
+
+
+def _check_searched(question: Question) -> None:
+    """Refuses what a search decides.
+
+    Raises:
+        InputError: Which options.
+    """
+    searched = {field.name for field in fields_of("train-search", "cli")}
+    given = [
+        field.flags[-1]
+        for field in fields_of("train-plan", "cli")
+        if field.name not in searched and getattr(question, field.name) != field.default
+    ]
+    if given:
+        raise InputError(f"{', '.join(given)}: a search decides this; leave it out of --search.")
 
 
 kv_cache = asking(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -138,6 +138,8 @@ def _local(jobs: int) -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
+            # Any free port: others may have clusters here as well.
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
@@ -196,20 +198,30 @@ def _through_joblib(
     task: PartTask, todo: Sequence[Partition], jobs: int, backend: str
 ) -> Iterator[PartOutcome]:
     require("joblib", "sweep", "--scheduler joblib")
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import parallel_config
 
     packed = pickle.dumps(task)
-
-    def all_of() -> Iterator[PartOutcome]:
-        workers = jobs if jobs > 1 else None
-        parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-        yield from parallel(delayed(run_packed)(part, packed) for part in todo)
-
-    if not backend:
-        yield from all_of()
-        return
     try:
-        with parallel_config(backend=backend):
-            yield from all_of()
+        with parallel_config(backend=backend) if backend else nullcontext():
+            yield from _in_parallel(partial(run_packed, packed=packed), todo, jobs)
     except ValueError as error:
         raise InputError(f"joblib: {first_line(error)}.") from None
+
+
+def _in_parallel(
+    compute: Callable[[Partition], PartOutcome], todo: Sequence[Partition], jobs: int
+) -> Iterator[PartOutcome]:
+    """Outcomes as they come; of a backend that gives them together (Ray), some at a time."""
+    from joblib import Parallel, delayed, effective_n_jobs
+    from joblib.parallel import get_active_backend
+
+    workers = jobs if jobs > 1 else None
+    backend, _ = get_active_backend()
+    if getattr(backend, "supports_return_generator", False):
+        parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
+        yield from parallel(delayed(compute)(part) for part in todo)
+        return
+    at_once = _AHEAD * effective_n_jobs(workers or -1)
+    for start in range(0, len(todo), at_once):
+        some = todo[start : start + at_once]
+        yield from Parallel(n_jobs=workers)(delayed(compute)(part) for part in some)

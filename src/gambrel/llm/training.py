@@ -179,6 +179,7 @@ def train(
     )
     return _replace(
         found,
+        assumptions=(*found.assumptions, *_assumed(plan, found.parts, spec.layer_count)),
         choices=choices,
         ranks=ranks,
         timeline=timeline_of(plan, device, written, found.memory.stage),
@@ -263,9 +264,7 @@ def _tuned(
     return parts_of(
         passes,
         rank_of(staged(spec, plan.sharding), plan.sharding),
-        tokens=plan.sequences * plan.seq / plan.sharding.context,
-        recompute=plan.recompute,
-        tensor=plan.sharding.attention_tensor,
+        plan,
         gradient_s=gradient_s(written.own, crossing, node, passes.hardware),
         update_s=update.roofline_time_s or 0.0,
         eager=settings.runtime == "pytorch",
@@ -326,7 +325,7 @@ def _summary(
         passes=passes,
         end=end,
         parts=parts,
-        assumptions=(*remarks, *_assumed(plan, parts)),
+        assumptions=remarks,
     )
 
 
@@ -414,9 +413,15 @@ _TUNED: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def _assumed(plan: TrainingPlan, parts: Parts | None) -> Iterator[str]:
+def _assumed(plan: TrainingPlan, parts: Parts | None, layers: int) -> Iterator[str]:
     """What is taken for granted of the plan."""
     yield _hidden(plan, parts)
+    pieces = plan.sharding.pipeline * plan.virtual
+    if layers % pieces:
+        yield (
+            f"{layers} layers do not divide into {pieces} pieces: some have one more than others; "
+            "the slowest stage and the fullest one count."
+        )
     yield from _TUNED[plan.tuning]
     yield from _OFFLOADED.get(plan.offload, ())
     yield (

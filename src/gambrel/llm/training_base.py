@@ -100,9 +100,7 @@ class TrainingBase:
             self._parts[plan.recompute] = parts_of(
                 self.passes,
                 self.rank,
-                tokens=plan.sequences * plan.seq / plan.sharding.context,
-                recompute=plan.recompute,
-                tensor=split,
+                plan,
                 gradient_s=0.0,
                 update_s=0.0,
                 eager=self.eager,
@@ -258,9 +256,8 @@ def forward_of(
 
 
 def written_of(forward: Workload, spec: ModelSpec, plan: TrainingPlan) -> Intermediates:
-    """What a device keeps; the fullest stage may have more layers than the slowest."""
-    most = -(-spec.layer_count // plan.sharding.pipeline)
-    return intermediates_of(forward, plan.sharding.attention_tensor, most)
+    """What a device keeps."""
+    return intermediates_of(forward, plan.sharding.attention_tensor, spec.layer_count)
 
 
 def as_run(forward: Workload, plan: TrainingPlan) -> Workload:

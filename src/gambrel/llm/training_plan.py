@@ -8,7 +8,7 @@ import msgspec
 
 from gambrel.errors import InputError
 from gambrel.llm import recompute
-from gambrel.llm.sharding import Sharding
+from gambrel.llm.sharding import Sharding, divisors
 from gambrel.llm.spec import ModelSpec
 
 #: What may be kept in the host's memory.
@@ -22,6 +22,8 @@ TUNING: Final = ("tuned", "kernels", "unfused")
 LOSS: Final = ("auto", "fused", "fp32")
 
 
+#: Most parts of a sequence that a refusal proposes.
+_PARTS: Final = 64
 _CHOICES: Final = {"offload": OFFLOAD, "loss": LOSS, "tuning": TUNING, "schedule": SCHEDULES}
 
 
@@ -85,7 +87,9 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuses sequences beyond the model's context and more pieces than layers.
+        """Refuses sequences beyond the model's context or that do not divide, and too many pieces.
+
+        Stages and their pieces may have a layer more than others, as published runs have them.
 
         Raises:
             InputError: What was asked, the model's limit, and what fits.
@@ -94,6 +98,12 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"seq={self.seq:,} is beyond max_position_embeddings={spec.max_context:,} of "
                 f"{spec.name}; at most {spec.max_context:,}."
+            )
+        parts = self.sharding.context
+        if self.seq % parts:
+            raise InputError(
+                f"context={parts} does not divide the {self.seq:,} tokens of a sequence; it may be "
+                f"{', '.join(str(n) for n in divisors(self.seq) if n <= _PARTS)}."
             )
         most = -(-spec.layer_count // self.sharding.pipeline)
         if self.virtual > most:

@@ -129,7 +129,8 @@ def search(
         precisions: Number formats; None is bf16.
         topology: Node and network; None is the usual node of the device.
         settings: Runtime, calibration and the rest.
-        fixed: Degrees that are given: ``tensor``, ``pipeline``, ``context``, ``expert``.
+        fixed: Degrees that are given: ``tensor``, ``pipeline``, ``context``, ``expert``, ``data``
+            (replicas, experts' groups among them).
         top: Best plans to return.
 
     Raises:
@@ -138,8 +139,18 @@ def search(
     """
     formats = precisions or Precisions.parse("bf16")
     node = topology_for(device, topology)
+    for name, degree in (fixed or {}).items():
+        if devices % degree:
+            raise InputError(
+                f"{name}={degree} does not divide the {devices} devices; it may be "
+                f"{', '.join(map(str, divisors(devices)))}."
+            )
     found = _Search(spec, device, devices, sequences, seq, formats, node, settings or Settings())
-    found.run(list(_splits(spec, devices, node, seq, fixed or {})))
+    splits = list(_splits(spec, devices, node, seq, fixed or {}))
+    if not splits and fixed:
+        tensor, stages = fixed.get("tensor", 1), fixed.get("pipeline", 1)
+        found.reason = problem(Sharding(tensor=tensor, pipeline=stages), spec)
+    found.run(splits)
     best = tuple(_explained(found.best[:top]))
     step = None
     if best:
@@ -279,7 +290,7 @@ def _splits(
         for stages in _only(divisors(devices // tensor), "pipeline", fixed):
             for context in _only(contexts, "context", fixed):
                 replicas, rest = divmod(devices, tensor * stages * context)
-                if rest:
+                if rest or replicas != fixed.get("data", replicas) or seq % context:
                     continue
                 for expert in _only(_experts(spec, tensor, replicas), "expert", fixed):
                     groups = max(1, expert // tensor)
@@ -313,7 +324,8 @@ def _schedules(plan: TrainingPlan, spec: ModelSpec) -> Iterator[TrainingPlan]:
     """
     stages = plan.sharding.pipeline
     rounds = stages > 1 and plan.microbatches % stages == 0
-    pieces = [v for v in _VIRTUAL if v == 1 or (rounds and spec.layer_count >= v * stages)]
+    most = -(-spec.layer_count // stages)
+    pieces = [v for v in _VIRTUAL if v == 1 or (rounds and most % v == 0)]
     for zero in (0,) if plan.replicas == 1 else (0, 1) if stages > 1 else (0, 1, 3):
         for virtual in pieces:
             for schedule in ("1f1b", "zero-bubble") if stages > 1 and virtual == 1 else ("1f1b",):

@@ -6,12 +6,15 @@ activations, of which a share is hidden; the host launches each layer. A step is
 microbatches with the idle time of the pipeline, what the exchange of gradients does not hide behind
 backward, and the update:
 
-    pass = max(GEMM / e + experts / (e · e_x) + attention / e_a + passes · stream / bandwidth
-               + x_t · tensor exchange + x_e · expert exchange,  layers · host)
+    pass = max(GEMM / e + experts / (e · e_x) + attention · (1 + half / keys) / e_a
+               + passes · stream / bandwidth + x_t · tensor exchange + x_e · expert exchange,
+               layers · host)
     step = (m + idle) · pass + gradients + update
 
-Constants belong to an architecture; ``scripts/fit_training.py`` fits them to published steps, and
-``training.toml`` has them with their sources.
+A tile of attention costs its start besides its keys, as so many keys take: windows and short
+sequences stay further below the peak. Constants belong to an architecture;
+``scripts/fit_training.py`` fits them to published steps, and ``training.toml`` has them with their
+sources.
 """
 
 from __future__ import annotations
@@ -32,8 +35,9 @@ from gambrel.analysis.result import Analysis, OpResult
 from gambrel.device.model import Device
 from gambrel.device.roofs import NETWORK
 from gambrel.llm.recompute import class_of, classes_of
-from gambrel.llm.spec import Mixture, ModelSpec
+from gambrel.llm.spec import Attention, LatentAttention, Mixture, ModelSpec, mixers_of
 from gambrel.llm.topology import Topology
+from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_written import Parameters
 from gambrel.workload import Phase
 
@@ -56,7 +60,9 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         name: For reports.
         architectures: Patterns, one of which occurs in the device's architecture.
         gemm: Share of the peak that GEMMs reach, by number format.
-        attention: Share of the 16-bit peak that attention reaches, forward and backward.
+        attention: Share of the 16-bit peak that attention reaches, forward and backward, where it
+            sees many keys.
+        attention_half: Keys of a sequence with which it reaches half of that.
         passes: How often the stream of activations is read or written per layer, fused kernels.
         eager_passes: The same where every op is a kernel of its own.
         expert_share: Experts against GEMMs of the same format.
@@ -80,6 +86,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     architectures: tuple[str, ...]
     gemm: dict[str, float]
     attention: float
+    attention_half: float
     passes: float
     eager_passes: float
     expert_share: float
@@ -106,6 +113,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         gemm_s: Number format → seconds of GEMMs at the peak.
         expert_s: The same of experts.
         attention_s: Attention at the peak.
+        per_key: 1 / keys of a sequence or window, the mean over the work of attention.
         stream_s: The stream of activations of all layers, once over the main memory.
         rows_s: The rows of experts, once over the main memory.
         shared_s: Exchange within tensor and context groups, and between stages, at the link's rate.
@@ -133,6 +141,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     mixtures: float
     eager: bool
     again_s: float = 0.0
+    per_key: float = 0.0
 
 
 @lru_cache(maxsize=1)
@@ -181,10 +190,8 @@ def ops_of(passes: Analysis, recompute: str) -> list[OpResult]:
 def parts_of(
     passes: Analysis,
     rank: ModelSpec,
+    plan: TrainingPlan,
     *,
-    tokens: float,
-    recompute: str,
-    tensor: int,
     gradient_s: float,
     update_s: float,
     eager: bool,
@@ -195,9 +202,7 @@ def parts_of(
     Args:
         passes: Forward and backward on the device.
         rank: The model of the device.
-        tokens: That the device passes.
-        recompute: What runs again.
-        tensor: Devices that share the heads, and the stream between them.
+        plan: How it is trained.
         gradient_s: See `Parts`.
         update_s: See `Parts`.
         eager: See `Parts`.
@@ -214,8 +219,9 @@ def parts_of(
     picked = sum(count * top_k for count, top_k in mixed)
     layers = sum(group.count for group in rank.layers) - mixtures
     bandwidth = passes.total.peak_byte_per_s or math.inf
-    once = roofline.seconds(2 * tokens * rank.hidden / tensor, bandwidth)
-    full = recompute == "full"
+    split = plan.sharding.context * plan.sharding.attention_tensor
+    once = roofline.seconds(2 * plan.sequences * plan.seq / split * rank.hidden, bandwidth)
+    full = plan.recompute == "full"
     again = 4 / 3 if full else 1.0
     others = [op for op in ops if op.kind.removesuffix("_backward") in _MIXERS]
     if not full:
@@ -234,7 +240,20 @@ def parts_of(
         mixtures=mixtures,
         eager=eager,
         again_s=sum(op.measures.roofline_time_s or 0.0 for op in others),
+        per_key=_per_key(rank, plan.seq),
     )
+
+
+def _per_key(rank: ModelSpec, seq: int) -> float:
+    """1 / keys that attention sees at most, the mean over its work."""
+    seen = [
+        (group.count * m.heads, min(seq, getattr(m, "reach", None) or seq))
+        for group in rank.layers
+        for m in mixers_of(group.layer)
+        if isinstance(m, (Attention, LatentAttention))
+    ]
+    work = sum(heads * keys for heads, keys in seen)
+    return sum(heads for heads, _ in seen) / work if work else 0.0
 
 
 def pass_s(parts: Parts, stack: Stack) -> tuple[float, dict[Limiter, float]]:
@@ -248,7 +267,8 @@ def pass_s(parts: Parts, stack: Stack) -> tuple[float, dict[Limiter, float]]:
     touches = stack.eager_passes if parts.eager else stack.passes
     memory = touches * parts.stream_s + stack.expert_passes * parts.rows_s + parts.again_s
     shares = {
-        Limiter.COMPUTE: compute + parts.attention_s / stack.attention,
+        Limiter.COMPUTE: compute
+        + parts.attention_s * (1 + stack.attention_half * parts.per_key) / stack.attention,
         Limiter.MEMORY: memory,
         Limiter.NETWORK: stack.tensor_shown * parts.shared_s + stack.expert_shown * parts.routed_s,
     }

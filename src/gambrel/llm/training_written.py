@@ -31,7 +31,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         tied: Whether it has.
         layer: Of the largest layer, experts included.
         layers: On the device.
-        most: On the stage with most layers, which need not be the slowest.
+        total: Of the model; the first stages have those that are left over.
     """
 
     dense: float
@@ -41,7 +41,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     tied: bool
     layer: float
     layers: int
-    most: int
+    total: int
 
     @property
     def count(self) -> float:
@@ -53,9 +53,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         first, last = stage == 0, stage == stages - 1
         embedding = self.embedding if first or (self.tied and last) else 0.0
         head = self.head if last else 0.0
-        more = 0 if last else self.most - self.layers
-        dense = self.dense - self.embedding - self.head + embedding + head + more * self.layer
-        layers = self.layers + more
+        whole, left = divmod(self.total, stages)
+        layers = whole + (stage < left)
+        more = (layers - self.layers) * self.layer
+        dense = self.dense - self.embedding - self.head + embedding + head + more
         return msgspec.structs.replace(
             self, dense=dense, embedding=embedding, head=head, layers=layers
         )
@@ -97,12 +98,12 @@ class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
         return self.all_bytes - sum(f for f, _ in freed), sum(f for _, f in freed)
 
 
-def parameters_of(forward: Workload, most: int | None = None) -> Parameters:
+def parameters_of(forward: Workload, total: int | None = None) -> Parameters:
     """Parameters of a device, by what becomes of them.
 
     Args:
         forward: The pass on the device.
-        most: Layers of the stage that has most; None: as many as this one.
+        total: Layers of the model; None: those of the pass.
     """
     evaluator = Evaluator(forward, {}, {}, Conventions())
     found = dict.fromkeys(("dense", "experts", "embedding", "head"), 0.0)
@@ -128,17 +129,17 @@ def parameters_of(forward: Workload, most: int | None = None) -> Parameters:
     head = next(op.inputs[1] for op in forward.ops if op.module == _HEAD)
     look_up = next(op.inputs[0] for op in forward.ops if op.kind == "embedding")
     tied = forward.tensors[head].storage == forward.tensors[look_up].storage
-    return Parameters(**found, tied=tied, layer=largest, layers=count, most=most or count)
+    return Parameters(**found, tied=tied, layer=largest, layers=count, total=total or count)
 
 
-def intermediates_of(forward: Workload, tensor: int = 1, most: int | None = None) -> Intermediates:
+def intermediates_of(forward: Workload, tensor: int = 1, total: int | None = None) -> Intermediates:
     """What a forward pass writes for backward, by class of op.
 
     Args:
         forward: The pass on one device.
         tensor: Devices that share each layer; they share the positions of the stream and of its
             norms, too (sequence parallelism: Korthikanti et al., 2022).
-        most: Layers of the stage that has most; None: as many as this one.
+        total: Layers of the model; None: those of the pass.
     """
     evaluator = Evaluator(forward, {}, {}, Conventions())
     kept = layer = 0.0
@@ -159,7 +160,7 @@ def intermediates_of(forward: Workload, tensor: int = 1, most: int | None = None
         passing_bytes=max(_passing(forward, evaluator), default=0.0),
         logits=float(evaluator.tensor(head.outputs[0]).elements),
         shared=any(op.kind == "collective" and op.module == _HEAD for op in forward.ops),
-        own=parameters_of(forward, most),
+        own=parameters_of(forward, total),
     )
 
 

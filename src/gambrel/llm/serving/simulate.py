@@ -66,7 +66,7 @@ def _cache_bytes(setup: Setup, tokens: int) -> float:
     return kv_cache(
         setup.spec,
         setup.precisions,
-        batch=1,
+        batch_size=1,
         context=tokens,
         policy=setup.engine.policy,
         sharding=setup.sharding,
@@ -93,7 +93,7 @@ def simulate(
     Raises:
         InputError: A request that the cache could not hold alone; no request.
     """
-    engines = [Replica(times, limits) for _ in range(replicas)]
+    engines = [Replica(times, limits, seed=i) for i in range(replicas)]
     coming = iter(requests)
     while told := list(islice(coming, _AHEAD * replicas)):
         for i, request in enumerate(told):
@@ -124,7 +124,7 @@ def closed_loop(
         replicas: All alike; each has its share of the slots.
         target: Latencies that a request is to meet.
     """
-    engines = [Replica(times, limits, lengths) for _ in range(min(replicas, slots))]
+    engines = [Replica(times, limits, lengths, seed=i) for i in range(min(replicas, slots))]
     for i in range(slots):
         pair = next(lengths, None)
         if pair is not None:

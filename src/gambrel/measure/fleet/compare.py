@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from gambrel.measure.fleet.records import Checkup, FleetReport, Peers, Suspect
+from gambrel.measure.fleet.records import Checkup, FleetLag, FleetReport, Peers, Suspect
 from gambrel.units import format_figure, format_percent
 
 #: Share below the median from which a device is worth a look.
@@ -53,13 +53,7 @@ def compared(
     slow = list(_slow(honest, peers))
     known = {(s.worker, s.device) for s in slow}
     drifted = [s for s in _drifted(honest, earlier) if (s.worker, s.device) not in known]
-    silent = [
-        Suspect(
-            worker=c.worker, device=c.device, cause="silent", evidence=c.problem, confidence="high"
-        )
-        for c in checkups
-        if c.problem
-    ]
+    silent = [_suspect(c, "silent", c.problem, "high") for c in checkups if c.problem]
     slow.sort(key=lambda s: -(s.lag_share or 0.0))
     boards = [s for c in checkups if c.board is not None for s in _boards(c)]
     return FleetReport(
@@ -97,6 +91,9 @@ def _peers(checkups: Sequence[Checkup]) -> Iterator[Peers]:
 def _slow(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[Suspect]:
     """One suspect a device, by the figure in which it is furthest behind."""
     for one in checkups:
+        if one.lag is not None:
+            yield _suspect(one, "slow", _always_last(one.lag), "medium", one.lag.share)
+            continue
         if one.cleared:
             continue
         behind = [
@@ -111,18 +108,37 @@ def _slow(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[Suspe
             continue
         lag, p = max(found, key=lambda pair: pair[0])
         others = [q.figure for other, q in found if q is not p and other > RULE]
-        yield Suspect(
-            worker=one.worker,
-            device=one.device,
-            cause="slow",
-            evidence=_evidence(one, p, lag, others),
-            confidence="high" if lag > 2 * max(RULE, _scatter(p)) else "medium",
-            lag_share=lag,
-        )
+        confidence = "high" if lag > 2 * max(RULE, _scatter(p)) else "medium"
+        yield _suspect(one, "slow", _evidence(one, p, lag, others), confidence, lag)
+
+
+def _suspect(
+    one: Checkup, cause: str, evidence: str, confidence: str, lag_share: float | None = None
+) -> Suspect:
+    return Suspect(
+        worker=one.worker,
+        device=one.device,
+        cause=cause,
+        evidence=evidence,
+        confidence=confidence,
+        lag_share=lag_share,
+    )
 
 
 def _scatter(peers: Peers) -> float:
     return _UNUSUAL * _NORMAL * peers.mad_share
+
+
+def is_noisy(peers: Peers) -> bool:
+    """Whether a figure scatters so much that one measurement tells little."""
+    return peers.devices >= _LEAST_PEERS and _scatter(peers) > _NOISY
+
+
+def _always_last(lag: FleetLag) -> str:
+    return (
+        f"{lag.figure} was below that of all {lag.peers} peers measured beside it in each of "
+        f"{lag.rounds} rounds, {format_percent(lag.share)} below their median in the middle one."
+    )
 
 
 def _evidence(one: Checkup, p: Peers, lag: float, others: Sequence[str]) -> str:
@@ -144,45 +160,32 @@ def _clocks(checkups: Sequence[Checkup]) -> Iterator[Suspect]:
             most, least = one.waited_s, one.waited_least_s or one.waited_s
             short = one.claimed_s < least * (1 - _CLOCK_SHARE) - _CLOCK_S
             if short or one.claimed_s > most * (1 + _CLOCK_SHARE) + _CLOCK_S:
-                yield Suspect(
-                    worker=one.worker,
-                    device=one.device,
-                    cause="clock",
-                    evidence=f"by its own clock the measurement took {one.claimed_s:.2f} s, by the "
+                said = (
+                    f"by its own clock the measurement took {one.claimed_s:.2f} s, by the "
                     f"asker's {'at least' if short else 'at most'} {least if short else most:.2f} "
-                    "s: its rates mean nothing.",
-                    confidence="high",
+                    "s: its rates mean nothing."
                 )
+                yield _suspect(one, "clock", said, "high")
         if one.ahead_s is not None and abs(one.ahead_s) > _AHEAD_S:
-            yield Suspect(
-                worker=one.worker,
-                device=one.device,
-                cause="clock",
-                evidence=f"its wall clock is {one.ahead_s:+.0f} s from the asker's.",
-                confidence="high",
-                lag_share=0.0,
-            )
+            said = f"its wall clock is {one.ahead_s:+.0f} s from the asker's."
+            yield _suspect(one, "clock", said, "high", 0.0)
 
 
 def _boards(one: Checkup) -> Iterator[Suspect]:
     """What the driver says of a board that none in order shows."""
     if one.board is not None and one.board.faults:
-        yield Suspect(
-            worker=one.worker,
-            device=one.device,
-            cause="board",
-            evidence=f"{', '.join(one.board.faults)}; while measured {one.board}.",
-            confidence="high",
-        )
+        said = f"{', '.join(one.board.faults)}; while measured {one.board}."
+        yield _suspect(one, "board", said, "high")
 
 
 def _noise(checkups: Sequence[Checkup], peers: Sequence[Peers]) -> Iterator[str]:
     """What the figures are too noisy to tell."""
     for p in peers:
-        if p.devices >= _LEAST_PEERS and _scatter(p) > _NOISY:
+        if is_noisy(p):
+            least = f" that is less than {format_percent(_scatter(p))} slow"
             yield (
                 f"{p.sku}: {p.figure} scatters by {format_percent(p.mad_share)} between devices: "
-                f"too noisy to name any that is less than {format_percent(_scatter(p))} slow."
+                f"too noisy to name any{least if _scatter(p) < 1 else ''} by one measurement."
             )
     cleared = sum(c.cleared for c in checkups)
     if cleared:
@@ -200,16 +203,12 @@ def _drifted(checkups: Sequence[Checkup], earlier: Sequence[Checkup]) -> Iterato
             was = old.value(figure.name) if old is not None else None
             if was and figure.value < (1 - RULE) * was:
                 lag = 1 - figure.value * (1 / was)
-                yield Suspect(
-                    worker=one.worker,
-                    device=one.device,
-                    cause="drift",
-                    evidence=f"{figure.name} {format_figure(figure.value, figure.unit)} is "
+                said = (
+                    f"{figure.name} {format_figure(figure.value, figure.unit)} is "
                     f"{format_percent(lag)} below the earlier run's "
-                    f"{format_figure(was, figure.unit)}.",
-                    confidence="medium",
-                    lag_share=lag,
+                    f"{format_figure(was, figure.unit)}."
                 )
+                yield _suspect(one, "drift", said, "medium", lag)
                 break
 
 

@@ -24,6 +24,22 @@ class FleetFigure(msgspec.Struct, frozen=True, kw_only=True):
     spread: float = 0.0
 
 
+class FleetLag(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that was slower than all peers beside it in every one of several rounds.
+
+    Attributes:
+        figure: In which figure.
+        share: How far below the median of its peers, in the middle one of the rounds.
+        rounds: How many.
+        peers: Devices beside it.
+    """
+
+    figure: str
+    share: float
+    rounds: int
+    peers: int
+
+
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     """One device of one worker.
 
@@ -43,6 +59,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
         stolen: Share of the time in which its process wanted to run and did not.
         problem: Why there are no figures; empty where there are.
         cleared: Slow at first, and like its peers when measured again beside them.
+        lag: What rounds beside peers say where figures are too noisy for one measurement.
     """
 
     worker: str
@@ -59,6 +76,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     stolen: float | None = None
     problem: str = ""
     cleared: bool = False
+    lag: FleetLag | None = None
 
     @property
     def name(self) -> str:
