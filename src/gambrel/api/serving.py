@@ -92,6 +92,7 @@ def serve_sim(question: Question) -> Simulation:
             longest=q.longest,
             most=q.max_requests,
             formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
+            experts=bool(setup.spec.mixtures),
         ),
         assumptions=_assumptions(one, q),
     )

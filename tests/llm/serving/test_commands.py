@@ -67,8 +67,25 @@ def test_command_lines_are_read_back(sharding):
         assert deployment.beside({})["max_devices"] == sharding.devices
         groups = sharding.attention_data if said["runtime"] != "tensorrt-llm" else 1
         assert said["attention_data"] == groups
-        each = 1 if said["runtime"] == "sglang" else sharding.attention_data
+        # TensorRT-LLM's line says nothing of attention: its limit is that of each group.
+        each = sharding.attention_data if said["runtime"] == "tensorrt-llm" else 1
         assert said["max_requests"] == 64 // each
+
+
+def test_replicas_with_experts_are_started_one_by_one():
+    # Data-parallel ranks of vLLM share their experts, dense ones have nothing in common.
+    split = Sharding(tensor=4, expert=4, data=2)
+    vllm, _, trt = commands("m/n", split, ServingEngine(), experts=True)
+    assert "--data-parallel-size" not in vllm
+    assert vllm.endswith("# 2 of them")
+    assert read_deployment(vllm).given["expert"] == 4
+    assert "attention_dp" not in trt
+    wide = Sharding(tensor=8, attention_data=8, expert=8, data=2)
+    vllm, _, trt = commands("m/n", wide, ServingEngine(), experts=True)
+    assert "--data-parallel-size 8" in vllm
+    assert trt.endswith("# 2 of them; enable_attention_dp: true in its file of options")
+    dense = commands("m/n", Sharding(tensor=4, data=2), ServingEngine())[0]
+    assert "--data-parallel-size 2" in dense
 
 
 def test_formats_and_drafts_are_written_and_read():

@@ -56,6 +56,19 @@ def test_one_request_by_hand():
     assert one.total[0] == pytest.approx(0.12 + 0.49)
 
 
+def test_times_in_the_front_end_differ_around_their_mean():
+    # 400 requests, each done before the next: what is not the prompt's 10 ms is the front end.
+    one = Replica(times(), limits(frontend_s=0.05), seed=3)
+    for i in range(400):
+        one.offer((10.0 * i, 100, 1))
+    one.run()
+    before = np.array(one.ttft) - 0.01
+    assert before.mean() == pytest.approx(0.05, rel=0.15)
+    assert before.std() == pytest.approx(0.05, rel=0.2)
+    again = ran([(10.0 * i, 100, 1) for i in range(3)], frontend_s=0.05)
+    assert list(again.ttft) == pytest.approx([0.06] * 3)
+
+
 def test_a_prompt_in_chunks_by_hand():
     # Chunks of 400, 400 and 200 tokens: three steps of 40, 40 and 20 ms, each 30 ms by the floor.
     one = ran([(0.0, 1000, 1)], times(floor_s=0.03), step_tokens=400)

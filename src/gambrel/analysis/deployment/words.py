@@ -151,6 +151,8 @@ def _layout(engine: str, given: dict[str, Any], flags: set[str], replicas: int) 
     shared = engine == "vllm" and flags.intersection(SHARED_EXPERTS)
     if shared:
         tensor, expert, groups, data = tensor * data, tensor * data, data, 1
+        if "max_requests" in given:  # of each group of attention
+            given["max_requests"] *= groups
     elif flags.intersection(ATTENTION_REPLICAS):
         groups, data = data, 1
     copies = data * replicas

@@ -75,6 +75,7 @@ def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tupl
         longest=None if requests.source_tokens else requests.longest,
         most=point.batch,
         formats=None if own else setup.precisions,
+        experts=bool(setup.spec.mixtures),
     )
 
 
@@ -128,16 +129,15 @@ def why_not(choice: Choice, better: Choice) -> str:
 def _ahead(choice: Choice, better: Choice) -> str:
     a, b = choice.point, better.point
     if choice.cost_per_million is not None and better.cost_per_million is not None:
-        return (
-            f"a million tokens cost {format_number(choice.cost_per_million)}, not "
-            f"{format_number(better.cost_per_million)}"
-        )
+        costs = [format_number(x.cost_per_million or 0.0) for x in (choice, better)]
+        if costs[0] != costs[1]:
+            return f"a million tokens cost {costs[0]}, not {costs[1]}"
     if a.devices != b.devices:
         return f"it takes {a.devices} devices, not {b.devices}"
-    return (
-        f"{format_number(a.tokens_per_s_per_device)} tokens/s per device, not "
-        f"{format_number(b.tokens_per_s_per_device)}"
-    )
+    rates = [format_number(x.tokens_per_s_per_device) for x in (a, b)]
+    if rates[0] != rates[1]:
+        return f"{rates[0]} tokens/s per device, not {rates[1]}"
+    return f"TPOT {format_si(a.tpot_s, 's', 3)}, not {format_si(b.tpot_s, 's', 3)}"
 
 
 def energy_per_token(setup: Setup, batch: float, requests: Requests) -> float | None:

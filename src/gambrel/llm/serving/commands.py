@@ -27,16 +27,19 @@ def commands(
     longest: int | None = None,
     most: int | None = None,
     formats: Precisions | None = None,
+    experts: bool = False,
 ) -> tuple[str, ...]:
     """The command line that starts a deployment in each engine, a line each.
 
     Args:
         model: Name or path.
-        sharding: Of the deployment; replicas of vLLM are started together.
+        sharding: Of the deployment.
         engine: Memory and tokens of a step.
         longest: Most tokens of a request; None leaves it to the engine.
         most: Most requests in flight of a replica; None leaves it to the engine.
         formats: Other number formats than the checkpoint's; None are its own.
+        experts: Whether the model has any. Replicas of vLLM are started together, but such ones
+            would share their experts.
     """
     said = {
         "utilization": engine.utilization,
@@ -46,18 +49,23 @@ def commands(
         **_adapters(engine),
         "page": engine.policy.page if engine.policy.page != type(engine.policy)().page else None,
     }
-    return tuple(_command(name, model, sharding, engine, said, formats) for name in OPTIONS)
+    # Replicas that one command starts.
+    together = {name: sharding.data if name == "vllm" and not experts else 1 for name in OPTIONS}
+    return tuple(
+        _command(name, model, sharding, together[name], engine, said, formats) for name in OPTIONS
+    )
 
 
 def _command(
     name: str,
     model: str,
     sharding: Sharding,
+    together: int,
     engine: ServingEngine,
     said: dict[str, Any],
     formats: Precisions | None,
 ) -> str:
-    words = [START[name].format(shlex.quote(model)), *_split(name, sharding)]
+    words = [START[name].format(shlex.quote(model)), *_split(name, sharding, together)]
     groups = sharding.attention_data
     words += _switches(name, engine)
     for field, value in said.items():
@@ -69,8 +77,8 @@ def _command(
         if field == "max_requests" and name != "sglang":  # of each group of attention
             value = -(-value // groups)
         words.append(f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}")
-    notes = [f"{sharding.data} of them"] if sharding.data > 1 and name != "vllm" else []
-    notes += _in_files(name, engine)
+    notes = [f"{sharding.data} of them"] if sharding.data > together else []
+    notes += _in_files(name, engine, groups)
     for options, missing in (_formats(name, formats), _speculation(name, engine.speculation)):
         words += options
         notes += missing
@@ -93,10 +101,12 @@ def _switches(name: str, engine: ServingEngine) -> Iterator[str]:
         yield from (on[name],) if name in on else ()
 
 
-def _in_files(name: str, engine: ServingEngine) -> Iterator[str]:
+def _in_files(name: str, engine: ServingEngine, groups: int) -> Iterator[str]:
     """What an engine sets in its file of options."""
     if name != "tensorrt-llm":
         return
+    if groups > 1:
+        yield "enable_attention_dp: true in its file of options"
     if engine.lora is not None:
         yield f"adapters of rank {engine.lora.rank} are set in its file of options"
     if engine.host_cache_bytes is not None:
@@ -104,7 +114,7 @@ def _in_files(name: str, engine: ServingEngine) -> Iterator[str]:
         yield f"kv_cache_config.host_cache_size: {size} in its file of options"
 
 
-def _split(name: str, s: Sharding) -> Iterator[str]:
+def _split(name: str, s: Sharding, together: int) -> Iterator[str]:
     """Degrees above one, and what experts and attention do."""
     groups = s.attention_data
     own = groups > 1 and name == "vllm"
@@ -112,7 +122,7 @@ def _split(name: str, s: Sharding) -> Iterator[str]:
         yield f"{written(name, 'tensor')} {s.attention_tensor if own else s.tensor}"
     if s.pipeline > 1:
         yield f"{written(name, 'pipeline')} {s.pipeline}"
-    data = {"vllm": s.data * groups, "sglang": groups, "tensorrt-llm": 1}[name]
+    data = 1 if name == "tensorrt-llm" else together * groups
     if data > 1:
         yield f"{written(name, 'data')} {data}"
     if groups > 1 and name == "sglang":

@@ -5,7 +5,8 @@ decodes and, first come first served, chunks of waiting prompts: at most ``step_
 both, ``most`` requests, and what the cache has room for. A prompt's last chunk gives its first
 token. When the cache is full, the request that came last gives its place up, goes to the head of
 the queue, and computes its prompt and the tokens so far again. Requests pass the front end before
-they queue.
+they queue; how long that takes differs from one to the next (exponential, where there is a seed),
+so that answers that end together are not followed by prompts that come together.
 
 Steps without a prompt are alike until a request ends, the cache is full or the next request comes;
 they are taken together, each at its own context, so that a request costs a handful of events
@@ -19,6 +20,7 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from random import Random
 from typing import Final, TypeAlias
 
 import msgspec
@@ -42,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         request_bytes: Of a request, whatever its length: half a page, recurrent states.
         most: Requests in flight.
         step_tokens: Tokens of a step.
-        frontend_s: Of a request, outside of the steps.
+        frontend_s: Of a request, outside of the steps; a mean.
         cached_share: Part of every prompt that a prefix cache holds: not computed again.
         stages: Pipeline stages that a prompt passes.
         swap_s: Of a cached token, until it is back from the host's memory; 0 where it stays.
@@ -82,6 +84,7 @@ class Replica:
         times: Of its steps.
         limits: What it can hold.
         following: Closed loop: where the next request comes from when one ends.
+        seed: Of the times in the front end; None: each request takes the mean.
 
     Attributes:
         now: Seconds.
@@ -97,7 +100,11 @@ class Replica:
     """
 
     def __init__(
-        self, times: StepTimes, limits: Limits, following: Iterator[tuple[int, int]] | None = None
+        self,
+        times: StepTimes,
+        limits: Limits,
+        following: Iterator[tuple[int, int]] | None = None,
+        seed: int | None = None,
     ) -> None:
         self.now = 0.0
         self.came, self.ttft, self.tpot, self.total = (array("d") for _ in range(4))
@@ -110,11 +117,12 @@ class Replica:
         self._token, self._each = limits.token_bytes, limits.request_bytes
         self._capacity = limits.cache_bytes
         self._frontend, self._swap = limits.frontend_s, limits.swap_s
-        self._coming: deque[tuple[float, _Job]] = deque()
+        self._random = Random(seed) if seed is not None and limits.frontend_s else None
+        self._coming: list[tuple[float, int, _Job]] = []  # heap: end of the front end, number, job
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []  # as they joined; may hold some that ended
         self._ends: list[tuple[int, int, _Job]] = []  # heap: decode step, number, job
-        self._steps = self._joined = self._batch = self._held = 0
+        self._steps = self._offered = self._joined = self._batch = self._held = 0
 
     def offer(self, request: Request) -> None:
         """A request that comes; in order of time.
@@ -130,18 +138,20 @@ class Replica:
                 f"{format_capacity(self._limits.cache_bytes)}."
             )
         before = self._frontend
+        if self._random is not None:
+            before = self._random.expovariate(1 / before)
         if self._swap:  # the cached part comes back first
             before += int(tokens * self._limits.cached_share) * self._swap
-        self._coming.append((came + before, _Job(came, tokens, output)))
+        self._offered += 1
+        heapq.heappush(self._coming, (came + before, self._offered, _Job(came, tokens, output)))
 
     def run(self, until: float = _NEVER) -> None:
         """Runs all steps that begin before a time."""
-        until += self._limits.frontend_s
         coming, waiting = self._coming, self._waiting
         token, each, capacity = self._token, self._each, self._capacity
         while self.now < until:
             while coming and coming[0][0] <= self.now:
-                waiting.append(coming.popleft()[1])
+                waiting.append(heapq.heappop(coming)[2])
             batch = self._batch
             if batch > 1 and (self._held + batch) * token + batch * each > capacity:
                 self._make_room()

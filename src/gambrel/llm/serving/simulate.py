@@ -93,7 +93,7 @@ def simulate(
     Raises:
         InputError: A request that the cache could not hold alone; no request.
     """
-    engines = [Replica(times, limits) for _ in range(replicas)]
+    engines = [Replica(times, limits, seed=i) for i in range(replicas)]
     coming = iter(requests)
     while told := list(islice(coming, _AHEAD * replicas)):
         for i, request in enumerate(told):
@@ -124,7 +124,7 @@ def closed_loop(
         replicas: All alike; each has its share of the slots.
         target: Latencies that a request is to meet.
     """
-    engines = [Replica(times, limits, lengths) for _ in range(min(replicas, slots))]
+    engines = [Replica(times, limits, lengths, seed=i) for i in range(min(replicas, slots))]
     for i in range(slots):
         pair = next(lengths, None)
         if pair is not None:

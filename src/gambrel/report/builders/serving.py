@@ -76,7 +76,7 @@ def _key_figures(best: Choice) -> Iterator[KeyFigure]:
             confidence=f"{estimate.confidence}: {estimate.reason}" if estimate else "",
         )
     yield KeyFigure(
-        label="requests in flight", text=f"{p.batch * p.sharding.data:,}", note=p.batch_limit
+        label="requests in flight", text=f"{p.batch * p.sharding.data:,}", note=_limit(p)
     )
     yield KeyFigure(
         label="limited by",
@@ -119,8 +119,7 @@ def _answer(plan: Plan) -> tuple[str, ...]:
         f"device{price}",
         f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}; "
         f"{engine_of(p)}",
-        f"Memory: {_limit(p)} stops more requests; {_in_flight(p)} in flight, at most "
-        f"{best.max_batch:,} per replica fit",
+        f"Memory: {_in_flight(p)} in flight, {_limit(p)}; up to {best.max_batch:,} per replica fit",
     )
 
 
@@ -179,8 +178,7 @@ def _details(choice: Choice) -> FactList:
             f"{format_capacity(m.weights_bytes)} weights + {format_capacity(m.activations_bytes)} "
             f"activations + {format_capacity(m.sequence_bytes)} per request, of "
             f"{format_capacity(m.usable_bytes)} usable: at most {choice.max_batch:,} requests per "
-            f"replica, or {choice.max_context:,} tokens each at {p.batch:,}; what stops more: "
-            f"{_limit(p)}",
+            f"replica, or {choice.max_context:,} tokens each with {p.batch:,} in flight",
         ),
         ("Energy", _energy(choice)),
     )
@@ -208,12 +206,12 @@ def _bound(choice: Choice) -> str:
 
 def _limit(point: Point) -> str:
     return {
-        "memory": "memory",
-        "tpot": "TPOT",
-        "ttft": "TTFT",
-        "concurrency": "not asked for",
-        "max_requests": "the limit of requests in flight",
-        "throughput": "no more tokens/s",
+        "memory": "as many as memory holds",
+        "tpot": "more would miss the TPOT",
+        "ttft": "more would miss the TTFT",
+        "concurrency": "as asked",
+        "max_requests": "the most that are allowed",
+        "throughput": "more would not help",
     }[point.batch_limit]
 
 

@@ -102,10 +102,12 @@ def _facts(plan: SplitPlan) -> FactList:
             f"{rate_text(rate)} tokens/s per device with both on the same devices: apart "
             f"is {format_percent(abs(gain))} {'more' if gain >= 0 else 'less'}"
         )
+    own_s = plan.ttft_s - plan.wait_s - plan.transfer_s
     return FactList(
         heading="Where TTFT goes",
         items=(
-            ("Waiting", format_si(plan.wait_s, "s", 3)),
+            ("Prefill", f"{format_si(own_s, 's', 3)}, the engine's front end included"),
+            ("Waiting", f"up to {format_si(plan.wait_s, 's', 3)} for other prompts"),
             ("Transfer", f"{format_si(plan.transfer_s, 's', 3)} for keys and values of a prompt"),
             ("Shared", shared),
         ),
