@@ -36,9 +36,15 @@ ULTRALYTICS = (
     ("yolo11n-pose", "YOLO11n-pose", ("yolo11-pose", "yolov11n-pose")),
     ("yolo11n-obb", "YOLO11n-obb", ("yolo11-obb", "yolov11n-obb")),
     ("yolov8n-pose", "YOLOv8n-pose", ()),
+    ("rtdetr-l", "RT-DETR-L of Ultralytics, HGNetV2", ("rt-detr-l",)),
+    ("rtdetr-x", "RT-DETR-X of Ultralytics, HGNetV2", ("rt-detr-x",)),
 )
+#: Families of which every size has these heads as well, but for those above.
+_TASKS = ("seg", "pose", "obb")
+_SIZES = {"yolo11": "smlx", "yolo12": "nsmlx"}
 #: Depth and width.
 YOLOV5 = {"n": (1 / 3, 0.25), "s": (1 / 3, 0.5), "m": (2 / 3, 0.75), "l": (1.0, 1.0)}
+YOLOV5["x"] = (4 / 3, 1.25)
 YOLOX = {"tiny": (1 / 3, 0.375), "s": (1 / 3, 0.5), "m": (2 / 3, 0.75), "l": (1.0, 1.0)}
 
 
@@ -46,6 +52,12 @@ def entries() -> Iterator[Entry]:
     """At 640 pixels, YOLOX-tiny at 416, DETR at 480 as on NPUs."""
     for name, about, aliases in ULTRALYTICS:
         yield _entry(name, about, partial(_ultralytics, name), 640, aliases, f"ultralytics {name}")
+    for family, size, task in _with_other_heads():
+        name, short = f"{family}{size}-{task}", family.removeprefix("yolo")
+        general = (f"{family}-{task}",) if size == "n" else ()
+        make = partial(_ultralytics, name)
+        aliases = (f"yolov{short}{size}-{task}", *general)
+        yield _entry(name, f"YOLO{name[4:]}", make, 640, aliases, f"ultralytics {name}")
     for size, scale in YOLOV5.items():
         aliases = ("yolov5",) if size == "s" else ()
         make = partial(_yolov5, *scale)
@@ -58,6 +70,10 @@ def entries() -> Iterator[Entry]:
     for layers, aliases in ((50, ("detr",)), (101, ())):
         make, source = partial(_detr, layers), "transformers DetrForObjectDetection"
         yield _entry(f"detr-resnet{layers}", f"DETR, ResNet-{layers}", make, 480, aliases, source)
+
+
+def _with_other_heads() -> Iterator[tuple[str, str, str]]:
+    return ((f, size, t) for f, sizes in _SIZES.items() for size in sizes for t in _TASKS)
 
 
 def _entry(
@@ -99,7 +115,8 @@ def _ultralytics(name: str) -> Any:
 
     kinds = {"pose": "PoseModel", "seg": "SegmentationModel", "obb": "OBBModel"}
     named = (model for word, model in kinds.items() if word in name)
-    kind = getattr(tasks, next(named, "DetectionModel"))
+    plain = "RTDETRDetectionModel" if name.startswith("rtdetr") else "DetectionModel"
+    kind = getattr(tasks, next(named, plain))
     # As it is deployed: branches merged, the heads that only training needs removed.
     return kind(f"{name}.yaml", verbose=False).eval().fuse(verbose=False)
 

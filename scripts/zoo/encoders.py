@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,8 @@ def entries() -> Iterator[Entry]:
         aliases=("clip-vit-base-patch16", "openai-clip"),
         source="transformers CLIPModel",
     )
-    yield _image("depth-anything-small", "Depth-Anything (v1 and v2) small, 518x518", _depth, 518)
+    for size in DEPTH:
+        yield _depth_anything(size)
 
 
 def _clip() -> Config:
@@ -129,43 +130,55 @@ def _protein(name: str, width: int, layers: int, heads: int) -> Entry:
     )
 
 
-def _image(name: str, about: str, make: Callable[[], Any], side: int) -> Entry:
+#: Depth Anything: width, heads and layers of its DINOv2, stages that it reads, widths of its neck.
+DEPTH = {
+    "small": (384, 6, 12, (3, 6, 9, 12), (48, 96, 192, 384, 64)),
+    "base": (768, 12, 12, (3, 6, 9, 12), (96, 192, 384, 768, 128)),
+    "large": (1024, 16, 24, (5, 12, 18, 24), (256, 512, 1024, 1024, 256)),
+}
+
+
+def _depth_anything(size: str) -> Entry:
+    side = 518
+
     def build() -> Subject:
         def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
             return (empty(point["batch"], 3, side, side),), {}
 
-        return module_subject(lean(make), inputs)
+        return module_subject(lean(partial(_depth, *DEPTH[size])), inputs)
 
+    general = ("depth-anything", "depth-anything-v2") if size == "small" else ()
     return Entry(
-        name=name,
+        name=f"depth-anything-{size}",
         family="detection and segmentation",
-        about=about,
+        about=f"Depth-Anything (v1 and v2) {size}, {side}x{side}",
         build=build,
         symbols=(batch(),),
         values={"batch": (1, 3)},
         held_out=({"batch": 2}, {"batch": 5}),
-        aliases=("depth-anything", "depth-anything-v2"),
+        aliases=(*general, f"depth-anything-v2-{size}"),
         source="transformers DepthAnythingForDepthEstimation",
     )
 
 
-def _depth() -> Any:
+def _depth(width: int, heads: int, layers: int, stages: Any, neck: Any) -> Any:
     from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
 
     backbone = Dinov2Config(
-        hidden_size=384,
-        num_attention_heads=6,
+        hidden_size=width,
+        num_attention_heads=heads,
+        num_hidden_layers=layers,
         image_size=518,
         patch_size=14,
-        out_features=["stage3", "stage6", "stage9", "stage12"],
+        out_features=[f"stage{n}" for n in stages],
         reshape_hidden_states=False,
         apply_layernorm=True,
     )
     config = DepthAnythingConfig(
         backbone_config=backbone,
-        reassemble_hidden_size=384,
-        neck_hidden_sizes=[48, 96, 192, 384],
-        fusion_hidden_size=64,
+        reassemble_hidden_size=width,
+        neck_hidden_sizes=list(neck[:4]),
+        fusion_hidden_size=neck[4],
     )
     return DepthAnythingForDepthEstimation(config)
 

@@ -38,7 +38,12 @@ def entries() -> Iterator[Entry]:
             f"Wan 2.1 {short.upper()} text to video transformer",
             partial(_wan, *sizes),
             _wan_inputs,
-            (name, f"wan-{short}", f"wan2.1-t2v-{short}", *(("wan",) if "14" in name else ())),
+            (
+                name,
+                f"wan-{short}",
+                f"wan2.1-t2v-{short}",
+                *(("wan", "wan2.1") if "14" in name else ()),
+            ),
             "diffusers WanTransformer3DModel",
             512,
         )

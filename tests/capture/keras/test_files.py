@@ -60,6 +60,17 @@ def config_of(name):
         return json.loads(whole.read("config.json"))
 
 
+def test_a_call_says_that_attention_is_causal(tmp_path):
+    """Two products of 4 heads of 24 over 1 + 2 + ... + 64 pairs in place of 64 * 64."""
+    config = config_of("block")
+    (layer,) = (x for x in config["config"]["layers"] if x["class_name"] == "MultiHeadAttention")
+    layer["inbound_nodes"][0]["kwargs"] = {"use_causal_mask": True}
+    found = gambrel.analyze(archive(tmp_path / "m.keras", config), "h100")
+    all_pairs = gambrel.analyze(DATA / "block.keras", "h100")
+    fewer = 64 * 64 - 64 * 65 // 2
+    assert all_pairs.total.matrix_flops - found.total.matrix_flops == 2 * 2 * 4 * 24 * fewer
+
+
 def test_a_class_of_its_own(tmp_path):
     path = archive(tmp_path / "m.keras", {"class_name": "Mine", "config": {}})
     with pytest.raises(FileFormatError, match="class of its own"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ class LayerCall:
         config: Its arguments.
         inputs: Tensors that go in.
         values: Everything else that it was called with.
+        keywords: Of that, what had a name.
         stated: The form of the result, where the file says it.
     """
 
@@ -36,6 +37,7 @@ class LayerCall:
     inputs: list[Edge]
     values: tuple[Any, ...] = ()
     stated: tuple[int, ...] | None = None
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def x(self) -> Edge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ class KerasLayer:
         name: In the graph.
         config: Its arguments.
         calls: Positional arguments of each call: references, numbers, lists of either.
+        keywords: Numbers and flags by name of each call.
         inner: The graph of a nested model.
     """
 
@@ -49,6 +50,7 @@ class KerasLayer:
     name: str
     config: dict[str, Any]
     calls: tuple[tuple[Any, ...], ...] = ()
+    keywords: tuple[dict[str, Any], ...] = ()
     inner: KerasGraph | None = None
 
 
@@ -137,7 +139,7 @@ def _functional(config: dict[str, Any], entries: list[dict[str, Any]], depth: in
     layers: dict[str, KerasLayer] = {}
     for entry in entries:
         calls = tuple(_arguments(node, shapes) for node in entry.get("inbound_nodes", ()))
-        layer = _layer(entry, calls, depth)
+        layer = replace(_layer(entry, calls, depth), keywords=tuple(_keywords(entry)))
         layers[layer.name] = layer
     return KerasGraph(
         layers=layers,
@@ -154,6 +156,13 @@ def _arguments(node: Any, shapes: dict[TensorRef, tuple[int | None, ...]]) -> tu
     tensors = [_read(value, shapes) for value in node.get("args", ())]
     named = [_read(value, shapes) for value in (node.get("kwargs") or {}).values()]
     return (*tensors, *(value for value in named if isinstance(value, TensorRef)))
+
+
+def _keywords(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each call was given by name and is no tensor."""
+    for node in entry.get("inbound_nodes", ()):
+        named = (node.get("kwargs") or {}) if isinstance(node, dict) else {}
+        yield {k: v for k, v in named.items() if isinstance(v, (bool, int, float, str))}
 
 
 def _read(value: Any, shapes: dict[TensorRef, tuple[int | None, ...]]) -> Any:

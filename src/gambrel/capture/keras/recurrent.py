@@ -85,7 +85,7 @@ def _attention(call: LayerCall) -> Edge:
     batch, tokens, model = call.shape
     mixed = call.out((batch, heads, tokens, out_width))
     step = call.writer.add(SCALED, [q, k, v, None], [mixed])
-    if call.config.get("use_causal_mask"):
+    if call.keywords.get("use_causal_mask"):
         step.attrs.update(causal=True, alignment="upper_left")
     out = call.out((batch, tokens, model))
     weight = call.weight("output.kernel", (model, heads * out_width))

@@ -122,7 +122,8 @@ class GraphWalker:
         stated = graph.shapes.get(TensorRef(layer.name, index, 0))
         form = self._stated(stated, inputs)
         self.writer.label, self.writer.name = layer.kind, path
-        call = LayerCall(self.writer, layer.kind, path, layer.config, inputs, values, form)
+        named = layer.keywords[index] if index < len(layer.keywords) else {}
+        call = LayerCall(self.writer, layer.kind, path, layer.config, inputs, values, form, named)
         return [self._written(call)]
 
     def _stated(

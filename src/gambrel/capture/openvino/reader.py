@@ -19,7 +19,9 @@ from gambrel.workload import Symbol, Workload
 
 
 def read_openvino(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
-    """Reads the workload of an OpenVINO IR. The .bin beside it need not be there.
+    """Reads the workload of an OpenVINO IR.
+
+    The .bin beside it need not be there: masks of attention alone are looked up in it.
 
     Args:
         path: The .xml file.

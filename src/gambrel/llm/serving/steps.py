@@ -305,7 +305,7 @@ def swap_s(setup: Setup, tokens: int) -> float:
     if rate is None:
         raise InputError(f"kv_offload: the link of {setup.device.id} to its host is unknown.")
     own = kv_cache(
-        setup.spec, setup.precisions, batch=1, context=tokens, sharding=setup.sharding
+        setup.spec, setup.precisions, batch_size=1, context=tokens, sharding=setup.sharding
     ).logical_bytes
     if own * setup.sharding.replica > setup.engine.host_cache_bytes:
         raise InputError(
@@ -347,7 +347,7 @@ def memory(setup: Setup, requests: Requests) -> Memory:
     cache = kv_cache(
         setup.spec,
         setup.precisions,
-        batch=1,
+        batch_size=1,
         context=requests.longest,
         policy=setup.engine.policy,
         sharding=setup.sharding,

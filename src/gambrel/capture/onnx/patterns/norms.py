@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gambrel.capture.graph.lowering import NORM
 from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.patterns.flow import Flow, successor
 
@@ -12,6 +13,24 @@ def recognise_norms(flow: Flow) -> None:
         _ = _layer_norm(flow, root) or _rms_norm(flow, root)
     for norm in flow.steps("InstanceNormalization"):
         _group_norm(flow, norm)
+    for norm in flow.steps(NORM):
+        _affine(flow, norm)
+
+
+def _affine(flow: Flow, norm: Step) -> None:
+    """A normalization that a format writes without its parameters: times a vector, plus another."""
+    product = flow.only_reader(norm.out, "Mul")
+    scale = None if product is None else _other(product, norm.out)
+    if len(norm.inputs) != 1 or product is None or not _is_vector(scale, norm.x()):
+        return
+    inside, parameters = [norm, product], [scale]
+    total = flow.only_reader(product.out, "Add")
+    shift = None if total is None else _other(total, product.out)
+    if total is not None and _is_vector(shift, norm.x()):
+        inside, parameters = [*inside, total], [scale, shift]
+    new = successor(norm, NORM, [norm.x(), *parameters], inside[-1].out)
+    new.attrs, new.label = norm.attrs, norm.label
+    flow.replace(inside, new)
 
 
 def _layer_norm(flow: Flow, root: Step) -> bool:
@@ -120,7 +139,10 @@ def _is_vector(edge: Edge | None, x: Edge) -> bool:
     """Whether a parameter lies along the last dimensions."""
     if edge is None or edge.shape is None or not edge.is_stored or x.shape is None:
         return False
-    return 0 < len(edge.shape) <= len(x.shape) and edge.shape == x.shape[-len(edge.shape) :]
+    shape = edge.shape
+    while len(shape) > 1 and shape[0] == 1:
+        shape = shape[1:]
+    return 0 < len(shape) <= len(x.shape) and shape == x.shape[-len(shape) :]
 
 
 def _group_norm(flow: Flow, norm: Step) -> None:
