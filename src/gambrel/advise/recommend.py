@@ -277,7 +277,11 @@ def _turn(path: list[tuple[str, Point]]) -> str:
 def _combinations(
     explorer: Explorer, start: Point, singles: list[Recommendation]
 ) -> list[Recommendation]:
-    """Greedy: from each of the best changes, add the next best kinds while they help by 5 %."""
+    """Greedy: from each of the best changes, add the next best kinds while they help by 5 %.
+
+    One that gains no more than a change in it alone is none.
+    """
+    alone = {text: one.gain for one in singles for text in one.changes}
     found: dict[frozenset[str], Recommendation] = {}
     for first in singles[:_COMBINATIONS]:
         best, changes = first, first.changes
@@ -290,7 +294,7 @@ def _combinations(
                 continue
             if tried.gain >= SMALLEST_GAIN * best.gain:
                 best, changes = tried, longer
-        if len(changes) > 1:
+        if len(changes) > 1 and best.gain >= SMALLEST_GAIN * max(map(alone.__getitem__, changes)):
             found.setdefault(kinds_of(changes), best)
     return list(found.values())
 
