@@ -153,7 +153,12 @@ def test_memory_over_a_step_peaks_where_it_says(changes):
     assert shown.points[-1].phase == "optimizer"
     assert shown.points[-1].activations_bytes == 0
     assert len(shown.points) < 400
+    # The first pass goes up layer by layer, the last one down.
+    first = [p.activations_bytes for p in shown.points[:3]]
+    assert first == sorted(first)
+    assert shown.points[0].op == "forward of microbatch 1"
     ends = shown.points[-2]
+    assert ends.op == f"backward of microbatch {changes.get('microbatches', 1)}"
     assert ends.activations_bytes < shown.peak.activations_bytes
 
 

@@ -51,9 +51,10 @@ def judge(question: Question) -> Judgement:
         return rule(allowed, Measured(**told))
     if len(sources) != 1:
         given = " and ".join(f"--{n}" for n in sources) or "none"
+        verb = "were" if len(sources) > 1 else "was"
         raise InputError(
-            f"judge takes one of --time, --run and --recording; {given} was given. Without a time, "
-            "'gambrel judge REFERENCE --limits' prints what is possible."
+            f"judge takes one of --time, --run and --recording; {given} {verb} given. Without a "
+            "time, 'gambrel judge REFERENCE --limits' prints what is possible."
         )
     allowed, whole_s, _ = _limits(question)
     return rule(allowed, _measured(question, allowed, whole_s))

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel.capture.closed_form import step_of
-from gambrel.capture.weights import GgufHeader, read_gguf
+from gambrel.capture.weights.gguf import GgufHeader, read_gguf
 from gambrel.capture.weights.gguf_config import config_of
 from gambrel.capture.weights.widths import with_widths
 from gambrel.errors import FileFormatError, GambrelError

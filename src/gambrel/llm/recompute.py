@@ -8,6 +8,7 @@ costs their forward time once more. The names are those by which training stacks
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations
 from typing import Final
 
@@ -64,6 +65,7 @@ def choices(classes: frozenset[str]) -> Iterator[str]:
     yield "full"
 
 
+@lru_cache(maxsize=4096)
 def class_of(kind: str, module: str, name: str) -> str:
     """The class of a forward op of a layer; empty for what is always kept."""
     if ".*" not in module:

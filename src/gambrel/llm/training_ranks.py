@@ -48,7 +48,7 @@ def timeline_of(plan: TrainingPlan, device: Device, written: Intermediates, stag
     alone = plan.microbatches * plan.virtual == 1
     points: list[MemoryPoint] = []
     for phase, forward, piece in order:
-        name = f"microbatch {piece // plan.virtual + 1}"
+        name = f"{'forward' if forward else 'backward'} of microbatch {piece // plan.virtual + 1}"
         shown = phase if not alone else "forward" if forward else "backward"
         ends = forward and piece % plan.virtual == plan.virtual - 1
         points += (
@@ -68,14 +68,14 @@ def _order(plan: TrainingPlan, in_flight: float) -> Iterator[tuple[str, bool, in
     """Phase, whether forward, and piece of a microbatch, in the order of the schedule."""
     pieces = plan.microbatches * plan.virtual
     ahead = min(round(in_flight * plan.virtual) - 1, pieces - 1)
-    yield from (("filling", True, i) for i in range(ahead))
+    yield from (("warm-up", True, i) for i in range(ahead))
     turns = pieces - ahead
     for i in range(turns):
         if _PAIRS <= i < turns - _PAIRS:
             continue
-        yield "taking turns", True, ahead + i
-        yield "taking turns", False, i
-    yield from (("draining", False, turns + i) for i in range(ahead))
+        yield "steady", True, ahead + i
+        yield "steady", False, i
+    yield from (("cool-down", False, turns + i) for i in range(ahead))
 
 
 class _Walk:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gambrel.capture.weights import read_gguf
 from gambrel.capture.weights.ggml import REMOVED, TYPES
+from gambrel.capture.weights.gguf import read_gguf
 from gambrel.errors import FileFormatError
 from tests.capture.weights.writer import (
     ARRAY,

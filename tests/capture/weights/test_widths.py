@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from gambrel.analysis.analyze import analyze
 from gambrel.capture.gguf import workload_from_gguf
-from gambrel.capture.weights import read_gguf
 from gambrel.capture.weights.ggml import TYPES
+from gambrel.capture.weights.gguf import read_gguf
 from gambrel.device.resolve import resolve_hardware
 from gambrel.dtypes import BITS, parse_dtype, width_bytes
 from gambrel.errors import FileFormatError, InputError, WorkloadError

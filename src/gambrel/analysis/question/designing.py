@@ -8,7 +8,7 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import DESIGN, SWEPT, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class DesignFields:
     """The specification of a device, and which of its parameters vary."""
 

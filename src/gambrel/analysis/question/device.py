@@ -10,7 +10,7 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import ALL, DEVICE, MANY, PLANS, RUNS, SERVE_PLAN, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class DeviceFields:
     """A device of one's own."""
 

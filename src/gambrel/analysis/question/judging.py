@@ -15,7 +15,7 @@ from gambrel.analysis.question.declare import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class JudgeFields:
     """What is judged: a measured time, or a candidate to run."""
 

@@ -23,7 +23,7 @@ from gambrel.analysis.question.declare import (
 from gambrel.workload.inputs import ExampleInput
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ModelFields:
     """What is asked about: the model and its sizes."""
 

@@ -22,7 +22,7 @@ from gambrel.analysis.question.declare import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PlanFields:
     """Deployments of language models: traffic, layouts, the cache, steps."""
 

@@ -8,7 +8,7 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import DESIGN, PLANS, PRINT, RUNS, SERVE_PLAN, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PrintFields:
     """How much of an answer is shown."""
 

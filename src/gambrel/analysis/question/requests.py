@@ -8,7 +8,7 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import REQUESTS, SERVE_SIM, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class RequestFields:
     """Requests that are simulated one by one."""
 

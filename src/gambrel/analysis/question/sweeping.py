@@ -12,7 +12,7 @@ from gambrel.analysis.question.declare import POINTS, SWEPT, field
 _HERE = "runs on the machine of whoever asks"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SweepFields:
     """Which points of a sweep are kept, and who computes them."""
 

@@ -9,7 +9,7 @@ from gambrel.analysis import fields as f
 from gambrel.analysis.question.declare import LIMITED, SERVE, TARGETS, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TargetFields:
     """What is to be met, and what ranks."""
 
