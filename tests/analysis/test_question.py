@@ -181,6 +181,12 @@ def test_several_batches_are_no_single_analysis():
         ("check", "latency", "10ms", 0.01),
         ("check", "throughput", "30", 30.0),
         ("analyze", "sizes", ["steps=30"], {"steps": 30}),
+        (
+            "sweep",
+            "sizes",
+            ["steps=10:50:20", "image=64:256:x2"],
+            {"steps": (10, 30, 50), "image": (64, 128, 256)},
+        ),
         ("select", "prices", ["l4=2500", "t4=900"], {"l4": 2500.0, "t4": 900.0}),
         ("serve-plan", "prices", "3.5/h", {"": 3.5}),
         (

@@ -163,15 +163,20 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _range(text: str, kind: Kind, label: str) -> Iterable[int]:
-    """``1:256``, ``1:256:5`` and, each value a multiple of the one before, ``1:256:x2``."""
+def _range(
+    text: str, kind: Kind, label: str, end: Callable[..., int] | None = None
+) -> Iterable[int]:
+    """``1:256``, ``1:256:5`` and, each value a multiple of the one before, ``1:256:x2``.
+
+    ``end`` reads its ends, where the kind itself reads more than numbers.
+    """
     wanted = "a range such as 1:256, 1:256:5 or 1:256:x2"
     parts = text.split(":")
     if not 2 <= len(parts) <= 3:
         _refuse(label, text, wanted)
     last_part = parts[2].strip() if len(parts) == 3 else "1"
     grows = last_part[:1] in ("x", "*")
-    first, last = (int(kind.read(part, kind, label)) for part in parts[:2])
+    first, last = (int((end or kind.read)(part, kind, label)) for part in parts[:2])
     step = _whole_text(last_part[grows:], label)
     if last < first or step < 1 + grows or (grows and not first):
         _refuse(label, text, wanted)
@@ -298,7 +303,7 @@ def _one_or_more(value: Any, kind: Kind, label: str) -> Any:
         parts = [
             p
             for part in value.split(",")
-            for p in (_range(part, kind, label) if ":" in part else (part,))
+            for p in (_range(part, kind, label, _whole) if ":" in part else (part,))
         ]
     elif isinstance(value, (list, tuple, range)):
         parts = list(value)
