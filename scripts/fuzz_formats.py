@@ -12,16 +12,11 @@ Bytecode of MLIR is read in a fork of this process, where the reader would start
 from __future__ import annotations
 
 import argparse
-import collections
 import io
 import os
 import random
 import re
 import resource
-import signal
-import sys
-import time
-import traceback
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -30,10 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import gambrel
+from fuzzing import SECONDS, Damaged, bent, bounded, feed, refused
 from gambrel.errors import GambrelError
 
-#: CPU seconds and bytes that one execution may take.
-SECONDS, BYTES = 20, 6 * 2**30
 INTEGERS = (0, 1, -1, 2, 3, 7, 64, 2**31, -(2**31), 2**62, -(2**63), 2**63 - 1, 1000)
 TEXTS = ("", "x", "N", "N/0", "2**9**9", "../x", "batch", "a b", "\u00e9", "-1", "same")
 
@@ -119,23 +113,6 @@ def reworded(data: bytes, rng: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
-def bent(data: bytes, other: bytes, rng: random.Random) -> bytes:
-    """A few edits of the bytes."""
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        at, kind = rng.randrange(len(out) + 1), rng.random()
-        if kind < 0.3:
-            out[at : at + rng.randrange(1, 30)] = b""
-        elif kind < 0.7 and at < len(out):
-            out[at] = rng.randrange(256)
-        elif kind < 0.75:
-            del out[at:]
-        else:
-            start = rng.randrange(len(other) + 1)
-            out[at:at] = other[start : start + rng.randrange(60)]
-    return bytes(out)
-
-
 def changed(data: bytes, rng: random.Random) -> bytes:
     """A few fields of ONNX's messages set to something else."""
     import onnx
@@ -215,9 +192,7 @@ def execute(path: Path) -> str:
         analysis = gambrel.analyze(path, "h100")
         assert analysis.total.flops >= 0
     except GambrelError as error:
-        if "\n" in str(error):
-            raise AssertionError(f"an error of several lines: {error!s:.200}") from None
-        return f"refused ({type(error).__name__})"
+        return refused(error)
     return "read"
 
 
@@ -254,10 +229,6 @@ def fork_for_bytecode() -> None:
     reader.text_of = forked
 
 
-def _too_long(*_: object) -> None:
-    raise TimeoutError(f"more than {SECONDS} s")
-
-
 def main() -> None:
     """Runs for the seconds that were asked for and prints what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -269,33 +240,16 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     args.keep.mkdir(exist_ok=True)
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    signal.signal(signal.SIGPROF, _too_long)
+    bounded()
     rng, pool = random.Random(args.seed), seeds(args.models, args.onnx_cases)
     if any(seed.suffix == ".mlirbc" for seed in pool):
         fork_for_bytecode()
-    ended: collections.Counter[str] = collections.Counter()
-    start, number = time.monotonic(), 0
-    while time.monotonic() - start < args.seconds:
-        number += 1
+
+    def drawn() -> Damaged:
         seed = rng.choice(pool)
-        data = damaged(seed, pool, rng)
-        path = args.keep / f"last{seed.suffix}"
-        path.write_bytes(data)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        try:
-            outcome = execute(path)
-        except Exception as error:
-            outcome = f"FAILED: {type(error).__name__}"
-            (args.keep / f"failed_{number}{seed.suffix}").write_bytes(data)
-            (args.keep / f"failed_{number}.txt").write_text(traceback.format_exc(), "utf-8")
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-        ended[outcome] += 1
-    sys.stdout.write(f"{number:,} executions in {args.seconds} s\n")
-    for outcome, count in ended.most_common():
-        sys.stdout.write(f"{count:>9,}  {outcome}\n")
-    sys.exit(any(o.startswith("FAILED") for o in ended))
+        return Damaged(data=damaged(seed, pool, rng), execute=execute, suffix=seed.suffix)
+
+    feed(drawn, args.seconds, args.keep)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,14 @@ from gambrel.analysis.checkpointing import checkpointed
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.liveness import lifetimes, live_bytes
+from gambrel.analysis.needs import Footprint
 from gambrel.analysis.timeline import memory_timeline
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 from tests.analysis.small import device, perceptron
+
+KIB = 1 << 10
 
 
 def fp32(storage, elements=1, **more):
@@ -323,3 +326,27 @@ def test_checkpointing_by_name_and_its_errors():
     flat = workload([fp32(0)], [step((0,), (0,), "a"), step((0,), (0,), "a", Phase.BACKWARD)])
     with pytest.raises(InputError, match="no module path holds a number"):
         checkpointed(flat)
+
+
+@pytest.mark.parametrize(
+    ("weights", "rest", "fits"),
+    [
+        (400 * KIB, 100 * KIB, True),
+        (700 * KIB, 100 * KIB, False),  # more than both memories together
+        (520 * KIB, 100 * KIB, None),  # more than the flash alone
+        (400 * KIB, 150 * KIB, None),  # more than the SRAM alone
+    ],
+)
+def test_weights_lie_in_flash_and_the_rest_in_sram(weights, rest, fits):
+    """An STM32G0B1: 512 KiB of flash, 144 KiB of SRAM."""
+    need = Footprint(weights_bytes=weights, activations_bytes=rest)
+    assert need.within(656 * KIB, 512 * KIB).fits is fits
+
+
+@pytest.mark.parametrize(("model", "fits"), [("ds-cnn", True), ("resnet50", False)])
+def test_every_face_says_whether_a_board_holds_a_model(model, fits):
+    one = gambrel.analyze(model, "stm32l4r5", runtime="hale").footprint
+    assert (one.fits, one.capacity_bytes) == (fits, (2 << 20) + 640 * KIB)
+    (row,) = gambrel.compare(model, "stm32l4r5", runtime="hale").rows
+    assert row.fits is fits
+    assert gambrel.sweep(model, "stm32l4r5", runtime="hale").table["fits"].tolist() == [fits]

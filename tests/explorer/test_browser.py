@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,9 @@ import pytest
 import gambrel
 from gambrel.explorer.server import ExplorerServer
 from gambrel.report import document
+from tests.capture.onnx import models as onnx
+from tests.capture.weights.models import llama_metadata, llama_tensors, write_model
+from tests.explorer.test_uploads import CONFIG
 from tests.report.browser import Reader, chromium, needs_browser, violations
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -130,6 +135,74 @@ def test_a_model_is_dropped_and_what_is_wrong_is_said(tab: Any, tmp_path: Path) 
     tab.set_input_files("input[type=file]", path)
     tab.wait_for_selector(".problem", timeout=30_000)
     assert "notes.txt" in tab.inner_text(".problem")
+
+
+def written(folder: Path, form: str) -> list[Path]:
+    """A small model in a form that people have; what is over 4 MiB is sent in part."""
+    folder.mkdir(exist_ok=True)
+    config = folder / "config.json"
+    config.write_text(json.dumps(CONFIG))
+    if form == "gguf":
+        return [write_model(folder / "tiny.gguf", llama_metadata(), llama_tensors())]
+    if form == "onnx":
+        product = onnx.node("MatMul", "x w", "y")
+        ends = [onnx.value("x", [1, 1200])], [onnx.value("y", [1, 1200])]
+        return [onnx.save(folder / "net.onnx", [product], *ends, [onnx.array("w", 1200, 1200)])]
+    if form == "safetensors":
+        head = {"lm_head.weight": {"dtype": "BF16", "shape": [100, 64], "data_offsets": [0, 12800]}}
+        large = {"x.weight": {"dtype": "I8", "shape": [6 << 20], "data_offsets": [12800, 6304256]}}
+        text = json.dumps(head | large).encode()
+        path = folder / "model.safetensors"
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(6304256))
+        return [path, config]
+    return [config]
+
+
+@pytest.mark.parametrize(
+    ("form", "title"),
+    [("config", "llama"), ("safetensors", "llama"), ("gguf", "Tiny Llama"), ("onnx", "net")],
+)
+def test_a_model_of_each_form_is_dropped(tab: Any, tmp_path: Path, form: str, title: str) -> None:
+    paths = written(tmp_path / "model", form)
+    tab.set_input_files("input[type=file]", paths)
+    titled(tab, title, without="resnet18")
+    name = tab.input_value("input[list] >> nth=0")
+    assert name in {path.name for path in paths}
+    assert tab.query_selector(".problem") is None
+
+
+def test_a_recommendation_keeps_what_it_promises(tab: Any, address: str) -> None:
+    from playwright.sync_api import expect
+
+    tab.wait_for_selector(".change", timeout=30_000)
+    read = "(all) => all.map((e) => [e.querySelector('.name').innerText, e.innerText])"
+    offered = tab.eval_on_selector_all(".change", read)
+    assert len(offered) > 3
+    for name, text in offered:
+        gain = float(text.removeprefix(name).partition("×")[0])
+        tab.goto("about:blank")
+        tab.goto(address)
+        tab.wait_for_selector(".change", timeout=30_000)
+        tab.click("text=pin as A")
+        tab.click(f".change:has(.name:text-is('{name}'))")
+        expect(tab.locator(".verdict")).to_contain_text(f"{gain:.3g}", timeout=30_000)
+        assert tab.query_selector(".problem") is None
+
+
+def test_layouts_are_slid(tab: Any) -> None:
+    from playwright.sync_api import expect
+
+    tab.fill("input[list] >> nth=0", "llama-3.1-8b")
+    tab.keyboard.press("Enter")
+    titled(tab, "llama-3.1-8b")
+    tab.click("nav >> text=serving")
+    slider = ".slider:has-text('tensor') input[type=range]"
+    tab.wait_for_selector(slider, timeout=30_000)
+    place = "(e) => { e.value = 2; e.dispatchEvent(new Event('input', { bubbles: true })); }"
+    tab.eval_on_selector(slider, place)
+    command = tab.locator("text=copy as command")
+    expect(command).to_have_attribute("title", re.compile("--tensor 2"), timeout=60_000)
+    assert "TP2" in tab.inner_text("main")
 
 
 def test_tabs_ask_other_questions(tab: Any) -> None:

@@ -26,6 +26,7 @@ def test_controls_are_the_fields_of_the_questions():
     for tab in made["tabs"]:
         assert tab["fields"] == [field.name for field in fields_of(tab["verb"], "page")]
         assert set(tab["start"]) <= set(tab["fields"])
+        assert set(tab["sliders"]) <= set(tab["fields"])
     assert made["fields"]["precision"]["help"] == FIELDS["precision"].help
     assert "trust" not in made["fields"]  # that is for who starts the server
     msgspec.json.encode(made)
@@ -70,6 +71,12 @@ def test_what_is_pinned_is_compared_with(desk):
     made = analyzed(desk, {**RESNET, "batch_size": "16"}, against={**RESNET, "batch_size": "1"})
     chart = made["page"]["views"][0]["charts"][0]
     assert len(chart["moves"]) > 10
+    changed = analyzed(desk, RESNET, against=RESNET, changes=["fuse"])["page"]["views"][0]
+    alone = analyzed(desk, RESNET, changes=["fuse"])["page"]["views"][0]
+    assert changed["answer"][0] == alone["answer"][0]
+    assert not changed["answer"][0].startswith("1×")
+    back = analyzed(desk, RESNET, against=RESNET, against_changes=["fuse"])["page"]["views"][0]
+    assert "slower" in back["answer"][0]
     other = analyzed(desk, {**RESNET, "model": "resnet34"}, against=RESNET)
     assert [v["label"][:8] for v in other["page"]["views"][1:]] == ["resnet18", "resnet34"]
 

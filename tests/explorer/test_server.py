@@ -7,6 +7,7 @@ import threading
 import msgspec
 import pytest
 
+from gambrel.explorer import sessions
 from gambrel.explorer.server import ExplorerServer
 from gambrel.explorer.sessions import DeskWorker
 
@@ -103,6 +104,19 @@ def test_a_worker_that_takes_too_long_is_replaced(tmp_path):
         assert again["page"]["title"].startswith("resnet18")
     finally:
         worker.close()
+
+
+def test_the_page_that_asked_longest_ago_makes_room(monkeypatch):
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 1)
+    all_ = sessions.Sessions(trust=False)
+    try:
+        first = all_.of("first")
+        (first.folder / "sent").write_text("a file of the page")
+        assert all_.of("first") is first
+        all_.of("second")
+        assert not first.folder.exists()
+    finally:
+        all_.close()
 
 
 def test_a_model_that_there_is_not_opens_nothing(capsys):

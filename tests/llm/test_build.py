@@ -203,7 +203,7 @@ def test_llama_4_has_chunks_and_full_layers() -> None:
 def test_a_recurrent_state_does_not_grow() -> None:
     spec = read_config(QWEN3_NEXT)
     # 36 layers with a state: 32 heads of 128·128, and 3 inputs of 8,192 convolved channels.
-    kept = kv_cache(spec, spec.precisions(), batch=1, context=9)
+    kept = kv_cache(spec, spec.precisions(), batch_size=1, context=9)
     state = next(part for part in kept.parts if part.name == "state")
     assert state.logical_bytes == 2 * 36 * (32 * 128 * 128 + 3 * 8192)
     assert spec.kv_elements_per_token == 12 * 2 * 2 * 256

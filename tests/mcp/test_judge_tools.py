@@ -19,6 +19,8 @@ REFERENCES = [
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda r: r["model"][:12])
 def test_answers_are_short(reference, hardware):
     asked = reference | {"hardware": hardware}
+    if hardware == "hailo-8" and ":" in reference["model"]:  # whose formats it does not run
+        asked["precision"] = "int8"
     for tool, time in (("judge", "1ms"), ("judge", "1ns"), ("limits", ""), ("explain_gap", "1s")):
         found = TOOLS[tool].call(asked | ({"time": time} if time else {}))
         assert len(json.dumps(found)) < 2000, tool

@@ -13,6 +13,7 @@ from gambrel.advise.limits import Limit
 from gambrel.advise.subjects import Subject
 from gambrel.advise.verdict import Constraint, Verdict, judge, worst
 from gambrel.analysis.result import Analysis
+from gambrel.collector import without_collector
 from gambrel.device.model import Device
 from gambrel.units import format_capacity, format_number, format_si
 from gambrel.views import Viewed
@@ -141,6 +142,7 @@ def tried_batches(subject: Subject, limits: Sequence[Limit], step: int = 2) -> l
     return [b for b in open_ if (b.bit_length() - 1) % (step.bit_length() - 1) == 0] or [0]
 
 
+@without_collector()
 def trials(
     subject: Subject, device: Device, precision: str | None, limits: Sequence[Limit]
 ) -> list[tuple[Trial, tuple[Constraint, ...]]]:

@@ -12,6 +12,7 @@ from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS
 from gambrel.advise.subjects import Subject, refuse_empty
 from gambrel.analysis.measures import Bound
+from gambrel.collector import without_collector
 from gambrel.device.model import Device
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.views import Viewed
@@ -84,6 +85,7 @@ class Grid:
     prices: Mapping[str, float] = field(default_factory=dict)
 
 
+@without_collector()
 def compare(over: Grid, metrics: Sequence[str], notes: Sequence[str] = ()) -> Comparison:
     """Every model on every device, best first by the first metric.
 

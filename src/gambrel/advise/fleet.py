@@ -12,7 +12,6 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
 from gambrel.analysis.measures import Bound
-from gambrel.analysis.needs import fits_within
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
@@ -42,6 +41,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         bound: The roofline's verdict; None when unknown.
         capacity_bytes: Memory of the device that the model must fit into; None when unknown or
             when it need not.
+        fits: Whether the model fits into the device; None when unknown.
     """
 
     facts: Facts
@@ -51,11 +51,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     runtime_reason: str
     bound: Bound | None
     capacity_bytes: int | None
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether the model fits into the device; None when unknown."""
-        return fits_within(self.facts.memory_bytes, self.capacity_bytes)
+    fits: bool | None
 
 
 def point_of(analysis: Analysis) -> Point:
@@ -68,6 +64,7 @@ def point_of(analysis: Analysis) -> Point:
         runtime_reason=analysis.runtime_reason,
         bound=analysis.bound,
         capacity_bytes=analysis.footprint.capacity_bytes,
+        fits=analysis.footprint.fits,
     )
 
 
@@ -205,6 +202,7 @@ class Fleet:
     def _made(
         self, device: Device, chosen: Resolved, facts: Facts, bound: Bound | None = None
     ) -> Point:
+        machine = self._machine(device)
         return Point(
             facts=facts,
             precision=chosen.precision,
@@ -212,5 +210,6 @@ class Fleet:
             runtime=chosen.runtime.runtime.id,
             runtime_reason=chosen.runtime.reason,
             bound=bound,
-            capacity_bytes=self._machine(device).roofs.capacity_bytes,
+            capacity_bytes=machine.roofs.capacity_bytes,
+            fits=self.bench.footprint(chosen, machine).fits,
         )

@@ -22,6 +22,7 @@ from gambrel.advise.fleet import Point
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
+from gambrel.collector import without_collector
 from gambrel.errors import InputError
 from gambrel.units import format_percent, format_si
 from gambrel.views import Viewed
@@ -96,6 +97,7 @@ class Advice(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     hints: tuple[str, ...] = ()
 
 
+@without_collector()
 def recommend(
     analysis: Analysis, calibration: Calibration | None = None
 ) -> tuple[Recommendation, ...]:
@@ -154,6 +156,7 @@ def _effort(effort: Effort) -> str:
     return effort.name.lower()
 
 
+@without_collector()
 def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice:
     """Recommendations, whether to stop, and what lies far below its roof.
 
@@ -274,7 +277,11 @@ def _turn(path: list[tuple[str, Point]]) -> str:
 def _combinations(
     explorer: Explorer, start: Point, singles: list[Recommendation]
 ) -> list[Recommendation]:
-    """Greedy: from each of the best changes, add the next best kinds while they help by 5 %."""
+    """Greedy: from each of the best changes, add the next best kinds while they help by 5 %.
+
+    One that gains no more than a change in it alone is none.
+    """
+    alone = {text: one.gain for one in singles for text in one.changes}
     found: dict[frozenset[str], Recommendation] = {}
     for first in singles[:_COMBINATIONS]:
         best, changes = first, first.changes
@@ -287,7 +294,7 @@ def _combinations(
                 continue
             if tried.gain >= SMALLEST_GAIN * best.gain:
                 best, changes = tried, longer
-        if len(changes) > 1:
+        if len(changes) > 1 and best.gain >= SMALLEST_GAIN * max(map(alone.__getitem__, changes)):
             found.setdefault(kinds_of(changes), best)
     return list(found.values())
 

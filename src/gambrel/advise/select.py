@@ -15,6 +15,7 @@ from gambrel.advise.limits import METRICS, Limit
 from gambrel.advise.subjects import Contender, Subject
 from gambrel.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.roofs import roofs_of
+from gambrel.collector import without_collector
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
 from gambrel.dtypes import BITS
@@ -84,6 +85,7 @@ class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+@without_collector()
 def select(
     over: Grid, limits: Sequence[Limit], sort: str = "latency", notes: Sequence[str] = ()
 ) -> Selection:

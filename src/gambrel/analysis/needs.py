@@ -20,7 +20,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
             the device has no known rule.
         workspace_unknown: Kinds of ops that no rule covers, where others have one.
         peak_op: Name of that op.
-        capacity_bytes: Of the device; None when unknown.
+        capacity_bytes: Of the device, flash included; None when unknown.
         fits: Whether it fits; None when unknown.
     """
 
@@ -47,9 +47,13 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
             + (self.workspace_bytes or 0)
         )
 
-    def within(self, capacity_bytes: int | None) -> Footprint:
-        """The same need held against a memory."""
+    def within(self, capacity_bytes: int | None, flash_bytes: int | None = None) -> Footprint:
+        """The same need held against a memory, and the flash in it that holds the weights."""
         fits = fits_within(self.total_bytes, capacity_bytes)
+        if fits and flash_bytes is not None and capacity_bytes is not None:
+            rest = self.total_bytes - self.weights_bytes
+            if self.weights_bytes > flash_bytes or rest > capacity_bytes - flash_bytes:
+                fits = None  # one of the two is too small, unless it takes parts of the other
         return msgspec.structs.replace(self, capacity_bytes=capacity_bytes, fits=fits)
 
 

@@ -26,6 +26,7 @@ class Roofs:
         memory_byte_per_s: Its bandwidth; None when unknown.
         memory_bound: What a limit by it is called (a device that lives off its host link is
             network-bound).
+        flash_bytes: The part of it that is flash and holds the weights; None where all is one.
         link: Name of the link to peers or host; empty when none is known.
         link_byte_per_s: Its bandwidth one way.
         network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
@@ -47,6 +48,7 @@ class Roofs:
     off_chip_only: bool
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
+    flash_bytes: int | None = None
     engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
     least: dict[tuple[str, str, bool], tuple[str, float] | None] = field(default_factory=dict)
 
@@ -113,6 +115,11 @@ class Roofs:
         return tuple(dict.fromkeys(missing))
 
 
+def _bytes_of(device: Device, fact: str) -> int | None:
+    known = device.fact(fact)
+    return int(known.value) if known is not None and known.value else None
+
+
 def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = None) -> Roofs:
     """Chooses the memory roof and the link of a device.
 
@@ -125,6 +132,7 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
     off_chip_only = (memory is None or memory.byte_per_s is None) and rate is not None
     peer = None if off_chip_only else peer_link(device)
     network = network_link(device)
+    flash, sram = _bytes_of(device, "flash_capacity"), _bytes_of(device, "sram_capacity")
     if off_chip_only and link is not None:
         name, byte_per_s, bound = link.name, rate, Bound.NETWORK
         capacity = None  # what does not fit in its on-chip memory is streamed from the host
@@ -136,6 +144,8 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         name = memory.name if memory else ""
         byte_per_s = memory.byte_per_s if memory else None
         capacity = memory.capacity_bytes if memory else None
+        if flash is not None and sram is not None:
+            capacity = flash + sram
         bound = Bound.MEMORY
         notes = () if byte_per_s else (f"{device.id}: memory bandwidth unknown.",)
     return Roofs(
@@ -149,6 +159,7 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         link=peer.name if peer else "",
         link_byte_per_s=peer.byte_per_s_per_direction if peer else None,
         off_chip_only=off_chip_only,
+        flash_bytes=flash,
         notes=notes,
         network_byte_per_s=network.byte_per_s_per_direction if network else None,
     )

@@ -97,7 +97,7 @@ class Workbench:
         if key not in self._memory:
             made = footprint(self.workload, self.evaluator(precision), None, rules)
             self._memory[key] = made
-        return self._memory[key].within(machine.roofs.capacity_bytes)
+        return self._memory[key].within(machine.roofs.capacity_bytes, machine.roofs.flash_bytes)
 
 
 def bench_of(workload: Workload, sizes: Mapping[str, int], conventions: Conventions) -> Workbench:

@@ -190,7 +190,7 @@ def kv_cache(question: Question) -> CachePlan:
     return plan_cache(
         spec,
         chosen,
-        batch=q.batch_size or 1,
+        batch_size=q.batch_size or 1,
         context=q.context or 8192,
         policy=Policy(page=q.page, windowed=q.windowed),  # type: ignore[arg-type]  # it checks
         device=device.id if device else "",

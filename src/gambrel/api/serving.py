@@ -148,6 +148,7 @@ class StepTimer(StepTimes):
 
 
 def _check(q: Question) -> None:
+    asked_device(q.hardware, q.peak, q.bandwidth)  # names a device that there is not
     if q.percentile not in _PERCENTILES:
         raise InputError(f"percentile={q.percentile}: give 50, 90 or 99.")
     if q.trace is not None:

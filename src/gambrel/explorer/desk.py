@@ -39,6 +39,7 @@ class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
         given: Field → text or value.
         changes: To apply, as ``what-if`` takes them.
         against: The ``given`` of another question; the answer shows what moves from there.
+        against_changes: Applied there.
         measured: A file that the page sent with measured times, laid over the analysis.
         brief: Leave out what takes longer than the answer.
     """
@@ -47,6 +48,7 @@ class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
     given: dict[str, Any]
     changes: tuple[str, ...] = ()
     against: dict[str, Any] | None = None
+    against_changes: tuple[str, ...] = ()
     measured: str = ""
     brief: bool = False
 
@@ -119,19 +121,19 @@ class Desk:
 
         changes, against = request.changes, request.against
         levels = not request.brief
-        now = [self._one({**given, "hardware": n}, levels=levels) for n in _devices(given)]
-        before = now
+        before = self._side_by_side(given, levels=levels)
+        now = _changed(before, changes)
         if against:
-            before = [
-                self._one({**against, "hardware": n}, levels=levels) for n in _devices(against)
-            ]
-        elif changes:
-            now = [one.with_change(*changes) for one in before]
+            before = self._side_by_side(against, levels=levels)
+            before = _changed(before, request.against_changes)
         if before is now:
             return self._shown_alone(now, request.measured), now
         if len(before) == len(now) == 1 and before[0].model.name == now[0].model.name:
-            return _moved(before[0], now[0], changes), now
+            return _moved(before[0], now[0], () if against else changes), now
         return Analyses(analyses=(*before, *now)), now
+
+    def _side_by_side(self, given: Mapping[str, Any], *, levels: bool) -> Sequence[Analysis]:
+        return [self._one({**given, "hardware": n}, levels=levels) for n in _devices(given)]
 
     def _shown_alone(self, now: Sequence[Analysis], measured: str) -> object:
         """What was asked, without anything that it is compared with."""
@@ -190,6 +192,10 @@ def _devices(given: Mapping[str, Any]) -> Sequence[str | None]:
     if len(names) > MOST_DEVICES:
         raise InputError(f"{len(names)} devices: at most {MOST_DEVICES} side by side.")
     return names or [None]
+
+
+def _changed(analyses: Sequence[Analysis], changes: Sequence[str]) -> Sequence[Analysis]:
+    return [one.with_change(*changes) for one in analyses] if changes else analyses
 
 
 def _moved(before: Analysis, now: Analysis, changes: Sequence[str]) -> object:

@@ -48,7 +48,7 @@ def plan_cache(
     spec: ModelSpec,
     precisions: Precisions,
     *,
-    batch: int,
+    batch_size: int,
     context: int,
     policy: Policy,
     device: str = "",
@@ -61,7 +61,7 @@ def plan_cache(
     Args:
         spec: The model.
         precisions: Its number formats.
-        batch: Sequences.
+        batch_size: Sequences.
         context: Tokens of each.
         policy: How pages are reserved.
         device: Its id.
@@ -78,8 +78,8 @@ def plan_cache(
         raise InputError(
             f"context={context}: {spec.name} was made for at most {spec.max_context} tokens."
         )
-    cache = kv_cache(spec, precisions, batch=batch, context=context, policy=policy)
-    workload = build(spec, decode(batch, context), precisions)
+    cache = kv_cache(spec, precisions, batch_size=batch_size, context=context, policy=policy)
+    workload = build(spec, decode(batch_size, context), precisions)
     needs = footprint(workload, Evaluator(workload, {}, {}, Conventions()), capacity_bytes)
     weights = float(needs.weights_bytes) if weights_bytes is None else weights_bytes
     plan = CachePlan(
@@ -92,5 +92,7 @@ def plan_cache(
         return plan
     usable = capacity_bytes * utilization
     free = usable - weights - needs.activations_bytes
-    left = room(spec, precisions, free_bytes=free, batch=batch, context=context, policy=policy)
+    left = room(
+        spec, precisions, free_bytes=free, batch_size=batch_size, context=context, policy=policy
+    )
     return msgspec.structs.replace(plan, usable_bytes=usable, room=left)

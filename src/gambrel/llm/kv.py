@@ -118,18 +118,18 @@ def kv_cache(
     spec: ModelSpec,
     precisions: Precisions,
     *,
-    batch: int,
+    batch_size: int,
     context: int,
     policy: Policy | None = None,
     sharding: Sharding | None = None,
     memory: int | None = None,
 ) -> KvCache:
-    """The cache of ``batch`` sequences of ``context`` tokens on one device.
+    """The cache of ``batch_size`` sequences of ``context`` tokens on one device.
 
     Args:
         spec: The model.
         precisions: Formats of cache and state.
-        batch: Sequences that this device serves.
+        batch_size: Sequences that this device serves.
         context: Tokens of each, the one being written included.
         policy: How pages are reserved; None is pages of 16 tokens, full ones for windowed layers.
         sharding: Heads are divided among ``tensor`` devices, layers among stages, tokens among
@@ -141,12 +141,12 @@ def kv_cache(
     Raises:
         InputError: No sequence, or no token.
     """
-    for name, value in (("batch", batch), ("context", context)):
+    for name, value in (("batch_size", batch_size), ("context", context)):
         if type(value) is not int or value < 1:
             raise InputError(f"{name}={value!r}: give a whole number of at least 1.")
     policy, sharding = policy or Policy(), sharding or Sharding()
     own = -(-context // sharding.context)
-    counter = _Counter(precisions=precisions, batch=batch, policy=policy, sharding=sharding)
+    counter = _Counter(precisions=precisions, batch=batch_size, policy=policy, sharding=sharding)
     seen = _memory_tokens(spec, context) if memory is None else memory
     merged: dict[tuple[str, float], CachePart] = {}
     for group in spec.layers:
@@ -155,7 +155,7 @@ def kv_cache(
             merged[key] = _joined(merged[key], part) if key in merged else part
     return KvCache(
         model=spec.name,
-        batch=batch,
+        batch=batch_size,
         context=context,
         precision=precisions.of("kv_cache"),
         policy=policy,
@@ -282,7 +282,7 @@ def room(
     precisions: Precisions,
     *,
     free_bytes: float,
-    batch: int,
+    batch_size: int,
     context: int,
     policy: Policy | None = None,
     sharding: Sharding | None = None,
@@ -293,7 +293,7 @@ def room(
         spec: The model.
         precisions: Formats.
         free_bytes: Memory that weights and activations leave.
-        batch: Sequences, for the longest context.
+        batch_size: Sequences, for the longest context.
         context: Tokens, for the largest batch.
         policy: How pages are reserved.
         sharding: As for `kv_cache`.
@@ -303,7 +303,7 @@ def room(
         return kv_cache(
             spec,
             precisions,
-            batch=sequences,
+            batch_size=sequences,
             context=tokens,
             policy=policy,
             sharding=sharding,
@@ -315,7 +315,7 @@ def room(
     low, high = 0, limit
     while low < high:  # the cache grows with the context: the last that fits, by halving
         middle = (low + high + 1) // 2
-        if allocated(batch, middle) <= free_bytes:
+        if allocated(batch_size, middle) <= free_bytes:
             low = middle
         else:
             high = middle - 1
@@ -360,7 +360,7 @@ def growth(
     """The cache at every combination; arguments as for `kv_cache`."""
     found = [
         [
-            kv_cache(spec, precisions, batch=b, context=c, policy=policy, sharding=sharding)
+            kv_cache(spec, precisions, batch_size=b, context=c, policy=policy, sharding=sharding)
             for c in contexts
         ]
         for b in batches

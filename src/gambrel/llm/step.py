@@ -81,56 +81,57 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.sequences if self.outputs is None else self.outputs
 
 
-def prefill(batch: Dim, seq: Dim, cached: Dim = 0, *, encode: bool = False) -> Step:
+def prefill(batch_size: Dim, seq: Dim, cached: Dim = 0, *, encode: bool = False) -> Step:
     """Prompts of ``seq`` new tokens, behind ``cached`` tokens whose keys are there already.
 
     Args:
-        batch: Sequences.
+        batch_size: Sequences.
         seq: New tokens of each.
         cached: Tokens of a shared prefix or of earlier chunks.
         encode: Whether encoders run as well.
     """
-    group = Group(count=batch, new_tokens=seq, cached_tokens=cached)
+    group = Group(count=batch_size, new_tokens=seq, cached_tokens=cached)
     return Step(groups=(group,), label="prefill", encode=encode)
 
 
-def decode(batch: Dim, context: Dim) -> Step:
+def decode(batch_size: Dim, context: Dim) -> Step:
     """One new token a sequence.
 
     Args:
-        batch: Sequences.
+        batch_size: Sequences.
         context: Tokens that the new one attends to, itself included.
     """
-    group = Group(count=batch, new_tokens=1, cached_tokens=plus(context, -1))
+    group = Group(count=batch_size, new_tokens=1, cached_tokens=plus(context, -1))
     return Step(groups=(group,), label="decode")
 
 
-def verify(batch: Dim, context: Dim, drafted: int) -> Step:
+def verify(batch_size: Dim, context: Dim, drafted: int) -> Step:
     """Checks ``drafted`` tokens a sequence and adds one: the target's step of speculation.
 
     Args:
-        batch: Sequences.
+        batch_size: Sequences.
         context: Tokens before the step's first new one, that one included.
         drafted: Tokens that a draft proposes.
     """
     new = drafted + 1
-    group = Group(count=batch, new_tokens=new, cached_tokens=plus(context, -1))
-    return Step(groups=(group,), outputs=times(batch, new), label="verify")
+    group = Group(count=batch_size, new_tokens=new, cached_tokens=plus(context, -1))
+    return Step(groups=(group,), outputs=times(batch_size, new), label="verify")
 
 
-def chunks(seq: int, chunk: int, batch: int = 1, cached: int = 0) -> tuple[Step, ...]:
+def chunks(seq: int, chunk: int, batch_size: int = 1, cached: int = 0) -> tuple[Step, ...]:
     """A prompt prefilled in chunks: one step a chunk, each behind those before it.
 
     Args:
         seq: Tokens of the prompt that are not cached.
         chunk: Most tokens per step.
-        batch: Sequences.
+        batch_size: Sequences.
         cached: Tokens of a prefix that are there already.
     """
     if chunk < 1:
         raise InputError(f"chunk={chunk}: a chunk has at least 1 token.")
     return tuple(
-        prefill(batch, min(chunk, seq - start), cached + start) for start in range(0, seq, chunk)
+        prefill(batch_size, min(chunk, seq - start), cached + start)
+        for start in range(0, seq, chunk)
     )
 
 

@@ -92,6 +92,8 @@ FIGURE_STYLES: Final = {
 #: Names the texts that run along a slanted roof.
 _SLANTED: Final = "slanted"
 _DPI: Final = 200
+#: Numbers below bars at most.
+_TICKS: Final = 5
 _INK: Final = COLORS["ink"][0]
 _LINES: Final[dict[str, dict[str, Any]]] = {
     "solid": {"linewidth": 1.5},
@@ -155,7 +157,7 @@ def figure(pictures: Sequence[Picture], look: FigureStyle = FIGURE_STYLES["scree
             title = shorten(clean(picture.title), 90)
             one.set_title(title, fontsize=9, loc="left", fontweight="bold")
         if isinstance(picture, Bars):
-            _bars(one, picture)
+            _bars(one, picture, look)
         else:
             _chart(one, picture, look)
     if look.paper:
@@ -290,17 +292,23 @@ def _slant(axes: Axes) -> float:
 
 
 def _legend(axes: Axes, chart: Chart, look: FigureStyle) -> None:
-    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
-    keys = chart.legend
+    place, keys = _beside(look), chart.legend
     if look.paper:
-        under = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": look.columns}
-        place |= under | {"handletextpad": 0.1, "columnspacing": 0.8, "borderaxespad": 0.2}
         keys = tuple(key for key in keys if key.text)
     if keys:
         axes.legend(handles=[_mark(k) for k in keys], fontsize=look.small, **place)
     elif any(c.name for c in chart.curves):
         turned = any(c.style == "area" for c in chart.curves)
         axes.legend(fontsize=look.small if look.paper else 8, reverse=turned, **place)
+
+
+def _beside(look: FigureStyle) -> dict[str, Any]:
+    """Where a legend stands: at the right, on paper below."""
+    if not look.paper:
+        return {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
+    under = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": look.columns}
+    close = {"handletextpad": 0.1, "columnspacing": 0.8, "borderaxespad": 0.2}
+    return {**under, **close, "frameon": False}
 
 
 def _mark(key: Key) -> Any:
@@ -320,8 +328,8 @@ def _shade(key: int | str) -> str:
     return COLORS[color(key)][0]
 
 
-def _bars(axes: Axes, bars: Bars) -> None:
-    from matplotlib.ticker import FuncFormatter
+def _bars(axes: Axes, bars: Bars, look: FigureStyle) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     names = [shorten(clean(row.name), 40) for row in bars.rows]
     shades = [_shade(row.color or 5) for row in bars.rows]
@@ -341,11 +349,13 @@ def _bars(axes: Axes, bars: Bars) -> None:
             end = max(end, min(high, longest * 1.3))
         said = shorten(clean(row.said(bars.unit)), 60)
         shade = COLORS["unknown"][0] if row.missing else _INK
-        axes.annotate(f" {said}", (end, place), va="center", fontsize=8, color=shade)
+        axes.annotate(f" {said}", (end, place), va="center", fontsize=look.font, color=shade)
     axes.set_xlim(0, longest * 1.4)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_xlabel(bars.forms)
+    axes.xaxis.set_major_locator(MaxNLocator(_TICKS))
     if bars.legend:
-        axes.legend(handles=[_mark(k) for k in bars.legend], fontsize=8, loc="lower right")
+        keys = [_mark(k) for k in bars.legend]
+        axes.legend(handles=keys, fontsize=look.small, **_beside(look))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatted(value, bars.unit)))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gambrel.collector import without_collector
 from gambrel.device.fastest import fastest, fastest_memory
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
@@ -26,7 +27,6 @@ from gambrel.traces.kineto.join import outermost, worked_kernels
 from gambrel.traces.kineto.spans import covered
 from gambrel.traces.kineto.stream import Stream, unpacked
 from gambrel.traces.kineto.work import op_work
-from gambrel.traces.source import without_collector
 
 _LIST: Final = re.compile(rb'\A\s*\[|"traceEvents"\s*:\s*\[')
 _MICRO: Final = 1e-6

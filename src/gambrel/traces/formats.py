@@ -10,6 +10,7 @@ from typing import Final
 
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.analysis.samples.clock_log import ClockLog
+from gambrel.collector import without_collector
 from gambrel.errors import FileFormatError, InputError, shown
 from gambrel.fileio import path_of
 from gambrel.traces.clock_log import is_clock_log
@@ -21,7 +22,7 @@ from gambrel.traces.points import is_points
 from gambrel.traces.proton import is_proton
 from gambrel.traces.rocprof import is_rocprof
 from gambrel.traces.rocprof_json import is_rocprof_json
-from gambrel.traces.source import decode, is_sqlite, read_head, without_collector
+from gambrel.traces.source import decode, is_sqlite, read_head
 from gambrel.traces.xplane import is_xplane
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gc
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -39,18 +38,6 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),  # PowerShell's ">" writes this
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Millions of small objects without cycles: the collector would walk them over and over."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 #: Is told how many bytes of a file have been read; a face that shows progress sets it.

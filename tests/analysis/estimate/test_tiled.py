@@ -280,7 +280,7 @@ def test_a_chip_with_the_cores_of_another_is_scaled_by_the_rate_of_a_core():
     """RK3576 has two cores of 3 TOPS, RK3588 three of 2; a run takes one."""
     known = {c.device: c for c in packaged().tiled if c.runtime == "rknn"}
     new, measured = known["rk3576"], known["rk3588-npu"]
-    assert new.macs_per_s["int8"] == pytest.approx(1.5 * measured.macs_per_s["int8"])
+    assert new.macs_per_s["int8"] == pytest.approx(1.5 * measured.macs_per_s["int8"], rel=1e-3)
     assert new.ahead_byte_per_s == measured.ahead_byte_per_s
     assert (new.rows, new.confidence) == (0, "low")
     assert new.low < measured.low < 1 < measured.high < new.high

@@ -43,6 +43,13 @@ def test_resnet18_in_three_forms(name):
     assert sum(prod(t.shape) for t in seen.values()) == convolved + last
 
 
+def test_modules_are_those_of_torch():
+    """A colon would part an op from the others, as the runs of a pipeline are."""
+    modules = {op.module for op in read_openvino(DATA / "block.xml").ops}
+    assert "norm" in modules
+    assert not any(":" in module for module in modules)
+
+
 def test_storage_and_compute_formats():
     assert formats(read_openvino(DATA / "resnet18.xml")) == {("fp16", None)}
     assert formats(read_openvino(DATA / "resnet18_int8.xml")) == {("int8", "int8")}

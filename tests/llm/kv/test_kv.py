@@ -42,7 +42,7 @@ LLAMA3_8B = model((FULL, 32), max_context=8192)
 
 def test_llama_3_8b() -> None:
     # 2 x 8 heads x 128 x 2 bytes = 4,096 bytes a token and layer; 32 layers: 131,072 a token.
-    cache = kv_cache(LLAMA3_8B, BF16, batch=64, context=2048)
+    cache = kv_cache(LLAMA3_8B, BF16, batch_size=64, context=2048)
     assert cache.bytes_per_token == 131_072
     assert cache.logical_bytes == 64 * 2048 * 131_072 == 17_179_869_184
     assert cache.allocated_bytes == cache.logical_bytes  # 2048 is 128 pages of 16
@@ -54,10 +54,10 @@ def test_deepseek_v3_keeps_the_latent() -> None:
         heads=128, kv_lora_rank=512, nope_head_dim=128, rope_head_dim=64, v_head_dim=128
     )
     spec = model((latent, 61))
-    cache = kv_cache(spec, BF16, batch=64, context=2048)
+    cache = kv_cache(spec, BF16, batch_size=64, context=2048)
     assert cache.bytes_per_token == 70_272
     assert cache.logical_bytes == 64 * 2048 * 70_272 == 9_210_691_584
-    on_eight = kv_cache(spec, BF16, batch=64, context=2048, sharding=Sharding(tensor=8))
+    on_eight = kv_cache(spec, BF16, batch_size=64, context=2048, sharding=Sharding(tensor=8))
     assert on_eight.logical_bytes == cache.logical_bytes  # one head cannot be divided
 
 
@@ -67,7 +67,7 @@ def test_windows_and_pages() -> None:
     window = Attention(heads=8, kv_heads=4, head_dim=256, window=1024)
     full = Attention(heads=8, kv_heads=4, head_dim=256)
     spec = model((window, 10), (full, 2))
-    at = {"batch": 1, "context": 5000}
+    at = {"batch_size": 1, "context": 5000}
     every = kv_cache(spec, BF16, **at)
     assert every.logical_bytes == 4096 * (10 * 1024 + 2 * 5000)
     assert every.allocated_bytes == 4096 * 12 * 5008  # 313 pages of 16
@@ -83,7 +83,9 @@ def test_windows_and_pages() -> None:
 
 def test_a_window_longer_than_the_context_is_none() -> None:
     window = Attention(heads=8, kv_heads=4, head_dim=256, window=4096)
-    own = kv_cache(model((window, 3)), BF16, batch=2, context=100, policy=Policy(windowed="window"))
+    own = kv_cache(
+        model((window, 3)), BF16, batch_size=2, context=100, policy=Policy(windowed="window")
+    )
     assert own.logical_bytes == 3 * 2 * 4096 * 100
     assert own.allocated_bytes == 3 * 2 * 4096 * 112
 
@@ -93,21 +95,21 @@ def test_state_does_not_grow() -> None:
     scan = StateSpaceDual(heads=80, head_dim=64, state=128, groups=1, conv_kernel=4)
     spec = model((scan, 64))
     elements = 80 * 64 * 128 + 3 * (5120 + 256)
-    short = kv_cache(spec, BF16, batch=4, context=1)
+    short = kv_cache(spec, BF16, batch_size=4, context=1)
     assert short.logical_bytes == 4 * 64 * elements * 2
-    assert kv_cache(spec, BF16, batch=4, context=100_000).logical_bytes == short.logical_bytes
-    wide = kv_cache(spec, Precisions.parse("bf16,state=fp32"), batch=4, context=1)
+    assert kv_cache(spec, BF16, batch_size=4, context=100_000).logical_bytes == short.logical_bytes
+    wide = kv_cache(spec, Precisions.parse("bf16,state=fp32"), batch_size=4, context=1)
     assert wide.allocated_bytes == 2 * short.allocated_bytes
 
 
 def test_precision_of_the_cache() -> None:
-    cache = kv_cache(LLAMA3_8B, Precisions.parse("w4a16,kv=fp8"), batch=1, context=16)
+    cache = kv_cache(LLAMA3_8B, Precisions.parse("w4a16,kv=fp8"), batch_size=1, context=16)
     assert cache.logical_bytes == 16 * 65_536
     assert cache.precision == "fp8"
 
 
 def test_shards() -> None:
-    at = {"batch": 1, "context": 160}
+    at = {"batch_size": 1, "context": 160}
     whole = kv_cache(LLAMA3_8B, BF16, **at).logical_bytes
     eighth = kv_cache(LLAMA3_8B, BF16, **at, sharding=Sharding(tensor=8)).logical_bytes
     assert eighth == whole / 8
@@ -133,23 +135,23 @@ def test_cross_attention_keeps_the_encoder() -> None:
             Encoder(name="encoder", hidden=512, layers=(), front=Frames(mels=80, positions=1500)),
         ),
     )
-    cache = kv_cache(spec, BF16, batch=1, context=32)
+    cache = kv_cache(spec, BF16, batch_size=1, context=32)
     assert cache.logical_bytes == 6 * 2 * 8 * 64 * 2 * (32 + 1500)
-    shorter = kv_cache(spec, BF16, batch=1, context=32, memory=100)
+    shorter = kv_cache(spec, BF16, batch_size=1, context=32, memory=100)
     assert shorter.logical_bytes == 6 * 2 * 8 * 64 * 2 * (32 + 100)
 
 
 def test_what_fits() -> None:
     # A page of 16 tokens is 2 MiB; 8 GiB hold 4,096 of them: 65,536 tokens.
-    found = room(LLAMA3_8B, BF16, free_bytes=8 * 2**30, batch=16, context=2048)
+    found = room(LLAMA3_8B, BF16, free_bytes=8 * 2**30, batch_size=16, context=2048)
     assert found.sequence_bytes == 2048 * 131_072
     assert found.batch == 32
     assert found.context == 4096
-    short = room(LLAMA3_8B, BF16, free_bytes=8 * 2**30, batch=1, context=2048)
+    short = room(LLAMA3_8B, BF16, free_bytes=8 * 2**30, batch_size=1, context=2048)
     assert short.context == 8192  # the model's own limit
-    none = room(LLAMA3_8B, BF16, free_bytes=2**20, batch=1, context=1)
+    none = room(LLAMA3_8B, BF16, free_bytes=2**20, batch_size=1, context=1)
     assert (none.batch, none.context) == (0, 0)
-    below = room(LLAMA3_8B, BF16, free_bytes=-5.0, batch=1, context=1)
+    below = room(LLAMA3_8B, BF16, free_bytes=-5.0, batch_size=1, context=1)
     assert (below.batch, below.context) == (0, 0)
 
 
@@ -165,8 +167,8 @@ def test_growth() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"batch": 0, "context": 1}, r"batch=0: give a whole number of at least 1"),
-        ({"batch": 1, "context": 1.5}, r"context=1.5: give a whole number"),
+        ({"batch_size": 0, "context": 1}, r"batch_size=0: give a whole number of at least 1"),
+        ({"batch_size": 1, "context": 1.5}, r"context=1.5: give a whole number"),
     ],
 )
 def test_refused(arguments: dict[str, int], sentence: str) -> None:
@@ -216,9 +218,9 @@ def test_laws(batch: int, context: int, page: int, windowed: str) -> None:
     window = Attention(heads=8, kv_heads=2, head_dim=64, window=512)
     spec = model((FULL, 2), (window, 3))
     policy = Policy(page=page, windowed=windowed)  # type: ignore[arg-type]
-    one = kv_cache(spec, BF16, batch=1, context=context, policy=policy)
-    many = kv_cache(spec, BF16, batch=batch, context=context, policy=policy)
-    longer = kv_cache(spec, BF16, batch=1, context=context + 1, policy=policy)
+    one = kv_cache(spec, BF16, batch_size=1, context=context, policy=policy)
+    many = kv_cache(spec, BF16, batch_size=batch, context=context, policy=policy)
+    longer = kv_cache(spec, BF16, batch_size=1, context=context + 1, policy=policy)
     assert many.allocated_bytes == batch * one.allocated_bytes
     assert one.logical_bytes <= one.allocated_bytes
     assert one.allocated_bytes <= longer.allocated_bytes

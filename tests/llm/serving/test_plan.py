@@ -251,6 +251,15 @@ def test_load_decides_the_number_of_devices():
     assert fixed.batch * fixed.sharding.data >= 64
 
 
+def test_a_model_drafts_with_its_own_layer_beside_pipelines():
+    # The prediction layer is one layer: it stands on a stage, however many stages there are.
+    asked = {"input": 1024, "output": 512, "max_devices": 16, "topology": "dgx-h200"}
+    plan = gambrel.serve_plan("deepseek-v3", "h200", **asked, speculate=1, acceptance=0.8)
+    plain = gambrel.serve_plan("deepseek-v3", "h200", **asked)
+    assert {p.sharding.pipeline for p in plan.points} == {p.sharding.pipeline for p in plain.points}
+    assert max(p.sharding.pipeline for p in plan.points) > 1
+
+
 def test_speculation_yields_more_tokens_a_step():
     plain = planned(sharding=Sharding(tensor=4), concurrency=4).best[0].point
     drafted = (

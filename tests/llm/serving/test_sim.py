@@ -8,7 +8,7 @@ import pytest
 
 import gambrel
 from gambrel.cli import run
-from gambrel.errors import InputError
+from gambrel.errors import InputError, UnknownNameError
 
 ASKED = {"model": "llama-3.1-8b", "hardware": "h100", "requests": 300}
 
@@ -74,3 +74,9 @@ def test_a_busy_start_does_not_set_the_number_of_devices(tmp_path):
     assert (run.met, run.devices) == (True, 1)
     assert run.tried_with == 3000
     assert run.tried[0].sharding.data > 1
+
+
+def test_a_device_that_there_is_not_is_named():
+    asked = {"rate": "5/s", "input": 100, "output": 10}
+    with pytest.raises(UnknownNameError, match="unknown device 'h100,h200'"):
+        gambrel.serve_sim("llama-3.1-8b", "h100,h200", **asked)

@@ -41,7 +41,9 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
     setShown((old) => {
       const { page: made, ...extra } = answer;
       if (extra.error || !made) return { ...old, waiting: false, extra: { ...old.extra, error: extra.error } };
-      const kept = request.brief ? { changes: old.extra.changes, scan: extra.place ? old.extra.scan : null } : {};
+      // What there is to choose among is said with an analysis; other tabs offer the same.
+      const { runtimes, precisions, changes, scan } = old.extra;
+      const kept = { runtimes, precisions, ...(request.brief && { changes, scan: extra.place ? scan : null }) };
       const page = steady(request.brief ? keeping(made, old.page) : made, old.page);
       return { page, extra: { ...kept, ...extra, error: undefined }, waiting: false };
     });
@@ -89,6 +91,7 @@ export function useAnswer(engine: Engine, explorer: Explorer, state: State, agai
     ...state,
     given: asked(state, explorer),
     against: against ? asked(against, explorer) : undefined,
+    against_changes: against?.changes,
     measured: state.verb === "analyze" ? state.measured : undefined,
   });
 

@@ -24,7 +24,7 @@ export function Controls({ explorer, state, extra, onChange, onNear, onFiles }: 
   const tab = explorer.tabs.find((t) => t.verb === state.verb) ?? explorer.tabs[0];
   const set = (given: Given) => onChange({ ...state, given: { ...state.given, ...given } });
   const sizes = state.verb === "analyze" ? (extra.sizes ?? []) : [];
-  const slid = sizes.map((s) => SIZES[s.name] ?? s.name);
+  const slid = [...sizes.map((s) => SIZES[s.name] ?? s.name), ...Object.keys(tab.sliders)];
   const own = ["model", "hardware", ...ROOF, ...slid, "sizes"];
   const needed = (name: string) => explorer.fields[name].required.includes(state.verb);
   const near = ["phase", "precision", "runtime"].filter((n) => tab.fields.includes(n) && (n !== "phase" || extra.language !== false));
@@ -36,13 +36,18 @@ export function Controls({ explorer, state, extra, onChange, onNear, onFiles }: 
   const custom = ROOF.some((name) => state.given[name]);
   return (
     <form class="controls" aria-label="Question" onSubmit={(event) => event.preventDefault()}>
-      <Model explorer={explorer} value={String(state.given.model ?? "")} onChoose={(model) => onChange({ ...withoutSizes(state, sizes), given: { ...withoutSizes(state, sizes).given, model }, changes: [] })} onFiles={onFiles} />
+      <Model explorer={explorer} value={String(state.given.model ?? "")} onChoose={(model) => onChange({ ...withoutSizes(state, sizes), given: { ...withoutSizes(state, sizes).given, model }, changes: [], measured: undefined })} onFiles={onFiles} />
       {tab.fields.includes("hardware") && (
         <Devices explorer={explorer} value={custom ? "" : String(state.given.hardware ?? "")} most={state.verb === "analyze" ? explorer.most_devices : explorer.fields.hardware.several.includes(state.verb) ? 16 : 1} onChange={(hardware) => set({ hardware, peak: "", bandwidth: "" })} />
       )}
       {sizes.filter((s) => s.most !== s.least).map((size, i) => (
-        <Slider size={size} first={!i} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} onNear={(values) => onNear(values.map((value) => ({ ...state, given: { ...state.given, ...sizeGiven(state, size, value) } })))} />
+        <SizeSlider key={size.name} size={size} first={!i} given={sizeOf(state, size)} onChange={(value) => set(sizeGiven(state, size, value))} onNear={(values) => onNear(values.map((value) => ({ ...state, given: { ...state.given, ...sizeGiven(state, size, value) } })))} />
       ))}
+      {Object.entries(tab.sliders).map(([name, steps]) => {
+        const { label, help, default: usual } = explorer.fields[name];
+        const given = String(state.given[name] ?? "");
+        return <Slider key={name} name={label} about={help} steps={steps} value={Number(given) || null} least={1} empty={needed(name) ? undefined : String(usual ?? "any")} onChange={(value) => set({ [name]: value })} />;
+      })}
       {near.map(one)}
       {first.map(one)}
       {tab.fields.includes("peak") && (
@@ -223,25 +228,34 @@ export function ladder({ least, most, step, value }: Size): number[] {
 const IDLE = 1500;
 
 interface SliderProps {
-  size: Size;
+  name: string;
+  about: string;
+  steps: number[];
+  /** Null where nothing is chosen. */
+  value: number | null;
+  least: number;
+  most?: number;
+  step?: number;
+  /** What is used where nothing is chosen; without it something always is. */
+  empty?: string;
   /** The one that is most likely dragged. */
-  first: boolean;
-  given: string;
+  first?: boolean;
   onChange(value: string): void;
   /** The other values, the nearest first. */
-  onNear(values: string[]): void;
+  onNear?(values: string[]): void;
 }
 
-function Slider({ size, first, given, onChange, onNear }: SliderProps) {
-  const [steps] = useState(() => ladder(size));
+function Slider({ name, about, steps, value, least, most, step, empty, first, onChange, onNear }: SliderProps) {
   const [text, setText] = useState<string | null>(null);
-  const value = Number(text ?? given) || size.value;
-  const at = steps.reduce((best, v, i) => (Math.abs(v - value) < Math.abs(steps[best] - value) ? i : best), 0);
+  const now = text ? Number(text) || value : value;
+  // With nothing chosen as its left end, where that may be.
+  const places = empty === undefined ? steps.map(String) : ["", ...steps.map(String)];
+  const at = now === null ? 0 : places.reduce((best, v, i) => (v && Math.abs(Number(v) - now) < Math.abs((Number(places[best]) || Infinity) - now) ? i : best), 0);
   const near = (place: number, way = 1) => {
     // What lies behind the hand counts as three times as far.
     const far = (i: number) => Math.abs(i - place) * (Math.sign(i - place) === way ? 1 : 3);
-    const others = steps.map((_, i) => i).filter((i) => i !== place);
-    onNear(others.sort((a, b) => far(a) - far(b)).map((i) => String(steps[i])));
+    const others = places.map((_, i) => i).filter((i) => i !== place);
+    onNear?.(others.sort((a, b) => far(a) - far(b)).map((i) => places[i]));
   };
   useEffect(() => {
     if (!first) return;
@@ -249,18 +263,28 @@ function Slider({ size, first, given, onChange, onNear }: SliderProps) {
     return () => clearTimeout(idle);
   });
   const move = (place: number) => {
-    onChange(String(steps[place]));
+    onChange(places[place]);
     near(place, Math.sign(place - at) || 1);
   };
+  const commit = (given: string) => {
+    setText(null);
+    if (given || empty !== undefined) onChange(given);
+  };
   return (
-    <div class="control slider" title={size.about}>
+    <div class="control slider" title={about}>
       <label>
-        {size.name}
-        <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={whole(value)} onPointerEnter={() => near(at)} onFocus={() => near(at)} onInput={(e) => move(Number(e.currentTarget.value))} />
+        {name}
+        <input type="range" min={0} max={places.length - 1} value={at} aria-valuetext={now === null ? empty : whole(now)} onPointerEnter={() => near(at)} onFocus={() => near(at)} onInput={(e) => move(Number(e.currentTarget.value))} />
       </label>
-      <input type="number" min={size.least} max={size.most ?? undefined} step={size.step} value={value} aria-label={size.name} onInput={(e) => setText(e.currentTarget.value)} onChange={(e) => { setText(null); if (e.currentTarget.value) onChange(e.currentTarget.value); }} />
+      <input type="number" min={least} max={most} step={step} value={text ?? now ?? ""} placeholder={empty} aria-label={name} onInput={(e) => setText(e.currentTarget.value)} onChange={(e) => commit(e.currentTarget.value)} />
     </div>
   );
+}
+
+/** A size of the model; its steps stay while it is dragged. */
+function SizeSlider({ size, given, ...more }: Pick<SliderProps, "first" | "onChange" | "onNear"> & { size: Size; given: string }) {
+  const [steps] = useState(() => ladder(size));
+  return <Slider name={size.name} about={size.about} steps={steps} value={Number(given) || size.value} least={size.least} most={size.most ?? undefined} step={size.step} {...more} />;
 }
 
 interface FieldProps {

@@ -50,7 +50,7 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
       const sent = await engine.send(files);
       const { measured, error } = await engine.ask({ verb: "file", given: { model: sent }, changes: [], brief: true });
       if (error) throw new Error(error);
-      setState((old) => (measured ? { ...old, verb: "analyze", measured: sent } : { ...old, given: { ...old.given, model: sent }, changes: [] }));
+      setState((old) => (measured ? { ...old, verb: "analyze", measured: sent } : { ...old, given: { ...old.given, model: sent }, changes: [], measured: undefined }));
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
@@ -133,34 +133,30 @@ interface PinProps {
 }
 
 function Pin({ state, pinned, onPin, onSwap }: PinProps) {
-  if (!pinned) return <p><button type="button" title="keep this as A, change anything, and see what moves" onClick={() => onPin({ ...state, changes: [] })}>pin as A</button></p>;
+  if (!pinned) return <p><button type="button" title="keep this as A, change anything, and see what moves" onClick={() => onPin(state)}>pin as A</button></p>;
   return (
     <p class="pin">
       A: {describe(pinned)}{" "}
-      <button type="button" onClick={() => onSwap(pinned, { ...state, changes: [] })}>swap A and B</button>{" "}
+      <button type="button" onClick={() => onSwap(pinned, state)}>swap A and B</button>{" "}
       <button type="button" onClick={() => onPin(null)}>unpin</button>
     </p>
   );
 }
 
-function describe({ given }: State): string {
+function describe({ given, changes }: State): string {
   const { model, hardware, ...rest } = given;
   const more = Object.entries(rest).filter(([, value]) => value !== "" && value !== false).map(([name, value]) => `${name.replace("_size", "")} ${value}`);
-  return [model, hardware, ...more].filter(Boolean).join(", ");
+  return [model, hardware, ...more, ...changes].filter(Boolean).join(", ");
 }
 
-/** A change of a field is made there; any other is applied to the answer. */
+/** Changes of fields are made there; with any other among them all are applied to the answer, in their order. */
 const FIELD: Record<string, string> = { batch: "batch_size", precision: "precision", runtime: "runtime", hardware: "hardware", seq: "seq", context: "context", image: "image" };
 
 function applied(state: State, changes: string[]): State {
-  const given = { ...state.given };
-  const rest = [...state.changes];
-  for (const change of changes) {
-    const [name, value] = change.split("=");
-    if (value && FIELD[name]) given[FIELD[name]] = value;
-    else rest.push(change);
-  }
-  return { ...state, given, changes: rest };
+  const pairs = changes.map((change) => change.split("="));
+  if (!pairs.every(([name, value]) => value && FIELD[name])) return { ...state, changes: [...state.changes, ...changes] };
+  const given = Object.fromEntries(pairs.map(([name, value]) => [FIELD[name], value]));
+  return { ...state, given: { ...state.given, ...given } };
 }
 
 const EFFORT: Record<string, string> = { software: "same weights", batch: "more at once", retrain: "another model", replace: "another model or device" };

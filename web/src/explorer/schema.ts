@@ -69,7 +69,7 @@ export interface Answer extends Extra {
 }
 
 export interface Explorer {
-  tabs: { verb: string; label: string; fields: string[]; start: Given }[];
+  tabs: { verb: string; label: string; fields: string[]; start: Given; sliders: Record<string, number[]> }[];
   fields: Record<string, Control>;
   most_devices: number;
   models: [string, string][];
@@ -91,5 +91,6 @@ export interface SiteEngine {
 
 export interface Request extends State {
   against?: Given;
+  against_changes?: string[];
   brief?: boolean;
 }

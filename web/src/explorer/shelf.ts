@@ -46,9 +46,9 @@ export class Shelf {
 }
 
 /** The question itself; a short and a whole answer answer the same one. */
-function keyOf({ verb, given, changes, against, measured }: Request): string {
+function keyOf({ verb, given, changes, against, against_changes, measured }: Request): string {
   const sorted = (fields?: object) => fields && Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify([verb, sorted(given), changes, sorted(against), measured]);
+  return JSON.stringify([verb, sorted(given), changes, sorted(against), against_changes, measured]);
 }
 
 function rowsOf({ page }: Answer): number {

@@ -41,9 +41,9 @@ def _steps(judged: Judgement, analyses: Sequence[Analysis]) -> tuple[GapStep, ..
         (
             "launch overhead",
             limits.library_time_s,
-            f"{format_si(limits.launch_s, 's')}; a graph or fusion with neighbours hides it",
+            "a graph or fusion hides it",
         ),
-        ("this kernel", judged.measured_time_s, "beyond what a library kernel is expected to take"),
+        ("this kernel", judged.measured_time_s, "slower than a library kernel"),
     ]
     steps: list[GapStep] = []
     before = 0.0
@@ -64,14 +64,12 @@ def _without_launch(judged: Judgement) -> float | None:
 
 def _cold(judged: Judgement) -> str:
     traffic = format_si(judged.limits.traffic_bytes, "B")
-    return f"all of {traffic} cross the memory, nothing was kept on chip"
+    return f"{traffic} cross the memory"
 
 
 def _roofline(analysis: Analysis) -> str:
     moved = format_si(analysis.traffic_bytes, "B")
-    return (
-        f"{analysis.launches} kernels of {analysis.runtime_name or analysis.runtime} move {moved}"
-    )
+    return f"{analysis.launches} kernels move {moved}"
 
 
 def _next(judged: Judgement, steps: Sequence[GapStep]) -> str:
@@ -85,4 +83,5 @@ def _next(judged: Judgement, steps: Sequence[GapStep]) -> str:
         return "nothing above the speed of light is known"
     largest = max(open_, key=lambda step: step.added_s)
     whole = judged.measured_time_s or largest.time_s
-    return f"{largest.name} takes {format_percent(largest.added_s / whole)}: {largest.about}"
+    share = format_percent(largest.added_s / whole)
+    return f"{largest.name}: {share} of the time, {largest.about}"

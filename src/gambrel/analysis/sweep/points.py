@@ -180,6 +180,9 @@ def figures(
     unknown = unknown_numbers(points.count)
     memory = unknown if times_only else points.memory(chosen, machine)
     found |= _per_item(points, machine, found["expected_time_s"], found.pop("energy_j"), memory)
+    if machine.roofs.flash_bytes is not None and not times_only:
+        fits = [bench.footprint(chosen, machine).fits for bench in points.each]
+        found["fits"] = np.array([-1 if fit is None else fit for fit in fits], np.int8)
     return {
         "precision": repeated(chosen.precision, points.count),
         "runtime": repeated(runtime.id, points.count),

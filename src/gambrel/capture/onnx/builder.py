@@ -150,7 +150,7 @@ class Builder:
                 sizes=part.sizes,
                 attrs=part.attrs,
                 name=self._name(step),
-                module=step.module,
+                module=step.module.replace(":", "."),  # a colon parts the runs of a pipeline
                 source=step.source,
                 repeat=step.repeat * times,
                 phase=step.phase,

@@ -103,7 +103,7 @@ class LayerWalker:
             self._forms.update(e for e in outputs if e is not None)
             return
         self.writer.label = layer.kind
-        self.writer.name = layer.name.replace("/", ".").strip(".")
+        self.writer.name = _module(layer.name)
         given: list[Edge | None] = [*inputs]
         if layer.kind in _LOOPS and layer.bodies:
             self._loop(layer, inputs, edges)
@@ -202,3 +202,10 @@ def _place(layer: IrLayer) -> object:
     if not (offset.isdecimal() and size.isdecimal()):
         return ("data", offset or layer.id, size)
     return FileRange(int(offset), int(offset) + int(size))
+
+
+def _module(name: str) -> str:
+    """``__module.blocks.0.q/aten::linear/MatMul`` → ``blocks.0.q``; else dots for slashes."""
+    path, torch, _ = name.partition("aten::")
+    path = path.removeprefix("__module.") if torch else path
+    return path.replace("/", ".").replace(":", ".").strip(".")

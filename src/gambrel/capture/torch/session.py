@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from gambrel.capture.torch.scopes import Scopes
 from gambrel.capture.torch.scripted import is_scripted, on_meta
 from gambrel.capture.torch.training import train_step
 from gambrel.capture.torch.twins import Twins
+from gambrel.collector import without_collector
 from gambrel.errors import CaptureError, GambrelError
 from gambrel.workload import Role, Workload
 from gambrel.workload.parameters import main_dtype, mention_unread
@@ -63,7 +63,7 @@ class Session:
 
 def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
     """See `gambrel.capture.torch.capture`."""
-    with _no_collection():
+    with without_collector():
         return _run(model, args, kwargs, options)
 
 
@@ -119,18 +119,6 @@ def _as_call(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ..
     if isinstance(args, (tuple, list)) and not hasattr(args, "_fields"):
         return tuple(args), named
     return (args,), named
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Holds off the cyclic garbage collector, whose passes grow with what was recorded so far."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

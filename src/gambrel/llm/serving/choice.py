@@ -86,7 +86,7 @@ def _max_context(setup: Setup, point: Point) -> int:
         setup.spec,
         setup.precisions,
         free_bytes=free,
-        batch=max(1, -(-point.batch // setup.sharding.attention_data)),
+        batch_size=max(1, -(-point.batch // setup.sharding.attention_data)),
         context=1,
         policy=setup.engine.policy,
         sharding=setup.sharding,

@@ -66,7 +66,7 @@ def _cache_bytes(setup: Setup, tokens: int) -> float:
     return kv_cache(
         setup.spec,
         setup.precisions,
-        batch=1,
+        batch_size=1,
         context=tokens,
         policy=setup.engine.policy,
         sharding=setup.sharding,

@@ -113,7 +113,7 @@ def transfer_s(setup: Setup, requests: Requests) -> float:
     share = kv_cache(
         setup.spec,
         setup.precisions,
-        batch=1,
+        batch_size=1,
         context=requests.input_tokens,
         sharding=setup.sharding,
     ).logical_bytes

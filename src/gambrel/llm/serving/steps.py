@@ -89,15 +89,18 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     mix: EngineMix | None = None
 
     def workload(self, step: Step, spec: ModelSpec | None = None) -> Workload:
-        """The workload of the busiest device in a step."""
+        """The workload of the busiest device in a step; a model that drafts is whole on a stage."""
+        sharding = self.sharding
+        if spec is not None:
+            sharding = msgspec.structs.replace(sharding, pipeline=1)
         formats, runtime = native(self.precisions, self.device), self.settings.runtime or ""
-        key = (id(spec or self.spec), step, formats, self.sharding, self.topology, runtime)
+        key = (id(spec or self.spec), step, formats, sharding, self.topology, runtime)
         if key not in self.built:
             workload = build_rank(
                 spec or self.spec,
                 step,
                 formats,
-                self.sharding,
+                sharding,
                 topology=self.topology,
                 runtime=runtime,
                 routing_skew=self.engine.routing_skew,
@@ -302,7 +305,7 @@ def swap_s(setup: Setup, tokens: int) -> float:
     if rate is None:
         raise InputError(f"kv_offload: the link of {setup.device.id} to its host is unknown.")
     own = kv_cache(
-        setup.spec, setup.precisions, batch=1, context=tokens, sharding=setup.sharding
+        setup.spec, setup.precisions, batch_size=1, context=tokens, sharding=setup.sharding
     ).logical_bytes
     if own * setup.sharding.replica > setup.engine.host_cache_bytes:
         raise InputError(
@@ -344,7 +347,7 @@ def memory(setup: Setup, requests: Requests) -> Memory:
     cache = kv_cache(
         setup.spec,
         setup.precisions,
-        batch=1,
+        batch_size=1,
         context=requests.longest,
         policy=setup.engine.policy,
         sharding=setup.sharding,

@@ -91,6 +91,8 @@ def _score(found: Judgement) -> str:
 def _headroom(found: Judgement) -> str:
     share = found.headroom_share
     whole = "" if share is None else f", {format_percent(share)} of the whole model"
+    if not found.headroom_s:
+        return "none"
     return f"{format_si(found.headroom_s, 's')} ({format_number(found.headroom_factor)}×){whole}"
 
 
