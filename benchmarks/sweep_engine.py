@@ -262,12 +262,13 @@ def large() -> list[str]:
 def family(pid: int) -> Iterator[int]:
     """A process and all that it has started."""
     yield pid
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return
-    for child in children:
-        yield from family(int(child))
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = file.read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from family(int(child))
 
 
 def resident(pid: int) -> int:
