@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
 from gambrel.analysis.estimate.batches import Batches
@@ -232,7 +231,9 @@ class SizedWorkload:
         if allowance is None or plan.kernels is not Kernels.TILED or self._span is not None:
             return plan
         most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
-        return replace(plan, allowance=replace(allowance, group_bytes=most))
+        return msgspec.structs.replace(
+            plan, allowance=msgspec.structs.replace(allowance, group_bytes=most)
+        )
 
 
 def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
@@ -398,7 +399,7 @@ class _Builder:
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
-        items = tuple(replace(item, count=count) for item, count in self._items)
+        items = tuple(msgspec.structs.replace(item, count=count) for item, count in self._items)
         least = self._least
         return CostTable(
             places=tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from dataclasses import replace
 
 from gambrel.ops.base import Cost, OpView, Size, TensorView, distinct_bytes, formula, minimum, work
 from gambrel.roofline import maximum
@@ -63,8 +63,9 @@ def attention_backward(op: OpView) -> Cost:
     d, dv = _head_dims(op)
     own = {"query": 2 * d + dv, "keys": 2 * d + 2 * dv}
     whole = (3 if op.attrs.get("recompute", True) else 2) * d + 2 * dv
-    products = own.get(str(op.attrs.get("gradients")), whole)
-    rows = heads * _seeing_queries(op) * (2 * dv - 1) if products == whole else 0
+    wanted = str(op.attrs.get("gradients"))
+    products = own.get(wanted, whole)
+    rows = 0 if wanted in own else heads * _seeing_queries(op) * (2 * dv - 1)
     per_pair = 5 + bool(op.attrs.get("mask")) + 4 * bool(op.attrs.get("dropout"))
     vector = pairs * per_pair + rows
     return Cost(

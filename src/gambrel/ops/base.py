@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cmp_to_key
 from typing import Any, Final, TypeAlias
-
-import msgspec
-from msgspec.structs import replace
 
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
@@ -47,7 +44,8 @@ class Conventions:
             raise InputError(f"causal convention {self.causal!r}: choose 'half' or 'full'.")
 
 
-class TensorView(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorView:
     """A tensor with its sizes filled in.
 
     Attributes:
@@ -72,14 +70,15 @@ class TensorView(msgspec.Struct, frozen=True, kw_only=True):
         return to_bytes(self.elements, self.dtype)
 
 
-class OpView(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpView:
     """An op with its sizes filled in: all that a formula may look at."""
 
     kind: str
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
-    sizes: Mapping[str, Size | tuple[Size, ...]] = msgspec.field(default_factory=dict)
-    attrs: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    sizes: Mapping[str, Size | tuple[Size, ...]] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict)
     phase: str = "forward"
     conventions: Conventions = Conventions()
 
@@ -123,7 +122,8 @@ _COMPONENT: Final[dict[str, str]] = {"complex64": "fp32", "complex128": "fp64"}
 Work: TypeAlias = dict[tuple[Engine, str], Size]
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
     """What one execution of an op asks for.
 
     Attributes:
@@ -143,9 +143,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             be made; `cost` fills it in.
     """
 
-    work: Work = msgspec.field(default_factory=dict)
+    work: Work = field(default_factory=dict)
     read_bytes: Size = None
-    touched: Mapping[int, Size] = msgspec.field(default_factory=dict)
+    touched: Mapping[int, Size] = field(default_factory=dict)
     write_bytes: Size = None
     least_read_bytes: Size = None
     link_bytes: Size = 0

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from gambrel.ops import Cost, OpView, TensorView
 
