@@ -205,6 +205,16 @@ def test_sentences(asked, said):
         gambrel.sweep(**{"model": "resnet50", "hardware": "a100", **asked})
 
 
+def test_a_partition_holds_whole_blocks_where_they_fit():
+    asked = {"model": "resnet50", "hardware": "a100,l4", "runtime": "pytorch"}
+    work = work_of(ask("sweep", {**asked, "batch_size": "1:100000"}))
+    # Blocks of 4,096 batches on two devices: 16,384 points are two of them.
+    assert (work.points, work.partition_points) == (200_000, 16_384)
+    work = work_of(ask("sweep", {**asked, "hardware": "a100,l4,h100", "batch_size": "1:100000"}))
+    # On three devices a block has 12,288 points, and 16,384 at least are two.
+    assert work.partition_points == 24_576
+
+
 def test_blocks_of_sizes_hold_every_point_once_whatever_the_partitions():
     asked = ask(
         "sweep",

@@ -87,6 +87,10 @@ class SweepWork:
     def partition_points(self) -> int:
         """Points of a partition."""
         shared = max(LEAST_FAST, -(-self.points // SHARES))
+        # Whole blocks, whose costs are then computed in one place.
+        unit = self.block * len(self.cases)
+        if 0 < unit <= self.most_points == FAST:
+            shared = -(-shared // unit) * unit
         return min(self.most_points, shared) if self.most_points == FAST else self.most_points
 
     @property
