@@ -30,6 +30,7 @@ class Measured:
         task: What ran.
         low: 10th percentile over the median.
         high: 90th percentile over the median.
+        tdp_w: Design power, W.
         share: Median over design power.
         use: Mean share of the time with kernels, of the bandwidth and of the arithmetic in use.
     """
@@ -38,6 +39,7 @@ class Measured:
     task: str
     low: float
     high: float
+    tdp_w: float
     share: float
     use: tuple[float, float, float]
 
@@ -79,6 +81,7 @@ def read() -> list[Measured]:
                 task=row["task"],
                 low=float(row["low_w"]) / median,
                 high=float(row["high_w"]) / median,
+                tdp_w=tdp,
                 share=median / tdp,
                 use=(float(uses[0]), float(uses[1]), float(uses[2])),
             )
@@ -93,6 +96,11 @@ def fit(rows: Sequence[Measured]) -> np.ndarray:
     return np.linalg.lstsq(use / share[:, None], np.ones(len(rows)), rcond=None)[0]
 
 
+def left_out(rows: Sequence[Measured]) -> list[float]:
+    """The share of each row by what the rows of other devices say."""
+    return [float(np.dot(r.use, fit([o for o in rows if o.device != r.device]))) for r in rows]
+
+
 def main() -> None:
     """Prints the table."""
     rows = read()
@@ -100,10 +108,9 @@ def main() -> None:
     print("busy, memory, compute:", shares.round(3))
     print("low, high:", min(r.low for r in rows), max(r.high for r in rows))
     errors, held_out = [], []
-    for row in rows:
-        own, other = fit([r for r in rows if r.device != row.device]), shares
-        errors.append(np.dot(row.use, other) / row.share - 1)
-        held_out.append(np.dot(row.use, own) / row.share - 1)
+    for row, own in zip(rows, left_out(rows), strict=True):
+        errors.append(np.dot(row.use, shares) / row.share - 1)
+        held_out.append(own / row.share - 1)
         print(f"{row.device:16} {row.task:28} {errors[-1]:+.0%}, held out {held_out[-1]:+.0%}")
     print(f"mean error {np.mean(np.abs(errors)):.1%}, held out {np.mean(np.abs(held_out)):.1%}")
 
