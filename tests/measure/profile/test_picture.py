@@ -87,8 +87,9 @@ def test_sums_of_modules_do_not_mix_classes_of_work(done):
 
 def test_reasons_are_under_the_table(done):
     said = str(render(Profiled(profile=done.record)))
-    # Everything is far below roofs of 1e18.
-    assert "Far from the roof\n• small problem" in said
+    # Everything is far below roofs of 1e18. Which reason comes first depends on measured times.
+    reasons = said.partition("\nFar from the roof\n")[2].partition("\n\n")[0]
+    assert "• small problem" in reasons
     assert "No roofline" in said
 
 
