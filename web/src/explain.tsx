@@ -1,7 +1,7 @@
 // A number explains itself: a click shows its formula, source and confidence.
 
 import { createContext } from "preact";
-import { useContext, useEffect, useRef } from "preact/hooks";
+import { useContext, useLayoutEffect, useRef } from "preact/hooks";
 
 export interface Explanation {
   title: string;
@@ -15,7 +15,8 @@ export const useExplain = () => useContext(Explain);
 
 export function Explainer({ what, onClose }: { what: Explanation | null; onClose(): void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
+    // Before the next event: an Escape must find the dialog open.
     const element = dialog.current;
     if (what && element && !element.open) element.showModal();
     if (!what && element?.open) element.close();
