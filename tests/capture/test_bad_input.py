@@ -19,8 +19,8 @@ FAULTS = {
 }
 #: Sizes are 32 bits wide.
 NOT_IN = {(".tflite", "impossible sizes")}
-#: Files of 10^6 operations that are written and told in a second or two; HLO's parser takes ten.
-MANY = (".onnx", ".tflite", ".mlmodel")
+#: Files of 10^6 operations that are written and told in a second or two.
+MANY = (".onnx", ".tflite", ".mlmodel", ".mlir", ".hlo")
 
 
 def graph(folder: Path, suffix: str, wanted: Wanted) -> Path:
@@ -72,6 +72,13 @@ def test_hlo_has_no_operators_of_others(tmp_path):
 @pytest.mark.parametrize("suffix", MANY)
 def test_a_million_operations(tmp_path, suffix):
     refused(graph(tmp_path, suffix, Wanted(count=10**6)))
+
+
+@pytest.mark.parametrize("suffix", [".mlir", ".hlo"])
+def test_a_text_is_counted_before_it_is_parsed(tmp_path, suffix):
+    path = graph(tmp_path, suffix, Wanted(count=400_001))
+    path.write_bytes(path.read_bytes() + b"\n?! no line of any program")
+    assert "more than 400,000 operations; refused" in refused(path)
 
 
 def test_a_million_layers_of_openvino_are_counted_before_they_are_parsed(tmp_path):

@@ -17,8 +17,6 @@ _ARRAY: Final = re.compile(r"([a-z]\w*)\[([^\]]*)\](?:\{[^}]*\})?")
 _OPCODE: Final = re.compile(r" *([a-z][\w\-]*)\(")
 _COMMENT: Final = re.compile(r"/\*.*?\*/")
 _OPEN: Final = {"(": ")", "{": "}", "[": "]"}
-#: Instructions of a module.
-_MAX_INSTRUCTIONS: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -77,7 +75,6 @@ def parse(text: str) -> HloModule:
     found: dict[str, Computation] = {}
     current: Computation | None = None
     entry: Computation | None = None
-    count = 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if current is None:
@@ -88,9 +85,6 @@ def parse(text: str) -> HloModule:
         elif line.startswith("}"):
             current = None
         elif line:
-            count += 1
-            if count > _MAX_INSTRUCTIONS:
-                raise FileFormatError(f"more than {_MAX_INSTRUCTIONS:,} instructions; refused.")
             current.instructions.append(_instruction(line, number))
     if current is not None:
         raise FileFormatError(f"the text ends within the computation {told(current.name)}.")
