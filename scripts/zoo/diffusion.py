@@ -10,6 +10,8 @@ from gambrel.workload import Symbol
 from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject, tokens
 
 FAMILY = "image generation"
+#: FLUX.1 by kind: tokens of text that its pipeline passes on.
+FLUX = {"dev": 512, "schnell": 256}
 
 
 def entries() -> Iterator[Entry]:
@@ -103,13 +105,15 @@ def transformers_entries() -> Iterator[Entry]:
             "held_out": ({"batch": 3, "latent": 64}, {"batch": 5, "latent": 52}),
         },
     )
-    yield Entry(
-        name="flux-transformer",
-        about="FLUX.1 transformer, one step, 512 text tokens",
-        build=partial(_subject, _flux, _flux_inputs),
-        source="diffusers FluxTransformer2DModel",
-        **common,
-    )
+    for kind, words in FLUX.items():
+        yield Entry(
+            name="flux-transformer" if kind == "dev" else f"flux-{kind}-transformer",
+            about=f"FLUX.1{'' if kind == 'dev' else ' ' + kind} transformer, one step, "
+            f"{words} text tokens",
+            build=partial(_subject, partial(_flux, kind), partial(_flux_inputs, kind)),
+            source="diffusers FluxTransformer2DModel",
+            **common,
+        )
     yield Entry(
         name="pixart-transformer",
         about="PixArt-alpha XL/2 transformer for 1024 pixels, one step, 120 text tokens",
@@ -281,8 +285,8 @@ def _sd3_inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (), named
 
 
-def _flux() -> Any:
-    """Sizes of black-forest-labs/FLUX.1-dev, transformer/config.json."""
+def _flux(kind: str) -> Any:
+    """Sizes of black-forest-labs/FLUX.1-dev and -schnell, transformer/config.json."""
     from diffusers import FluxTransformer2DModel
 
     return FluxTransformer2DModel(
@@ -294,21 +298,21 @@ def _flux() -> Any:
         num_attention_heads=24,
         joint_attention_dim=4096,
         pooled_projection_dim=768,
-        guidance_embeds=True,
+        guidance_embeds=kind == "dev",
     )
 
 
-def _flux_inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _flux_inputs(kind: str, _: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Four neighbours of the latent are one token of 64 channels."""
     size, patches = point["batch"], (point["latent"] // 2) ** 2
     named = {
         "hidden_states": empty(size, patches, 64),
-        "encoder_hidden_states": empty(size, 512, 4096),
+        "encoder_hidden_states": empty(size, FLUX[kind], 4096),
         "pooled_projections": empty(size, 768),
         "timestep": empty(size),
         "img_ids": empty(patches, 3),
-        "txt_ids": empty(512, 3),
-        "guidance": empty(size),
+        "txt_ids": empty(FLUX[kind], 3),
+        **({"guidance": empty(size)} if kind == "dev" else {}),
     }
     return (), named
 

@@ -23,6 +23,12 @@ TEXT: dict[str, Config] = {
         "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
         "embedding_size": 128, "vocab_size": 30000, "max_position_embeddings": 512,
     },
+    "roberta-base": {
+        "model_type": "roberta", "architectures": ["RobertaModel"], "hidden_size": 768,
+        "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
+        "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2,
+    },
     "electra-base": {
         "model_type": "electra", "architectures": ["ElectraModel"], "hidden_size": 768,
         "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
@@ -33,6 +39,28 @@ TEXT: dict[str, Config] = {
         "n_layers": 6, "n_heads": 12, "hidden_dim": 3072, "vocab_size": 30522,
         "max_position_embeddings": 512,
     },
+}  # fmt: skip
+
+#: Aliases and the config.json of openai/clip-vit-*, as far as it is not the default.
+CLIP: dict[str, tuple[tuple[str, ...], Config]] = {
+    "clip-vit-b-32": (("clip", "clip-vit-base-patch32"), {"projection_dim": 512}),
+    "clip-vit-b-16": (
+        ("clip-vit-base-patch16", "openai-clip"),
+        {"projection_dim": 512, "vision_config": {"patch_size": 16}},
+    ),
+    "clip-vit-l-14": (
+        ("clip-vit-large-patch14", "clip-l"),
+        {
+            "projection_dim": 768,
+            "text_config": {
+                "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
+            },
+            "vision_config": {
+                "hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16,
+                "num_hidden_layers": 24, "patch_size": 14,
+            },
+        },
+    ),
 }  # fmt: skip
 
 #: Width, layers, heads; the config.json of facebook/esm2_t*_UR50D.
@@ -57,28 +85,25 @@ def entries() -> Iterator[Entry]:
         yield _text(name, config)
     for name, sizes in ESM2.items():
         yield _protein(name, *sizes)
-    yield Entry(
-        name="clip-vit-b-16",
-        family="multimodal",
-        about="CLIP ViT-B/16: 'batch' images and as many texts of 77 tokens",
-        build=partial(subject, _key(_clip()), None),
-        symbols=(batch("images, and texts, at once"),),
-        values={"batch": (1, 3, 4)},
-        held_out=({"batch": 2}, {"batch": 6}),
-        aliases=("clip-vit-base-patch16", "openai-clip"),
-        source="transformers CLIPModel",
-    )
+    for name, (aliases, config) in CLIP.items():
+        yield _clip(name, aliases, config)
     for size in DEPTH:
         yield _depth_anything(size)
 
 
-def _clip() -> Config:
-    return {
-        "model_type": "clip",
-        "architectures": ["CLIPModel"],
-        "projection_dim": 512,
-        "vision_config": {"patch_size": 16},
-    }
+def _clip(name: str, aliases: tuple[str, ...], config: Config) -> Entry:
+    whole = {"model_type": "clip", "architectures": ["CLIPModel"], **config}
+    return Entry(
+        name=name,
+        family="multimodal",
+        about=f"CLIP ViT-{name[9].upper()}/{name[11:]}: 'batch' images, as many texts of 77 tokens",
+        build=partial(subject, _key(whole), None),
+        symbols=(batch("images, and texts, at once"),),
+        values={"batch": (1, 3, 4)},
+        held_out=({"batch": 2}, {"batch": 6}),
+        aliases=aliases,
+        source="transformers CLIPModel",
+    )
 
 
 def _text(name: str, config: Config) -> Entry:

@@ -220,7 +220,6 @@ def entries() -> Iterator[Entry]:
             aliases=("t5", "google-t5-small") if name == "t5-small" else (),
             source="transformers T5ForConditionalGeneration",
         )
-    yield _clip()
 
 
 def _decoder(
@@ -253,21 +252,6 @@ def _decoder(
         held_out=held_out,
         aliases=aliases,
         source=f"transformers {config['architectures'][0]}",
-    )
-
-
-def _clip() -> Entry:
-    config = {"model_type": "clip", "architectures": ["CLIPModel"], "projection_dim": 512}
-    return Entry(
-        name="clip-vit-b-32",
-        family="multimodal",
-        about="CLIP ViT-B/32: 'batch' images and as many texts of 77 tokens",
-        build=partial(subject, _key(config), None),
-        symbols=(batch("images, and texts, at once"),),
-        values={"batch": (1, 3, 4)},
-        held_out=({"batch": 2}, {"batch": 6}),
-        aliases=("clip", "clip-vit-base-patch32"),
-        source="transformers CLIPModel",
     )
 
 

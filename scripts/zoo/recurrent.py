@@ -88,7 +88,10 @@ def entries() -> Iterator[Entry]:
             symbols=(batch("sequences at once"), seq(default=2048, minimum=16)),
             values={"batch": (1, 3), "seq": (16, 160)},
             held_out=({"batch": 2, "seq": 1000}, {"batch": 5, "seq": 77}),
-            aliases=("rwkv7", "rwkv-7", "rwkv") if name == "rwkv7-1.5b" else (),
+            aliases=(
+                *(f"{prefix}-world-{name[6:]}" for prefix in ("rwkv7", "rwkv-x070")),
+                *(("rwkv7", "rwkv-7", "rwkv") if name == "rwkv7-1.5b" else ()),
+            ),
             source="torch RWKV-7, arXiv 2503.14456",
         )
 

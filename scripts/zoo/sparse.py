@@ -39,6 +39,9 @@ def entries() -> Iterator[Entry]:
         "gat", "GAT, 1,433-8x8-7, of nodes and edges (self-loops added)", _gat, "1710.10903"
     )
     yield _graph("graphsage", "GraphSAGE, mean, 1,433-256-7", _sage, "1706.02216")
+    yield _graph(
+        "gin", "GIN, five layers of 64, one graph of 1,433 features, 7 classes", _gin, "1810.00826"
+    )
 
 
 def _recommender(name: str, about: str, aliases: tuple[str, ...]) -> Entry:
@@ -232,6 +235,34 @@ def _sage() -> Any:
             return self.second(x, source, target, count).log_softmax(1)
 
     return Sage()
+
+
+def _gin() -> Any:
+    """Each layer's rows are summed and scored: the paper's readout of a whole graph."""
+    import torch
+    from torch import nn
+
+    def perceptron(width: int) -> Any:
+        first = (nn.Linear(width, 64), nn.BatchNorm1d(64), nn.ReLU())
+        return nn.Sequential(*first, nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU())
+
+    class Gin(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(perceptron(width) for width in (1433, 64, 64, 64, 64))
+            self.scores = nn.ModuleList(nn.Linear(width, 7) for width in (1433, *[64] * 5))
+            self.own = nn.ParameterList(torch.empty(()) for _ in range(5))
+
+        def forward(self, x: Any, edges: Any) -> Any:
+            source, target = edges[0], edges[1]
+            scores = self.scores[0](x.sum(0))
+            for layer, score, own in zip(self.layers, self.scores[1:], self.own, strict=True):
+                around = _summed(x.index_select(0, source), target, x.shape[0])
+                x = layer(around + (1 + own) * x)
+                scores = scores + score(x.sum(0))
+            return scores.log_softmax(0)
+
+    return Gin()
 
 
 def _summed(messages: Any, target: Any, nodes: int) -> Any:

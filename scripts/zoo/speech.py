@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gambrel.workload import Symbol
-from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject, tokens
 from zoo.language import Config, _key, subject
 
 #: Width, layers of the encoder and of the decoder, heads, mel bins, tokens of the vocabulary.
@@ -27,6 +27,8 @@ ALIASES = {
 WAV2VEC2 = {"wav2vec2-base": (768, 12, 12), "wav2vec2-large": (1024, 24, 16)}
 #: Layers; the config.json of nvidia/parakeet-ctc-0.6b and -1.1b.
 PARAKEET = {"parakeet-ctc-0.6b": 24, "parakeet-ctc-1.1b": 42}
+#: Vocabulary with the blank; the config.json of nvidia/parakeet-tdt-0.6b-v2 and -v3.
+TRANSDUCERS = {"parakeet-tdt-0.6b-v2": 1025, "parakeet-tdt-0.6b-v3": 8193}
 
 
 def entries() -> Iterator[Entry]:
@@ -46,9 +48,18 @@ def entries() -> Iterator[Entry]:
             name,
             f"Parakeet CTC {name[13:].upper()}, a fast conformer with its CTC head",
             partial(_parakeet, layers),
-            _mels,
+            partial(_mels, 80),
             ("parakeet", "conformer", "fastconformer") if layers == 42 else (),
             "transformers ParakeetForCTC",
+        )
+    for name, vocabulary in TRANSDUCERS.items():
+        yield _audio(
+            name,
+            f"Parakeet TDT 0.6B {name[-2:]}: encoder, joint network at each frame, one token",
+            partial(_transducer, vocabulary),
+            partial(_mels, 128, token=True),
+            ("parakeet-tdt-0.6b", "parakeet-tdt") if name[-1] == "3" else (),
+            "transformers ParakeetForTDT",
         )
 
 
@@ -99,9 +110,30 @@ def _parakeet(layers: int) -> Any:
     return ParakeetForCTC(ParakeetCTCConfig(encoder_config=encoder))
 
 
-def _mels(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """100 spectra a second."""
-    return (empty(point["batch"], 100 * point["seconds"], 80),), {}
+def _transducer(vocabulary: int) -> Any:
+    from transformers import ParakeetForTDT, ParakeetTDTConfig
+
+    encoder = {
+        "num_hidden_layers": 24,
+        "num_mel_bins": 128,
+        "attention_bias": False,
+        "convolution_bias": False,
+        "scale_input": False,
+        "attn_implementation": "sdpa",
+    }
+    return ParakeetForTDT(
+        ParakeetTDTConfig(
+            encoder_config=encoder, vocab_size=vocabulary, blank_token_id=vocabulary - 1
+        )
+    )
+
+
+def _mels(
+    bins: int, _: Any, point: Point, *, token: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """100 spectra a second, and the last token of a transducer."""
+    named = {"decoder_input_ids": tokens(point["batch"], 1)} if token else {}
+    return (empty(point["batch"], 100 * point["seconds"], bins),), named
 
 
 def _whisper() -> Iterator[Entry]:

@@ -140,7 +140,7 @@ def _latency(facts: Facts) -> Figure:
 def _run_time(facts: Facts) -> Figure:
     best, expected = facts.sol_s, facts.expected
     if expected is None:
-        why = "nothing was measured of this runtime on this device or its kin"
+        why = "no measurement of this runtime on this device or a similar one is known"
         if facts.on_host:
             why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)

@@ -60,7 +60,7 @@ def serve_plan(question: Question) -> Plan:
         settings=settings_of(q, precision=None),
         prices=prices_of(q.prices, devices),
         topology=topology_of(q.topology),
-        shardings=_shardings(q),
+        shardings=_shardings(q, spec),
         top=q.layouts,
         name=name_of(q, spec),
         remarks=unread_of(q),
@@ -341,14 +341,15 @@ def degrees_of(question: Question) -> dict[str, int]:
     }
 
 
-def _shardings(question: Question) -> list[Sharding] | None:
+def _shardings(question: Question, spec: ModelSpec) -> Sequence[Sharding] | None:
+    from gambrel.llm.layouts import of_degrees
     from gambrel.llm.sharding import Sharding
 
     given, degrees = question.sharding, degrees_of(question)
     if given is not None and degrees:
         raise InputError(f"give either sharding or {', '.join(sorted(degrees))}, not both.")
     if given is None:
-        return [Sharding(**degrees)] if degrees else None
+        return of_degrees(spec, question.max_devices, degrees) if degrees else None
     several = list(given) if isinstance(given, (list, tuple)) else [given]
     if not all(isinstance(one, Sharding) for one in several):
         raise InputError("sharding: give gambrel.llm.sharding.Sharding records.")

@@ -288,13 +288,13 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
 
 def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
     """The layout that was asked for, or all that hold the model, and why others cannot."""
-    from gambrel.llm.layouts import candidates
+    from gambrel.llm.layouts import candidates, of_degrees
     from gambrel.llm.serving.fleet import server
     from gambrel.llm.serving.outcomes import Attempt
-    from gambrel.llm.sharding import Sharding
 
+    layouts: Sequence[Sharding]
     if degrees := degrees_of(q):
-        layouts = [Sharding(**degrees)]
+        layouts = of_degrees(_spec(q), q.max_devices, degrees)
     else:
         every = candidates(_spec(q), q.max_devices)
         layouts = [s for s in every if s.data == 1 and s.context == 1]
@@ -304,7 +304,7 @@ def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
         try:
             servers.append(server(setup, cached_share=q.hit_rate, most=q.max_requests))
         except InputError as error:
-            if degrees:
+            if degrees and len(layouts) == 1:
                 raise
             refused.append(Attempt(sharding=setup.sharding, reason=str(error)))
     if not servers:

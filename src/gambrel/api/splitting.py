@@ -80,12 +80,12 @@ def _crossing(q: Question, other: Question, found: SplitPlan) -> str:
 
 def _setups(q: Question) -> list[Setup]:
     """Layouts of a replica: those asked for, or all without a pipeline."""
-    from gambrel.llm.layouts import candidates
-    from gambrel.llm.sharding import Sharding
+    from gambrel.llm.layouts import candidates, of_degrees
 
+    spec = spec_of_plan(q.model, q.precision, "w4a16")
     if degrees := degrees_of(q):
-        return setups_of(q, [Sharding(**degrees)])[0]
-    every = candidates(spec_of_plan(q.model, q.precision, "w4a16"), q.max_devices)
+        return setups_of(q, of_degrees(spec, q.max_devices, degrees))[0]
+    every = candidates(spec, q.max_devices)
     shared = [s for s in every if s.data == s.context == s.pipeline == 1]
     return setups_of(q, shared)[0]
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from gambrel import roofline
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.llm.backward import kept_scores, with_backward
 from gambrel.llm.build import build
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import Group, Step
 from gambrel.ops import Conventions, cost
 from gambrel.ops.base import Engine
+from gambrel.workload import Workload
 
 #: Kinds of op whose multiplications are model FLOPs.
 _COUNTED: Final = frozenset({
@@ -45,3 +48,30 @@ def forward_flops(spec: ModelSpec, seq: int) -> float:
             if engine is Engine.MATRIX or op.kind in _SCANS:
                 total += op.repeat * flops
     return total / seq
+
+
+def repeated(forward: Workload, recompute: str) -> float:
+    """HFU over MFU: matrix FLOPs of a pass with what is recomputed over those without.
+
+    Args:
+        forward: The forward pass.
+        recompute: What runs again, as of `gambrel.llm.recompute`.
+    """
+    whole, once = (
+        _matrix_flops(kept_scores(with_backward(forward, recompute=name)))
+        for name in (recompute, "none")
+    )
+    return roofline.ratio(whole, once)
+
+
+def _matrix_flops(passes: Workload) -> float:
+    """Of one pass on one device; masked positions not counted."""
+    costs = Evaluator(passes, {}, {}, Conventions()).costs()
+    return float(
+        sum(
+            op.repeat * flops
+            for op, _, priced in costs
+            for (engine, _), flops in (priced.work if priced else {}).items()
+            if engine is Engine.MATRIX
+        )
+    )

@@ -94,6 +94,17 @@ def with_backward(forward: Workload, *, recompute: str = "none") -> Workload:
     )
 
 
+def kept_scores(passes: Workload) -> Workload:
+    """The same, with attention whose backward pass does not form the scores again."""
+    ops = (
+        _replace(op, attrs={**op.attrs, "recompute": False})
+        if op.kind == "attention_backward"
+        else op
+        for op in passes.ops
+    )
+    return _replace(passes, ops=tuple(ops))
+
+
 def _half(op: Op) -> Op:
     """A product of which every second one runs again, as half of its columns; else the op."""
     n = op.sizes.get("n")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -115,6 +116,30 @@ def candidates(
             if not problem(layout, spec):
                 found[layout] = None
     return tuple(found)
+
+
+def of_degrees(spec: ModelSpec, devices: int, degrees: Mapping[str, int]) -> tuple[Sharding, ...]:
+    """The layouts that given degrees leave open; the others are 1.
+
+    Experts and groups of attention are divided within ``tensor``: where that is not given, it is
+    any multiple of theirs that the model allows, on at most so many devices.
+
+    Args:
+        spec: The model.
+        devices: Most devices of all replicas.
+        degrees: Of `Sharding`, by name.
+
+    Raises:
+        InputError: A degree below 1, or one that does not divide ``tensor``.
+    """
+    least = math.lcm(degrees.get("expert", 1), degrees.get("attention_data", 1))
+    if "tensor" in degrees or least <= 1:
+        return (Sharding(**degrees),)
+    first = Sharding(**{**degrees, "tensor": least})
+    wider = (
+        Sharding(**{**degrees, "tensor": least * n}) for n in _powers(devices // first.devices)
+    )
+    return tuple(layout for layout in wider if not problem(layout, spec)) or (first,)
 
 
 def _powers(limit: int) -> Iterator[int]:

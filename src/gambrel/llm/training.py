@@ -18,7 +18,6 @@ import msgspec
 from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import total
-from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
@@ -27,8 +26,8 @@ from gambrel.analysis.timeline import Timeline
 from gambrel.analysis.workbench import speed_of_light
 from gambrel.device.model import Device
 from gambrel.errors import DeviceError, InputError
-from gambrel.llm.accounting import forward_flops
-from gambrel.llm.backward import with_backward
+from gambrel.llm.accounting import forward_flops, repeated
+from gambrel.llm.backward import kept_scores, with_backward
 from gambrel.llm.collectives import assumptions, busiest, place
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import rank_of
@@ -58,8 +57,6 @@ from gambrel.llm.training_time import (
     stack_of,
 )
 from gambrel.llm.training_written import Intermediates
-from gambrel.ops import Conventions
-from gambrel.ops.base import Engine
 from gambrel.views import Viewed
 from gambrel.workload import Role, Workload
 
@@ -88,7 +85,9 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         tokens_per_s_per_device: Over the expected time.
         model_flops: Of one token over the whole model, forward and backward, nothing recomputed.
         mfu: Model FLOPs over time and peak; all devices, so that stages with little to do count.
-        hfu: The same with recomputed work; at least ``mfu``.
+        hfu: The same with what ``recompute`` runs again; ``mfu`` where that is nothing. The scores
+            that the backward kernel of attention forms once more are no choice of the recipe and
+            count in neither (as in PaLM, appendix B: rematerialization alone tells them apart).
         memory: Of the fullest device, where a step is fullest.
         ranks: The same of each stage of a pipeline.
         timeline: Memory of the fullest device over a step.
@@ -175,7 +174,7 @@ def train(
         fullest(ranks),
         assumptions(plan.sharding, node),
         written,
-        (3.0 * forward_flops(spec, plan.seq), _matrix_flops(least)),
+        (3.0 * forward_flops(spec, plan.seq), repeated(least, plan.recompute)),
     )
     return _replace(
         found,
@@ -223,13 +222,7 @@ def _least_step(passes: Workload, end: Workload, plan: TrainingPlan) -> Workload
         _replace(t, role=Role.ACTIVATION) if t.role is Role.GRADIENT else t
         for t in (*passes.tensors, *moved)
     ]
-    ops = [_replace(op, repeat=op.repeat * plan.microbatches) for op in passes.ops]
-    ops = [
-        _replace(op, attrs={**op.attrs, "recompute": False})
-        if op.kind == "attention_backward"
-        else op
-        for op in ops
-    ]
+    ops = [_replace(op, repeat=op.repeat * plan.microbatches) for op in kept_scores(passes).ops]
     last = [
         _replace(
             op,
@@ -282,7 +275,7 @@ def _summary(
     written: Intermediates,
     flops: tuple[float, float],
 ) -> TrainingStep:
-    """The record; ``flops`` are those of a token in the whole model and of a device's forward."""
+    """The record; ``flops`` are those of a token in the whole model, and HFU over MFU."""
     for analysis in (passes, end):
         _check_known(analysis)
     shares = {group.name: group.measures for group in end.by_kind}
@@ -303,7 +296,7 @@ def _summary(
     )
     step = expected.value
     tokens = plan.tokens / plan.sharding.devices
-    per_token, own = flops
+    per_token, repeated = flops
     peak = passes.total.peak_flop_per_s
     mfu = None if peak is None else roofline.ratio(per_token * tokens, step * peak)
     return TrainingStep(
@@ -320,7 +313,7 @@ def _summary(
         tokens_per_s_per_device=tokens / step,
         model_flops=per_token,
         mfu=mfu,
-        hfu=None if mfu is None else mfu * roofline.ratio(passes.total.matrix_flops, 3.0 * own),
+        hfu=None if mfu is None else mfu * repeated,
         memory=memory,
         passes=passes,
         end=end,
@@ -483,16 +476,3 @@ def _one_after_another(*parts: Estimate) -> Estimate:
     confidence = "low" if whole.confidence == "low" else "medium"
     reason = f"kernels: {whole.reason}; no training step was measured"
     return _replace(whole, confidence=confidence, reason=reason)
-
-
-def _matrix_flops(forward: Workload) -> float:
-    """Of one microbatch on one device, forward; masked positions and recomputation not counted."""
-    costs = Evaluator(forward, {}, {}, Conventions()).costs()
-    return float(
-        sum(
-            op.repeat * flops
-            for op, _, cost in costs
-            for (engine, _), flops in (cost.work if cost else {}).items()
-            if engine is Engine.MATRIX
-        )
-    )

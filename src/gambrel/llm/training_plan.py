@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from gambrel.errors import InputError
-from gambrel.llm import recompute
+from gambrel.llm import layouts, recompute
 from gambrel.llm.sharding import Sharding, divisors
 from gambrel.llm.spec import ModelSpec
 
@@ -87,9 +87,11 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuses sequences beyond the model's context or that do not divide, and too many pieces.
+        """Refuses what the model or the schedule cannot have.
 
-        Stages and their pieces may have a layer more than others, as published runs have them.
+        That are sequences beyond the model's context or that do not divide, too many pieces, and
+        interleaving without whole rounds of microbatches (Narayanan et al., 2021). Stages and their
+        pieces may have a layer more than others, as published runs have them.
 
         Raises:
             InputError: What was asked, the model's limit, and what fits.
@@ -99,17 +101,21 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
                 f"seq={self.seq:,} is beyond max_position_embeddings={spec.max_context:,} of "
                 f"{spec.name}; at most {spec.max_context:,}."
             )
-        parts = self.sharding.context
-        if self.seq % parts:
-            raise InputError(
-                f"context={parts} does not divide the {self.seq:,} tokens of a sequence; it may be "
-                f"{', '.join(str(n) for n in divisors(self.seq) if n <= _PARTS)}."
-            )
+        layouts.check(self.sharding, spec)
+        if reason := uneven(self.seq, self.sharding):
+            raise InputError(reason)
         most = -(-spec.layer_count // self.sharding.pipeline)
         if self.virtual > most:
             raise InputError(
                 f"virtual={self.virtual}: {spec.name} has {spec.layer_count} layers for "
                 f"{self.sharding.pipeline} stages; at most {most}."
+            )
+
+        if self.virtual > 1 and self.microbatches % self.sharding.pipeline:
+            raise InputError(
+                f"microbatches={self.microbatches} is no multiple of pipeline="
+                f"{self.sharding.pipeline}: interleaved pieces (virtual={self.virtual}) take "
+                "microbatches in rounds of as many as stages."
             )
 
     @property
@@ -151,3 +157,25 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
     def expert_replicas(self) -> int:
         """Devices that hold the same experts."""
         return self.sharding.data * self.sharding.context
+
+
+def uneven(seq: int, sharding: Sharding) -> str:
+    """Why devices cannot share the tokens of a sequence evenly; empty where they can.
+
+    Context parallelism divides a sequence, and tensor groups divide their part of it again between
+    the matrices (sequence parallelism; Korthikanti et al., 2022).
+    """
+    tensor, parts = sharding.attention_tensor, sharding.context
+    if seq % parts:
+        fits = ", ".join(str(n) for n in divisors(seq) if n <= _PARTS)
+        return (
+            f"context={parts} does not divide the {seq:,} tokens of a sequence; it may be {fits}."
+        )
+    own = seq // parts
+    if own % tensor:
+        return (
+            f"tensor={tensor} with sequence parallelism does not divide the {own:,} tokens of a "
+            f"sequence{' part' if parts > 1 else ''}; take a multiple of {tensor}, e.g. "
+            f"{parts * tensor * -(-own // tensor):,} tokens."
+        )
+    return ""

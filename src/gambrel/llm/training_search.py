@@ -26,7 +26,7 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.llm.training import TrainingStep, train
 from gambrel.llm.training_base import TrainingBase, base_of
-from gambrel.llm.training_plan import TrainingPlan
+from gambrel.llm.training_plan import TrainingPlan, uneven
 from gambrel.llm.training_time import exchange_s, pass_s
 from gambrel.units import format_capacity, format_percent, format_si
 from gambrel.views import Viewed
@@ -148,8 +148,9 @@ def search(
     found = _Search(spec, device, devices, sequences, seq, formats, node, settings or Settings())
     splits = list(_splits(spec, devices, node, seq, fixed or {}))
     if not splits and fixed:
-        tensor, stages = fixed.get("tensor", 1), fixed.get("pipeline", 1)
-        found.reason = problem(Sharding(tensor=tensor, pipeline=stages), spec)
+        names = ("tensor", "pipeline", "context")
+        layout = Sharding(**{name: fixed[name] for name in names if name in fixed})
+        found.reason = problem(layout, spec) or uneven(seq, layout)
     found.run(splits)
     best = tuple(_explained(found.best[:top]))
     step = None
@@ -290,7 +291,7 @@ def _splits(
         for stages in _only(divisors(devices // tensor), "pipeline", fixed):
             for context in _only(contexts, "context", fixed):
                 replicas, rest = divmod(devices, tensor * stages * context)
-                if rest or replicas != fixed.get("data", replicas) or seq % context:
+                if rest or replicas != fixed.get("data", replicas):
                     continue
                 for expert in _only(_experts(spec, tensor, replicas), "expert", fixed):
                     groups = max(1, expert // tensor)
@@ -302,7 +303,7 @@ def _splits(
                         pipeline=stages,
                         context=context,
                     )
-                    if not problem(layout, spec):
+                    if not problem(layout, spec) and not uneven(seq, layout):
                         yield layout
 
 

@@ -211,16 +211,17 @@ def parts_of(
     ops = passes.ops if ops is None else ops
     seconds = _busy(ops)
     mixed = [
-        (group.count, part.top_k)
+        (group.count, part)
         for group in rank.layers
         if isinstance(part := group.layer.feed_forward, Mixture)
     ]
     mixtures = sum(count for count, _ in mixed)
-    picked = sum(count * top_k for count, top_k in mixed)
+    # Latent experts read and write rows of their own width.
+    picked = sum(count * m.top_k * (m.latent or rank.hidden) for count, m in mixed)
     layers = sum(group.count for group in rank.layers) - mixtures
     bandwidth = passes.total.peak_byte_per_s or math.inf
     split = plan.sharding.context * plan.sharding.attention_tensor
-    once = roofline.seconds(2 * plan.sequences * plan.seq / split * rank.hidden, bandwidth)
+    value_s = roofline.seconds(2 * plan.sequences * plan.seq / split, bandwidth)
     full = plan.recompute == "full"
     again = 4 / 3 if full else 1.0
     others = [op for op in ops if op.kind.removesuffix("_backward") in _MIXERS]
@@ -230,8 +231,8 @@ def parts_of(
         gemm_s=dict(seconds["gemm"]),
         expert_s=dict(seconds["experts"]),
         attention_s=sum(seconds["attention"].values()),
-        stream_s=once * (layers + mixtures) * again,
-        rows_s=once * picked * again,
+        stream_s=value_s * rank.hidden * (layers + mixtures) * again,
+        rows_s=value_s * picked * again,
         shared_s=sum(seconds["shared"].values()),
         routed_s=sum(seconds["routed"].values()),
         gradient_s=gradient_s,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gambrel.report import timeline
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Dot, Key, Note, Picture
-from gambrel.units import format_capacity
+from gambrel.units import format_capacity, format_percent
 
 if TYPE_CHECKING:
     from gambrel.llm.cache_plan import CachePlan
@@ -125,7 +125,7 @@ def _parts(
     """A bar a part, then the sum beside what there is room for; nothing where nothing is known."""
     whole = sum(parts.values())
     rows = [
-        Bar(name=name, values=(value,), color="c0", note=f"{value / whole:.0%}")
+        Bar(name=name, values=(value,), color="c0", note=format_percent(value / whole))
         for name, value in parts.items()
         if whole and value > _SMALL * whole
     ]

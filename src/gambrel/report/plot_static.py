@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from gambrel.report.picture import (
     color,
     formatted,
 )
+from gambrel.report.plot_labels import BEHIND, SLANTED, settle
 from gambrel.report.text import clean, shorten
 
 if TYPE_CHECKING:
@@ -89,11 +91,9 @@ FIGURE_STYLES: Final = {
         width=7.0, height=3.9, font=8, small=6.5, smallest=10.0, largest=120.0, columns=6
     ),
 }
-#: Names the texts that run along a slanted roof.
-_SLANTED: Final = "slanted"
 _DPI: Final = 200
-#: Numbers below bars at most.
-_TICKS: Final = 5
+#: Characters of the name of a bar, and of a line of it, per inch of the figure.
+_NAME: Final = 5
 _INK: Final = COLORS["ink"][0]
 _LINES: Final[dict[str, dict[str, Any]]] = {
     "solid": {"linewidth": 1.5},
@@ -160,20 +160,8 @@ def figure(pictures: Sequence[Picture], look: FigureStyle = FIGURE_STYLES["scree
             _bars(one, picture, look)
         else:
             _chart(one, picture, look)
-    if look.paper:
-        _turn(made)
+    settle(made)
     return made
-
-
-def _turn(made: Figure) -> None:
-    """Turns the names of slanted roofs along them, once it is known how the roofs lie."""
-    made.draw_without_rendering()
-    for axes in made.axes:
-        for text in axes.texts:
-            if text.get_gid() == _SLANTED:
-                x, y = text.xy  # type: ignore[attr-defined]
-                (a, b), (c, d) = axes.transData.transform([(x, y), (2 * x, 2 * y)])
-                text.set_rotation(math.degrees(math.atan2(d - b, c - a)))
 
 
 def _on_paper(chart: Chart) -> Chart:
@@ -280,7 +268,8 @@ def _note(axes: Axes, note: Note, look: FigureStyle) -> None:
         va="bottom",
         fontsize=look.small,
         color="#777777" if note.faint else _INK,
-        gid=_SLANTED if note.slanted else None,
+        gid=SLANTED if note.slanted else None,
+        in_layout=False,
         **turned,
     )
 
@@ -329,9 +318,9 @@ def _shade(key: int | str) -> str:
 
 
 def _bars(axes: Axes, bars: Bars, look: FigureStyle) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FuncFormatter
 
-    names = [shorten(clean(row.name), 40) for row in bars.rows]
+    names = [_wrapped(shorten(clean(row.name), 40), look) for row in bars.rows]
     shades = [_shade(row.color or 5) for row in bars.rows]
     places = range(len(names))
     for j in reversed(range(len(bars.series))):
@@ -349,13 +338,17 @@ def _bars(axes: Axes, bars: Bars, look: FigureStyle) -> None:
             end = max(end, min(high, longest * 1.3))
         said = shorten(clean(row.said(bars.unit)), 60)
         shade = COLORS["unknown"][0] if row.missing else _INK
-        axes.annotate(f" {said}", (end, place), va="center", fontsize=look.font, color=shade)
-    axes.set_xlim(0, longest * 1.4)
+        beside: Any = {"va": "center", "fontsize": look.font, "gid": BEHIND, "in_layout": False}
+        axes.annotate(f" {said}", (end, place), color=shade, **beside)
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_xlabel(bars.forms)
-    axes.xaxis.set_major_locator(MaxNLocator(_TICKS))
     if bars.legend:
         keys = [_mark(k) for k in bars.legend]
         axes.legend(handles=keys, fontsize=look.small, **_beside(look))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatted(value, bars.unit)))
+
+
+def _wrapped(name: str, look: FigureStyle) -> str:
+    """The name of a bar on as many lines as leave most of the width to the bars."""
+    return textwrap.fill(name, max(12, int(_NAME * look.width)), break_long_words=False)

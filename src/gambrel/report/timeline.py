@@ -128,7 +128,7 @@ def drawn(found: Timeline, name: str, axis: str) -> tuple[Chart, ...]:
     """Stacked parts, the phases of a training step, and the peak with its op."""
     steps, top = len(found.points), found.peak_bytes or 1
     starts = [i for i, p in enumerate(found.points) if i and p.phase != found.points[i - 1].phase]
-    notes = [Note(at=(i, top * 1.1), text=found.points[i].phase) for i in (0, *starts) if starts]
+    notes = [Note(at=(i, top * 1.27), text=found.points[i].phase) for i in (0, *starts) if starts]
     if found.peak is not None:
         at = (found.peak_index + 0.5, float(top))
         said = f"peak {format_capacity(top)} at {found.peak.op}"
@@ -139,7 +139,7 @@ def drawn(found: Timeline, name: str, axis: str) -> tuple[Chart, ...]:
             title=name,
             about="",
             x=Axis(title=axis, ends=(0, max(steps, 1)), linear=True),
-            y=Axis(title="live memory", unit="capacity", ends=(0, top * 1.18), linear=True),
+            y=Axis(title="live memory", unit="capacity", ends=(0, top * 1.36), linear=True),
             curves=(
                 *_areas(found),
                 *(Curve(name="", points=e, style="faint", color="ink") for e in edges),

@@ -240,6 +240,24 @@ _ALL: Final = (
         assumptions=("guidance is distilled into the weights: each image passes once a step.",),
     ),
     Pipeline(
+        name="flux-schnell",
+        about="FLUX.1 schnell: two text encoders, transformer at each step, image decoder",
+        components=(
+            Component(name="text_encoder", entry="clip-l-text", sizes={"batch": "batch"}),
+            Component(
+                name="text_encoder_2", entry="t5-xxl-encoder", sizes={"batch": "batch", "seq": 256}
+            ),
+            _sampler("transformer", "flux-schnell-transformer", batch="batch"),
+            _decoder("vae16-decoder"),
+        ),
+        symbols=(_batch(), _image(1024)),
+        steps=4,
+        parameters=16_825_577_987,
+        flops=1,
+        aliases=("flux.1-schnell",),
+        assumptions=("guidance is distilled into the weights: each image passes once a step.",),
+    ),
+    Pipeline(
         name="pixart-alpha",
         about="PixArt-alpha XL/2 1024: text encoder, transformer at each step, image decoder",
         components=(
