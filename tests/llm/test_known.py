@@ -65,6 +65,11 @@ EXACT = {
     "gemma-3-27b": 27_009_346_304,
     "phi-3-mini": 3_821_079_552,
     "phi-3-medium": 13_960_238_080,
+    "phi-4-mini": 3_836_021_760,
+    "codellama-7b": 6_738_546_688,
+    "yi-34b": 34_388_917_248,
+    "olmo-2-7b": 7_298_617_344,
+    "falcon-7b": 6_921_720_704,  # the head is the token table
     "smollm2-1.7b": 1_711_376_384,
     "deepseek-v2-lite": 15_706_484_224,
     "deepseek-v2": 235_741_434_880,

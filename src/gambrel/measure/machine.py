@@ -97,6 +97,12 @@ def busy() -> float | None:
     return running if running > _BUSY else None
 
 
+def crowding() -> float:
+    """How much longer a run may take because of other processes: 1 where there are none."""
+    others = max(0.0, (load() or 0.0) - 1)
+    return 1 + others / len(_allowed())
+
+
 def stolen_s() -> float | None:
     """Seconds, over all processors since boot, that a hypervisor gave to others; None: unknown."""
     try:

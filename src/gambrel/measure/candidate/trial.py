@@ -20,7 +20,7 @@ from gambrel.measure.candidate.child import Child, EndedError
 from gambrel.measure.candidate.compare import ReferenceOutput, compare, tolerance_of
 from gambrel.measure.candidate.inputs import KINDS, input_sets, smaller, varied
 from gambrel.measure.candidate.reference import Reference, reference_of
-from gambrel.measure.machine import busy
+from gambrel.measure.machine import crowding
 
 #: Seconds for a call: at least, and times what the reference takes.
 _CALL_S: Final = 20.0
@@ -323,8 +323,8 @@ class _Run:
         enough, and several are tried.
         """
         calls, typical = _FEW, statistics.median(self.times)
-        honest = _HONEST if busy() is None else _HONEST / 2
         for attempt in range(_SERIES):
+            honest = _HONEST / crowding()
             said = self._ask(child, "burst", 10 * limit_s, calls=calls)
             if said is None:
                 return
