@@ -17,12 +17,12 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
-from fit_streams import fit_streams
+from fit_streams import fit_streams, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
@@ -45,8 +45,6 @@ STARTS = {
 RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 #: Fewer models than this are no calibration.
 FEW = 6
-#: Share of the measured times beyond either end of a range.
-TAIL = 0.05
 
 
 def main() -> None:
@@ -123,11 +121,8 @@ def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
 def _finished(
     c: TiledConstants, runs: MeasuredRuns, ratios: Sequence[float], pooled: Sequence[float]
 ) -> TiledConstants:
-    low, high = (float(q) for q in np.quantile(pooled, [TAIL, 1 - TAIL]))
-    low, high = (
-        min(low, float(np.quantile(ratios, TAIL))),
-        max(high, float(np.quantile(ratios, 1 - TAIL))),
-    )
+    (low, high), (own_low, own_high) = tails(pooled), tails(ratios)
+    low, high = min(low, own_low), max(high, own_high)
     errors = [abs(1 / r - 1) for r in ratios]
     held = HeldOut(
         points=len(ratios),
@@ -206,39 +201,82 @@ def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
     return (*found, *_siblings(fitted))
 
 
-#: Chips without rows → a measured chip with the same cores, one core's rate relative to that of
-#: its core, and why.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sibling:
+    """A chip without rows whose cores are those of a measured one.
+
+    Attributes:
+        runtime: Under which the other was measured.
+        known: The measured chip.
+        macs: Multiply-adds of its core relative to the known one's, as quoted.
+        vector: The same of the vector unit: where the clock makes the difference it is as much.
+        wider: Factor on both ends of the range; 1 where rows are of both chips.
+        why: For the reader.
+    """
+
+    runtime: str
+    known: str
+    macs: float = 1.0
+    vector: float = 1.0
+    wider: float = 1.25
+    why: str
+
+
 SIBLINGS = {
-    "rk3566": ("rk3568", 1.0, "RK3566 and RK3568 have one NPU and share the column of the table"),
-    "rk3576": ("rk3588-npu", 1.5, "a core of RK3588, at 3 TOPS instead of 2"),
+    "rk3566": Sibling(
+        runtime="rknn",
+        known="rk3568",
+        wider=1.0,
+        why="RK3566 and RK3568 have one NPU and share the column of the table",
+    ),
+    "rk3576": Sibling(
+        runtime="rknn",
+        known="rk3588-npu",
+        macs=1.5,
+        why="a core of RK3588, at 3 TOPS instead of 2",
+    ),
+    "rv1126": Sibling(
+        runtime="rknn",
+        known="rv1109",
+        macs=2.0 / 1.2,
+        vector=2.0 / 1.2,
+        why="the NPU of RV1109, at 2.0 TOPS instead of 1.2",
+    ),
+    "ax630c": Sibling(
+        runtime="axera",
+        known="ax620q",
+        macs=3.2 / 2.4,
+        vector=3.2 / 2.4,
+        why="the NPU of AX620Q, at 3.2 TOPS instead of the 2.4 of its measured mode",
+    ),
 }
 
 
 def _siblings(fitted: Sequence[TiledConstants]) -> list[TiledConstants]:
-    """Chips whose cores are those of a measured one: multiply-adds by the quoted rate of a core.
+    """Chips whose cores are those of a measured one: rates by the quoted rate of a core.
 
-    The bandwidth is that of a core's port: it differs by 1.3 between chips of 32 and 64 bits. What
-    the vector unit does is not quoted and stays; the range covers that it may be wider as well.
+    The bandwidth is that of a core's port and stays: it differs by 1.3 between chips of 32 and 64
+    bits. The range covers what is not quoted.
     """
-    found = []
-    for device, (known, rate, why) in SIBLINGS.items():
-        c = next(c for c in fitted if (c.runtime, c.device) == ("rknn", known))
-        wider = 1.0 if rate == 1 else 1.25
-        found.append(
-            msgspec.structs.replace(
-                c,
-                device=device,
-                macs_per_s={k: float(f"{v * rate:.4g}") for k, v in c.macs_per_s.items()},
-                rows=c.rows if rate == 1 else 0,
-                models=c.models if rate == 1 else 0,
-                low=round(c.low / wider, 3),
-                high=round(c.high * wider, 3),
-                confidence="low",
-                note=why if rate == 1 else f"nothing was measured on this chip: {why}",
-                held_out=c.held_out if rate == 1 else None,
-            )
-        )
-    return found
+    known = {(c.runtime, c.device): c for c in fitted}
+    return [_sibling(known[s.runtime, s.known], device, s) for device, s in SIBLINGS.items()]
+
+
+def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
+    same = s.wider == 1
+    return msgspec.structs.replace(
+        c,
+        device=device,
+        macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
+        vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
+        rows=c.rows if same else 0,
+        models=c.models if same else 0,
+        low=round(c.low / s.wider, 3),
+        high=round(c.high * s.wider, 3),
+        confidence="low",
+        note=s.why if same else f"nothing was measured on this chip: {s.why}",
+        held_out=c.held_out if same else None,
+    )
 
 
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:

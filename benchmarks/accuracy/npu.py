@@ -20,6 +20,7 @@ from benchmarks.accuracy import Run, Score
 import fit_npu
 import fit_streams
 from gambrel.analysis.estimate.constants import Calibration
+from gambrel.analysis.estimate.stream import for_frames
 from gambrel.analysis.estimate.tiled import from_datasheet
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, left_out, pull_of, scales_of
@@ -72,14 +73,17 @@ def _own(c: TiledConstants, found: Sequence[Row]) -> Score:
 
 def _streams(folder: Path) -> Iterable[Score]:
     found = streamed(folder)
+    groups = fit_streams.by_device(found)
     for c in fit_streams.fit_streams(found):
-        own = [r for r in found if r.device == c.device]
-        ratios = fit_streams.left_out(c, own)
+        own = groups.get(c.device)
+        if own is None:
+            continue
+        ratios = fit_streams.left_out(c.device, groups)
         for batch in (1, 8):
             yield Score(
                 what=f"hailort {c.device}, batch {batch}",
                 runs=[
-                    _run(r, r.seconds / ratio, c)
+                    _run(r, r.seconds / ratio, for_frames(c, batch))
                     for r, ratio in zip(own, ratios, strict=True)
                     if r.batch == batch
                 ],

@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from gambrel.analysis.estimate.constants import packaged
-from gambrel.analysis.estimate.stream import StreamEstimator, cut_share
+from gambrel.analysis.estimate.stream import StreamEstimator, cut_share, for_frames
 from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Limiter
@@ -33,6 +34,8 @@ CHIP = StreamConstants(
     models=5,
     low=0.7,
     high=2.0,
+    low_few=0.5,
+    high_few=3.0,
 )
 
 
@@ -134,5 +137,20 @@ def test_published_rates_are_inside_the_range(batch):
 def test_stored_constants_are_sound(c):
     assert load_device(c.device)
     assert 0 < c.low < 1 < c.high
+    assert 0 < c.low_few < 1 < c.high_few
     assert c.confidence == "low"
-    assert c.rows >= 30
+    assert c.rows >= 30 or (not c.rows and c.note.startswith("nothing was measured on this chip"))
+
+
+def test_few_frames_have_a_range_of_their_own():
+    own = msgspec.structs.replace(CHIP, low_few=0.25, high_few=4.0)
+    assert (for_frames(own, 1).low, for_frames(own, 1).high) == (0.25, 4.0)
+    assert (for_frames(own, 8).low, for_frames(own, 8).high) == (CHIP.low, CHIP.high)
+
+
+def test_a_chip_without_rows_says_whose_constants_it_has():
+    total = answer("resnet50", 8, "hailo-15l").expected.total
+    assert total.confidence == "low"
+    assert total.reason.startswith("nothing was measured on this chip: 0.35 of Hailo-15H's rates")
+    like = answer("resnet50", 8, "hailo-15h").expected.total
+    assert total.value > like.value

@@ -288,3 +288,20 @@ def test_a_chip_with_the_cores_of_another_is_scaled_by_the_rate_of_a_core():
     assert estimator is not None
     reason = estimator._reason
     assert reason.startswith("nothing was measured on this chip")
+
+
+@pytest.mark.parametrize(
+    ("device", "known", "runtime", "rate"),
+    [("rv1126", "rv1109", "rknn", 2.0 / 1.2), ("ax630c", "ax620q", "axera", 3.2 / 2.4)],
+)
+def test_a_faster_clock_of_a_measured_core(device, known, runtime, rate):
+    """Both units of the core are faster, the memory is not, and the range is wider."""
+    sets = {(c.runtime, c.device): c for c in packaged().tiled}
+    new, measured = sets[runtime, device], sets[runtime, known]
+    assert new.macs_per_s["int8"] == pytest.approx(measured.macs_per_s["int8"] * rate, rel=1e-3)
+    assert new.vector_per_s == pytest.approx(measured.vector_per_s * rate, rel=1e-3)
+    assert new.ahead_byte_per_s == measured.ahead_byte_per_s
+    assert new.low < measured.low
+    assert new.high > measured.high
+    assert (new.rows, new.held_out, new.confidence) == (0, None, "low")
+    assert new.note.startswith("nothing was measured on this chip: the NPU of ")

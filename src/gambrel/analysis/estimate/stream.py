@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Width of the step between networks that fit and those that are cut.
 _STEP: Final = 0.12
+#: Frames of the larger batch that was measured.
+MANY: Final = 8
 FORMAT: Final = "int8"
 
 
@@ -58,11 +60,9 @@ class StreamEstimator:
 
     def __init__(self, constants: StreamConstants) -> None:
         self._constants = constants
-        held = constants.held_out
-        error = f", {held.mape:.0%} mean error on others" if held else ""
         self._reason = (
-            f"{constants.rows} rates of {constants.models} models on this chip{error}; frames are "
-            "streamed: this is the time per batch, a single frame takes longer to pass through"
+            f"{_basis(constants)}; frames are streamed: this is the time per batch, a single frame "
+            "takes longer to pass through"
         )
 
     def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
@@ -72,9 +72,10 @@ class StreamEstimator:
 
     def times(self, table: CostTable) -> WholeTimes | None:
         """The times of a table; None in another number format than int8."""
-        work, c = table.stream, self._constants
+        work = table.stream
         if work.dtype != FORMAT:
             return None
+        c = for_frames(self._constants, work.frames)
         rates = _rates(c)
         own = [sum(roofline.seconds(n, rates[k]) for k, n in w.items()) for w in work.items]
         frames = sum(s * n for s, n in zip(own, work.counts, strict=True))
@@ -93,6 +94,13 @@ class StreamEstimator:
                 for s, w in zip(own, work.weights, strict=True)
             ),
         )
+
+
+def for_frames(c: StreamConstants, frames: float) -> StreamConstants:
+    """The same with the range of a run of so many frames."""
+    if frames >= MANY:
+        return c
+    return msgspec.structs.replace(c, low=c.low_few, high=c.high_few)
 
 
 def cut_share(c: StreamConstants, work: StreamWork) -> float:
@@ -132,6 +140,13 @@ def stream_estimator(
         if c.runtime in names and c.device == device.id:
             return StreamEstimator(c)
     return None
+
+
+def _basis(c: StreamConstants) -> str:
+    if not c.rows:
+        return c.note
+    error = f", {c.held_out.mape:.0%} mean error on others" if c.held_out else ""
+    return f"{c.rows} rates of {c.models} models on this chip{error}"
 
 
 def _rates(c: StreamConstants) -> dict[str, float]:

@@ -95,9 +95,12 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
         layer_s: Time of a layer in such a change.
         rows: Measured rates behind them.
         models: Different models among these.
-        low: Lower end of measured / predicted.
+        low: Lower end of measured / predicted, from eight frames on.
         high: Upper end.
+        low_few: Lower end for fewer frames, where it matters more whether a network is cut.
+        high_few: Upper end.
         confidence: ``high``, ``medium`` or ``low``.
+        note: Whose constants these are where nothing was measured on the chip.
         held_out: Errors on models that were not fitted.
     """
 
@@ -119,5 +122,8 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
     models: int
     low: float
     high: float
+    low_few: float
+    high_few: float
     confidence: str = "low"
+    note: str = ""
     held_out: HeldOut | None = None
