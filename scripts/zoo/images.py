@@ -14,7 +14,7 @@ from typing import Any
 from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
 
 #: Name, what it is, maker, input (channels, height, width), family, other names, source.
-Row = tuple[str, str, Callable[[], Any], tuple[int, int, int], str, tuple[str, ...], str]
+Row = tuple[str, str, Callable[[], Any], tuple[int, ...], str, tuple[str, ...], str]
 
 
 def entries() -> Iterator[Entry]:
@@ -52,6 +52,9 @@ def _table() -> tuple[Row, ...]:
          "torch Zero-DCE, arXiv 2001.06826"),
         ("unet", "U-Net, 64 to 1024 channels, 2 classes", _unet, (3, 640, 1280), segmentation,
          ("unet-segmentation",), "torch U-Net, arXiv 1505.04597"),
+        ("3d-unet", "3D U-Net of MLPerf (KiTS19), 3 classes", _unet3d, (1, 128, 128, 128),
+         segmentation, ("unet3d", "unet-3d", "3d-unet-kits19"),
+         "torch Unet3D of mlcommons/training, image_segmentation"),
         ("fcn-resnet50", "FCN, ResNet-50, 21 classes", partial(_torchvision, "fcn_resnet50"),
          (3, 513, 513), segmentation, ("fcn",), "torchvision fcn_resnet50"),
         ("deeplabv3-resnet50", "DeepLabV3, ResNet-50, 21 classes",
@@ -68,7 +71,7 @@ def _table() -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def _subject(make: Callable[[], Any], size: tuple[int, int, int]) -> Subject:
+def _subject(make: Callable[[], Any], size: tuple[int, ...]) -> Subject:
     def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (empty(point["batch"], *size),), {}
 
@@ -243,6 +246,51 @@ def _unet() -> Any:
             return self.last(x)
 
     return UNet()
+
+
+def _unet3d() -> Any:
+    """Five halvings of a volume by strided convolutions, instance norms, 32 to 320 channels."""
+    import torch
+    from torch import nn
+
+    widths = (32, 64, 128, 256, 320, 320)
+
+    def two(cin: int, cout: int, stride: int = 1) -> Any:
+        return nn.Sequential(
+            *_volume(cin, cout, stride),
+            *_volume(cout, cout),
+        )
+
+    class Unet3D(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            pairs = list(pairwise(widths))
+            self.first = two(1, widths[0])
+            self.down = nn.ModuleList(two(a, b, 2) for a, b in pairs)
+            self.up = nn.ModuleList(nn.ConvTranspose3d(b, a, 2, 2) for a, b in reversed(pairs))
+            self.join = nn.ModuleList(two(2 * a, a) for a, _ in reversed(pairs))
+            self.last = nn.Conv3d(widths[0], 3, 1)
+
+        def forward(self, x: Any) -> Any:
+            kept = [self.first(x)]
+            for layer in self.down:
+                kept.append(layer(kept[-1]))
+            x = kept.pop()
+            for up, join in zip(self.up, self.join, strict=True):
+                x = join(torch.cat([up(x), kept.pop()], 1))
+            return self.last(x)
+
+    return Unet3D()
+
+
+def _volume(cin: int, cout: int, stride: int = 1) -> tuple[Any, ...]:
+    from torch import nn
+
+    return (
+        nn.Conv3d(cin, cout, 3, stride, 1, bias=False),
+        nn.InstanceNorm3d(cout, affine=True),
+        nn.ReLU(),
+    )
 
 
 def _craft() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -466,3 +467,19 @@ def test_no_more_tokens_than_the_model_was_made_for(name, phase, longest):
     assert gambrel.analyze(name, "h100", phase=phase, **{size: longest}).model.symbols[size]
     with pytest.raises(WorkloadError, match=f"at most {longest}"):
         gambrel.analyze(name, "h100", phase=phase, **{size: longest + 1})
+
+
+def test_3d_unet_of_mlperf_by_hand() -> None:
+    """Convolutions of 27 taps, upsampling of 8, instance norms, a head of 32 x 3; 128^3 voxels."""
+    widths = (32, 64, 128, 256, 320, 320)
+    voxels = [(128 >> level) ** 3 for level in range(6)]
+    weights = [27 * (a * b + b * b) for a, b in zip((1, *widths), widths, strict=False)]
+    back = [8 * b * a for a, b in pairwise(widths)]
+    joined = [27 * 3 * a * a for a in widths[:-1]]
+    norms = 4 * (sum(widths) + sum(widths[:-1])) + sum(widths[:-1])
+    parameters = sum(weights) + sum(back) + sum(joined) + norms + 32 * 3 + 3
+    assert zoo.find("3d-unet")[0].parameters == parameters
+    macs = sum(w * n for w, n in zip(weights, voxels, strict=True)) + 32 * 3 * voxels[0]
+    macs += sum(w * n for w, n in zip(joined, voxels, strict=False))
+    macs += sum(w * n for w, n in zip(back, voxels[1:], strict=True))
+    assert matrix_flops(zoo.load("3d-unet")) == 2 * macs

@@ -30,6 +30,10 @@ PUBLISHED = {
     "gpt-oss-120b": 116.83,
     "minimax-m2": 228.69,
     "deepseek-v3": 671.03,
+    "deepseek-v3.2": 671.88,
+    "glm-5": 743.9,
+    "qwen3-next-80b-a3b": 79.67,
+    "qwen3.5-35b-a3b": 34.66,
     "kimi-k2": 1026.41,
 }
 
@@ -70,6 +74,7 @@ EXACT = {
     "yi-34b": 34_388_917_248,
     "olmo-2-7b": 7_298_617_344,
     "falcon-7b": 6_921_720_704,  # the head is the token table
+    "gpt-j-6b": 6_050_882_784,  # 28 layers of 201,355,264, two tables of 50,400 tokens
     "smollm2-1.7b": 1_711_376_384,
     "deepseek-v2-lite": 15_706_484_224,
     "deepseek-v2": 235_741_434_880,
