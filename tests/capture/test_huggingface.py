@@ -225,7 +225,11 @@ def test_what_a_configuration_does_not_say_is_a_remark(model_type: str, remark: 
     assert matrix_flops(found) > 1e9
 
 
-def test_decode_of_a_model_with_recurrent_layers_is_refused() -> None:
+def test_decode_of_a_model_with_recurrent_layers() -> None:
+    """Attention in layers 1 and 3 reads the context; the states of layers 0 and 2 keep their size.
+
+    Mamba: 2·64 channels, 8 values of state and 4 taps each.
+    """
     jamba = {
         "model_type": "jamba",
         "hidden_size": 64,
@@ -238,8 +242,37 @@ def test_decode_of_a_model_with_recurrent_layers_is_refused() -> None:
         "mamba_d_state": 8,
         "vocab_size": 100,
     }
-    with pytest.raises(CaptureError, match="Jamba"):
-        workload_from_config(jamba, phase="decode", batch=1, context=8)
+    short, long = (
+        workload_from_config(jamba, phase="decode", batch=1, context=n) for n in (8, 4096)
+    )
+    attended = [op.sizes["kv_len"] for op in long.ops if op.kind == "attention"]
+    assert attended == [4096, 4096]
+    # Only scores and sums of two layers grow: 4 heads of 16, one query
+    assert matrix_flops(long) - matrix_flops(short) == 2 * 4 * (4096 - 8) * (2 * 2 * 16)
+    states = {tensor.shape for tensor in long.tensors}
+    assert (1, 128, 8) in states
+
+
+def test_decode_in_a_window_attends_to_the_window() -> None:
+    config = SMALL_LLAMA | {
+        "model_type": "exaone4",
+        "architectures": ["Exaone4ForCausalLM"],
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 512,
+    }
+    found = workload_from_config(config, phase="decode", batch=1, context=100)
+    assert sorted(op.sizes["kv_len"] for op in found.ops if op.kind == "attention") == [16, 100]
+
+
+def test_decode_of_layers_that_keep_something_else_is_refused() -> None:
+    from transformers import DeepseekV4Config
+
+    with pytest.raises(CaptureError, match="layers of its own kind"):
+        workload_from_config(
+            DeepseekV4Config(num_hidden_layers=2), phase="decode", batch=1, context=8
+        )
 
 
 def test_an_image_model_and_a_configuration_object() -> None:

@@ -30,6 +30,10 @@ PUBLISHED = {
     "gpt-oss-120b": 116.83,
     "minimax-m2": 228.69,
     "deepseek-v3": 671.03,
+    "deepseek-v3.2": 671.88,
+    "glm-5": 743.9,
+    "qwen3-next-80b-a3b": 79.67,
+    "qwen3.5-35b-a3b": 34.66,
     "kimi-k2": 1026.41,
 }
 

@@ -13,6 +13,9 @@ from gambrel.analysis.analyze import analyze  # noqa: E402
 from gambrel.capture.closed_form import workload_of_config  # noqa: E402
 from gambrel.capture.torch import ensure_torchvision, lean_init  # noqa: E402
 from gambrel.device.resolve import resolve_hardware  # noqa: E402
+from gambrel.llm.config.read import read_config  # noqa: E402
+from gambrel.llm.kv import kv_cache  # noqa: E402
+from gambrel.llm.precision import Precisions  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -107,9 +110,57 @@ def test_parameters_are_those_of_the_library(config: dict[str, Any]) -> None:
     assert _read(config)[0] == _built(config, "AutoModelForImageTextToText")
 
 
-def test_glm_says_that_its_indexer_is_left_out() -> None:
-    found, said = _read(_GLM)
-    # Three layers: wq_b 24·64, wk 64·16, its norm 32, weights 64·4
-    indexers = 3 * (24 * 64 + 64 * 16 + 32 + 64 * 4)
-    assert found == _built(_GLM, "AutoModelForCausalLM") - indexers
-    assert any("indexer that selects 64 positions" in s for s in said)
+_CHOSEN = {"index_topk": 64, "index_n_heads": 4, "index_head_dim": 16}
+_SHARING = _GLM | {"indexer_types": ["full", "shared", "full"]}
+_DEEPSEEK = _LATENT | _CHOSEN | {"model_type": "deepseek_v32"}
+_DENSE = {k: v for k, v in _QWEN["text_config"].items() if "expert" not in k} | {
+    "model_type": "qwen3_5_text",
+    "intermediate_size": 96,
+}
+
+
+@pytest.mark.parametrize("config", [_GLM, _SHARING, _DEEPSEEK, _DENSE])
+def test_parameters_of_text_models_are_those_of_the_library(config: dict[str, Any]) -> None:
+    assert _read(config)[0] == _built(config, "AutoModelForCausalLM")
+
+
+def _ops(config: dict[str, Any], **sizes: int) -> list[Any]:
+    phase = "prefill" if "seq" in sizes else "decode"
+    return list(workload_of_config(config, phase=phase, sizes=sizes).ops)
+
+
+def test_an_indexer_scores_all_positions_and_attention_sees_the_chosen() -> None:
+    ops = _ops(_DEEPSEEK, batch=2, context=1000)
+    scores = [op.sizes for op in ops if op.kind == "attention_scores"]
+    assert {(s["heads"], s["head_dim"], s["q_len"], s["kv_len"]) for s in scores} == {
+        (4, 16, 1, 1000)
+    }
+    assert {op.sizes["k"] for op in ops if op.name == "topk" and op.kind == "sort"} == {2, 64}
+    device, _ = resolve_hardware("h100")
+    near, far = (
+        analyze(workload_of_config(_DEEPSEEK, phase="decode", sizes=sizes), device)
+        for sizes in ({"batch": 2, "context": 500}, {"batch": 2, "context": 1000})
+    )
+    # Per token and layer: scores of 4 heads of 16; attention itself does not grow
+    assert far.total.matrix_flops - near.total.matrix_flops == 3 * 2 * 500 * 2 * 4 * 16
+
+
+def test_where_all_positions_are_chosen_nothing_is_scored() -> None:
+    for ops in (_ops(_DEEPSEEK, batch=2, context=64), _ops(_DEEPSEEK, batch=1, seq=64)):
+        assert not [op for op in ops if op.kind == "attention_scores"]
+
+
+def test_layers_that_share_a_choice_do_not_score() -> None:
+    repeats = [
+        op.repeat for op in _ops(_SHARING, batch=1, seq=256) if op.kind == "attention_scores"
+    ]
+    assert sum(repeats) == 2
+
+
+def test_the_cache_of_indexer_keys_has_eight_bits() -> None:
+    spec = read_config(_DEEPSEEK)
+    cache = kv_cache(spec, Precisions.parse("bf16", "bf16"), batch_size=2, context=160)
+    assert {p.name: (p.layers, p.bytes_per_token) for p in cache.parts} == {
+        "latent": (3, (16 + 8) * 2),
+        "indexer": (3, 16),
+    }

@@ -37,6 +37,8 @@ SAMPLES: tuple[OpView, ...] = (
     op("attention", _ATTENTION, inputs=_HEADS, causal=True, causal_alignment="upper_left"),
     op("attention", _ATTENTION, inputs=_HEADS, causal=True, causal_pairs="full"),
     op("attention_backward", _ATTENTION, inputs=_GRADIENT, outputs=_HEADS, causal=True),
+    op("attention_scores", _ATTENTION, inputs=_HEADS, outputs=(X,), causal=True),
+    op("attention_scores_backward", _ATTENTION, inputs=_GRADIENT, outputs=_HEADS, causal=True),
     op("normalization", _ROWS, inputs=(X,), outputs=(Y,), function="layer_norm", affine=True),
     op("normalization", _ROWS, function="rms_norm", affine=True),
     op("normalization", _ROWS, function="batch_norm", statistics=False, running=True),

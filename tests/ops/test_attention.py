@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gambrel.ops.attention import visible_pairs
+from gambrel.ops.base import Engine
 from tests.ops.builders import costed, counts, matrix, op, special, tensor, vector
 from tests.ops.oracle import Number, Tally, added, exp, fma, run_attention, seen_keys, visible
 
@@ -251,3 +252,24 @@ def test_causal_is_never_more_than_full(q, kv):
     assert half <= visible_pairs(heads(q, kv, causal=True, causal_pairs="full")) == q * kv
     if kv >= q:
         assert half == q * kv - q * (q - 1) // 2
+
+
+@pytest.mark.parametrize(("causal", "pairs"), [(False, 3 * 5), (True, 3 + 4 + 5)])
+def test_scores_of_an_indexer(causal, pairs):
+    """Two sequences, 4 heads of 8 over one key; products rectified, weighed and added."""
+    inputs = (
+        tensor(2, 3, 32, dtype="fp8"),
+        tensor(2, 5, 8, dtype="fp8"),
+        tensor(2, 3, 4, dtype="bf16"),
+    )
+    sizes = {"batch": 2, "heads": 4, "q_len": 3, "kv_len": 5, "head_dim": 8}
+    scores = (tensor(2, 3, 5, dtype="fp32"),)
+    view = op("attention_scores", sizes, inputs=inputs, outputs=scores, causal=causal)
+    assert costed(view).work == {
+        (Engine.MATRIX, "fp8"): 2 * 2 * pairs * 4 * 8,
+        (Engine.VECTOR, "fp32"): 2 * pairs * (4 + 4 + 3),
+    }
+    assert costed(view).read_bytes == 2 * 3 * 32 + 2 * 5 * 8 + 2 * 3 * 4 * 2
+    assert costed(view).write_bytes == 2 * 3 * 5 * 4
+    backward = op("attention_scores_backward", sizes, inputs=(*scores, *inputs), causal=causal)
+    assert matrix(backward) == 3 * matrix(view)

@@ -17,7 +17,7 @@ from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
 from gambrel.llm.sharded import as_served
-from gambrel.llm.spec import Attention, ModelSpec, mixers_of
+from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
 from gambrel.llm.step import Step, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
 
@@ -176,12 +176,16 @@ def _reads_text(spec: ModelSpec) -> bool:
 
 
 def needs_numbers(spec: ModelSpec) -> bool:
-    """Whether caches depend on the context through a minimum: windows, chunks."""
+    """Whether ops depend on the context through a minimum: windows, chunks, chosen positions."""
     return any(
-        isinstance(mixer, Attention) and mixer.reach is not None
-        for group in spec.layers
-        for mixer in mixers_of(group.layer)
+        _limit_of(mixer) is not None for group in spec.layers for mixer in mixers_of(group.layer)
     )
+
+
+def _limit_of(mixer: Mixer) -> int | None:
+    if isinstance(mixer, Attention):
+        return mixer.reach
+    return mixer.chosen if isinstance(mixer, LatentAttention) else None
 
 
 def _phase(spec: ModelSpec, phase: str | None) -> str | None:

@@ -178,6 +178,11 @@ def _attention(tape: Tape, op: Op) -> None:
     tape.put(op, "attention_backward", [tape.gradient(out), q, k, v, out], gradients)
 
 
+def _scores(tape: Tape, op: Op) -> None:
+    gradients = [tape.gradient(i) for i in op.inputs]
+    tape.put(op, "attention_scores_backward", [tape.gradient(op.outputs[0]), *op.inputs], gradients)
+
+
 def _normalization(tape: Tape, op: Op) -> None:
     # Norms without outputs run inside the kernel behind them, and so do their gradients.
     incoming = [tape.gradient(i) for i in op.outputs[-1:]]
@@ -231,6 +236,7 @@ _RULES: Final[dict[str, Callable[[Tape, Op], None]]] = {
     "matmul": _matmul,
     "grouped_matmul": _grouped,
     "attention": _attention,
+    "attention_scores": _scores,
     "normalization": _normalization,
     "elementwise": _elementwise,
     "softmax": _softmax,

@@ -14,6 +14,7 @@ import msgspec
 
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
+from gambrel.llm.mixers import INDEXER_FORMAT
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharding import Sharding, kv_heads_of_rank
 from gambrel.llm.spec import Attention, LatentAttention, LayerGroup, Mixer, ModelSpec, mixers_of
@@ -190,9 +191,12 @@ class _Counter(msgspec.Struct, frozen=True, kw_only=True):
             return
         reach = mixer.reach if isinstance(mixer, Attention) else None
         needed = context if reach is None else min(context, reach)
-        yield self._tokens(
-            _name(mixer), layers, elements, needed, self.policy.tokens(context, reach)
-        )
+        allocated = self.policy.tokens(context, reach)
+        yield self._tokens(_name(mixer), layers, elements, needed, allocated)
+        if isinstance(mixer, LatentAttention) and mixer.indexer is not None:
+            yield self._tokens(
+                "indexer", layers, mixer.indexer.head_dim, context, allocated, INDEXER_FORMAT
+            )
 
     def _elements(self, mixer: Attention | LatentAttention) -> int:
         """Elements that a token adds on one device."""
@@ -202,9 +206,15 @@ class _Counter(msgspec.Struct, frozen=True, kw_only=True):
         return heads * (mixer.head_dim + mixer.value_dim)
 
     def _tokens(
-        self, name: str, layers: int, elements: int, tokens: int, allocated: int
+        self,
+        name: str,
+        layers: int,
+        elements: int,
+        tokens: int,
+        allocated: int,
+        dtype: str | None = None,
     ) -> CachePart:
-        width = elements * width_bytes(self.precisions.of("kv_cache"))
+        width = elements * width_bytes(dtype or self.precisions.of("kv_cache"))
         rows = self.batch * layers * width
         return CachePart(
             name=name,

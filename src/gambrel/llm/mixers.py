@@ -5,7 +5,7 @@ Records of widths and counts; all widths are numbers of elements.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -90,6 +90,28 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
         return min(limits) if limits else None
 
 
+#: Queries and cached keys of an indexer, in the published implementation and in serving engines.
+INDEXER_FORMAT: Final = "fp8"
+
+
+class Indexer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Small attention that scores every position, so that the large one sees the best only.
+
+    Its keys are cached in 8 bits beside the latents, whatever the format of the cache: so do the
+    published implementation and the serving engines. It runs whole on every device of a tensor
+    parallel group.
+
+    Source: DeepSeek-V3.2-Exp, technical report (2025), section 2.
+
+    Attributes:
+        heads: Query heads, whose rectified scores are added with a weight of each token.
+        head_dim: Length of a query, and of the one key of a position.
+    """
+
+    heads: int
+    head_dim: int
+
+
 class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", omit_defaults=True):
     """Multi-head latent attention (DeepSeek V2): a compressed cache shared by all heads.
 
@@ -102,6 +124,8 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
         v_head_dim: Length of a value.
         qkv_bias: Whether the compressing projections have biases.
         causal: Queries see no later position.
+        chosen: Most positions that a query attends to; None is all.
+        indexer: What chooses them; None where they are those of an earlier layer.
     """
 
     DIVIDED: ClassVar = (_HEADS,)
@@ -114,6 +138,8 @@ class LatentAttention(msgspec.Struct, frozen=True, kw_only=True, tag="latent", o
     q_lora_rank: int | None = None
     qkv_bias: bool = False
     causal: bool = True
+    chosen: int | None = None
+    indexer: Indexer | None = None
 
     @property
     def head_dim(self) -> int:

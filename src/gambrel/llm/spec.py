@@ -13,6 +13,7 @@ import msgspec
 
 from gambrel.llm.mixers import (
     Attention,
+    Indexer,
     LatentAttention,
     LinearAttention,
     Mixer,
@@ -27,6 +28,7 @@ __all__ = [
     "Encoder",
     "FeedForward",
     "Frames",
+    "Indexer",
     "LatentAttention",
     "Layer",
     "LayerGroup",

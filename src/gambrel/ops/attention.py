@@ -40,6 +40,38 @@ def attention(op: OpView) -> Cost:
     )
 
 
+@formula("attention_scores")
+def attention_scores(op: OpView) -> Cost:
+    """2·batch·pairs·heads·head_dim: scores of an indexer, which stay in memory.
+
+    The score of a visible query-key pair is the sum over heads of a weight times the rectified
+    product of length head_dim: of each head a maximum, a multiplication and an addition (the first
+    head adds to nothing). All heads share one key.
+
+    Sizes: batch, heads, q_len, kv_len, head_dim, window. Attrs: causal, causal_alignment.
+    Inputs: query, key, weights of heads. Output: scores.
+    """
+    pairs = op.size("batch") * visible_pairs(op)
+    heads = op.size("heads")
+    matrix = 2 * pairs * heads * op.size("head_dim")
+    vector = work("fp32", vector=pairs * (3 * heads - 1))
+    return Cost(work=work(op.operand_dtype(1), matrix=matrix) | vector)
+
+
+@formula("attention_scores_backward")
+def attention_scores_backward(op: OpView) -> Cost:
+    """4·batch·pairs·heads·head_dim: the gradients dQ = dS·K and dK = dSᵀ·Q.
+
+    The products are formed again to know which were rectified: 2·pairs·heads·head_dim more. Vector
+    work of a pair and head: the mask, the weight, and the gradient of the weight with its addition.
+
+    Sizes and attrs: as attention_scores. Inputs: gradient of the scores, query, key, weights.
+    """
+    pairs = op.size("batch") * visible_pairs(op) * op.size("heads")
+    matrix = work(op.operand_dtype(1), matrix=6 * pairs * op.size("head_dim"))
+    return Cost(work=matrix | work("fp32", vector=4 * pairs))
+
+
 @formula("attention_backward")
 def attention_backward(op: OpView) -> Cost:
     """Five products instead of two: 2·batch·heads·pairs·(3·head_dim + 2·v_head_dim).

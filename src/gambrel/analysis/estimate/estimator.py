@@ -11,7 +11,7 @@ import msgspec
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
-from gambrel.analysis.estimate.features import STORED, Rule, Task, rule_of
+from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
 from gambrel.analysis.estimate.machine import machine_of
@@ -27,6 +27,11 @@ from gambrel.roofline import maximum
 if TYPE_CHECKING:
     from gambrel.analysis.estimate.batches import Batch
     from gambrel.analysis.roofs import Roofs
+
+#: Engines that form the batched products of latent attention from 16-bit copies of the weights,
+#: whatever the format of the checkpoint, and what the architecture's name holds where they do.
+#: Source: the names of the kernels that were measured (mla_bmm).
+_WIDE_BATCHES: Final = {"vllm": "", "trtllm": "sm_10"}
 
 _ON_MATRIX: Final = frozenset(
     {"matmul", "grouped_matmul", "attention", "decode_attention", "latent_decode", "torch_matmul"}
@@ -338,8 +343,14 @@ class Estimator:
     def _scheme(self, rule: Rule, view: OpView) -> str:
         """That of the op; engines that serve language models quantise to fp8 as they go."""
         scheme = rule.scheme(view)
+        if is_batch_of_weights(view) and self._widens_batches():
+            return "bf16"
         serves = self._framework not in ("any", "torch")
         return "fp8" if serves and scheme == f"fp8{STORED}" else scheme
+
+    def _widens_batches(self) -> bool:
+        on = _WIDE_BATCHES.get(self._framework)
+        return on is not None and on in (self._roofs.device.architecture or "")
 
     def _lacks_peak(self, rule: Rule, cost: Cost) -> bool:
         """Whether a formula of matrix work has no engine to run on."""

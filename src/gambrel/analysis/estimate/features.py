@@ -138,6 +138,13 @@ def _scheme(view: OpView) -> str:
     return dtype
 
 
+def is_batch_of_weights(view: OpView) -> bool:
+    """Whether an op multiplies each of several matrices by an 8-bit weight of its own."""
+    if view.kind != "matmul" or len(view.inputs) < 2 or not holds(view.size("b", 1) > 1):
+        return False
+    return view.inputs[1].role == "weight" and BITS[view.inputs[1].dtype] == 8
+
+
 def _stored_narrow(view: OpView) -> bool:
     """Whether the activations of an 8-bit product have 8 bits in memory."""
     return bool(view.inputs) and BITS[view.inputs[0].dtype] <= 8
@@ -168,6 +175,8 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
     width = width_bytes(view.operand_dtype(2))
+    widened = width == 1 and task.scheme == "bf16"  # by copies of the weights in 16 bits
+    quantizes = width <= 1 and not widened and not task.scheme.endswith(STORED)
     seconds = forms.matmul(
         c,
         machine,
@@ -176,8 +185,8 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
         n=n,
         k=k,
         b=b,
-        traffic_bytes=task.traffic_bytes,
-        quantized_bytes=b * m * k * 2 if width <= 1 and not task.scheme.endswith(STORED) else 0.0,
+        traffic_bytes=task.traffic_bytes + (b * k * n if widened else 0),
+        quantized_bytes=b * m * k * 2 if quantizes else 0.0,
         pace=task.pace,
         padded=bool(view.attrs.get("padded_rows")),
     )

@@ -1,59 +1,67 @@
-"""A key-value cache as a server keeps it: allocated, filled, written one row a step.
+"""What a server keeps of each sequence, allocated and filled: a decode step writes its own part.
+
+Attention layers keep keys and values of each token (those of a window, if they have one), and
+indexers one key more; recurrences keep states of a fixed size. Which layers do which is
+transformers' own table; the shapes are learned from one step over a single token.
 
 Import this only after `gambrel.capture.torch.shim.ensure_torchvision`: it imports transformers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Self
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers import cache_utils
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from gambrel.capture.torch import capture
 from gambrel.errors import CaptureError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What one layer caches of one token of one sequence.
-
-    Attributes:
-        keys: Shape without batch and tokens: heads, width.
-        values: The same for values (a multi-head latent attention stores other things here).
-        dtype: Of both.
-    """
-
-    keys: tuple[int, int]
-    values: tuple[int, int]
-    dtype: torch.dtype
+#: Layers with states of a fixed size; nothing before transformers 5.3.
+_Recurrent: Final[Any] = getattr(cache_utils, "LinearAttentionLayer", object)
 
 
-class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyped here
-    """What all layers of our caches answer alike: ``length`` tokens, the last one new."""
+class _Attention(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyped here
+    """Keys and values of ``length`` tokens, the last one new, or of the newest ``window``."""
 
-    is_sliding = False
     is_compileable = False
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, window: int | None) -> None:
         super().__init__()
         self.length = length
+        self.held = length if window is None else min(length, window)
+        self.is_sliding = window is not None
+        self.sliding_window = window
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
         """Nothing to do: it is allocated."""
 
+    def allocate(self, learned: Any, batch: int) -> None:
+        """Takes the shapes of a layer that saw one token."""
+        self.keys, self.values = (
+            _empty((batch, t.shape[1], self.held, t.shape[3]), t)
+            for t in (learned.keys, learned.values)
+        )
+        indexer = getattr(learned, "indexer_keys", None)
+        if indexer is not None:
+            self.indexer_keys = _empty((batch, self.length, indexer.shape[2]), indexer)
+
     def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
         """Writes the new row in place and gives the whole."""
-        self.keys[..., self.length - 1 :, :] = key_states
-        self.values[..., self.length - 1 :, :] = value_states
+        self.keys[..., self.held - 1 :, :] = key_states
+        self.values[..., self.held - 1 :, :] = value_states
         return self.keys, self.values
+
+    def update_indexer(self, indexer_key_states: Any) -> Any:
+        """The same for the keys of an indexer."""
+        self.indexer_keys[:, self.length - 1 :] = indexer_key_states
+        return self.indexer_keys
 
     def get_mask_sizes(self, _: Any) -> tuple[int, int]:
         """Tokens to attend to, and the first of them."""
-        return self.length, 0
+        return self.held, self.length - self.held
 
     def get_seq_length(self) -> int:
         """Tokens that were there before."""
@@ -66,56 +74,99 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyped 
     get_max_cache_shape = get_max_length  # its name before transformers 5
 
 
-class _Probe(_Layer):
-    """Learns what a layer caches, and caches nothing."""
+class _Both(_Attention, _Recurrent):  # type: ignore[misc]
+    """A layer that has attention and a recurrence side by side."""
 
-    def __init__(self, index: int, seen: dict[int, Row]) -> None:
-        super().__init__(1)
+    is_compileable = False
 
-        def note(row: Row) -> None:
-            seen[index] = row
-
-        self.note = note  # a function is kept, not copied, when the cache is copied
-
-    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
-        """Notes the shapes."""
-        keys, values = (tuple(t.shape) for t in (key_states, value_states))
-        self.note(
-            Row(keys=(keys[1], keys[3]), values=(values[1], values[3]), dtype=key_states.dtype)
-        )
-        return key_states, value_states
+    def __init__(self, length: int, window: int | None, count: int) -> None:
+        _Recurrent.__init__(self, number_of_states=count)
+        _Attention.__init__(self, length, window)
 
 
-def cached_rows(model: Any, inputs: dict[str, Any]) -> tuple[Row, ...]:
-    """What each layer of a model caches, learned from one step over a single token.
+class _Probe(DynamicCache):  # type: ignore[misc]
+    """A cache that a capture fills and does not copy."""
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self
+
+
+def learned_cache(model: Any, inputs: dict[str, Any]) -> Any:
+    """A cache after one step over a single token: its layers know what they keep.
 
     Args:
         model: The module.
         inputs: Keyword arguments of the step, without the cache.
 
     Raises:
-        CaptureError: The step fails, or layers keep something else than keys and values.
+        CaptureError: The step fails, or the model keeps nothing that transformers' caches hold.
     """
-    layers = model.config.get_text_config(decoder=True).num_hidden_layers
-    seen: dict[int, Row] = {}
-    cache = Cache(layers=[_Probe(i, seen) for i in range(layers)])
-    capture(model, (), {**inputs, "past_key_values": cache}, source=False)
-    if len(seen) != layers:
+    try:
+        cache = _Probe(config=model.config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CaptureError(
-            f"{type(model).__name__} caches keys and values in {len(seen)} of {layers} layers; "
-            "decode of mixed or recurrent models is not supported yet. Use --phase prefill."
+            f"{type(model).__name__} has a cache of its own kind ({error}), whose decode step "
+            "cannot be captured. Use --phase prefill."
+        ) from None
+    capture(model, (), {**inputs, "past_key_values": cache}, source=False)
+    if not any(_keeps_tokens(layer) or _keeps_states(layer) for layer in cache.layers):
+        raise CaptureError(
+            f"{type(model).__name__} left nothing in its cache; its decode step cannot be "
+            "captured. Use --phase prefill."
         )
-    return tuple(seen[i] for i in range(layers))
+    return cache
 
 
-def allocated_cache(rows: Sequence[Row], batch: int, length: int) -> Any:
+def _keeps_tokens(layer: Any) -> bool:
+    return getattr(layer, "keys", None) is not None
+
+
+def _keeps_states(layer: Any) -> bool:
+    if _Recurrent is object or not isinstance(layer, _Recurrent):
+        return False
+    kept = (*layer.conv_states.values(), *layer.recurrent_states.values())
+    return any(state is not None for state in kept)
+
+
+def allocated_cache(learned: Any, batch: int, length: int) -> Any:
     """A cache of ``length`` tokens for each of ``batch`` sequences, all but the last there."""
-    layers = []
-    for row in rows:
-        layer = _Layer(length)
-        layer.keys, layer.values = (
-            torch.empty((batch, heads, length, width), dtype=row.dtype, device="meta")
-            for heads, width in (row.keys, row.values)
+    return Cache(layers=[_allocated(layer, batch, length) for layer in learned.layers])
+
+
+def _allocated(learned: Any, batch: int, length: int) -> Any:
+    if type(learned).__module__ != cache_utils.__name__:
+        raise CaptureError(
+            f"the model keeps its past in layers of its own kind ({type(learned).__name__}), "
+            "whose decode step cannot be captured. Use --phase prefill."
         )
-        layers.append(layer)
-    return Cache(layers=layers)
+    tokens, states = _keeps_tokens(learned), _keeps_states(learned)
+    if not tokens and not states:
+        return learned  # shares what another layer keeps, or keeps nothing
+    window = getattr(learned, "sliding_window", None)
+    if not states:
+        layer: Any = _Attention(length, window)
+    elif not tokens:
+        layer = _Recurrent(number_of_states=learned.number_of_states)
+    else:
+        layer = _Both(length, window, learned.number_of_states)
+    if tokens:
+        layer.allocate(learned, batch)
+    if states:
+        _fill(layer, learned, batch)
+    return layer
+
+
+def _fill(layer: Any, learned: Any, batch: int) -> None:
+    """Gives a recurrent layer states of the learned shapes, as earlier steps leave them."""
+    for number in range(learned.number_of_states):
+        for kind in ("conv", "recurrent"):
+            state = getattr(learned, f"{kind}_states")[number]
+            if state is not None:
+                getattr(layer, f"{kind}_states")[number] = _empty((batch, *state.shape[1:]), state)
+                getattr(layer, f"is_{kind}_states_initialized")[number] = True
+        layer.conv_kernel_size[number] = learned.conv_kernel_size[number]
+        layer.has_previous_state[number] = True
+
+
+def _empty(shape: tuple[int, ...], like: Any) -> Any:
+    return torch.empty(shape, dtype=like.dtype, device="meta")

@@ -120,6 +120,18 @@ def _unknown_type(model_type: str, *, remote: bool) -> Exception:
     )
 
 
+#: What no field of a configuration is.
+_ABSENT: Final = object()
+
+
+def field_of(config: Any, name: str, otherwise: Any = None) -> Any:
+    """A field of a configuration; ``otherwise`` where it has none, or another in each layer."""
+    try:
+        return getattr(config, name, otherwise)
+    except Exception:  # whatever transformers raises of a field that differs between layers
+        return otherwise
+
+
 def _check_essential(given: Mapping[str, Any], kind: Any) -> None:
     if getattr(kind, "sub_configs", None):
         return  # sizes live in the parts
@@ -127,7 +139,8 @@ def _check_essential(given: Mapping[str, Any], kind: Any) -> None:
     default = kind()
     for name in _ESSENTIAL:
         own = spelled.get(name, name)
-        if hasattr(default, own) and name not in given and own not in given:
+        known = field_of(default, own, _ABSENT) is not _ABSENT
+        if known and name not in given and own not in given:
             raise CaptureError(
                 f"the configuration of this {given['model_type']} model lacks {own!r}."
             )
@@ -135,7 +148,7 @@ def _check_essential(given: Mapping[str, Any], kind: Any) -> None:
 
 def _check_limits(config: Any) -> None:
     for name, limit in _LIMITS.items():
-        value = getattr(config, name, None)
+        value = field_of(config, name)
         if isinstance(value, int) and not 0 < value <= limit:
             raise CaptureError(f"the configuration has {name}={value}; at most {limit} is taken.")
 

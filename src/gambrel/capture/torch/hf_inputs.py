@@ -89,18 +89,18 @@ def _decode_inputs(
     architecture: Architecture, model: Any, sizes: Mapping[str, int]
 ) -> dict[str, Any]:
     """One step: a token, its position, and the cache that it goes to."""
-    from gambrel.capture.torch.hf_cache import allocated_cache, cached_rows
+    from gambrel.capture.torch.hf_cache import allocated_cache, learned_cache
 
-    rows = _ROWS.get(model)
-    if rows is None:
-        rows = _ROWS[model] = cached_rows(model, _step(architecture, 1, 0))
+    learned = _LEARNED.get(model)
+    if learned is None:
+        learned = _LEARNED[model] = learned_cache(model, _step(architecture, 1, 0))
     found = _step(architecture, sizes["batch"], sizes["context"] - 1)
-    found["past_key_values"] = allocated_cache(rows, sizes["batch"], sizes["context"])
+    found["past_key_values"] = allocated_cache(learned, sizes["batch"], sizes["context"])
     return found
 
 
-#: What the layers of a model cache; learned once per model.
-_ROWS: Final[WeakKeyDictionary[Any, tuple[Any, ...]]] = WeakKeyDictionary()
+#: What the layers of a model keep; learned once per model.
+_LEARNED: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 
 
 def _step(architecture: Architecture, batch: int, position: int) -> dict[str, Any]:

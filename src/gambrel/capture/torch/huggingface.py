@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gambrel.capture.closed_form import DECODE, PREFILL
 from gambrel.capture.torch import capture, lean_init
-from gambrel.capture.torch.hf_config import Architecture, architecture_of
+from gambrel.capture.torch.hf_config import Architecture, architecture_of, field_of
 from gambrel.capture.torch.hf_inputs import (
     check_sizes,
     inputs_at,
@@ -112,7 +112,7 @@ class HuggingFaceModel:
         remarks.extend(_REMARKS.get(phase or "", ()))
         if any(getattr(config, n, None) for n in ("num_local_experts", "n_routed_experts")):
             remarks.append(_MIXTURE)
-        if phase == DECODE and getattr(config, "kv_lora_rank", None):
+        if phase == DECODE and field_of(config, "kv_lora_rank"):
             remarks.append(_LATENT)
         return tuple(remarks)
 

@@ -147,18 +147,19 @@ class Emitter:
         """A weight that was made before, by its full path."""
         return self._weights[path]
 
-    def cache(self, name: str, rows: Dim, width: int) -> Index:
+    def cache(self, name: str, rows: Dim, width: int, dtype: str | None = None) -> Index:
         """Keys, values or latents kept of every layer; it holds what earlier steps wrote."""
-        return self._between_steps(name, (rows, width), "kv_cache", Role.KV_CACHE)
+        stored = dtype or self.precisions.of("kv_cache")
+        return self._between_steps(name, (rows, width), stored, Role.KV_CACHE)
 
     def state(self, name: str, shape: tuple[Dim, ...]) -> Index:
         """Recurrent state of every layer and sequence."""
-        return self._between_steps(name, shape, "state", Role.STATE)
+        return self._between_steps(name, shape, self.precisions.of("state"), Role.STATE)
 
-    def _between_steps(self, name: str, shape: tuple[Dim, ...], part: str, role: Role) -> Index:
+    def _between_steps(self, name: str, shape: tuple[Dim, ...], dtype: str, role: Role) -> Index:
         return self.tensor(
             shape,
-            self.precisions.of(part),
+            dtype,
             role=role,
             version=1,
             name=f"{self.scope.module}.{name}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gambrel.llm.blocks.attention import kernel
 from gambrel.llm.blocks.emit import Emitter, Index
+from gambrel.llm.blocks.indexer import choose, chooses
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import norm
 from gambrel.llm.dims import is_number, times
@@ -18,16 +19,20 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
     Expanded: keys and values of all positions are projected from the latent, then ordinary
     attention with ``heads`` key heads. Absorbed: queries are multiplied into the latent space, all
     heads attend to the one latent, and its weighted sums are projected to values. The first does
-    less work for many new tokens, the second does not touch old positions but once.
+    less work for many new tokens, the second does not touch old positions but once. Where an
+    indexer chooses positions, each query has its own, and kernels gather latents: absorbed. A query
+    then sees as many pairs as with a window of that length, which is how it is written.
     """
-    q = _queries(e, a, x, rows, hidden)
+    low, q = _queries(e, a, x, rows, hidden)
+    if a.indexer is not None and a.chosen is not None:
+        choose(e, a.indexer, x, low, rows, (hidden, a.q_lora_rank or hidden), a.chosen)
     caches = tuple(
         e.cache("latent_cache", times(g.count, g.context), a.kv_elements) for g in e.groups
     )
     _compress(e, a, x, rows, hidden, caches)
     out = e.activation(rows, a.heads * a.v_head_dim)
     for (group, start), cache in zip(e.split(), caches, strict=True):
-        run = _absorbed if is_absorbed(e, group) else _expanded
+        run = _absorbed if is_absorbed(e, group) or chooses(a.chosen, group) else _expanded
         run(e, a, group, q, cache, out, start)
     return linear(e, out, "o_proj", rows, a.heads * a.v_head_dim, hidden)
 
@@ -39,13 +44,16 @@ def is_absorbed(e: Emitter, group: Group) -> bool:
     return is_number(group.new_tokens) and group.new_tokens <= 1
 
 
-def _queries(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int) -> Index:
+def _queries(
+    e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int
+) -> tuple[Index, Index]:
+    """What queries are projected from, and the queries."""
     width = a.heads * a.head_dim
     if a.q_lora_rank is None:
-        return linear(e, x, "q_proj", rows, hidden, width)
+        return x, linear(e, x, "q_proj", rows, hidden, width)
     low = linear(e, x, "q_a_proj", rows, hidden, a.q_lora_rank, bias=a.qkv_bias)
     low = norm(e, low, "q_a_norm", rows, a.q_lora_rank, "rms_norm")
-    return linear(e, low, "q_b_proj", rows, a.q_lora_rank, width)
+    return low, linear(e, low, "q_b_proj", rows, a.q_lora_rank, width)
 
 
 def _compress(
@@ -164,4 +172,5 @@ def _heads(a: LatentAttention, kv_heads: int, head_dim: int, v_head_dim: int) ->
         v_head_dim=v_head_dim,
         causal=a.causal,
         rotary_dim=a.rope_head_dim,
+        window=a.chosen,
     )

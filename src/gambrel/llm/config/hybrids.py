@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from gambrel.errors import CaptureError
@@ -239,6 +240,24 @@ def nemotron_h(f: Fields) -> ModelSpec:
 @family("qwen3_next", "qwen3_5_moe_text", head_dim=256, partial_rotary_factor=0.25)
 def qwen3_next(f: Fields) -> ModelSpec:
     """Qwen3-Next, Qwen 3.5 with a mixture: gated delta rule, full attention in every fourth."""
+    mixture = routed(
+        f,
+        ("num_experts",),
+        f.whole("moe_intermediate_size"),
+        shared_gate=True,
+        shared_width=f.whole("shared_expert_intermediate_size"),
+    )
+    return _delta_ruled(f, [mixture if sparse else gated_mlp(f) for sparse in sparse_layers(f)])
+
+
+@family("qwen3_5_text", head_dim=256, partial_rotary_factor=0.25)
+def qwen3_5_text(f: Fields) -> ModelSpec:
+    """Qwen 3.5 without a mixture: the same mixers."""
+    return _delta_ruled(f, [gated_mlp(f)] * f.layers)
+
+
+def _delta_ruled(f: Fields, feeds: Sequence[FeedForward]) -> ModelSpec:
+    """The gated delta rule, full attention in every fourth layer, ``feeds`` after each."""
     keys, values = f.whole("linear_num_key_heads"), f.whole("linear_num_value_heads")
     if values % keys:
         f.refuse(("linear_num_value_heads",), values, f"a multiple of linear_num_key_heads={keys}")
@@ -250,21 +269,14 @@ def qwen3_next(f: Fields) -> ModelSpec:
         conv_kernel=f.whole("linear_conv_kernel_dim", default=4),
     )
     full = attention(f, gated=True, qk_norm="head", **biased(f))
-    mixture = routed(
-        f,
-        ("num_experts",),
-        f.whole("moe_intermediate_size"),
-        shared_gate=True,
-        shared_width=f.whole("shared_expert_intermediate_size"),
-    )
     every = f.whole("full_attention_interval", default=4)
     types = f.names("layer_types", count=f.layers) or every_nth(f, every, "linear_attention")
     layers: list[tuple[str, Layer]] = []
-    for kind, sparse in zip(types, sparse_layers(f), strict=True):
+    for kind, feed in zip(types, feeds, strict=True):
         if kind not in ("full_attention", "linear_attention"):
             f.refuse(("layer_types",), kind, "full_attention and linear_attention")
         mix: Mixer = full if kind == "full_attention" else linear
-        layers.append((kind, Layer(mixer=mix, feed_forward=mixture if sparse else gated_mlp(f))))
+        layers.append((kind, Layer(mixer=mix, feed_forward=feed)))
     return decoder(f, pattern(layers))
 
 

@@ -27,6 +27,7 @@ from gambrel.llm.config.fields import LIMITS, Fields
 from gambrel.llm.spec import (
     Attention,
     FeedForward,
+    Indexer,
     LatentAttention,
     Layer,
     Mixture,
@@ -167,15 +168,19 @@ def dots1(f: Fields) -> ModelSpec:
 
 def _leading_dense(f: Fields, layer: Layer, mixture: Mixture) -> ModelSpec:
     """The first layers dense, the others with a mixture."""
+    return _some_sparse(f, layer, mixture, _behind_dense(f))
+
+
+def _behind_dense(f: Fields) -> tuple[bool, ...]:
+    """Which layers have a mixture where the first ones are dense."""
     dense = f.whole("first_k_dense_replace", default=0, least=0, most=f.layers)
     step = f.whole("moe_layer_freq", default=1)
-    sparse = (i >= dense and i % step == 0 for i in range(f.layers))
-    return _some_sparse(f, layer, mixture, sparse)
+    return tuple(i >= dense and i % step == 0 for i in range(f.layers))
 
 
-@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa")
+@family("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
 def deepseek(f: Fields) -> ModelSpec:
-    """DeepSeek V2, V3, R1, Kimi K2, GLM 5: latent attention, shared and routed experts."""
+    """DeepSeek V2 to V3.2, R1, Kimi K2, GLM 5: latent attention, shared and routed experts."""
     q_rank = f.raw("q_lora_rank")
     mixer = LatentAttention(
         heads=f.heads,
@@ -189,25 +194,48 @@ def deepseek(f: Fields) -> ModelSpec:
     if not f.has("n_routed_experts"):
         return alike(f, mixer)
     mixture = _beside_shared(f, shared=0, correction_bias=f.family != "deepseek_v2")
-    spec = _leading_dense(f, Layer(mixer=mixer), mixture)
+    mixers = _choosing(f, mixer) if f.has("index_topk") else (mixer,) * f.layers
+    layers = []
+    for own, sparse in zip(mixers, _behind_dense(f), strict=True):
+        name = ("moe" if sparse else "dense") + ("_sharing" if _shares(own) else "_layers")
+        feed: FeedForward = mixture if sparse else gated_mlp(f)
+        layers.append((name, Layer(mixer=own, feed_forward=feed)))
+    spec = decoder(f, pattern(layers))
     extra = f.whole("num_nextn_predict_layers", default=0, least=0, most=100)
     if extra:
-        layer = Layer(mixer=mixer, feed_forward=mixture)
+        layer = Layer(mixer=mixers[-1], feed_forward=mixture)
         spec = replace(spec, mtp=extra, mtp_layer=layer)
-    return _beside_indexer(spec, f)
+    return spec
 
 
-def _beside_indexer(spec: ModelSpec, f: Fields) -> ModelSpec:
-    """Says what is left out of a model that attends to positions which an indexer selects."""
-    if not f.has("index_topk"):
-        return spec
-    chosen = f.whole("index_topk")
-    note = (
-        f"Attention sees the whole context here: the indexer that selects {chosen:,} positions per "
-        "token, its parameters and its cache of keys are not modelled, so that longer "
-        "contexts take less time than stated."
-    )
-    return replace(spec, notes=(*spec.notes, note))
+def _choosing(f: Fields, mixer: LatentAttention) -> tuple[LatentAttention, ...]:
+    """The attention of each layer of a model whose indexers choose positions."""
+    if mixer.q_lora_rank is None:
+        f.refuse(("q_lora_rank",), None, "a width, which the queries of the indexer come from")
+    indexer = Indexer(heads=f.whole("index_n_heads"), head_dim=f.whole("index_head_dim"))
+    shared = replace(mixer, chosen=f.whole("index_topk"))
+    full = replace(shared, indexer=indexer)
+    return tuple(shared if kind == "shared" else full for kind in _indexer_types(f))
+
+
+def _indexer_types(f: Fields) -> tuple[str, ...]:
+    """Of each layer, whether it has an indexer of its own or takes the choice of the one before.
+
+    Source: GLM MoE DSA in transformers, ``configuration_glm_moe_dsa.py``.
+    """
+    types = f.names("indexer_types", count=f.layers)
+    for kind in types or ():
+        if kind not in ("full", "shared"):
+            f.refuse(("indexer_types",), kind, "full and shared")
+    if types:
+        return types
+    step = f.whole("index_topk_freq", default=1)
+    start = f.whole("index_skip_topk_offset", default=2, least=0)
+    return tuple("shared" if max(i - start + 1, 0) % step else "full" for i in range(f.layers))
+
+
+def _shares(mixer: LatentAttention) -> bool:
+    return mixer.chosen is not None and mixer.indexer is None
 
 
 @family("gpt_oss", head_dim=64, sliding_window=128)

@@ -33,9 +33,9 @@ def kimi_k25(f: Fields) -> ModelSpec:
     return _with_tower(text_model(f, "kimi_k2"), v, front, merge[0] * merge[1], "layer_norm")
 
 
-@family("qwen3_5_moe")
-def qwen3_5_moe(f: Fields) -> ModelSpec:
-    """Qwen 3.5 with a mixture: gated delta rule, a tower of patches of two frames."""
+@family("qwen3_5", "qwen3_5_moe")
+def qwen3_5(f: Fields) -> ModelSpec:
+    """Qwen 3.5: gated delta rule, with a mixture or without, a tower of patches of two frames."""
     v = vision_part(f).with_defaults(
         hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16
     )
@@ -53,7 +53,7 @@ def qwen3_5_moe(f: Fields) -> ModelSpec:
         frames=v.whole("temporal_patch_size", default=2),
         positions=v.whole("num_position_embeddings", default=2304),
     )
-    return _with_tower(text_model(f, "qwen3_5_moe_text"), v, front, merge * merge, "")
+    return _with_tower(text_model(f, f"{f.family}_text"), v, front, merge * merge, "")
 
 
 def _with_tower(
