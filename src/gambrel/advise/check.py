@@ -53,7 +53,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     expected_time_s: float | None
 
 
-class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The answer to "does it meet the target?".
 
     Attributes:

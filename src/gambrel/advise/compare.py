@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     cautions: tuple[str, ...] = ()
 
 
-class Comparison(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Rows, best first.
 
     Attributes:

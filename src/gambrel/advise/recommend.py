@@ -78,7 +78,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     latency_before_s: float | None = None
 
 
-class Advice(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Advice(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What to do about a model on a device.
 
     Attributes:

@@ -49,7 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     met_if: str = ""
 
 
-class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Devices by how they meet the limits; each group best first.
 
     Attributes:

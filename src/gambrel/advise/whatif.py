@@ -84,7 +84,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     total: Side
 
 
-class WhatIf(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class WhatIf(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Both answers and their differences.
 
     Attributes:

@@ -15,7 +15,7 @@ from gambrel.views import Viewed
 _TOLERANCE = 0.01
 
 
-class Overlay(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Overlay(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """An analysis with what was measured of it.
 
     Attributes:

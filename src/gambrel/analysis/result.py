@@ -89,7 +89,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     measures: Measures
 
 
-class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """A workload on a device in a precision.
 
     Attributes:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
+from gambrel.analysis.asked import remember
 from gambrel.analysis.fields import Field
 from gambrel.analysis.question import Question, ask, fields_of
 from gambrel.errors import InputError
@@ -46,7 +47,9 @@ class Asked(Generic[P, R]):
         if both:
             raise InputError(f"{both[0]} is given twice; give it once.")
         values = dict(zip(self._first, given, strict=False)) | named
-        return self.answer(ask(self.verb, values))  # type: ignore[call-arg]
+        found = self.answer(ask(self.verb, values))  # type: ignore[call-arg]
+        remember(found, self.verb, values)
+        return found
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -46,7 +46,16 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command whose help groups its options and ends with examples that can be copied."""
+    """A command whose help groups its options and ends with examples that can be copied.
+
+    Args:
+        verb: The question that it asks; empty for none.
+        fields: Of the question, those that it has an option for.
+    """
+
+    def __init__(self, *args: Any, verb: str = "", fields: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.verb, self.fields = verb, fields
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes one list for each section."""
@@ -99,6 +108,8 @@ def command(
             params=[*(_parameter(field, verb, plain) for field in fields), *options],
             help=about or function.__doc__,
             epilog=f"Examples:\n  {examples.strip()}",
+            verb=verb,
+            fields=names,
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
 

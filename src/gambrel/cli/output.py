@@ -79,9 +79,11 @@ class Shown:
         """Width and colour of the terminal with the choices of the reader."""
         import dataclasses
 
+        from gambrel.cli.again import again
         from gambrel.report.options import terminal_options
 
-        return dataclasses.replace(terminal_options(sys.stdout), **self.more)
+        made = dataclasses.replace(terminal_options(sys.stdout), **self.more)
+        return dataclasses.replace(made, commands=again())
 
 
 def write_text(text: str) -> None:

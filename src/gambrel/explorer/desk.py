@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.analysis.commandline import command_of
+from gambrel.analysis.commandline import commands_of
 from gambrel.analysis.question import Question, ask
 from gambrel.analysis.result import Analysis
 from gambrel.api.faces import refuse_code
@@ -209,11 +209,11 @@ def _moved(before: Analysis, now: Analysis, changes: Sequence[str]) -> object:
 def _add_command(
     data: Mapping[str, Any], verb: str, given: Mapping[str, Any], changes: Sequence[str]
 ) -> None:
-    """The command that asks the same, on each view that has none of its own."""
+    """How to ask the same, on each view that does not say it itself."""
     asked = {"change": list(changes)} if changes else {}
-    text = command_of("what-if" if changes else verb, {**given, **asked})
+    made = commands_of("what-if" if changes else verb, {**given, **asked})
     for view in data["views"]:
-        view["commands"] = {"shell": text, **view["commands"]}
+        view["commands"] = {**made, **view["commands"]}
 
 
 def _choices(analyses: Sequence[Analysis], options: Options) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from gambrel.ops import Conventions
 from gambrel.views import Viewed
 
 
-class CachePlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class CachePlan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The answer.
 
     Attributes:

@@ -63,7 +63,7 @@ from gambrel.workload import Role, Workload
 _replace = msgspec.structs.replace
 
 
-class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What a training step takes.
 
     Attributes:

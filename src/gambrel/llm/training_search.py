@@ -58,7 +58,7 @@ class SearchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
-class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The answer of a search.
 
     Attributes:

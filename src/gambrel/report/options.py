@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from gambrel.errors import InputError
@@ -35,6 +35,7 @@ class Options:
         figure: Where pictures go: ``"screen"``, or on paper over one ``"column"`` (3.3 in) or the
             ``"page"`` (7 in).
         title: Replaces the title of a chart or page; None takes "model on device".
+        commands: How to ask the same again, for a page: ``"shell"`` and ``"python"``.
     """
 
     width: int = 80
@@ -48,6 +49,7 @@ class Options:
     brief: bool = False
     figure: str = "screen"
     title: str | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.top < 0:

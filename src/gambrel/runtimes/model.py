@@ -144,7 +144,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: str = ""
 
 
-class Runtime(Viewed, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Runtime(
+    Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True, forbid_unknown_fields=True
+):
     """One way of executing a workload.
 
     Attributes:

@@ -114,7 +114,7 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True):
     about: str = ""
 
 
-class GateReport(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class GateReport(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """All metrics against a baseline.
 
     Attributes:
@@ -133,7 +133,7 @@ class GateReport(Viewed, msgspec.Struct, frozen=True, kw_only=True):
         return not any(row.state.fails for row in self.rows)
 
 
-class GateRecorded(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class GateRecorded(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """A baseline that was written.
 
     Attributes:
@@ -163,7 +163,7 @@ class TrendPoint(msgspec.Struct, frozen=True, kw_only=True):
     sample: float
 
 
-class Trend(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Trend(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """A history of metrics.
 
     Attributes:

@@ -44,7 +44,7 @@ class IoBound(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class KernelLimits(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class KernelLimits(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What a piece of work asks for at the least, and what a device allows.
 
     Attributes:
@@ -146,7 +146,7 @@ class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[CandidateFinding, ...] = ()
 
 
-class Judgement(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Judgement(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The ruling on a measured time.
 
     Attributes:
@@ -204,7 +204,7 @@ class GapStep(msgspec.Struct, frozen=True, kw_only=True):
     about: str
 
 
-class Gap(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Gap(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Why a measured time is above the speed of light, step by step.
 
     Attributes:
@@ -258,7 +258,7 @@ class ProblemRow(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Problems(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Problems(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The limits of every problem of a folder on one or more devices.
 
     Attributes:

@@ -124,6 +124,8 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
     if read.get("hub"):
         from gambrel.hub import named
 
+        if "model" not in read:
+            raise InputError(f"{known['hub'].label(face)}: name the model, org/name.")
         read["model"] = named(read["model"])
     if "model" in read:
         read["model"] = members(read["model"], verb)

@@ -28,7 +28,7 @@ class DiagnosisItem(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Diagnosis(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Diagnosis(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What makes a run slow.
 
     Attributes:

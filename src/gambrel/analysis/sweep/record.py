@@ -53,7 +53,7 @@ def fields_for(named: Sequence[str], sizes: Sequence[str]) -> tuple[DataField, .
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Sweep(Viewed):
     """Points and their figures; each column is an attribute as well.
 

@@ -98,7 +98,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What users see of a deployment under a load.
 
     Attributes:

@@ -170,7 +170,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
 
 
-class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The answer.
 
     Attributes:

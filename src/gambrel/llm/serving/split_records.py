@@ -30,7 +30,7 @@ class ServingPool(msgspec.Struct, frozen=True, kw_only=True):
         return self.sharding.devices
 
 
-class SplitPlan(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class SplitPlan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Prefill and decode on devices of their own.
 
     Attributes:

@@ -132,7 +132,7 @@ class Peers(msgspec.Struct, frozen=True, kw_only=True):
     fastest: float
 
 
-class FleetReport(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class FleetReport(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """A fleet.
 
     Attributes:

@@ -35,7 +35,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return second / first if first and second else None
 
 
-class Pairing(Viewed, msgspec.Struct, frozen=True, kw_only=True):
+class Pairing(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """Two runs, op by op.
 
     Attributes:

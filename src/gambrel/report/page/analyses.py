@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -10,6 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
+from gambrel.analysis.commandline import commands_of
 from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
@@ -125,17 +125,12 @@ def commands(analysis: Analysis) -> dict[str, str]:
     if not hardware or known is None:
         return {}
     name, phase = known
-    words = ["gambrel", "analyze", name, "--hardware", hardware, "--precision", model.precision]
-    words += ["--runtime", analysis.runtime] if analysis.runtime else []
-    words += ["--phase", phase] if phase else []
-    given = {"precision": model.precision, "runtime": analysis.runtime, "phase": phase}
-    given = {key: value for key, value in given.items() if value}
-    calls = [f"{key}={value!r}" for key, value in given.items()]
-    for symbol, value in model.symbols.items():
-        words += [f"--{symbol}", str(value)]
-        calls.append(f"{'batch_size' if symbol == 'batch' else symbol}={value}")
-    call = ", ".join([repr(name), repr(hardware), *calls])
-    return {"shell": shlex.join(words), "python": f"import gambrel\n\ngambrel.analyze({call})\n"}
+    own = {"batch": "batch_size", "seq": "seq", "context": "context", "image": "image"}
+    sizes = {own[symbol]: n for symbol, n in model.symbols.items() if symbol in own}
+    others = {symbol: n for symbol, n in model.symbols.items() if symbol not in own}
+    given = {"model": name, "hardware": hardware, "precision": model.precision}
+    more = {"runtime": analysis.runtime, "phase": phase, "sizes": others}
+    return commands_of("analyze", given | sizes | {n: v for n, v in more.items() if v})
 
 
 def _known(analysis: Analysis) -> tuple[str, str] | None:

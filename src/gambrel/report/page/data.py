@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel._version import __version__
+from gambrel.analysis.asked import asked_of
 from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
     Block,
@@ -52,6 +53,7 @@ def page_data(record: object, options: Options | None = None) -> dict[str, Any]:
         for view, one in zip(views, record.analyses, strict=True):
             view["label"] = clean(name_among(one, record.analyses))
         views.insert(0, _view(record, options, strings) | {"label": "side by side"})
+    views[0]["commands"] = dict(options.commands or asked_of(record) or views[0]["commands"])
     title = clean(options.title or views[0]["title"])
     return {
         "schema": SCHEMA,
