@@ -48,7 +48,8 @@ MANY_CORES = 2.5
 OTHER_KERNELS = 1.6
 WHY = {
     "pytorch": "shares of the roofs that eager PyTorch attains on one and two cores of a Xeon",
-    "onnxruntime": "shares of the roofs that ONNX Runtime attains on one core of a Xeon",
+    "onnxruntime": "shares of the roofs that ONNX Runtime attains on one core of a Xeon that other "
+    "processes kept busy",
 }
 Floats = NDArray[np.float64]
 

@@ -146,3 +146,45 @@ def test_a_null_byte_is_no_traceback(tmp_path, gambrel):
     done = gambrel("calibrate", str(path), "-d", "snapdragon-8-elite")
     assert done.code == 2
     assert len(done.err.strip().splitlines()) == 1
+
+
+NAMED = "model,batch,ms,precision,device,runtime\n"
+
+
+def test_the_file_names_its_device_and_runtime(tmp_path, gambrel):
+    text = NAMED + "resnet50,1,9.1,int8,rk3576,rknn\nyolov8n,1,21.3,int8,rk3576,rknn\n"
+    done = gambrel("calibrate", written(tmp_path, text))
+    assert done.code == 0, done.err
+    assert "rk3576, rknn, 2 models" in done.out
+
+
+def test_rows_of_another_device_or_runtime_are_left_out(tmp_path, gambrel):
+    rows = ("resnet50,1,9.1,int8,rk3576,rknn", "yolov8n,1,21.3,int8,rk9999,rknn",
+            "yolov5s,1,7,int8,hailo-8,rknn", "resnet18,1,4,int8,rk3576,qnn")  # fmt: skip
+    path = written(tmp_path, NAMED + "\n".join(rows) + "\n")
+    done = gambrel("calibrate", path, "--hardware", "rk3576", "--json")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert [c["points"] for c in answer["classes"]] == [1]
+    (said,) = answer["warnings"]
+    for words in (
+        "3 row(s)",
+        "row 3: measured on 'rk9999', not on rk3576",
+        "row 4: measured on 'hailo-8', not on rk3576",
+        "row 5: measured under qnn, not under rknn",
+    ):
+        assert words in said
+
+
+def test_a_file_without_a_device_needs_one(tmp_path, gambrel):
+    done = gambrel("calibrate", written(tmp_path, HEAD + FOUR))
+    assert done.code == 2
+    assert "needs the device: --device NAME" in done.err
+
+
+def test_a_calibrated_stream_says_whose_runs_it_rests_on(tmp_path, gambrel):
+    text = "model,batch,ms,precision\nresnet50,8,20,int8\nmobilenet-v2,8,6,int8\n"
+    done = gambrel("calibrate", written(tmp_path, text), "-d", "hailo-15l")
+    assert done.code == 0, done.err
+    answer = gambrel("analyze", "resnet50", "-d", "hailo-15l", "--batch", "8", "--verbose").out
+    assert "2 rates of 2 models on this chip" in " ".join(answer.split())

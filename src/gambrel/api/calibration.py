@@ -15,6 +15,7 @@ from gambrel.analysis.estimate.constants import Adjustment
 from gambrel.analysis.estimate.tiled import TiledEstimator
 from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
+from gambrel.analysis.estimate.user import is_device
 from gambrel.analysis.estimate.user_models import (
     ModelRow,
     absurd,
@@ -53,7 +54,7 @@ class _Ready:
 
 
 def calibrate_models(
-    file: Path, hardware: Hardware, name: str, runtime_name: str | None = None
+    file: Path, hardware: Hardware | None, name: str, runtime_name: str | None = None
 ) -> tuple[Found, Path, tuple[str, ...]]:
     """Fits a device's constants to measured runs of models and stores them.
 
@@ -62,9 +63,10 @@ def calibrate_models(
 
     Args:
         file: A CSV; see `gambrel.analysis.estimate.user_models`.
-        hardware: The device.
+        hardware: The device; None takes the one that the first row names.
         name: To store under; replaces one of that name.
-        runtime_name: What ran the models; None takes the default for the first row.
+        runtime_name: What ran the models; None takes what the first row says, else the default
+            for it.
 
     Returns:
         The constants, where they are stored, and a sentence for every row that was left out.
@@ -73,12 +75,14 @@ def calibrate_models(
         FileFormatError: The file cannot be used.
         InputError: Nothing can be fitted; nothing is stored.
     """
-    device = resolve_hardware(hardware)[0]
     read = read_models(file)
+    device = _device(hardware, read.rows)
+    runtime_name = runtime_name or next((r.runtime for r in read.rows if r.runtime), None)
     refused = list(read.refused)
     ready: list[_Ready] = []
     for row in read.rows:
         try:
+            _is_of(row, device, runtime_name)
             ready.append(_ready(row, runtime_name))
         except GambrelError as error:
             refused.append((row.line, str(error)))
@@ -91,6 +95,25 @@ def calibrate_models(
     if found is None:
         raise InputError(f"no row of {file} can be used. {' '.join(warnings[:1])}".strip())
     return found, store.save_runs(name, found), warnings
+
+
+def _device(hardware: Hardware | None, rows: Sequence[ModelRow]) -> Device:
+    """The device of a calibration: as asked, else the first that the file names."""
+    if hardware is None:
+        hardware = next((r.device for r in rows if r.device), None)
+    if hardware is None:
+        raise InputError("a file of measured models needs the device: --device NAME.")
+    return resolve_hardware(hardware)[0]
+
+
+def _is_of(row: ModelRow, device: Device, runtime_name: str | None) -> None:
+    """Refuses a row that was measured on another device, or under another runtime."""
+    if row.device is not None and not is_device(row.device, device):
+        raise InputError(f"measured on {row.device!r}, not on {device.id}")
+    if row.runtime is not None and runtime_name is not None:
+        other = runtime(row.runtime).id
+        if other != runtime(runtime_name).id:
+            raise InputError(f"measured under {other}, not under {runtime_name}")
 
 
 def _ready(row: ModelRow, runtime_name: str | None) -> _Ready:

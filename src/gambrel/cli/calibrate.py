@@ -28,7 +28,9 @@ _WHAT = "What is measured"
         section=_WHAT,
     ),
     option(
-        "--device", "-d", help="The device; by default the one that the file names.", section=_WHAT
+        *("--device", "-d", "--hardware"),
+        help="The device; by default the one that the file names.",
+        section=_WHAT,
     ),
     option(
         "--runtime",
@@ -51,8 +53,9 @@ _WHAT = "What is measured"
   gambrel analyze resnet50 --hardware this --precision fp32
 
 A file of kernels has the columns device, op (matmul or copy), dtype, m, n, k, bytes, and us, ms or
-s. A file of whole models has model, ms (or us, s), and optionally batch, precision, and for
-language models phase, seq and context. Four small models are enough for any device: resnet50,
+s. A file of whole models has model, ms (or us, s), and optionally batch, precision, device,
+runtime, and for language models phase, seq and context. Rows of another device or runtime are left
+out. Four small models are enough for any device: resnet50,
 mnasnet-0.5, convnext-tiny, real-esrgan-general.
 """,
 )
@@ -104,8 +107,6 @@ def _models(file: Path, device: str | None, name: str, runtime: str | None) -> C
     from gambrel.api.calibration import calibrate_models
     from gambrel.report.answers import Calibrated, CalibratedClass
 
-    if device is None:
-        raise InputError("a file of measured models needs the device: --device NAME.")
     found, path, warnings = calibrate_models(file, device, name, runtime)
     held = found.held_out
     one = CalibratedClass(

@@ -19,6 +19,7 @@ from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Adjustment, Calibration, Shares
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.estimator import Predicted, Predictor
+from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.model import Device
@@ -102,7 +103,7 @@ def applied(
             for c in calibration.cycles
         ],
         streams=[
-            _fields(c, one, _STREAM) if c.runtime in names and c.device == device.id else c
+            _streamed(c, one) if c.runtime in names and c.device == device.id else c
             for c in calibration.streams
         ],
         engines=[
@@ -129,6 +130,12 @@ def adjusted_engine(c: EngineConstants, one: Adjustment) -> EngineConstants:
         confidence=one.confidence,
         why=one.why,
     )
+
+
+def _streamed(c: StreamConstants, one: Adjustment) -> StreamConstants:
+    """The constants of a chip that streams frames, with one range for any number of them."""
+    found = _fields(c, one, _STREAM)
+    return replace(found, low_few=one.low, high_few=one.high, rows=one.rows, models=one.models)
 
 
 def _fields(

@@ -315,15 +315,19 @@ def time_column(path: Path, names: Sequence[str]) -> str:
     return units[0]
 
 
-def _same_device(where: str, name: str, device: Device) -> None:
+def is_device(name: str, device: Device) -> bool:
+    """Whether a name in a file means a device."""
     known = {k for n in (device.id, device.name, *device.aliases) for k in name_key(n).keys}
     if known.intersection(name_key(name).keys):
-        return
+        return True
     try:
-        found = find(name).device.id
+        return find(name).device.id == device.id
     except GambrelError:
-        found = ""
-    if found != device.id:
+        return False
+
+
+def _same_device(where: str, name: str, device: Device) -> None:
+    if not is_device(name, device):
         raise FileFormatError(
             f"{where}: measured on {name!r}, not on {device.id}; choose with --device."
         )

@@ -1,9 +1,10 @@
 """A user's measured runs of whole models: reading them, and constants of the chip from them.
 
 A file is a CSV with a header and one run a row: ``model`` (a name of the zoo or a path), ``ms``,
-``us`` or ``s`` (time of one run), and optionally ``batch`` (1), ``precision``, and for language
-models ``phase``, ``seq`` and ``context``. Rows that cannot be right are left out, counted and
-named; the others are fitted.
+``us`` or ``s`` (time of one run), and optionally ``batch`` (1), ``precision``, ``device`` and
+``runtime`` (of one device and runtime the rows are taken), and for language models ``phase``,
+``seq`` and ``context``. Rows that cannot be right are left out, counted and named; the others are
+fitted.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class ModelRow:
         precision: Canonical number format; None where the file does not say.
         seconds: Measured.
         phase: Of a language model; None where the file does not say.
+        device: On which it was measured; None where the file does not say.
+        runtime: What ran it; None where the file does not say.
         sizes: Further sizes of the model, by name.
     """
 
@@ -71,12 +74,15 @@ class ModelRow:
     precision: str | None
     seconds: float
     phase: str | None = None
+    device: str | None = None
+    runtime: str | None = None
     sizes: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two rows the same run."""
-        return self.model, self.batch, self.precision, self.phase, self.sizes
+        named = self.device, self.runtime
+        return self.model, self.batch, self.precision, self.phase, self.sizes, *named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +255,8 @@ def absurd(measured: MeasuredRun, start: TiledConstants) -> bool:
 
 
 def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
-    model = (raw.get("model") or "").strip()
-    if not model:
+    model = _text(raw, "model")
+    if model is None:
         raise InputError("no model")
     try:
         seconds = float(raw[unit]) * UNITS[unit]
@@ -261,9 +267,9 @@ def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
         raise InputError(f"{seconds:g} s is no time of an inference")
     if batch < 1:
         raise InputError(f"batch is {batch}")
-    named = (raw.get("precision") or "").strip()
+    named = _text(raw, "precision")
     try:
-        precision = parse_dtype(named) if named else None
+        precision = None if named is None else parse_dtype(named)
     except GambrelError as error:
         raise InputError(str(error)) from None
     return ModelRow(
@@ -272,9 +278,15 @@ def _row(raw: Mapping[str, str], line: int, unit: str) -> ModelRow:
         batch=batch,
         precision=precision,
         seconds=seconds,
-        phase=(raw.get("phase") or "").strip() or None,
+        phase=_text(raw, "phase"),
+        device=_text(raw, "device"),
+        runtime=_text(raw, "runtime"),
         sizes=tuple((name, _size(name, raw[name])) for name in _SIZES if raw.get(name)),
     )
+
+
+def _text(raw: Mapping[str, str], column: str) -> str | None:
+    return (raw.get(column) or "").strip() or None
 
 
 def _size(name: str, text: str) -> int:
