@@ -26,7 +26,7 @@ _MEANS: Final = {
     "compute": "most of the time goes into arithmetic; twice the batch takes about twice as long",
     "network": "most of the time goes into communication",
 }
-#: Share of the traffic from which on weights decide what a larger batch does.
+#: Share from which on something decides alone.
 _MOSTLY: Final = 0.5
 _Place = tuple[int, float]
 
@@ -46,8 +46,10 @@ def why(now: Analysis) -> str:
         return ""
     share = limited_share(now)
     taken = f" ({format_percent(share)} of the time)" if share is not None else ""
-    name = f"Batch {batch:,}: limited by {LIMITERS[limiter]}{taken}"
-    return " ".join(filter(None, (f"{name}: {_MEANS[limiter]}.", _weights(now), _beside(now))))
+    mostly = share is None or share >= _MOSTLY
+    means = f": {_MEANS[limiter]}" if mostly else ", the largest of several parts"
+    name = f"Batch {batch:,}: limited by {LIMITERS[limiter]}{taken}{means}."
+    return " ".join(filter(None, (name, _weights(now), _beside(now))))
 
 
 def _weights(now: Analysis) -> str:
