@@ -36,7 +36,7 @@ MODELS = {
 MIXTURES = ("minimax-m2", "deepseek-v3")
 DEVICES = {"h100_sxm": "h100-sxm5-80gb", "h200_sxm": "h200-sxm-141gb", "b200_sxm": "b200-hgx-180gb"}
 #: The narrowest that the row may have run in; caches in 8 bits where the weights are narrow.
-FORMATS = {"": "bf16", "fp8": "fp8,kv=fp8", "fp4": "nvfp4,kv=fp8"}
+FORMATS = {"": "bf16", "fp8": "fp8", "fp4": "nvfp4"}
 RUNTIMES = {"trtllm": "tensorrt-llm"}
 #: Versions whose runs sent each slot one request of the same length.
 BURSTS = (("sglang", "0.5.1.post1"),)

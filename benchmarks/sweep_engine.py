@@ -19,6 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import numpy as np
 from tests.engine.small import Small
 
 from common import machine, report
@@ -42,6 +44,8 @@ from gambrel.engine.save import save
 SIZES = (4096, 16384, 65536)
 TASKS = (25, 100, 400)
 PAIRS = 5
+#: Passes of the plain arithmetic that shows what two processors do at best.
+ROUNDS = 2000
 #: Share of the processors that others may have while something is measured by the wall clock.
 QUIET = 0.1
 #: Points of the large run, as batches of the ten combinations.
@@ -96,6 +100,8 @@ def main() -> None:
             "scheduler and client use.",
             "2 workers over 1, processor: two processors that also run scheduler and client are at "
             "best faster by one worker's seconds over half of all seconds with two.",
+            "2 processors over 1: two processes that share nothing over one, the most that any "
+            "engine can reach on this machine.",
             "2 workers over 1, wall: the median of the pairs, with the share of the two processors "
             "that other processes had meanwhile.",
         ],
@@ -177,14 +183,36 @@ def workers(wait_s: float) -> list[list[str]]:
     busy = statistics.median(t.others for several in turns.values() for t in several)
     listed = ", ".join(f"{ratio:.2f}" for ratio in sorted(pairs))
     size = f"{work.points:,}"
+    wait_for_quiet(end)
+    own = statistics.median(two_processors() for _ in range(PAIRS))
     return [
         *rows,
+        ["2 processors over 1, plain arithmetic, wall", "", "", f"{own:.2f} x"],
         ["2 workers over 1, processor", size, "", f"{bound:.2f} x"],
         [
             *("2 workers over 1, wall", size, ""),
             f"{statistics.median(pairs):.2f} x ({listed}), others {busy:.0%}",
         ],
     ]
+
+
+def two_processors() -> float:
+    """How much more two processes do than one that share nothing: no engine can do better."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(arithmetic, (1, 1), chunksize=1)  # both have started
+        took = []
+        for count in (1, 2):
+            began = time.monotonic()
+            pool.map(arithmetic, (ROUNDS,) * count, chunksize=1)
+            took.append(time.monotonic() - began)
+    return 2 * took[0] / took[1]
+
+
+def arithmetic(rounds: int = ROUNDS) -> None:
+    """Passes over a megabyte, as the columns of a partition take them."""
+    values = np.random.default_rng(0).random(131_072)
+    for _ in range(rounds):
+        values = np.maximum(np.sqrt(values * values + 1.0), 0.5)
 
 
 def turn(work: Any, client: Any, target: Path) -> Turn:

@@ -79,6 +79,17 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             fields[name] = _value(name, value)
         return cls(name=text.strip() or base, **fields)
 
+    def names(self, part: str) -> bool:
+        """Whether the user wrote this part's format, and no scheme chose it."""
+        items = (item.partition("=") for item in self.name.split(","))
+        return any(sign and _part(name.strip(), name) == part for name, sign, _ in items)
+
+    def with_cache(self, dtype: str) -> Precisions:
+        """The same with keys and values in another format; the name says so."""
+        if self.of("kv_cache") == dtype:
+            return self
+        return msgspec.structs.replace(self, name=f"{self.name},kv={dtype}", kv_cache=dtype)
+
     def of(self, part: str) -> str:
         """The format of a part, its default filled in.
 

@@ -21,10 +21,11 @@ from gambrel.llm.serving.engines import BATCHES, EngineMix
 from gambrel.llm.serving.question import ServingEngine
 from gambrel.llm.serving.steps import Setup, decode_step, decode_times, symbolic
 from gambrel.llm.sharding import Sharding
-from gambrel.llm.spec import ModelSpec
+from gambrel.llm.spec import LatentAttention, ModelSpec, mixers_of
 from gambrel.llm.topology import Topology
 from gambrel.runtimes import choose as choose_runtime
 from gambrel.runtimes import runtimes
+from gambrel.runtimes.model import Runtime, matches
 from gambrel.workload import Workload
 
 #: Contexts at which engines are compared where requests have many lengths.
@@ -69,11 +70,28 @@ def place(
         placed=placed,
         topology=node,
         sharding=sharding,
-        precisions=precisions,
+        precisions=_cached(precisions, spec, device, chosen.runtime),
         engine=engine,
         settings=replace(settings, runtime=chosen.runtime.id),
         built={} if built is None else built,
     )
+
+
+def _cached(
+    precisions: Precisions, spec: ModelSpec, device: Device, runtime: Runtime
+) -> Precisions:
+    """The formats with the cache that the engine uses where none was asked for."""
+    service = runtime.service
+    if service is None or not service.wide_latent_cache or precisions.names("kv_cache"):
+        return precisions
+    latent = any(
+        isinstance(mixer, LatentAttention)
+        for group in spec.layers
+        for mixer in mixers_of(group.layer)
+    )
+    if not latent or not matches(service.wide_latent_cache, device):
+        return precisions
+    return precisions.with_cache(precisions.activations)
 
 
 def averaged(setups: Sequence[Setup], context: int | None = None, source: int = 0) -> list[Setup]:
@@ -131,10 +149,14 @@ def _decoded(setup: Setup, contexts: Sequence[int], source: int) -> Floats:
 def _with(setup: Setup, name: str) -> Setup | None:
     """The layout under another engine; None where it does not run there."""
     try:
-        choose_runtime(setup.device, name, language=True)
+        runtime = choose_runtime(setup.device, name, language=True).runtime
     except GambrelError:
         return None
-    return msgspec.structs.replace(setup, settings=replace(setup.settings, runtime=name))
+    return msgspec.structs.replace(
+        setup,
+        settings=replace(setup.settings, runtime=name),
+        precisions=_cached(setup.precisions, setup.spec, setup.device, runtime),
+    )
 
 
 def _measured(setup: Setup, context: int, source: int) -> bool:
