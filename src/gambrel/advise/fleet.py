@@ -11,7 +11,7 @@ from gambrel.advise.figures import Facts, doubt_of, facts_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
-from gambrel.analysis.measures import Bound
+from gambrel.analysis.measures import Bound, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
@@ -39,6 +39,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         runtime: Id of the runtime.
         runtime_reason: Why.
         bound: The roofline's verdict; None when unknown.
+        limited_by: What takes the largest share of the expected time; None without one.
         capacity_bytes: Memory of the device that the model must fit into; None when unknown or
             when it need not.
         fits: Whether the model fits into the device; None when unknown.
@@ -50,6 +51,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     runtime_reason: str
     bound: Bound | None
+    limited_by: Limiter | None
     capacity_bytes: int | None
     fits: bool | None
 
@@ -63,6 +65,7 @@ def point_of(analysis: Analysis) -> Point:
         runtime=analysis.runtime,
         runtime_reason=analysis.runtime_reason,
         bound=analysis.bound,
+        limited_by=analysis.limited_by,
         capacity_bytes=analysis.footprint.capacity_bytes,
         fits=analysis.footprint.fits,
     )
@@ -197,10 +200,15 @@ class Fleet:
             doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None
-        return self._made(device, found.chosen, facts, bound)
+        return self._made(device, found.chosen, facts, bound, found.expected.limited_by)
 
     def _made(
-        self, device: Device, chosen: Resolved, facts: Facts, bound: Bound | None = None
+        self,
+        device: Device,
+        chosen: Resolved,
+        facts: Facts,
+        bound: Bound | None = None,
+        limited_by: Limiter | None = None,
     ) -> Point:
         machine = self._machine(device)
         return Point(
@@ -210,6 +218,7 @@ class Fleet:
             runtime=chosen.runtime.runtime.id,
             runtime_reason=chosen.runtime.reason,
             bound=bound,
+            limited_by=limited_by,
             capacity_bytes=machine.roofs.capacity_bytes,
             fits=self.bench.footprint(chosen, machine).fits,
         )
