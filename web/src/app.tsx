@@ -25,15 +25,22 @@ interface Props {
   stale?: boolean;
   /** A chart right below the answer. */
   lead?: Curves | null;
+  /** What is said above that chart; it changes with every step of a slider. */
+  why?: string;
   /** What the axes of rooflines belong to; they stay while it does. */
   still?: string;
 }
 
-export function App({ page, panel, notice, stale, lead, still = "" }: Props) {
+export function App({ page, panel, notice, stale, lead, why, still = "" }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
-  const lower = useMemo(() => lead && <section class="lead" aria-label={lead.title}><CurvesChart chart={lead} tall={230} /></section>, [lead]);
+  const lower = useMemo(() => (lead || why) && (
+    <section class="lead" aria-label={lead?.title ?? "Why"}>
+      {why && <p class="why" aria-live="polite">{why}</p>}
+      {lead && <CurvesChart chart={lead} tall={230} />}
+    </section>
+  ), [lead, why]);
   // Controls beside it change more often than it does.
   const content = useMemo(
     () => (
