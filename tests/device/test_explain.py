@@ -8,8 +8,8 @@ from gambrel.device.files import CONFIDENCES
 
 def test_every_sparse_peak_is_explained_with_both_ridges():
     assert (
-        "matrix fp16: 989.4 TFLOP/s dense (used); 1.979 PFLOP/s with structured sparsity "
-        "(--sparse); ridge point 295 dense, 590.7 sparse, FLOP/byte."
+        "matrix fp16: 989.4 TFLOP/s dense (used); 1.979 PFLOP/s with structured sparsity; "
+        "ridge point 295 dense, 590.7 sparse, FLOP/byte."
     ) in explain(load("h100-sxm5-80gb"))
 
 

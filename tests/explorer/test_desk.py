@@ -144,4 +144,41 @@ def test_what_the_batch_does(desk):
     assert made["scan"]["about"].startswith("Batch 1 to 8: limited by the host; 8 times the batch")
     brief = desk.answer({"verb": "analyze", "given": given, "brief": True})
     assert brief["place"] == made["place"]
+    assert brief["why"] == made["why"]
     assert "scan" not in brief
+
+
+def test_a_batch_says_why_it_is_as_fast_as_it_is(desk):
+    """What a reader sees who drags the slider from 1 to 256."""
+    said = []
+    for batch in (1, 256):
+        given = {"model": "resnet50", "hardware": "a100-sxm4-80gb", "batch_size": str(batch)}
+        said.append(desk.answer({"verb": "analyze", "given": given, "brief": True})["why"])
+    assert said[0].startswith("Batch 1: limited by the host (")
+    # 51,220,304 bytes of weights of 210,890,528 that batch 1 moves, 40,926,797,648 that 256 do.
+    assert "A run moves 211 MB, 24.3% of it weights" in said[0]
+    assert "It does 38.8 FLOP for each byte; from 153 (the ridge point)" in said[0]
+    assert said[1].startswith("Batch 256: limited by memory traffic (")
+    assert "A run moves 40.9 GB, 0.1% of it weights" in said[1]
+
+
+def test_the_crossing_of_the_ridge_is_marked(desk):
+    given = {"model": "bert-base", "hardware": "a100-sxm4-80gb", "seq": "16"}
+    chart = desk.answer({"verb": "analyze", "given": given})["scan"]
+    (note,) = chart["notes"]
+    first = int(note["text"].removeprefix("ridge crossed at batch ").replace(",", ""))
+    bounds = {
+        batch: gambrel.analyze("bert-base", "a100-sxm4-80gb", seq=16, batch_size=batch).bound
+        for batch in (first // 2, first)
+    }
+    assert [bound.value for bound in bounds.values()] == ["memory", "compute"]
+    assert f"from batch {first:,} on compute-bound" in chart["about"]
+    (wall,) = [curve for curve in chart["curves"] if curve["style"] == "faint"]
+    assert {x for x, _ in wall["points"]} == {first}
+
+
+def test_a_ridge_that_no_batch_crosses_is_not_marked(desk):
+    given = {"model": "resnet50", "hardware": "a100-sxm4-80gb"}
+    chart = desk.answer({"verb": "analyze", "given": given})["scan"]
+    assert not chart["notes"]
+    assert "memory-bound at every batch" in chart["about"]

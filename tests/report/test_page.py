@@ -18,7 +18,7 @@ import pytest
 import gambrel
 from gambrel.analysis.result import Analysis
 from gambrel.cli import run
-from gambrel.report import document, render
+from gambrel.report import Options, document, render
 from gambrel.report.blocks import DataTable
 from gambrel.report.builders.analysis import slowest
 from gambrel.report.chart import SHAPES
@@ -39,7 +39,7 @@ LOADING = {"src", "href", "srcset", "data", "action", "poster", "background", "f
 def test_a_page_says_what_the_document_says(name: str) -> None:
     record = KINDS[name]()
     data = page(record).data
-    made = document(record)
+    made = document(record, Options(on_page=True))
     shown = data["views"][0]
     assert shown["title"] == made.title
     assert shown["answer"][:2] == list(made.answer[:2])

@@ -25,15 +25,22 @@ interface Props {
   stale?: boolean;
   /** A chart right below the answer. */
   lead?: Curves | null;
+  /** What is said above that chart; it changes with every step of a slider. */
+  why?: string;
   /** What the axes of rooflines belong to; they stay while it does. */
   still?: string;
 }
 
-export function App({ page, panel, notice, stale, lead, still = "" }: Props) {
+export function App({ page, panel, notice, stale, lead, why, still = "" }: Props) {
   const [index, setIndex] = useState(0);
   const [what, setWhat] = useState<Explanation | null>(null);
   const view = page.views[Math.min(index, page.views.length - 1)];
-  const lower = useMemo(() => lead && <section class="lead" aria-label={lead.title}><CurvesChart chart={lead} tall={230} /></section>, [lead]);
+  const lower = useMemo(() => (lead || why) && (
+    <section class="lead" aria-label={lead?.title ?? "Why"}>
+      {why && <p class="why" aria-live="polite">{why}</p>}
+      {lead && <CurvesChart chart={lead} tall={230} />}
+    </section>
+  ), [lead, why]);
   // Controls beside it change more often than it does.
   const content = useMemo(
     () => (
@@ -103,11 +110,14 @@ function ViewBody({ view, page, lead }: { view: View; page: PageData; lead?: Com
   const [first, ...rest] = view.charts;
   const table = tablesOf(view).find((t) => t.linked);
   if (first?.kind === "roofline" && table) return <LinkedBody view={view} page={page} chart={first} table={table} rest={rest} lead={lead} />;
+  // What was asked for, row by row, stands before further charts.
+  const open = view.sections.findIndex((s) => !s.folded && s.blocks.some((b) => b.kind === "table" && b.rows > 0));
   return (
     <>
       <Top view={view} chart={first && <AnyChart chart={first} page={page} />} />
+      <Sections sections={view.sections.slice(0, open + 1)} page={page} />
       <Rest charts={rest} page={page} />
-      <Sections sections={view.sections} page={page} />
+      <Sections sections={view.sections.slice(open + 1)} page={page} />
     </>
   );
 }
@@ -232,7 +242,7 @@ function PlainTable({ table, page }: { table: Table; page: PageData }) {
           <div class="bar">
             {table.heading && <h2>{table.heading}</h2>}
             {table.rows >= MANY && <label>search <input type="search" value={query} onInput={(e) => setQuery(e.currentTarget.value)} /></label>}
-            {shown && <output>{shown.size} of {table.rows} rows</output>}
+            {shown && <output>{shown.size} of {table.rows} {table.rows === 1 ? "row" : "rows"}</output>}
             <Download name={fileNameOf(table.heading || "table")} csv={() => rows.csv(shown ? [...shown] : Array.from({ length: rows.count }, (_, i) => i))} />
           </div>
           <TableView rows={rows} shown={shown} label={table.heading || "Table"} />

@@ -37,5 +37,7 @@ export function onAxis(value: number, unit: string): string {
     return value % 1024 === 0 ? `${whole(value / 1024)}k` : si(value, "", 3);
   }
   if (unit === "FLOP/byte" || unit === "token/s") return plain(value, 3);
+  if (unit === "%") return `${plain(value, 3)} %`;
+  if (!unit && Math.abs(value) >= 1e-3 && Math.abs(value) < 1) return plain(value, 3);
   return si(value, unit, 3);
 }

@@ -180,7 +180,7 @@ export function LinkedTable({ state }: { state: LinkedState }) {
         </label>}
         {shown && <button type="button" onClick={() => state.setFilter(ALL)}>clear</button>}
         <output aria-live="polite">
-          {whole(list.length)} of {whole(rows.count)} rows{rows.table.whole ? `, ${percent(time)} of ${rows.table.whole}` : ""}
+          {whole(list.length)} of {whole(rows.count)} {rows.count === 1 ? "row" : "rows"}{rows.table.whole ? `, ${percent(time)} of ${rows.table.whole}` : ""}
         </output>
         <Download name="ops" csv={() => rows.csv(list)} />
       </div>

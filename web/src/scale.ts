@@ -19,7 +19,7 @@ export function scale(ends: [number, number], pixels: [number, number], log: boo
   return at;
 }
 
-/** Round values between the ends, at most about `most`; powers of `base` on a logarithmic axis. */
+/** Round values between the ends, at most about `most`; powers of `base` on a logarithmic axis that has some. */
 export function ticks(ends: [number, number], most: number, log: boolean, base = 10): number[] {
   const [low, high] = ends;
   if (!log) return linearTicks(low, high, most, base);
@@ -33,6 +33,7 @@ export function ticks(ends: [number, number], most: number, log: boolean, base =
     }
     found = found.filter((v) => v >= low * 0.999 && v <= high * 1.001);
   }
+  if (found.length < 3) return linearTicks(low, high, Math.max(3, most), base).filter((v) => v > 0);
   const step = Math.max(1, Math.ceil(found.length / Math.max(1, most)));
   return found.filter((_, i) => i % step === 0);
 }

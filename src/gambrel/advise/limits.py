@@ -24,10 +24,12 @@ class Metric:
         name: As in options and JSON.
         unit: SI unit.
         more_is_better: False for costs, True for throughput and efficiency.
+        about: What it is.
     """
 
     name: str
     unit: str
+    about: str
     more_is_better: bool = False
 
 
@@ -35,13 +37,29 @@ class Metric:
 METRICS: Final[dict[str, Metric]] = {
     m.name: m
     for m in (
-        Metric(name="latency", unit="s"),
-        Metric(name="throughput", unit="item/s", more_is_better=True),
-        Metric(name="power", unit="W"),
-        Metric(name="energy", unit="J/item"),
-        Metric(name="efficiency", unit="item/J", more_is_better=True),
-        Metric(name="memory", unit="byte"),
-        Metric(name="price", unit=""),
+        Metric(name="latency", unit="s", about="expected time of one run"),
+        Metric(
+            name="throughput",
+            unit="item/s",
+            about="items of a run / its expected time",
+            more_is_better=True,
+        ),
+        Metric(
+            name="power",
+            unit="W",
+            about="expected energy of a run / its expected time, at most the design power",
+        ),
+        Metric(name="energy", unit="J/item", about="expected energy of a run / its items"),
+        Metric(
+            name="efficiency",
+            unit="item/J",
+            about="items of a run / its expected energy",
+            more_is_better=True,
+        ),
+        Metric(
+            name="memory", unit="byte", about="weights, activations and caches alive at the peak"
+        ),
+        Metric(name="price", unit="", about="the price that was given"),
     )
 }
 

@@ -112,7 +112,7 @@ class WhatIf(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        gain = "gain unknown" if self.gain is None else f"{self.gain:.2f}x, {self.gain_kind} time"
+        gain = "gain unknown" if self.gain is None else f"{self.gain:.2f}×, {self.gain_kind} time"
         return f"<WhatIf: {self.model}, {' + '.join(self.changes)}: {gain}>"
 
 

@@ -130,15 +130,15 @@ def choose_precision(
         precision, reason = workload.dtype, "the model's own"
         other = stand_in(device, precision)
         if other != precision:
-            reason = f"{device.id} has no {precision} engine; choose with --precision"
+            reason = f"{device.id} has no {precision} engine; another can be given"
             precision = other
     else:
         precision, reason = default_precision(device)
-        reason = f"{reason.rstrip('.')}; choose with --precision"
+        reason = f"{reason.rstrip('.')}; another can be given"
     if takes(runtime, precision):
         return precision, reason
     own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])
-    return own, f"{runtime.name} does not run {precision}; choose with --precision"
+    return own, f"{runtime.name} does not run {precision}; another can be given"
 
 
 def _part_by_part(workload: Workload, device: Device) -> tuple[str, str]:

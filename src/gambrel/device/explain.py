@@ -59,7 +59,7 @@ def explain_sparsity(device: Device) -> tuple[str, ...]:
 def _both_readings(ceiling: Ceiling, sparse: float, rate: float | None) -> str:
     text = (
         f"{_label(ceiling)}: {format_si(ceiling.flop_per_s, 'FLOP/s')} dense (used); "
-        f"{format_si(sparse, 'FLOP/s')} with structured sparsity (--sparse)"
+        f"{format_si(sparse, 'FLOP/s')} with structured sparsity"
     )
     if rate is not None:
         text += (

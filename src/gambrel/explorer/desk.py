@@ -102,11 +102,11 @@ class Desk:
         """Where a single answer stands among other batches; a short answer has its place only."""
         if len(analyses) != 1 or request.changes or request.against:
             return {}
-        from gambrel.explorer.scan import place_of, scan
+        from gambrel.explorer.scan import place_of, scan, why
         from gambrel.report.page.data import picture_data
 
         (now,) = analyses
-        made: dict[str, Any] = {"place": place_of(now)}
+        made: dict[str, Any] = {"place": place_of(now), "why": why(now)}
         if request.brief or len(now.ops) > _QUICK:
             return made
         from gambrel.api.advise import point_at

@@ -174,7 +174,7 @@ class KeyFigure:
         note: A few words below it.
         key: Name of the field in JSON, which has its unit and definition.
         formula: How it is computed; empty takes the definition of its key.
-        source: What its inputs rest on.
+        source: What its inputs rest on; empty takes that of the document.
         confidence: How sure it is, and why.
     """
 
@@ -198,6 +198,7 @@ class Document:
         aside: A word at the right end of the title.
         style: Of the first line of the answer.
         figures: Up to six that stand at the top of a page.
+        source: What those of them rest on that name no source of their own.
     """
 
     title: str
@@ -206,6 +207,7 @@ class Document:
     aside: str = ""
     style: str = ""
     figures: tuple[KeyFigure, ...] = ()
+    source: str = ""
 
     @property
     def tables(self) -> tuple[DataTable, ...]:

@@ -32,6 +32,7 @@ class Options:
         recommend: Whether to list changes with their predicted gain; pages of small models do so
             in any case.
         brief: Whether a page leaves out what takes longer than its answer: advice, pictures.
+        on_page: Whether it is read on a page, which shows all rows and has no options to type.
         figure: Where pictures go: ``"screen"``, or on paper over one ``"column"`` (3.3 in) or the
             ``"page"`` (7 in).
         title: Replaces the title of a chart or page; None takes "model on device".
@@ -47,6 +48,7 @@ class Options:
     levels: bool = False
     recommend: bool = False
     brief: bool = False
+    on_page: bool = False
     figure: str = "screen"
     title: str | None = None
     commands: Mapping[str, str] = field(default_factory=dict)

@@ -292,6 +292,10 @@ def formatted(value: float, unit: Unit) -> str:
         return _count(value)
     if unit in ("FLOP/byte", "token/s"):
         return format_number(value, 3)
+    if unit == "%":
+        return f"{format_number(value, 3)} %"
+    if not unit and 1e-3 <= abs(value) < 1:
+        return format_number(value, 3)  # a ratio: nobody writes 900 m
     return format_si(value, unit, 3)
 
 

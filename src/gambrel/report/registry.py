@@ -163,7 +163,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         pictures="advice_pictures:selection",
         page="page.choices:selection",
     ),
-    Kind(type="gambrel/what-if", record="gambrel.advise.whatif:WhatIf", builder="whatif"),
+    Kind(
+        type="gambrel/what-if",
+        record="gambrel.advise.whatif:WhatIf",
+        builder="whatif",
+        pictures="table_bars:whatif",
+    ),
     Kind(
         type="gambrel/what-if",
         record=_answer("Changed"),
@@ -188,8 +193,16 @@ KINDS: Final[tuple[Kind, ...]] = (
         builder="gap",
         pictures="verdict_bars:gap",
     ),
-    Kind(type="gambrel/problems", record="gambrel.advise.judge.records:Problems"),
-    Kind(type="gambrel/diagnosis", record="gambrel.analysis.samples.diagnosis:Diagnosis"),
+    Kind(
+        type="gambrel/problems",
+        record="gambrel.advise.judge.records:Problems",
+        pictures="table_bars:problems",
+    ),
+    Kind(
+        type="gambrel/diagnosis",
+        record="gambrel.analysis.samples.diagnosis:Diagnosis",
+        pictures="table_bars:diagnosis",
+    ),
     Kind(
         type="gambrel/gate",
         record="gambrel.advise.gate.records:GateReport",
@@ -199,6 +212,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         type="gambrel/baseline",
         record="gambrel.advise.gate.records:GateRecorded",
         builder="gate",
+        pictures="table_bars:baseline",
     ),
     Kind(
         type="gambrel/trend",
@@ -267,7 +281,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         page="roofs_chart:page",
     ),
     Kind(type="gambrel/fleet", record=_FLEET, pictures="verdict_bars:fleet"),
-    Kind(type="gambrel/calibration", record=_answer("Calibrated")),
+    Kind(
+        type="gambrel/calibration",
+        record=_answer("Calibrated"),
+        pictures="table_bars:calibration",
+    ),
     Kind(
         type="gambrel/profile",
         record=_answer("Profiled"),

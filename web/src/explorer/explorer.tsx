@@ -92,6 +92,7 @@ export function ExplorerApp({ page, explorer }: { page: PageData; explorer: Expl
         panel={panel}
         stale={waiting}
         lead={lead}
+        why={extra.why}
         still={`${state.given.model} ${state.given.hardware}`}
         notice={
           <div role="status" class="notice">

@@ -60,6 +60,8 @@ export interface Extra {
   changes?: Change[];
   /** Batch and rate of the answer. */
   place?: [number, number] | null;
+  /** What limits at this batch, in a sentence or two. */
+  why?: string;
   /** The rate over the batch. */
   scan?: Curves | null;
 }

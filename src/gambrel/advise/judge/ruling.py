@@ -135,11 +135,11 @@ def _headroom(limits: KernelLimits, time_s: float) -> tuple[Ruling, str]:
     expected, cold = limits.library_expected, limits.cold_time_s or 0.0
     factor = format_number(_ratio(time_s, cold))
     if expected is None:
-        return Ruling.HEADROOM, f"headroom {factor}x; no library kernel is known here"
+        return Ruling.HEADROOM, f"headroom {factor}×; no library kernel is known here"
     library = f"{limits.library}'s kernel is expected to take {format_si(expected.value, 's')}"
     if time_s > expected.high:
         ahead = format_number(_ratio(time_s, expected.value))
-        return Ruling.HEADROOM, f"headroom {factor}x: {library}, {ahead}x faster than this"
+        return Ruling.HEADROOM, f"headroom {factor}×: {library}, {ahead}× faster than this"
     launch = ""
     if expected.launches_s + expected.host_s > expected.value / 2:
         launch = (
@@ -147,8 +147,8 @@ def _headroom(limits: KernelLimits, time_s: float) -> tuple[Ruling, str]:
             " fuse it with its neighbours or use a graph"
         )
     if time_s >= expected.low:
-        return Ruling.LIBRARY, f"{library}{launch}; the limit is {factor}x away"
-    return Ruling.HEADROOM, f"headroom {factor}x, and already faster than the library: {library}"
+        return Ruling.LIBRARY, f"{library}{launch}; the limit is {factor}× away"
+    return Ruling.HEADROOM, f"headroom {factor}×, and already faster than the library: {library}"
 
 
 def _whole(measured: Measured) -> float | None:

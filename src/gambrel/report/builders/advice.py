@@ -63,6 +63,7 @@ def document(found: Advice | Changes, _options: Options) -> Document:
         title="Recommendations",
         answer=_answer(found),
         sections=sections(*advice_sections(found, titled=False)),
+        source="each change applied to the workload and analyzed again, on the same device",
         figures=tuple(_key_figures(found)),
     )
 
@@ -88,6 +89,7 @@ def _key_figures(found: Advice | Changes) -> Iterator[KeyFigure]:
             label="memory",
             text=capacity(best.memory_after_bytes),
             note="after the change",
+            formula="weights, activations and caches alive at the peak",
         )
     if not isinstance(found, Changes) and found.attained is not None:
         yield KeyFigure(
@@ -101,6 +103,7 @@ def _key_figures(found: Advice | Changes) -> Iterator[KeyFigure]:
             label="changes that help",
             text=f"{len(found.recommendations):,}",
             note="each beyond its own uncertainty",
+            formula="changes whose gain is larger than its uncertainty, at most one of a kind",
         )
 
 
@@ -205,7 +208,7 @@ def footnote(found: Sequence[Recommendation]) -> str:
         kind = "expected ones, or those of the roofline where the confidence says so"
     return (
         f"Each change was applied to the model and analyzed again; times are {kind}, of the whole "
-        "batch where they do not say per item. Repeat one with 'gambrel what-if --change'."
+        "batch where they do not say per item. 'gambrel what-if' repeats one."
     )
 
 

@@ -52,6 +52,7 @@ def document(found: Analyses, options: Options) -> Document:
             section(Notes(heading="Warnings", items=warnings, style="warning")),
             section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
         ),
+        source="the analyses side by side; each has its constants on its own page",
         figures=tuple(_key_figures(all_)),
     )
 
@@ -70,9 +71,19 @@ def _key_figures(all_: tuple[Analysis, ...]) -> Iterator[KeyFigure]:
     timed = [(s, a) for a in all_ if (s := seconds_of(a.total))]
     if timed:
         least, quick = min(timed, key=lambda pair: pair[0])
-        yield KeyFigure(label="shortest run", text=seconds(least), note=name_among(quick, all_))
+        yield KeyFigure(
+            label="shortest run",
+            text=seconds(least),
+            note=name_among(quick, all_),
+            formula="expected time of a run, or its roofline time where that is all",
+        )
     need, small = min(((a.footprint.total_bytes, a) for a in all_), key=lambda pair: pair[0])
-    yield KeyFigure(label="least memory", text=capacity(need), note=name_among(small, all_))
+    yield KeyFigure(
+        label="least memory",
+        text=capacity(need),
+        note=name_among(small, all_),
+        formula="weights, activations and caches alive at the peak",
+    )
 
 
 def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:

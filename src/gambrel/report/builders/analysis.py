@@ -60,16 +60,19 @@ def document(analysis: Analysis, options: Options) -> Document:
     ]
     return Document(
         title=title(analysis),
-        answer=answer(analysis, found.recommendations if found else ()),
+        answer=answer(analysis, found.recommendations if found else (), on_page=options.on_page),
         sections=sections(*parts),
         aside=(analysis.runtime_name or analysis.runtime),
         figures=tuple(key_figures(analysis)),
     )
 
 
-def answer(analysis: Analysis, changes: Sequence[Any] = ()) -> tuple[str, ...]:
+def answer(
+    analysis: Analysis, changes: Sequence[Any] = (), *, on_page: bool = False
+) -> tuple[str, ...]:
     """Three lines: how long, what limits, what it needs and what to do next."""
-    return _time(analysis), _limits(analysis), f"{_memory(analysis)}. {_next(analysis, changes)}"
+    next_ = _next(analysis, changes, on_page=on_page)
+    return _time(analysis), _limits(analysis), f"{_memory(analysis)}. {next_}"
 
 
 def _time(analysis: Analysis) -> str:
@@ -143,16 +146,16 @@ _HELPS: Final = {
 }
 
 
-def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
+def _next(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
     if analysis.on_host:
         return "Next: replace the ops that run on the host by ops that the compiler takes"
     if changes:
         best = changes[0]
-        return f"Next: {best.change}, {best.gain:.2f}x per item"
+        return f"Next: {best.change}, {best.gain:.2f}× per item"
     if analysis.footprint.fits is False:
         return "Next: a smaller batch, lower precision or more devices"
     if analysis.roofline_time_s is None:
-        return "Next: give the missing roofs (--peak, --bandwidth)"
+        return "Next: give the missing roofs" + ("" if on_page else " (--peak, --bandwidth)")
     limiter = limiter_of(analysis) or str(analysis.bound)
     helps = _HELPS.get(limiter, "see what would change it")
     peak = analysis.total.peak_flop_per_s or 0.0
@@ -161,7 +164,7 @@ def _next(analysis: Analysis, changes: Sequence[Any]) -> str:
         helps = "less work, e.g. pruning, or another device: no format here is faster"
     if limiter == "network" and all(op.kind != "collective" for op in analysis.ops):
         helps = "narrower or smaller inputs and weights cross the link to the host sooner"
-    gains = " (gains: --recommend)" if analysis.workload is not None else ""
+    gains = " (gains: --recommend)" if analysis.workload is not None and not on_page else ""
     return f"Next: {helps}{gains}"
 
 

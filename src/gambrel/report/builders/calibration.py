@@ -38,9 +38,19 @@ def document(found: Calibrated, _options: Options) -> Document:
             section(table),
             section(Notes(heading="Warnings", items=found.warnings, style="warning")),
         ),
+        source=f"measurements of this machine, kept in {found.stored}",
         figures=(
-            KeyFigure(label="classes", text=f"{len(rows):,}", note="of op, device and format"),
-            KeyFigure(label="measurements", text=f"{points:,}"),
+            KeyFigure(
+                label="classes",
+                text=f"{len(rows):,}",
+                note="of op, device and format",
+                formula="classes with enough measurements for constants of their own",
+            ),
+            KeyFigure(
+                label="measurements",
+                text=f"{points:,}",
+                formula="sum of the points of all classes",
+            ),
         ),
     )
 

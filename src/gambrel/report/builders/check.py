@@ -63,6 +63,7 @@ def document(found: Check, _options: Options) -> Document:
             _fixes(found),
             section(Notes(heading="Notes", items=found.notes)),
         ),
+        source="the expected figures and their ranges",
         figures=tuple(_key_figures(found)),
     )
 
@@ -74,6 +75,8 @@ def _key_figures(found: Check) -> Iterator[KeyFigure]:
         label="verdict",
         text=found.verdict.value,
         note=proof.get(found.proof or "", ""),
+        formula="PASS: the whole range meets every limit; MARGINAL: a limit lies inside it; "
+        "FAIL: outside it; proved where the speed of light misses it",
         source=found.reason,
         confidence=found.confidence,
     )
@@ -82,6 +85,7 @@ def _key_figures(found: Check) -> Iterator[KeyFigure]:
             label=f"{c.metric} expected",
             text=value_text(c.figure),
             note=range_text(c.figure),
+            formula=METRICS[c.metric].about,
             source=c.reason,
             confidence=c.confidence,
         )

@@ -60,6 +60,7 @@ def best_figures(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[KeyFig
             label=f"best {metric}",
             text=value_text(figure),
             note=f"{best.hardware}, {best.precision}",
+            formula=METRICS[metric].about,
             source=f"{best.model} with {best.runtime} ({best.runtime_reason})",
             confidence=f"{figure.confidence}: {figure.reason}" if figure.confidence else "",
         )
@@ -124,5 +125,5 @@ def _precisions(rows: Sequence[Row]) -> list[str]:
     chosen = [r.precision_reason for r in rows if r.precision_reason not in given]
     distinct = list(dict.fromkeys(chosen))
     if len(distinct) > 4:
-        return ["each device in the format that its engine is made for; choose with --precision."]
+        return ["each device in the format that its engine is made for, because none was given."]
     return [f"{clean(reason).rstrip('.')}." for reason in distinct]

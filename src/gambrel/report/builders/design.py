@@ -45,6 +45,7 @@ def document(found: DesignStudy, _options: Options) -> Document:
             section(_fusion(found)),
             section(Notes(items=found.assumptions), folded="assumptions"),
         ),
+        source="the parameters of the design and the published constants under its assumptions",
         figures=tuple(_key_figures(found)),
     )
 
@@ -64,11 +65,16 @@ def _key_figures(found: DesignStudy) -> Iterator[KeyFigure]:
         formula="work / (peak x time on the array)",
     )
     yield KeyFigure(label="busy longest", text=str(total["limited_by"]), key="limited_by")
-    yield KeyFigure(label="energy per item", text=format_si(total["energy_per_item_j"], "J", 3))
+    yield KeyFigure(
+        label="energy per item",
+        text=format_si(total["energy_per_item_j"], "J", 3),
+        formula="operations x energy each + bytes of every memory x energy each + leakage x time",
+    )
     yield KeyFigure(
         label="area",
         text=_unit(total["area_mm2"], "mm²"),
         note=f"power {_unit(total['power_w'], 'W')}",
+        formula="area of the array, its memories and interfaces",
     )
 
 

@@ -56,6 +56,7 @@ def document(sheet: Sheet, _options: Options) -> Document:
             section(Notes(heading="Unknown", items=unknown)),
             section(FactList(heading="Sources", items=cited)),
         ),
+        source="the sources listed below",
         figures=tuple(_key_figures(device)),
     )
 
@@ -70,6 +71,7 @@ def _key_figures(device: Device) -> Iterator[KeyFigure]:
             label="peak",
             text=format_si(roof.flop_per_s, "FLOP/s"),
             note=f"{roof.engine} {roof.dtype}, dense",
+            formula="as published, without structured sparsity",
             source=_reference(roof.source) if roof.source else "",
         )
     if memory is not None:
@@ -77,6 +79,7 @@ def _key_figures(device: Device) -> Iterator[KeyFigure]:
             label="bandwidth",
             text=format_si(rate, "B/s"),
             note=memory.technology or memory.name,
+            formula="as published: data rate x width of the bus",
             source=_reference(memory.bandwidth_source) if memory.bandwidth_source else "",
         )
     if roof is not None and rate:
@@ -85,10 +88,15 @@ def _key_figures(device: Device) -> Iterator[KeyFigure]:
             label="ridge point", text=f"{format_number(ridge)} FLOP/byte", key="ridge_point"
         )
     if memory is not None:
-        yield KeyFigure(label="memory", text=format_capacity(capacity_bytes(device, memory), 3))
+        yield KeyFigure(
+            label="memory",
+            text=format_capacity(capacity_bytes(device, memory), 3),
+            formula="as published",
+        )
     yield KeyFigure(
         label="TDP",
         text=format_si(device.tdp_w, "W"),
+        formula="thermal design power, as published",
         source=_reference(device.tdp_source) if device.tdp_source else "",
     )
 

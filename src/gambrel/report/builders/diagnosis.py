@@ -43,13 +43,17 @@ def document(found: Diagnosis, _options: Options) -> Document:
             section(Notes(heading="What to do", items=tuple(map(_advice, found.items)))),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        source=f"times in {found.source}",
         figures=tuple(_key_figures(found)),
     )
 
 
 def _key_figures(found: Diagnosis) -> Iterator[KeyFigure]:
     yield KeyFigure(
-        label="recording", text=format_si(found.whole_s, "s"), note="first op to last op"
+        label="recording",
+        text=format_si(found.whole_s, "s"),
+        note="first op to last op",
+        formula="end of the last op - start of the first one",
     )
     for item in found.items[:_SHOWN]:
         saved = "unknown" if item.saves_share is None else format_percent(item.saves_share)

@@ -46,6 +46,7 @@ def document(found: FleetReport, _options: Options) -> Document:
             section(Notes(items=found.warnings, heading="Also")),
             section(rows(found), folded="the figures of every device"),
         ),
+        source="what each machine measured of itself",
         figures=tuple(_key_figures(found)),
     )
 
@@ -57,9 +58,14 @@ def _key_figures(found: FleetReport) -> Iterator[KeyFigure]:
         label="measured",
         text=format_count(len(measured), "device"),
         note=f"of {len(found.checkups):,} on {format_count(hosts, 'host')}",
+        formula="devices that gave at least one figure",
     )
     unlike = {(s.worker, s.device) for s in found.suspects}
-    yield KeyFigure(label="differ", text=format_count(len(unlike), "device"))
+    yield KeyFigure(
+        label="differ",
+        text=format_count(len(unlike), "device"),
+        formula="devices further from the median of their kind than its scatter explains",
+    )
     slow = [s for s in found.suspects if s.lag_share is not None]
     if slow:
         last = max(slow, key=lambda s: s.lag_share or 0.0)
@@ -72,7 +78,12 @@ def _key_figures(found: FleetReport) -> Iterator[KeyFigure]:
             confidence=last.confidence,
         )
     kinds = len({p.sku for p in found.peers})
-    yield KeyFigure(label="compared", text=format_count(kinds, "kind"), note="of device")
+    yield KeyFigure(
+        label="compared",
+        text=format_count(kinds, "kind"),
+        note="of device",
+        formula="kinds with several measured devices",
+    )
     if found.peers:
         wide = max(found.peers, key=lambda p: p.mad_share)
         yield KeyFigure(

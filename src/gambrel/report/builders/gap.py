@@ -41,12 +41,18 @@ def document(found: Gap, _options: Options) -> Document:
                 )
             )
         ),
+        source="the measured time and the limits of the device",
         figures=tuple(_key_figures(found)),
     )
 
 
 def _key_figures(found: Gap) -> Iterator[KeyFigure]:
-    yield KeyFigure(label="measured", text=format_si(found.measured_time_s, "s"))
+    yield KeyFigure(
+        label="measured",
+        text=format_si(found.measured_time_s, "s"),
+        key="measured_time_s",
+        formula="as given, or the median of the runs",
+    )
     if not found.steps:
         return
     light, most = found.steps[0], max(found.steps[1:], key=lambda s: s.added_s, default=None)
@@ -69,5 +75,6 @@ def _key_figures(found: Gap) -> Iterator[KeyFigure]:
             label="largest step",
             text=format_si(most.added_s, "s", 3),
             note=most.name,
+            formula="time with this step - time with those before it",
             source=most.about,
         )

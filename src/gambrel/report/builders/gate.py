@@ -62,8 +62,17 @@ def _report(found: GateReport) -> Document:
             ),
             section(Notes(heading="Notes", items=found.notes)),
         ),
+        source=f"medians here and in {found.baseline_file}",
         figures=tuple(_key_figures(found.rows)),
     )
+
+
+#: What happened to a metric → how that is told.
+_STATES: Final = {
+    GateState.IMPROVED: "metrics that got better by more than a change is allowed to be",
+    GateState.UNCHANGED: "metrics whose change is within what is allowed",
+    GateState.NEW: "metrics that the baseline does not have",
+}
 
 
 def _key_figures(rows: Sequence[GateRow]) -> Iterator[KeyFigure]:
@@ -86,7 +95,9 @@ def _key_figures(rows: Sequence[GateRow]) -> Iterator[KeyFigure]:
             source=worst.about,
         )
     for state in (GateState.IMPROVED, GateState.UNCHANGED, GateState.NEW):
-        yield KeyFigure(label=state.value, text=format_count(states[state], "metric"))
+        yield KeyFigure(
+            label=state.value, text=format_count(states[state], "metric"), formula=_STATES[state]
+        )
 
 
 def _power(rows: Sequence[GateRow]) -> tuple[str, ...]:
@@ -103,7 +114,7 @@ def _power(rows: Sequence[GateRow]) -> tuple[str, ...]:
 def _recorded(found: GateRecorded) -> Document:
     baseline = found.baseline
     runs = sum(len(metric.samples) for metric in baseline.metrics)
-    machines = {m.machine or baseline.machine for m in baseline.metrics if m.measured}
+    machines = {m.machine or baseline.machine for m in baseline.metrics if m.measured} - {""}
     where = f" on {', '.join(sorted(machines))}" if machines else ""
     return Document(
         title=f"Baseline {found.path}",
@@ -121,9 +132,18 @@ def _recorded(found: GateRecorded) -> Document:
                 )
             )
         ),
+        source="the results that were recorded",
         figures=(
-            KeyFigure(label="metrics", text=f"{len(baseline.metrics):,}"),
-            KeyFigure(label="samples", text=f"{runs:,}"),
+            KeyFigure(
+                label="metrics",
+                text=f"{len(baseline.metrics):,}",
+                formula="different figures among the results",
+            ),
+            KeyFigure(
+                label="samples",
+                text=f"{runs:,}",
+                formula="values of all metrics",
+            ),
         ),
     )
 

@@ -44,12 +44,19 @@ def document(found: Judgement, _options: Options) -> Document:
             section(FactList(items=_trial(found.trial), heading="Run")),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        source="the measured time and the limits of the device",
         figures=tuple(_key_figures(found)),
     )
 
 
 def _key_figures(found: Judgement) -> Iterator[KeyFigure]:
-    yield KeyFigure(label="measured", text=format_si(found.measured_time_s, "s"), note=found.origin)
+    yield KeyFigure(
+        label="measured",
+        text=format_si(found.measured_time_s, "s"),
+        note=found.origin,
+        key="measured_time_s",
+        formula="as given, or the median of the runs",
+    )
     yield from limit_figures(found.limits)
     if found.score is not None:
         yield KeyFigure(

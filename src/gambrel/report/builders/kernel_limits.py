@@ -31,13 +31,20 @@ def document(found: KernelLimits, _options: Options) -> Document:
             section(FactList(items=facts(found))),
             section(Notes(heading="Notes", items=found.notes), folded="notes"),
         ),
+        source=f"{found.ceilings} ceilings of {found.hardware}",
         figures=(
             *limit_figures(found),
-            KeyFigure(label="work", text=_work(found).partition(",")[0], source=found.work_source),
+            KeyFigure(
+                label="work",
+                text=_work(found).partition(",")[0],
+                source=found.work_source,
+                key="flops",
+            ),
             KeyFigure(
                 label="traffic",
                 text=format_si(found.traffic_bytes, "B"),
                 note=found.traffic_source,
+                formula="every input read once, every output written once",
             ),
         ),
     )

@@ -43,6 +43,7 @@ def document(found: CachePlan, _options: Options) -> Document:
                 )
             ),
         ),
+        source="shapes of the model's configuration; capacity from the device's datasheet",
         figures=tuple(_key_figures(found)),
     )
 
@@ -59,8 +60,14 @@ def _key_figures(found: CachePlan) -> Iterator[KeyFigure]:
         label="per token",
         text=capacity(cache.bytes_per_token),
         note="of a sequence, all layers",
+        formula="keys and values: 2 x heads x size of a head x bytes of a number, all layers; "
+        "less where layers share or compress them",
     )
-    yield KeyFigure(label="weights", text=capacity(found.weights_bytes))
+    yield KeyFigure(
+        label="weights",
+        text=capacity(found.weights_bytes),
+        formula="parameters x bytes of their format",
+    )
     if room is not None:
         yield KeyFigure(
             label="fit at most",
@@ -72,6 +79,7 @@ def _key_figures(found: CachePlan) -> Iterator[KeyFigure]:
             label="longest",
             text=format_count(room.context, "token"),
             note=f"for {format_count(cache.batch, 'sequence')}",
+            formula="longest context whose pages fit beside the weights, at most the model's own",
         )
 
 

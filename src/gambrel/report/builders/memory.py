@@ -38,6 +38,7 @@ def document(record: Memory, _options: Options) -> Document:
             section(FactList(items=tuple(_checkpoints(found)))),
             section(_largest(found)),
         ),
+        source="lifetimes and sizes of the model's tensors, in execution order",
         figures=tuple(_key_figures(found)),
     )
 
@@ -55,7 +56,12 @@ def _key_figures(found: Timeline) -> Iterator[KeyFigure]:
     for part, (name, _) in PARTS.items():
         size = getattr(peak, f"{part}_bytes")
         if size:
-            yield KeyFigure(label=name, text=capacity(size), note="at the peak")
+            yield KeyFigure(
+                label=name,
+                text=capacity(size),
+                note="at the peak",
+                formula="sum of its tensors that are alive during the op of the peak",
+            )
     if found.capacity_bytes is not None:
         yield KeyFigure(
             label="in use",

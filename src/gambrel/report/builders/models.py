@@ -18,8 +18,8 @@ from gambrel.units import format_count
 from gambrel.workload import WorkloadSummary
 
 _FOOT = (
-    "FLOP: multiply-accumulate work (FMA = 2) at the sizes shown; choose others with --batch, "
-    "--seq, --context, --image or --size NAME=NUMBER."
+    "FLOP: multiply-accumulate work (FMA = 2) at the sizes shown; choose others with e.g. "
+    "'gambrel analyze resnet50 --hardware a100 --batch 8'."
 )
 
 
@@ -41,7 +41,7 @@ def document(found: Models, _options: Options) -> Document:
         all=True,
     )
     language = (
-        "From their published configuration, in any phase (--phase prefill or decode): "
+        "From their published configuration, in either phase (prefill, decode): "
         f"{', '.join(found.language)}.",
     )
     return Document(

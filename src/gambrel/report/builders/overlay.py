@@ -77,6 +77,7 @@ def _figure(overlay: Overlay) -> KeyFigure:
         text=format_si(overlay.measured_time_s, "s"),
         note=f"expected {range_text(expected)}" if expected else "",
         key="measured_time_s",
+        formula="time of the whole in the recording",
         source=overlay.label + (f", on {overlay.hardware}" if overlay.hardware else ""),
         confidence="; ".join(overlay.notes),
     )

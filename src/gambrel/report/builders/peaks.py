@@ -114,6 +114,7 @@ def document(record: Peaks, _options: Options) -> Document:
             section(Notes(heading="Not measured", items=survey.unknown)),
             section(Notes(heading="Notes", items=tuple(remarks(survey)))),
         ),
+        source=f"measured on {survey.name}, {survey.date}",
         figures=tuple(_key_figures(record)),
     )
 
@@ -124,10 +125,14 @@ def _key_figures(record: Peaks) -> Iterator[KeyFigure]:
         label="compute",
         text=format_si(peaks.peak_flops, "FLOP/s"),
         note=parse_dtype(peaks.dtype),
+        formula="operations / time of the fastest kernel that was found",
         source=_ROUNDS if survey.device == "cpu" else _BEST_ROUND,
     )
     yield KeyFigure(
-        label="memory", text=format_si(peaks.peak_bandwidth, "B/s"), note="bytes read and written"
+        label="memory",
+        text=format_si(peaks.peak_bandwidth, "B/s"),
+        note="bytes read and written",
+        formula="bytes / time of a stream larger than every cache",
     )
     yield KeyFigure(
         label="ridge point",
@@ -137,10 +142,18 @@ def _key_figures(record: Peaks) -> Iterator[KeyFigure]:
     widest = max((m.spread for m in survey.measurements if m.rounds > 1), default=None)
     if widest is not None:
         yield KeyFigure(
-            label="widest spread", text=f"{widest:.0%}", note="between rounds of one figure"
+            label="widest spread",
+            text=f"{widest:.0%}",
+            note="between rounds of one figure",
+            formula="(largest - smallest round) / median",
         )
     if survey.load is not None:
-        yield KeyFigure(label="load", text=f"{survey.load:.1f}", note="of the machine before")
+        yield KeyFigure(
+            label="load",
+            text=f"{survey.load:.1f}",
+            note="of the machine before",
+            formula="processes that were waiting for a core, on average of a minute",
+        )
 
 
 def content(record: Peaks, _options: Options | None = None) -> dict[str, Any]:

@@ -40,13 +40,23 @@ def document(found: Problems, _options: Options) -> Document:
                 )
             )
         ),
+        source=f"the problems of {found.folder} and the ceilings of the devices",
         figures=(
-            KeyFigure(label="problems", text=f"{len(found.rows):,}"),
-            KeyFigure(label="with a limit", text=f"{len(known):,}"),
+            KeyFigure(
+                label="problems",
+                text=f"{len(found.rows):,}",
+                formula="files of the folder, once per device",
+            ),
+            KeyFigure(
+                label="with a limit",
+                text=f"{len(known):,}",
+                formula="problems whose work and traffic could be counted",
+            ),
             KeyFigure(
                 label="all limits",
                 text=seconds(sum(row.sol_time_s or 0.0 for row in known)),
                 note="speed of light of one run each",
+                formula="sum of the speeds of light",
             ),
         ),
     )

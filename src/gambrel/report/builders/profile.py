@@ -39,7 +39,11 @@ _EXPLAINED: Final = 5
 def document(record: Profiled, options: Options) -> Document:
     """End-to-end time leads."""
     profile, top = record.profile, options.top
-    table = modules_table(profile.modules, top) if record.by == "module" else ops(profile.ops)
+    table = (
+        modules_table(profile.modules, 0 if options.on_page else top)
+        if record.by == "module"
+        else ops(profile.ops)
+    )
     listed = slowest(profile.ops)[: top or None]
     return Document(
         title=f"{profile.model.name} on {profile.hardware.name}, measured",
@@ -51,6 +55,7 @@ def document(record: Profiled, options: Options) -> Document:
             section(Notes(heading="Far from the roof", items=tuple(reasons(listed)))),
             section(Notes(heading="Notes", items=record.notes)),
         ),
+        source="the analysis of the same model on this device",
         figures=tuple(_key_figures(record)),
     )
 
@@ -304,7 +309,7 @@ def doubts(totals: Totals) -> tuple[str, ...]:
         return ()
     return (
         f"the steps differ by {totals.plain_spread:.0%}: not a stable result. Run on an idle "
-        "machine, or with more steps (--steps 100), and compare only the shares of the ops.",
+        "machine, or with more steps (e.g. 100), and compare only the shares of the ops.",
     )
 
 

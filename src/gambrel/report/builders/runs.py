@@ -39,6 +39,7 @@ def document(pairing: Pairing, _options: Options) -> Document:
             section(_ops(pairing)),
             section(Notes(heading="Warnings", items=pairing.warnings, style="warning")),
         ),
+        source=f"{pairing.first.label} and {pairing.second.label}",
         figures=tuple(_key_figures(pairing)),
     )
 
@@ -52,14 +53,20 @@ def _key_figures(pairing: Pairing) -> Iterator[KeyFigure]:
     )
     for label, run in (("before", first), ("after", second)):
         yield KeyFigure(
-            label=label, text=format_si(run.total_s, "s"), note=f"{run.label}, {run.times}"
+            label=label,
+            text=format_si(run.total_s, "s"),
+            note=f"{run.label}, {run.times}",
+            formula="sum over the ops of a run",
         )
     for label, unit, (was, now) in (
         ("work", "FLOP", (first.flops, second.flops)),
         ("traffic", "B", (first.traffic_bytes, second.traffic_bytes)),
     ):
         yield KeyFigure(
-            label=label, text=format_si(now, unit), note=f"before {format_si(was, unit)}"
+            label=label,
+            text=format_si(now, unit),
+            note=f"before {format_si(was, unit)}",
+            formula="sum over the ops of a run",
         )
 
 

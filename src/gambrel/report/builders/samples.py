@@ -65,6 +65,7 @@ def document(record: Recorded, options: Options) -> Document:
             section(FactList(items=tuple(_facts(standing)))),
             section(Notes(heading="Notes", items=tuple(_notes(standing, shown)))),
         ),
+        source="counters in the recording and the ceilings of the device",
         figures=tuple(_key_figures(standing)),
     )
 
@@ -77,6 +78,7 @@ def _key_figures(standing: Standing) -> Iterator[KeyFigure]:
         text=format_si(total.sample.time_s, "s"),
         note=f"{format_count(launches, 'launch', 'launches')}, {samples.format}",
         key="measured_time_s",
+        formula="sum of the times of all launches",
         source=", ".join(samples.sources),
     )
     rate = total.flop_per_s
@@ -89,7 +91,12 @@ def _key_figures(standing: Standing) -> Iterator[KeyFigure]:
         )
     traffic = total.level("DRAM")
     if traffic is not None and traffic.byte_per_s is not None:
-        yield KeyFigure(label="DRAM", text=format_si(traffic.byte_per_s, "B/s"), note="all kernels")
+        yield KeyFigure(
+            label="DRAM",
+            text=format_si(traffic.byte_per_s, "B/s"),
+            note="all kernels",
+            formula="bytes of all kernels / their time",
+        )
     if total.roofline_efficiency is not None:
         yield KeyFigure(
             label="of the roof",
@@ -121,7 +128,7 @@ def _answer(standing: Standing, changes: Sequence[str]) -> Iterator[str]:
     if any(spent.values()):
         yield f"Kernels: {', '.join(f'{format_percent(part)} {name}' for name, part in parts)}"
     if standing.device is None:
-        yield "Roofs: no device known: give --hardware, or --peak and --bandwidth"
+        yield "Roofs: no device is known: name it, or give its peak and bandwidth"
     elif changes:
         yield f"Next: {changes[0]}"
 
@@ -220,7 +227,7 @@ def _prediction(joined: Joined) -> DataTable:
         col("bound", "roofline_time_s", _time, 3),
         col("expected", "expected_time_s", _time, 1),
         col("measured", "measured_time_s", _time),
-        col("ratio", "ratio", lambda v: "unknown" if v is None else f"{format_number(v)}x", 1),
+        col("ratio", "ratio", lambda v: "unknown" if v is None else f"{format_number(v)}×", 1),
         col("matched by", "how", None, 3, align="right"),
         heading="Under the prediction",
         note=note,
@@ -323,7 +330,9 @@ def _remarks(heading: str, remarks: Sequence[tuple[Placed, tuple[str, ...]]], st
         for text in found
     ]
     more = (
-        [f"{len(every) - _MOST_REMARKS} more; --json has all"] if len(every) > _MOST_REMARKS else []
+        [f"{len(every) - _MOST_REMARKS} more; the JSON has all"]
+        if len(every) > _MOST_REMARKS
+        else []
     )
     return Notes(heading=heading, items=(*every[:_MOST_REMARKS], *more), style=style)
 

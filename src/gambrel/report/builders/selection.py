@@ -36,7 +36,7 @@ _FEW: Final = 5
 def document(found: Selection, options: Options) -> Document:
     """The best device leads."""
     limits = ", ".join(limit.text for limit in found.limits)
-    whole = options.verbose or not options.top
+    whole = options.verbose or options.on_page or not options.top
     groups = (
         _group("Meets all limits", found, found.meets),
         _few(_group("Not known", found, found.unknown), whole),
@@ -179,4 +179,4 @@ def _formats(found: Selection) -> list[str]:
     everyone = (*found.meets, *found.unknown, *found.near)
     if all(c.row.precision_reason == "as asked" for c in everyone):
         return []
-    return ["each device in the format that its engine is made for; choose with --precision."]
+    return ["each device in the format that its engine is made for, because none was given."]

@@ -50,6 +50,7 @@ def document(plan: Plan, _options: Options) -> Document:
             section(Notes(heading="What would fit", items=plan.would_fit)),
             section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
         ),
+        source="expected times of the decode and prefill steps of this layout",
         figures=tuple(_key_figures(plan.best[0])) if plan.best else (),
     )
 
@@ -76,7 +77,10 @@ def _key_figures(best: Choice) -> Iterator[KeyFigure]:
             confidence=f"{estimate.confidence}: {estimate.reason}" if estimate else "",
         )
     yield KeyFigure(
-        label="requests in flight", text=f"{p.batch * p.sharding.data:,}", note=_limit(p)
+        label="requests in flight",
+        text=f"{p.batch * p.sharding.data:,}",
+        note=_limit(p),
+        formula="sequences per replica x replicas",
     )
     yield KeyFigure(
         label="limited by",
@@ -251,7 +255,7 @@ def _refusals(plan: Plan) -> list[str]:
         f"{r.sharding} of {r.device}, {r.precision}: {r.reason}" for r in plan.refused[:_REFUSALS]
     ]
     rest = len(plan.refused) - len(found)
-    return [*found, f"and {rest} more; --json has all."] if rest > 0 else found
+    return [*found, f"and {rest} more; the JSON has all."] if rest > 0 else found
 
 
 def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def document(record: Simulation, _options: Options) -> Document:
             section(Notes(heading="Start it with", items=record.commands)),
             section(Notes(heading="Assumptions", items=record.assumptions), folded="assumptions"),
         ),
+        source=f"simulated request by request with the expected times of {record.model}'s steps",
         figures=tuple(_key_figures(record)),
     )
 
@@ -67,12 +68,16 @@ def _key_figures(record: Simulation) -> Iterator[KeyFigure]:
     )
     if o.attained is not None:
         yield KeyFigure(
-            label="meet the target", text=format_percent(o.attained), note="of all requests"
+            label="meet the target",
+            text=format_percent(o.attained),
+            note="of all requests",
+            formula="requests within every limit / all requests",
         )
     yield KeyFigure(
         label="busy",
         text=format_percent(o.utilization),
         note="share of the time in steps",
+        formula="time in steps / time simulated, mean of the replicas",
     )
 
 

@@ -36,6 +36,7 @@ def document(plan: SplitPlan, _options: Options) -> Document:
             section(_facts(plan)),
             section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
         ),
+        source="expected times of the prefill and decode steps of these layouts",
         figures=tuple(_key_figures(plan)),
     )
 
@@ -45,6 +46,7 @@ def _key_figures(plan: SplitPlan) -> Iterator[KeyFigure]:
         label="throughput",
         text=f"{rate_text(plan.tokens_per_s_per_device)} tokens/s",
         note=f"per device; {rate_text(plan.tokens_per_s)} in all",
+        formula="requests/s x output tokens / devices",
     )
     yield KeyFigure(
         label="TTFT",
@@ -52,16 +54,23 @@ def _key_figures(plan: SplitPlan) -> Iterator[KeyFigure]:
         note=f"waiting {format_si(plan.wait_s, 's', 3)}",
         formula="waiting for other prompts + prefill + transfer of keys and values",
     )
-    yield KeyFigure(label="TPOT", text=format_si(plan.tpot_s, "s", 3), note=engine_of(plan))
+    yield KeyFigure(
+        label="TPOT",
+        text=format_si(plan.tpot_s, "s", 3),
+        note=engine_of(plan),
+        formula="time of a decode step with the requests in flight",
+    )
     yield KeyFigure(
         label="requests",
         text=f"{rate_text(plan.requests_per_s)}/s",
         note="both pools together",
+        formula="the smaller of what the two pools serve",
     )
     yield KeyFigure(
         label="devices",
         text=f"{plan.devices:,}",
         note=f"{plan.prefill.devices:,} prefill, {plan.decode.devices:,} decode",
+        formula="devices of a replica x replicas, of both pools",
     )
 
 

@@ -81,6 +81,11 @@ _BEST: Final = (
     ("sol_time_s", "least speed of light", "s", False),
     ("energy_per_item_j", "least energy per item", "J", False),
 )
+#: What the other figures are; the definitions have those of an analysis.
+_FORMULAS: Final = {
+    "items_per_s": "items of a run / its expected time",
+    "energy_per_item_j": "expected energy of a run / its items",
+}
 #: Texts that are figures, not names of a point.
 _SAID: Final = ("bound", "refused", "confidence")
 #: Columns that are left out where they say the same of every row.
@@ -99,13 +104,19 @@ def document(found: Sweep, _options: Options) -> Document:
         title=f"{', '.join(found.models)}: {format_count(found.points, 'point')}",
         answer=tuple(_answer(found)),
         sections=sections(*parts),
+        source="an analysis of each point, with the constants of its device and runtime",
         figures=tuple(_key_figures(found)),
     )
 
 
 def _key_figures(found: Sweep) -> Iterator[KeyFigure]:
     """How many points; the best rate, time and energy, and where each is reached."""
-    yield KeyFigure(label="points", text=f"{found.points:,}", note=f"{found.rows:,} kept")
+    yield KeyFigure(
+        label="points",
+        text=f"{found.points:,}",
+        note=f"{found.rows:,} kept",
+        formula="combinations of everything that was given",
+    )
     table = found.table if length(found.table) or found.front is None else found.front
     for name, label, unit, most in _BEST:
         if name not in {f.name for f in found.fields}:
@@ -115,7 +126,13 @@ def _key_figures(found: Sweep) -> Iterator[KeyFigure]:
         if known:
             value, at = max(known) if most else min(known)
             shown = f"{rate_text(value)} {unit}" if most else format_si(value, unit, 3)
-            yield KeyFigure(label=label, text=shown, note=_where(found, table, at), key=name)
+            yield KeyFigure(
+                label=label,
+                text=shown,
+                note=_where(found, table, at),
+                key=name,
+                formula=_FORMULAS.get(name, ""),
+            )
 
 
 def _where(found: Sweep, table: PointTable, row: int) -> str:

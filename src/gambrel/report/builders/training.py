@@ -69,6 +69,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(_choices(step) if step.choices else None),
             section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
         ),
+        source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(step)),
     )
 

@@ -41,6 +41,7 @@ def document(found: TrainingSearch, _options: Options) -> Document:
             section(_front(found) if found.best else None),
             section(Notes(heading="Assumptions", items=found.assumptions), folded="assumptions"),
         ),
+        source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(found.step)) if found.step else (),
     )
 

@@ -47,6 +47,7 @@ def document(found: Trend, _options: Options) -> Document:
                 )
             )
         ),
+        source=f"the history {found.file}",
         figures=tuple(_key_figures(rows, times)),
     )
 
@@ -60,7 +61,12 @@ def _key_figures(rows: Sequence[list[TrendPoint]], times: int) -> Iterator[KeyFi
             note=f"{shown(first.sample, first.unit)} to {shown(last.sample, last.unit)}",
             formula="last recording / first recording - 1",
         )
-    yield KeyFigure(label="recordings", text=f"{times:,}", note=format_count(len(rows), "metric"))
+    yield KeyFigure(
+        label="recordings",
+        text=f"{times:,}",
+        note=format_count(len(rows), "metric"),
+        formula="different times in the history",
+    )
 
 
 def pictures(found: Trend, _options: Options) -> tuple[Chart, ...]:

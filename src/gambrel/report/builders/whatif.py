@@ -40,6 +40,7 @@ def document(record: WhatIf | Changed, _options: Options) -> Document:
             section(Notes(heading="What it costs", items=(found.about,) if found.about else ())),
             section(Notes(heading="Assumed after the change", items=found.notes)),
         ),
+        source="the workload before and after the changes, each analyzed anew",
         figures=tuple(_key_figures(found)),
     )
 
@@ -67,6 +68,7 @@ def _key_figures(found: WhatIf) -> Iterator[KeyFigure]:
         label="memory",
         text=format_capacity(after.memory_bytes, 3),
         note=f"before {format_capacity(before.memory_bytes, 3)}",
+        formula="weights, activations and caches alive at the peak",
     )
 
 

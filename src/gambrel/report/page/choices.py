@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
+
+from msgspec.structs import replace
 
 from gambrel.advise.compare import Comparison, Row
 from gambrel.advise.figures import Figure
 from gambrel.advise.limits import METRICS
 from gambrel.advise.select import Selection
+from gambrel.advise.verdict import Verdict
 from gambrel.errors import InputError
 from gambrel.report import advice_pictures
 from gambrel.report.options import Options
@@ -39,28 +42,39 @@ def selection(found: Selection, options: Options) -> PageParts:
     groups = (found.meets,) if found.meets else (found.unknown, found.near)
     rows = [c.row for group in groups for c in group]
     shown = Comparison(metrics=metrics, rows=tuple(rows))
-    return _parts(shown, document_of=found, options=options, metrics=metrics)
+    doubts = {id(c.row): c.verdict.value for c in found.meets if c.verdict is not Verdict.PASS}
+    return _parts(shown, document_of=found, options=options, metrics=metrics, doubts=doubts)
 
 
 def _parts(
-    found: Comparison, document_of: object, options: Options, metrics: Sequence[str]
+    found: Comparison,
+    document_of: object,
+    options: Options,
+    metrics: Sequence[str],
+    doubts: Mapping[int, str] = {},
 ) -> PageParts:
-    pictures: list[Picture] = [b for m in metrics[:_METRICS] if (b := _bars(found.rows, m))]
+    bars = (_bars(found.rows, m, doubts) for m in metrics[:_METRICS])
+    pictures: list[Picture] = [b for b in bars if b]
     # With fewer than two metrics, or no device with both, the bars are all there is to see.
     with suppress(InputError):
         pictures += advice_pictures.comparison(found, options)
     return PageParts(document=document(document_of, options), pictures=tuple(pictures))
 
 
-def _bars(rows: Sequence[Row], metric: str) -> Bars | None:
+def _bars(rows: Sequence[Row], metric: str, doubts: Mapping[int, str]) -> Bars | None:
+    """The best first; rows with a doubt stand below those without, and say it."""
     shown = [row for row in rows if metric in row.figures]
     if not shown:
         return None
     more = METRICS[metric].more_is_better
     unit = METRICS[metric].unit
-    shown.sort(key=lambda r: _order(r.figures[metric], more))
+    shown.sort(key=lambda r: (id(r) in doubts, *_order(r.figures[metric], more)))
     left = len(shown) - _MOST
-    bars = tuple(_bar(row, row.figures[metric], name) for row, name in _named(shown[:_MOST]))
+    bars = tuple(
+        replace(bar, note=", ".join(filter(None, (bar.note, doubts.get(id(row))))))
+        for row, name in _named(shown[:_MOST])
+        for bar in (_bar(row, row.figures[metric], name),)
+    )
     return Bars(
         title=f"{metric}{f', {unit}' if '/' in unit else ''}",
         about=f"{'More' if more else 'Less'} is better."

@@ -6,6 +6,7 @@ The form is described in `web/README.md`; `web/src/schema.ts` declares it for th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -46,7 +47,7 @@ def page_data(record: object, options: Options | None = None) -> dict[str, Any]:
         record: Any kind of result, or a document.
         options: Its title; whether to give advice and memory levels.
     """
-    options, strings = options or Options(), Strings()
+    options, strings = replace(options or Options(), on_page=True), Strings()
     parts = record.analyses if isinstance(record, Analyses) else (record,)
     views = [_view(part, options, strings) for part in parts]
     if isinstance(record, Analyses):
@@ -82,16 +83,17 @@ def _view(record: object, options: Options, strings: Strings) -> dict[str, Any]:
         "aside": clean(made.aside),
         "style": made.style,
         "answer": [clean(text) for text in made.answer],
-        "figures": [_figure(f) for f in made.figures],
+        "figures": [_figure(f, made.source) for f in made.figures],
         "charts": charts,
         "sections": [_section(s, strings, parts) for s in made.sections],
         "commands": parts.commands,
     }
 
 
-def _figure(figure: KeyFigure) -> dict[str, Any]:
+def _figure(figure: KeyFigure, source: str) -> dict[str, Any]:
     about = figure.formula or DEFINITIONS.get(figure.key, "")
-    return plain({n: getattr(figure, n) for n in figure.__slots__} | {"formula": about})
+    more = {"formula": about, "source": figure.source or source}
+    return plain({n: getattr(figure, n) for n in figure.__slots__} | more)
 
 
 def picture_data(picture: Picture) -> dict[str, Any]:
