@@ -196,3 +196,14 @@ def test_a_low_end_alone_gives_no_more_confidence_than_it_has():
     drawn = facts(expected=None, idle_power_w=60.0, power_cap_w=None)
     idle = judge(drawn, Limit(metric="power", value=10.0))
     assert (idle.verdict, idle.confidence) == (Verdict.FAIL, "medium")
+
+
+def test_where_no_time_is_known_the_reason_says_what_the_limit_asks_for():
+    """A speed of light of 3 s against 12 s, and 2 items in 3 s against one in 3 s."""
+    latency = judge(facts(expected=None), Limit(metric="latency", value=12.0))
+    assert latency.verdict is Verdict.UNKNOWN
+    assert latency.reason.endswith("; 25% of the speed of light would meet the limit")
+    rate = judge(facts(expected=None), Limit(metric="throughput", value=1 / 3))
+    assert rate.reason.endswith("; 50% of the speed of light would meet the limit")
+    unbound = judge(facts(expected=None, sol_s=None), Limit(metric="latency", value=12.0))
+    assert "speed of light" not in unbound.reason

@@ -10,6 +10,7 @@ import msgspec
 
 from gambrel.advise.figures import Facts, Figure, figure
 from gambrel.advise.limits import METRICS, Limit, format_metric
+from gambrel.units import format_number
 
 #: Metrics that the speed of light limits.
 TIMED: Final = frozenset({"latency", "throughput"})
@@ -131,7 +132,7 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
         why = f"even the favourable end of the range misses it; {found.reason}"
         return Verdict.FAIL, found.confidence or "medium", why, "expected"
     if used.value is None or used.high is None:
-        return Verdict.UNKNOWN, "", found.reason, None
+        return Verdict.UNKNOWN, "", f"{found.reason}{_asked(found, used)}", None
     if used.high <= 1 and used.value <= 1 - HEADROOM:
         return Verdict.PASS, found.confidence, found.reason, None
     if used.high <= 1:
@@ -153,6 +154,13 @@ def _beyond_best(found: Figure, facts: Facts) -> tuple[Verdict, str, str, str]:
         return Verdict.FAIL, "certain", f"no run is faster than the speed of light, {best}", "sol"
     why = f"the speed of light as counted is {best}, which is no proof here: {doubt}"
     return Verdict.FAIL, found.confidence or "low", why, "expected"
+
+
+def _asked(found: Figure, used: _Shares) -> str:
+    """How much of the speed of light would be enough where nothing else is known of a time."""
+    if found.metric not in TIMED or used.best is None or used.low is not None:
+        return ""
+    return f"; {format_number(used.best * 100, 2)}% of the speed of light would meet the limit"
 
 
 def _decisive(found: Figure, verdict: Verdict, least: float | None) -> float | None:
