@@ -16,6 +16,7 @@ from gambrel.report.frame import table_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.registry import document, kind_of, parts_of, pictures_of
+from gambrel.report.roofline_picture import picture_of
 from gambrel.report.text import clean, cut
 from gambrel.units import format_count
 
@@ -54,7 +55,9 @@ def _pictures(record: object) -> Sequence[Picture]:
     """Those of its page, the roofline first where it has one."""
     options = Options(brief=True)
     parts = parts_of(record, options)
-    return pictures_of(record, options) if parts.rooflines else parts.pictures
+    if not parts.rooflines:
+        return parts.pictures
+    return pictures_of(record, options) or [picture_of(chart) for chart in parts.rooflines]
 
 
 def _parts(record: object) -> Iterator[str]:
