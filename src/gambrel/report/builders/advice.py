@@ -24,7 +24,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.report.text import shorten_path
+from gambrel.report.text import cut, shorten_path
 from gambrel.units import format_percent
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _far(found: Sequence[Below]) -> DataTable | None:
         col("of time", "time_share", share),
         col("of its roof", "attained", share),
         col("cause", "cause"),
-        col("remedy", "remedy", priority=1, minimum=30),
+        col("remedy", "remedy", priority=1, minimum=30, shorten=cut),
         heading="Far below their roof",
         all=True,
     )
