@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import pkgutil
-import sys
 from pathlib import Path
 
 import benchmarks.accuracy as package
@@ -49,4 +49,8 @@ def percent(share: float | None) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser(description="Errors of expected times, class by class.")
+    parser.add_argument("facts", type=Path, help="the folder that holds truth/ and measured/")
+    parser.add_argument("names", nargs="*", help="classes to score; all without any")
+    given = parser.parse_args()
+    main(given.facts, given.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gambrel.errors import InputError
-from gambrel.llm.layouts import candidates, check, problem
+from gambrel.llm.layouts import candidates, check, of_degrees, problem
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import (
     Attention,
@@ -96,3 +96,28 @@ def test_candidates_fit_and_differ():
     assert Sharding(tensor=8, expert=8) in candidates(MIXTURE, 8)
     assert Sharding(tensor=8, expert=8, attention_data=8) in candidates(LATENT, 8)
     assert {layout.pipeline for layout in candidates(DENSE, 8, pipeline=False)} == {1}
+
+
+def test_degrees_that_leave_nothing_open():
+    assert of_degrees(DENSE, 64, {"tensor": 4, "data": 2}) == (Sharding(tensor=4, data=2),)
+    assert of_degrees(DENSE, 64, {"data": 8}) == (Sharding(data=8),)
+
+
+def test_experts_leave_tensor_open_to_their_multiples():
+    found = of_degrees(MIXTURE, 64, {"expert": 8, "pipeline": 2})
+    # 2 stages of 8, 16 or 32 devices; 4 key/value heads are copied, 32 heads divide
+    assert [s.tensor for s in found] == [8, 16, 32]
+    assert {(s.expert, s.pipeline) for s in found} == {(8, 2)}
+    assert all(s.devices <= 64 for s in found)
+
+
+def test_attention_groups_and_experts_share_a_multiple():
+    found = of_degrees(LATENT, 16, {"expert": 4, "attention_data": 8})
+    assert [(s.tensor, s.expert, s.attention_data) for s in found] == [(8, 4, 8), (16, 4, 8)]
+
+
+def test_a_layout_that_never_fits_is_given_as_it_is():
+    """So that the refusal names what does not divide."""
+    (found,) = of_degrees(MIXTURE, 64, {"expert": 3})
+    assert found.tensor == 3
+    assert "3 does not divide" in problem(found, MIXTURE)

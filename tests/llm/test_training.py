@@ -80,6 +80,19 @@ def test_model_flops_of_a_token_by_hand():
 HEAD, LAYER, NORM = 128256 * 4096, 218_112_000, 4096
 
 
+def test_hfu_counts_what_the_recipe_runs_again_and_nothing_else():
+    assert trained().hfu == trained().mfu
+    full = trained(recompute="full")
+    # The forward pass of 32 layers, without their two norms each and without the head.
+    attention = 32 * 32 * 4 * 128 * 8193 / 2
+    again = 2 * 32 * (LAYER - 2 * 4096) + attention
+    model = 6 * (32 * (LAYER - 2 * 4096) + HEAD) + 3 * attention
+    assert full.model_flops == pytest.approx(model)
+    assert full.hfu / full.mfu == pytest.approx(1 + again / model)
+    some = trained(recompute="norms,activations")  # no product runs again
+    assert some.hfu == some.mfu
+
+
 @pytest.mark.parametrize(("zero", "divided"), [(0, (1, 1)), (1, (1, 8)), (2, (8, 8))])
 def test_stages_divide_states_and_gradients(zero, divided):
     m = trained(zero=zero, sharding=Sharding(data=8)).memory

@@ -14,6 +14,7 @@ import pytest
 import gambrel
 from gambrel.errors import InputError
 from gambrel.measure.profile.analyzer import Printed
+from gambrel.report import render
 from gambrel.report.registry import KINDS as REGISTERED
 from gambrel.views import Viewed
 from tests.report import samples
@@ -130,3 +131,20 @@ def test_a_printed_text_is_shown_once() -> None:
     text = Printed("a table")
     assert text == "a table"
     assert text._ipython_display_() is None
+
+
+@pytest.mark.parametrize("name", ["Trend", "TrainingSearch", "Memory", "Advice"])
+def test_axes_have_several_values_and_none_twice(name: str) -> None:
+    """Narrow axes too; counts are whole."""
+    svg = str(render(KINDS[name](), "svg"))
+    said = re.findall(r">(\d[^<]*)</text>", svg)
+    ends = [text for text in said if re.fullmatch(r"\d+(\.\d+)?( \w+| %)?", text)]
+    assert len(ends) >= 3
+    if name in ("Trend", "TrainingSearch"):
+        assert len(set(ends)) == len(ends)
+
+
+def test_notebooks_have_no_options_to_type() -> None:
+    text = KINDS["Pictures"]()._repr_html_()
+    assert "Next: " in text
+    assert "--recommend" not in text

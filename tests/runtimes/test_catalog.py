@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+import gambrel
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.device.catalog import list_devices
@@ -179,3 +180,11 @@ def test_only_real_runtimes_are_candidates():
         ids = [r.id for r in candidates(device)]
         assert "perfect" not in ids
         assert set(ids) <= {r.id for r in on_device(device)}
+
+
+@pytest.mark.parametrize("model", ["whisper-small", "t5-small"])
+@pytest.mark.parametrize("device", ["xeon-8480+", "m1", "h100"])
+def test_an_encoder_and_its_decoder_at_once_is_no_phase_of_a_language_model(model, device):
+    """What runs phases of language models alone would not run it."""
+    found = gambrel.analyze(model, device)
+    assert runtimes()[found.runtime].language is not True

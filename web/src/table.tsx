@@ -153,11 +153,14 @@ interface CellProps {
   onExplain(column: Column, row: number): void;
 }
 
+/** Characters of a text that may take several lines. */
+const LONG = 40;
+
 function Cell({ rows, column, row, on, onExplain }: CellProps) {
   const text = rows.text(column, row);
   const style = column.styles ? rows.page.strings[column.styles[row]] : "";
   const css = `${column.align}${style ? ` s-${style}` : ""}${on ? " on" : ""}`;
-  if (!column.value) return <td class={css} title={text.length > 40 ? text : undefined}>{text}</td>;
+  if (!column.value) return <td class={`${css}${text.length > LONG ? " long" : ""}`} title={text.length > LONG ? text : undefined}>{text}</td>;
   return (
     <td class={css} onClick={() => onExplain(column, row)}>
       <span class="num">{text}</span>

@@ -11,7 +11,7 @@ from gambrel.advise.figures import Facts, doubt_of, facts_of
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
-from gambrel.analysis.measures import Bound
+from gambrel.analysis.measures import Bound, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
@@ -38,7 +38,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         precision_reason: Why.
         runtime: Id of the runtime.
         runtime_reason: Why.
+        arithmetic_intensity: FLOP/byte of the kernels; None when unknown, or not looked at.
         bound: The roofline's verdict; None when unknown.
+        limited_by: What takes the largest share of the expected time; None without one.
         capacity_bytes: Memory of the device that the model must fit into; None when unknown or
             when it need not.
         fits: Whether the model fits into the device; None when unknown.
@@ -49,7 +51,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     precision_reason: str
     runtime: str
     runtime_reason: str
+    arithmetic_intensity: float | None
     bound: Bound | None
+    limited_by: Limiter | None
     capacity_bytes: int | None
     fits: bool | None
 
@@ -62,7 +66,9 @@ def point_of(analysis: Analysis) -> Point:
         precision_reason=analysis.model.precision_reason,
         runtime=analysis.runtime,
         runtime_reason=analysis.runtime_reason,
+        arithmetic_intensity=analysis.arithmetic_intensity,
         bound=analysis.bound,
+        limited_by=analysis.limited_by,
         capacity_bytes=analysis.footprint.capacity_bytes,
         fits=analysis.footprint.fits,
     )
@@ -197,11 +203,16 @@ class Fleet:
             doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None
-        return self._made(device, found.chosen, facts, bound)
+        made = self._made(device, found.chosen, facts)
+        return msgspec.structs.replace(
+            made,
+            arithmetic_intensity=total.arithmetic_intensity,
+            bound=bound,
+            limited_by=found.expected.limited_by,
+        )
 
-    def _made(
-        self, device: Device, chosen: Resolved, facts: Facts, bound: Bound | None = None
-    ) -> Point:
+    def _made(self, device: Device, chosen: Resolved, facts: Facts) -> Point:
+        """A point of which nothing is known that follows from kernels."""
         machine = self._machine(device)
         return Point(
             facts=facts,
@@ -209,7 +220,9 @@ class Fleet:
             precision_reason=chosen.precision_reason,
             runtime=chosen.runtime.runtime.id,
             runtime_reason=chosen.runtime.reason,
-            bound=bound,
+            arithmetic_intensity=None,
+            bound=None,
+            limited_by=None,
             capacity_bytes=machine.roofs.capacity_bytes,
             fits=self.bench.footprint(chosen, machine).fits,
         )

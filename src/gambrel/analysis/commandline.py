@@ -36,6 +36,8 @@ WITHOUT_FUNCTION: Final = frozenset(
         "explain",
     ]
 )
+#: Symbol of a size → its field; the others are among the sizes.
+_OWN_SIZES: Final = {"batch": "batch_size", "seq": "seq", "context": "context", "image": "image"}
 #: Fields that commands take without an option.
 _WORDS: Final = {
     "device": "hardware",
@@ -50,6 +52,17 @@ _WORDS: Final = {
 def word_of(verb: str) -> str:
     """The field that the command of a verb takes without an option."""
     return _WORDS.get(verb, "model")
+
+
+def sizes_given(symbols: Mapping[str, int]) -> dict[str, Any]:
+    """The sizes of a model as a question takes them: some have a field of their own.
+
+    Args:
+        symbols: Symbol → value.
+    """
+    own = {_OWN_SIZES[name]: n for name, n in symbols.items() if name in _OWN_SIZES}
+    others = {name: n for name, n in symbols.items() if name not in _OWN_SIZES}
+    return own | ({"sizes": others} if others else {})
 
 
 def words_of(verb: str) -> str:

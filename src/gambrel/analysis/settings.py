@@ -84,8 +84,11 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
 
 @once
 def is_language_model(workload: Workload) -> bool:
-    """Whether the workload is a phase of an autoregressive language model."""
-    if workload.training:
+    """Whether the workload is a phase of an autoregressive language model.
+
+    A pass of an encoder and its decoder at once is none: it reads a whole ``target``.
+    """
+    if workload.training or any(symbol.name == "target" for symbol in workload.symbols):
         return False
     if any(t.role in (Role.KV_CACHE, Role.STATE) for t in workload.tensors):
         return True

@@ -21,7 +21,7 @@ from gambrel.errors import InputError
 if TYPE_CHECKING:
     from gambrel.advise.check import Check, Trial
     from gambrel.advise.compare import Comparison
-    from gambrel.advise.fleet import Fleet
+    from gambrel.advise.fleet import Fleet, Point
     from gambrel.advise.limits import Limit
     from gambrel.advise.recommend import Advice
     from gambrel.advise.select import Selection
@@ -217,6 +217,27 @@ def _fleet(
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)
     return Fleet(resolved.workload, settings, bulk=bulk, built=built)
+
+
+def point_at(question: Question, batch_size: int, like: Analysis) -> Point:
+    """A question at another batch, under the runtime and in the format of its answer.
+
+    Args:
+        question: Of one device.
+        batch_size: The other batch.
+        like: The answer at the batch that was asked for.
+
+    Raises:
+        GambrelError: The model, the device or the runtime does not take that batch.
+    """
+    from gambrel.runtimes import runtimes
+
+    q = question
+    device, _ = asked_device(q.hardware, q.peak, q.bandwidth)
+    runtime = runtimes()[like.runtime]
+    precision = q.several("precision")[0]
+    fleet = _fleet(q, q.model, batch_size, [], layers=runtime.layers, bulk=False)
+    return fleet.on(device, precision, None, runtime.id)
 
 
 def recommend(question: Question) -> Advice:

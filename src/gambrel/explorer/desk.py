@@ -109,8 +109,11 @@ class Desk:
         made: dict[str, Any] = {"place": place_of(now), "why": why(now)}
         if request.brief or len(now.ops) > _QUICK:
             return made
+        from gambrel.api.advise import point_at
+
         given = {**request.given, "hardware": next(iter(_devices(request.given)))}
-        chart = scan(now, lambda n: self._one({**given, "batch_size": n}, levels=False))
+        asked = self._question("analyze", {**given, "batch_size": now.model.symbols.get("batch")})
+        chart = scan(now, lambda n: point_at(asked, n, now))
         return made | {"scan": picture_data(chart) if chart else None}
 
     def _analyzed(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
+from gambrel.advise.fleet import Point, point_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.errors import GambrelError
@@ -77,12 +78,12 @@ def _beside(now: Analysis) -> str:
     )
 
 
-def scan(now: Analysis, at: Callable[[int], Analysis]) -> Chart | None:
+def scan(now: Analysis, at: Callable[[int], Point]) -> Chart | None:
     """The expected rate over the batch, coloured by what limits it; None where no batch varies.
 
     Args:
         now: The answer whose place is marked.
-        at: The answer at another batch.
+        at: What is expected at another batch.
     """
     symbols = now.workload.symbols if now.workload else ()
     batch = next((s for s in symbols if s.name == "batch"), None)
@@ -90,35 +91,60 @@ def scan(now: Analysis, at: Callable[[int], Analysis]) -> Chart | None:
         return None
     most = batch.maximum or _BATCHES[-1]
     steps = [b for b in _BATCHES if batch.minimum <= b <= most and b % batch.multiple_of == 0]
-    rows = [(a, place) for a in _answers(steps, now, at) if (place := place_of(a))]
+    rows = list(_rows(steps, now, at))
     return _drawn(now, rows) if len(rows) > 1 else None
 
 
-def _answers(
-    steps: Sequence[int], now: Analysis, at: Callable[[int], Analysis]
-) -> Iterator[Analysis]:
-    """The answers in the order of their batches; a batch without an answer is left out."""
+class _Row(NamedTuple):
+    """One batch.
+
+    Attributes:
+        place: Batch and expected rate.
+        roofline: The rate at the roofline; None where it is unknown.
+        limiter: A word for what limits it.
+        bound: The roofline's verdict.
+        intensity: FLOP/byte.
+    """
+
+    place: _Place
+    roofline: float | None
+    limiter: str
+    bound: Bound | None
+    intensity: float | None
+
+
+def _rows(steps: Sequence[int], now: Analysis, at: Callable[[int], Point]) -> Iterator[_Row]:
+    """In the order of batches; one without an expected time is left out."""
     own = now.model.symbols["batch"]
-    for step in sorted({*steps, own}):
+    per_batch = items(now)[0] / own
+    for batch in sorted({*steps, own}):
         try:
-            yield now if step == own else at(step)
+            point = point_of(now) if batch == own else at(batch)
         except GambrelError:
             continue  # e.g. a batch that the runtime does not take
+        expected, roofline = point.facts.expected, point.facts.roofline_s
+        if expected is None or not expected.value:
+            continue
+        yield _Row(
+            place=(batch, batch * per_batch / expected.value),
+            roofline=batch * per_batch / roofline if roofline else None,
+            limiter=point.limited_by.value if point.limited_by else "unknown",
+            bound=point.bound,
+            intensity=point.arithmetic_intensity,
+        )
 
 
-def _drawn(now: Analysis, rows: Sequence[tuple[Analysis, _Place]]) -> Chart:
+def _drawn(now: Analysis, rows: Sequence[_Row]) -> Chart:
     unit = items(now)[1]
-    limits = list(dict.fromkeys(limiter_of(a) or "unknown" for a, _ in rows))
-    roofs = [
-        (batch, items(a)[0] / a.roofline_time_s) for a, (batch, _) in rows if a.roofline_time_s
-    ]
+    limits = list(dict.fromkeys(row.limiter for row in rows))
+    roofs = [(row.place[0], row.roofline) for row in rows if row.roofline]
     return Chart(
         title=f"What the batch does: {unit}/s",
-        about=" ".join((*_parts(rows), *_ridge(rows))),
+        about=" ".join((*_parts(rows), *_ridge(rows, now.total.ridge_point))),
         x=Axis(title="batch"),
         y=Axis(title=f"{unit}/s", unit=""),
         curves=(
-            Curve(name="", points=tuple(place for _, place in rows), color="grey"),
+            Curve(name="", points=tuple(row.place for row in rows), color="grey"),
             Curve(name="roofline", points=tuple(roofs), style="dashed", color="ink"),
             *_wall(rows, roofs),
         ),
@@ -126,7 +152,7 @@ def _drawn(now: Analysis, rows: Sequence[tuple[Analysis, _Place]]) -> Chart:
             Note(at=(float(batch), rate), text=f"ridge crossed at batch {batch:,}", faint=True)
             for batch, rate in _crossing(rows)
         ),
-        dots=tuple(_dot(a, place, unit) for a, place in rows),
+        dots=tuple(_dot(row, unit) for row in rows),
         mark=place_of(now),
         legend=(
             *(Key(text=f"limited by {LIMITERS.get(x, x)}", color=_color(x)) for x in limits),
@@ -135,28 +161,26 @@ def _drawn(now: Analysis, rows: Sequence[tuple[Analysis, _Place]]) -> Chart:
     )
 
 
-def _crossing(rows: Sequence[tuple[Analysis, _Place]]) -> Sequence[_Place]:
+def _crossing(rows: Sequence[_Row]) -> Sequence[_Place]:
     """The first batch that the roofline calls compute-bound, where smaller ones are not."""
-    bounds = [a.bound for a, _ in rows]
+    bounds = [row.bound for row in rows]
     at = next((i for i, bound in enumerate(bounds) if bound is Bound.COMPUTE), 0)
-    return (rows[at][1],) if at and bounds[at - 1] is not None else ()
+    return (rows[at].place,) if at and bounds[at - 1] is not None else ()
 
 
-def _wall(
-    rows: Sequence[tuple[Analysis, _Place]], roofs: Sequence[tuple[float, float]]
-) -> Iterator[Curve]:
+def _wall(rows: Sequence[_Row], roofs: Sequence[tuple[float, float]]) -> Iterator[Curve]:
     """An upright line where the ridge is crossed."""
-    heights = [rate for _, rate in (*(place for _, place in rows), *roofs)]
+    heights = [rate for _, rate in (*(row.place for row in rows), *roofs)]
     for batch, _ in _crossing(rows):
         ends = ((float(batch), min(heights)), (float(batch), max(heights)))
         about = "from here on the roofline is the compute roof"
         yield Curve(name="", points=ends, style="faint", color="ink", about=about)
 
 
-def _ridge(rows: Sequence[tuple[Analysis, _Place]]) -> Iterator[str]:
+def _ridge(rows: Sequence[_Row], ridge: float | None) -> Iterator[str]:
     """Where the ridge point is crossed, or that it is not."""
-    first, last = rows[0][0].total, rows[-1][0].total
-    ends, ridge = (first.arithmetic_intensity, last.arithmetic_intensity), last.ridge_point
+    first, last = rows[0], rows[-1]
+    ends = first.intensity, last.intensity
     if None in ends or ridge is None:
         return
     low, high = (format_number(end, 3) for end in ends)
@@ -172,19 +196,19 @@ def _color(limiter: str) -> str:
     return _COLORS.get(limiter, limiter)
 
 
-def _dot(analysis: Analysis, place: _Place, unit: str) -> Dot:
-    limiter = limiter_of(analysis) or "unknown"
+def _dot(row: _Row, unit: str) -> Dot:
+    batch, rate = row.place
     about = (
-        f"batch {place[0]:,}: {format_number(place[1], 3)} {unit}/s",
-        f"limited by {LIMITERS.get(limiter, limiter)}",
+        f"batch {batch:,}: {format_number(rate, 3)} {unit}/s",
+        f"limited by {LIMITERS.get(row.limiter, row.limiter)}",
     )
-    return Dot(at=place, color=_color(limiter), size=0.3, about=about)
+    return Dot(at=row.place, color=_color(row.limiter), size=0.3, about=about)
 
 
-def _parts(rows: Sequence[tuple[Analysis, _Place]]) -> Iterator[str]:
+def _parts(rows: Sequence[_Row]) -> Iterator[str]:
     """A sentence for each range of batches with one limiter: what more of it brings."""
-    for limiter, group in groupby(rows, key=lambda row: limiter_of(row[0]) or "unknown"):
-        places = [place for _, place in group]
+    for limiter, group in groupby(rows, key=lambda row: row.limiter):
+        places = [row.place for row in group]
         (first, slow), (last, fast) = places[0], places[-1]
         name = LIMITERS.get(limiter, limiter)
         if first == last:

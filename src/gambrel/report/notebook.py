@@ -16,7 +16,9 @@ from gambrel.report.frame import table_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.registry import document, kind_of, parts_of, pictures_of
-from gambrel.report.text import clean, shorten
+from gambrel.report.roofline_picture import picture_of
+from gambrel.report.text import clean, cut
+from gambrel.units import format_count
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -53,11 +55,13 @@ def _pictures(record: object) -> Sequence[Picture]:
     """Those of its page, the roofline first where it has one."""
     options = Options(brief=True)
     parts = parts_of(record, options)
-    return pictures_of(record, options) if parts.rooflines else parts.pictures
+    if not parts.rooflines:
+        return parts.pictures
+    return pictures_of(record, options) or [picture_of(chart) for chart in parts.rooflines]
 
 
 def _parts(record: object) -> Iterator[str]:
-    shown = document(record)
+    shown = document(record, Options(on_page=True))
     yield f"<p><strong>{_safe(shown.title)}</strong></p>"
     yield from (f"<p>{_safe(line)}</p>" for line in shown.answer)
     yield from _chart(record)
@@ -94,7 +98,7 @@ def _table(table: DataTable) -> str:
     cells = ("".join(_cell(c, row) for c in columns) for row in range(min(table.rows, _ROWS)))
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     left = table.rows - _ROWS
-    more = f"<p>{left:,} more rows: to_dataframe() has all.</p>" if left > 0 else ""
+    more = f"<p>{format_count(left, 'more row')}: to_dataframe() has all.</p>" if left > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -103,4 +107,4 @@ def _cell(column: Column, row: int) -> str:
 
 
 def _safe(text: Any) -> str:
-    return html.escape(shorten(clean(str(text)), _TEXT))
+    return html.escape(cut(clean(str(text)), _TEXT))

@@ -27,7 +27,7 @@ from gambrel.report.picture import (
     color,
     formatted,
 )
-from gambrel.report.text import clean, shorten
+from gambrel.report.text import clean, cut, shorten
 
 WIDTH: Final = 620
 HEIGHT: Final = 360
@@ -35,6 +35,8 @@ _TOP: Final = 34
 _ROW: Final = 34
 #: Radius of the smallest and the largest dot.
 _SMALLEST, _LARGEST = 3.0, 10.0
+#: Pixels of a character in the widest of the fonts that browsers take; characters of a bar's name.
+_WIDE, _NAME = 8.0, 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +186,7 @@ class _Scale:
         """Round values: powers of 2 or 10 or their multiples, thinned to at most ``most``."""
         base = self.axis.base
         if self.axis.linear:
-            step = base ** math.ceil(math.log(max(self._b / most, 1e-30), base))
-            return [step * i for i in range(int(self._b / step) + 1)]
+            return self._even(self._a, self._b, most)
         first = math.ceil(self._a / math.log(base) - 1e-9)
         last = math.floor(self._b / math.log(base) + 1e-9)
         powers = [base**i for i in range(first, last + 1)]
@@ -197,8 +198,17 @@ class _Scale:
                     for v in (s * base**i for s in steps)
                     if self._a - 1e-9 <= math.log(v) <= self._b + 1e-9
                 )
+        if base == 2.0 and len(powers) < 3:
+            return self._even(math.exp(self._a), math.exp(self._b), most)
         step = max(1, -(-len(powers) // most))
         return powers[::step]
+
+    def _even(self, low: float, high: float, most: int) -> list[float]:
+        """Values in equal steps, each a power of the base; counts are whole."""
+        base = self.axis.base
+        step = base ** math.ceil(math.log(max((high - low) / most, 1e-30), base))
+        step = max(step, 1.0) if self.axis.unit == "count" else step
+        return [step * i for i in range(math.ceil(low / step - 1e-9), int(high / step + 1e-9) + 1)]
 
 
 class _Plot:
@@ -355,7 +365,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def _bars(bars: Bars) -> tuple[str, float]:
-    name_width, right = 176, 150
+    name_width, right = 12 + int(_NAME * _WIDE), 150
     longest = max((v for row in bars.rows for v in row.known), default=0.0) or 1.0
     room = WIDTH - name_width - right
 
@@ -366,7 +376,7 @@ def _bars(bars: Bars) -> tuple[str, float]:
     for i, row in enumerate(bars.rows):
         top = _TOP + 24 + i * _ROW
         css = f"k-{color(row.color or 5)}"
-        parts.append(_text(name_width - 8, top + 15, shorten(clean(row.name), 25), "v", "end"))
+        parts.append(_text(name_width - 8, top + 15, cut(clean(row.name), _NAME), "v", "end"))
         for j, value in reversed(list(enumerate(row.values))):
             if value is None:
                 continue
@@ -381,15 +391,15 @@ def _bars(bars: Bars) -> tuple[str, float]:
             low, high = (name_width + min(length(v), room) for v in row.ends)
             parts.append(_line((low, top + 11), (high, top + 11), "y"))
             end = max(end, high)
-        room_left = max(int((WIDTH - end - 8) / 7), 12)
-        parts.append(_text(end + 8, top + 15, shorten(clean(row.said(bars.unit)), room_left)))
+        room_left = max(int((WIDTH - end - 8) / _WIDE), 12)
+        parts.append(_text(end + 8, top + 15, cut(clean(row.said(bars.unit)), room_left)))
     return "".join(parts), _TOP + 34 + len(bars.rows) * _ROW
 
 
 def _legend(bars: Bars) -> str:
     """What full and outlined bars are, and what the colours in use mean."""
     parts = [_text(12, 42, bars.forms)]
-    wide = [28 + 7.0 * len(key.text) for key in bars.legend]
+    wide = [28 + _WIDE * len(key.text) for key in bars.legend]
     x = WIDTH - sum(wide)
     for key, room in zip(bars.legend, wide, strict=True):
         css = f"k-{color(key.color)}"

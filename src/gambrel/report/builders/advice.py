@@ -24,7 +24,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.report.text import shorten_path
+from gambrel.report.text import cut, shorten_path
 from gambrel.units import format_percent
 
 if TYPE_CHECKING:
@@ -41,12 +41,20 @@ HEADINGS: Final = {
 
 
 def advice_of(analysis: Analysis) -> Advice | None:
-    """Advice with the constants that this machine's user has calibrated; None without a time."""
+    """Advice with the constants that this machine's user has calibrated; None without a time.
+
+    That of the last analysis is kept: a page shows it twice.
+    """
     from gambrel.advise.recommend import advise, has_time
 
     if analysis.workload is None or not has_time(analysis):
         return None
-    return advise(analysis, load())
+    if not _last or _last[0][0] is not analysis:
+        _last[:] = [(analysis, advise(analysis, load()))]
+    return _last[0][1]
+
+
+_last: Final[list[tuple[Analysis, Advice]]] = []
 
 
 def document(found: Advice | Changes, _options: Options) -> Document:
@@ -164,7 +172,7 @@ def _far(found: Sequence[Below]) -> DataTable | None:
         col("of time", "time_share", share),
         col("of its roof", "attained", share),
         col("cause", "cause"),
-        col("remedy", "remedy", priority=1, minimum=30),
+        col("remedy", "remedy", priority=1, minimum=30, shorten=cut),
         heading="Far below their roof",
         all=True,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gambrel.advise.check import Check, Fix
 from gambrel.advise.figures import Figure
-from gambrel.advise.limits import METRICS, format_metric
+from gambrel.advise.limits import LIMITED, METRICS, format_metric
 from gambrel.advise.verdict import Constraint, Verdict
+from gambrel.analysis.commandline import command_of, sizes_given
 from gambrel.report.blocks import (
     DataTable,
     Document,
@@ -185,7 +185,7 @@ def _fixes(found: Check) -> Section:
         found.fixes,
         col("change", lambda f: " + ".join(f.changes)),
         col("verdict", "verdict.value"),
-        col("after", _after, priority=1, minimum=20),
+        col("after", _after, priority=1, minimum=20, shorten=cut),
         col("about", "about", priority=4, minimum=30, shorten=cut),
         heading=_TITLES[best.verdict],
         all=True,
@@ -195,36 +195,21 @@ def _fixes(found: Check) -> Section:
 
 def _command(found: Check) -> str:
     """The what-if that shows the first fix, in the same precision, runtime and sizes."""
-    words_ = ["gambrel", "what-if", clean(found.model), "--hardware", found.hardware]
-    words_ += ["--precision", found.precision, *_chosen(found), *_sizes(found)]
-    for change in found.fixes[0].changes:
-        words_ += ["--change", change]
-    return shlex.join(words_)
-
-
-def _chosen(found: Check) -> list[str]:
-    words_ = ["--runtime", found.runtime] if found.runtime else []
-    words_ += ["--sparse"] * found.sparsity
-    return words_ + (["--engine", found.engine] if found.engine else [])
+    more = {"precision": found.precision, "runtime": found.runtime or None}
+    given = _asked(found) | more | {"change": found.fixes[0].changes}
+    return command_of("what-if", {"hardware": found.hardware} | given)
 
 
 def _selection(found: Check) -> str:
     """The command that looks for devices on which the same limits are met."""
-    units = {"latency": "s", "throughput": "/s", "power": "W", "energy": "J", "memory": "B"}
-    words_ = ["gambrel", "select", clean(found.model), *_sizes(found)]
-    words_ += ["--sparse"] * found.sparsity
-    words_ += ["--engine", found.engine] if found.engine else []
-    for c in found.constraints:
-        if c.metric in units:
-            words_ += [f"--{c.metric}", f"{c.limit:.6g}{units[c.metric]}"]
-    return shlex.join(words_)
+    limits = {c.metric: float(f"{c.limit:.6g}") for c in found.constraints if c.metric in LIMITED}
+    return command_of("select", _asked(found) | limits)
 
 
-def _sizes(found: Check) -> list[str]:
-    words_ = []
-    for name, value in found.sizes.items():
-        words_ += ["--batch", str(value)] if name == "batch" else ["--size", f"{name}={value}"]
-    return words_
+def _asked(found: Check) -> dict[str, Any]:
+    """Model, sizes and engine, as a question takes them."""
+    more = {"sparsity": found.sparsity, "engine": found.engine or None}
+    return {"model": clean(found.model)} | sizes_given(found.sizes) | more
 
 
 def _after(fix: Fix) -> str:

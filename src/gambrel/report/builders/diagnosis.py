@@ -18,6 +18,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
+from gambrel.report.text import cut
 from gambrel.units import format_percent, format_si
 
 #: Causes that have figures at the top.
@@ -36,7 +37,7 @@ def document(found: Diagnosis, _options: Options) -> Document:
                     col("cause", "cause", minimum=12),
                     col("saves at most", "saves_s", seconds),
                     col("of the whole", "saves_share", share),
-                    col("evidence", "evidence", priority=1, minimum=60),
+                    col("evidence", "evidence", priority=1, minimum=60, shorten=cut),
                     all=True,
                 )
             ),

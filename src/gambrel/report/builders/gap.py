@@ -16,6 +16,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.judgement import ruled
 from gambrel.report.options import Options
+from gambrel.report.text import cut
 from gambrel.units import format_number, format_si
 
 
@@ -35,7 +36,7 @@ def document(found: Gap, _options: Options) -> Document:
                     col("with", "name"),
                     col("time", "time_s", seconds),
                     col("adds", "added_s", seconds),
-                    col("because", "about", priority=1, minimum=20),
+                    col("because", "about", priority=1, minimum=20, shorten=cut),
                     heading="Step by step",
                     all=True,
                 )

@@ -22,6 +22,7 @@ from gambrel.report.blocks import (
 from gambrel.report.builders.check import value_text
 from gambrel.report.builders.comparison import best_figures
 from gambrel.report.options import Options
+from gambrel.report.text import cut
 from gambrel.units import format_count
 
 _OVER: Final = "Design power above the limit, nothing known below it"
@@ -120,6 +121,7 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
             "reason",
             priority=2,
             minimum=24,
+            shorten=cut,
         ),
     ]
 

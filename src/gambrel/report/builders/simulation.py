@@ -23,6 +23,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
+from gambrel.report.text import cut
 from gambrel.units import format_count, format_number, format_percent, format_si
 
 #: Layouts of a search that are listed.
@@ -183,7 +184,7 @@ def _tried(record: Simulation) -> DataTable:
         col("split", lambda t: str(t.sharding), key="layout"),
         col(f"TTFT p{record.percentile}", "ttft_s", seconds),
         col(f"TPOT p{record.percentile}", "tpot_s", seconds),
-        col("target", _why, key="reason", minimum=16),
+        col("target", _why, key="reason", minimum=16, shorten=cut),
         heading=f"Layouts that were tried{with_some}: {len(record.tried)}",
         all=True,
     )

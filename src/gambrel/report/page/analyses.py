@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
-from gambrel.analysis.commandline import commands_of
+from gambrel.analysis.commandline import commands_of, sizes_given
 from gambrel.analysis.measures import Estimate, Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
@@ -125,12 +125,9 @@ def commands(analysis: Analysis) -> dict[str, str]:
     if not hardware or known is None:
         return {}
     name, phase = known
-    own = {"batch": "batch_size", "seq": "seq", "context": "context", "image": "image"}
-    sizes = {own[symbol]: n for symbol, n in model.symbols.items() if symbol in own}
-    others = {symbol: n for symbol, n in model.symbols.items() if symbol not in own}
     given = {"model": name, "hardware": hardware, "precision": model.precision}
-    more = {"runtime": analysis.runtime, "phase": phase, "sizes": others}
-    return commands_of("analyze", given | sizes | {n: v for n, v in more.items() if v})
+    more = {"runtime": analysis.runtime or None, "phase": phase or None}
+    return commands_of("analyze", given | more | sizes_given(model.symbols))
 
 
 def _known(analysis: Analysis) -> tuple[str, str] | None:
