@@ -79,6 +79,20 @@ def test_a_drag_changes_the_answer_and_the_address(tab: Any) -> None:
     titled(tab, shown)
 
 
+def test_a_sentence_says_why_and_follows_the_hand(tab: Any) -> None:
+    tab.wait_for_selector(".why")
+    assert tab.inner_text(".why").startswith("Batch 1: limited by the host (")
+    most = tab.evaluate("() => document.querySelector('.slider input[type=range]').max")
+    tab.evaluate(DRAG, most)
+    tab.wait_for_function(
+        "() => /^Batch [0-9,]{3,}: limited by memory traffic/.test("
+        "document.querySelector('.why').textContent)"
+    )
+    # The chart of all batches and its sentences stand right below.
+    tab.wait_for_function("() => document.querySelector('.lead figure, .lead svg')")
+    assert "memory-bound at every batch" in tab.inner_text(".lead")
+
+
 def test_values_near_the_hand_are_asked_ahead(tab: Any) -> None:
     sent: list[str] = []
     tab.on("request", lambda request: sent.append(request.post_data or ""))

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+import gambrel
+from gambrel.units import format_capacity
 from tests.report.kinds import KINDS
 from tests.report.pages import page
 
@@ -44,3 +46,16 @@ def test_one_is_not_several_and_times_is_a_sign(data):
     text = json.dumps(said(data), ensure_ascii=False)
     assert not re.search(r"(?<![\d.,])1 (rows|points|devices|ops|metrics|kernels|plans)\b", text)
     assert not re.search(r"(?<![\w.])\d+(\.\d+)?x(?=[\s,.;:])(?! \d)", text)
+
+
+@pytest.mark.parametrize("more", [{}, {"data": 8, "zero": 3, "recompute": "full"}])
+def test_a_training_step_has_one_peak_of_memory(more):
+    """The answer, the chart over the step and the sum of the parts say the same."""
+    step = gambrel.train_plan("llama-3.1-8b", "h100", seq="4k", **more)
+    (view,) = page(step).data["views"]
+    m = step.memory
+    parts = (m.parameters_bytes, m.gradients_bytes, m.optimizer_bytes, m.activations_bytes)
+    total = format_capacity(sum(parts))
+    assert f"Memory: {total} of 80 GiB" in " ".join(view["answer"])
+    notes = [note["text"] for chart in view["charts"] for note in chart.get("notes", ())]
+    assert [note for note in notes if note.startswith(f"peak {total} at ")]

@@ -18,6 +18,8 @@ export interface Placement {
   x: Scale;
   y: Scale;
   frame: Box;
+  /** Characters of such a name. */
+  most: number;
   /** There is room for names of curves at their right ends. */
   roomy: boolean;
 }
@@ -41,16 +43,19 @@ function placed(chart: Curves, width: number, height: number): Placement {
   const at = [...chart.curves.flatMap((c) => c.points), ...chart.dots.map((d) => d.at), ...chart.notes.map((n) => n.at)];
   if (chart.mark) at.push(chart.mark);
   const narrow = width < 480;
-  const named = chart.curves.some((c) => c.name && c.style !== "area" && c.style !== "dots");
+  const names = chart.curves.filter((c) => c.style !== "area" && c.style !== "dots").map((c) => c.name.length);
+  const named = names.some((length) => length > 0);
+  const most = width < ROOMY ? SHORT : LONG;
   const top = narrow ? 20 : 12;
   const frame = { x: narrow ? 56 : WIDE, y: top, w: 0, h: height - top - 44 };
   const roomy = named && !narrow;
-  frame.w = width - frame.x - (roomy ? 112 : 16);
+  frame.w = width - frame.x - (roomy ? Math.max(112, 16 + CHARACTER * Math.min(Math.max(...names), most)) : 16);
   const xs = at.map((p) => p[0]);
   const ys = [...at.map((p) => p[1]), ...chart.levels.map((l) => l.value)];
   return {
     frame,
     roomy,
+    most,
     x: scale(endsOf(chart.x, xs), [frame.x, frame.x + frame.w], !chart.x.linear),
     y: scale(endsOf(chart.y, ys), [frame.y + frame.h, frame.y], !chart.y.linear),
   };
@@ -102,7 +107,7 @@ export function CurvesChart({ chart, tall }: { chart: Curves; tall?: number }) {
       </div>
       <figcaption class="legend">
         {chart.legend.filter((k) => k.text).map((k) => <Key {...k} />)}
-        {chart.curves.filter((c) => c.name && (!chart.legend.length || !named.some((n) => n.text === shortened(c.name)))).filter((c) => !chart.legend.some((k) => k.text === c.name)).map((c) => <Key text={c.name} shape="circle" color={c.color} hollow={c.style === "dashed"} />)}
+        {chart.curves.filter((c) => c.name && (!chart.legend.length || !named.some((n) => n.text === shortened(c.name, place.most)))).filter((c) => !chart.legend.some((k) => k.text === c.name)).map((c) => <Key text={c.name} shape="circle" color={c.color} hollow={c.style === "dashed"} />)}
         {chart.about && !tall && <span class="soft">{chart.about}</span>}
       </figcaption>
       {limits.length > 0 && <Limits limits={limits} chart={chart} inside={chart.dots.concat(dotsOf(chart)).filter((d) => !beyond(d.at)).length} onChange={setLimits} />}
@@ -152,14 +157,17 @@ function Curve({ curve, place: { x, y }, linear, beyond }: { curve: Curves["curv
   return <path class={`l ${css}${look}`} d={d} />;
 }
 
-const shortened = (name: string): string => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
+/** Characters of the name of a curve, on a chart of less and of more than this many pixels; pixels of one. */
+const [SHORT, LONG, ROOMY, CHARACTER] = [18, 32, 700, 7];
+
+const shortened = (name: string, most: number): string => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
 /** Names of curves beside their right ends, pushed apart where they would cover each other. */
-function endsNamed(chart: Curves, { x, y, frame }: Placement): { text: string; css: string; y: number }[] {
+function endsNamed(chart: Curves, { x, y, frame, most }: Placement): { text: string; css: string; y: number }[] {
   const ends = chart.curves.flatMap((c) => {
     const last = c.points[c.points.length - 1];
     const drawn = c.name && c.style !== "area" && c.style !== "dots" && last && x(last[0]) > frame.x + frame.w - 64;
-    return drawn ? [{ text: shortened(c.name), css: color(c.color), y: y(last[1]) + 4 }] : [];
+    return drawn ? [{ text: shortened(c.name, most), css: color(c.color), y: y(last[1]) + 4 }] : [];
   });
   ends.sort((a, b) => a.y - b.y);
   for (let i = 1; i < ends.length; i++) ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 13);

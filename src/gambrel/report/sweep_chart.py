@@ -51,7 +51,9 @@ def _about(size: str, curves: int, *, crossed: bool) -> str:
     text = f"No curve crosses the ridge within these sizes: none becomes compute-bound by {size}."
     if crossed:
         text = f"The note stands where a curve crosses the ridge: from that {size} on it is "
-        text += "compute-bound by the roofline, and a larger one gains no rate there."
+        text += (
+            "compute-bound by the roofline; the expected rate rises further while overhead shrinks."
+        )
     return text if curves <= _MOST else f"{text} The first {_MOST} of {curves} curves."
 
 
