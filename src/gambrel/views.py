@@ -18,6 +18,7 @@ _VIEWS: Final = {
     "table_frame": ("gambrel.report.frame", "frame_of"),
     "picture": ("gambrel.report.notebook", "plot"),
     "mimebundle": ("gambrel.report.notebook", "mimebundle"),
+    "line": ("gambrel.report.notebook", "line"),
     "sweep_frame": ("gambrel.report.sweep_frame", "frame"),
     "roofline": ("gambrel.report.plot_interactive", "plot"),
     "memory": ("gambrel.report.timeline", "plot"),
@@ -43,6 +44,10 @@ class Viewed:
     """A result as notebooks show it: a small chart and table, a data frame, a figure."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        line: str = view("line", self)
+        return line
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         bundle: dict[str, str] = view("mimebundle", self)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from gambrel.workload import WorkloadSummary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Analyses(Viewed):
     """Several analyses side by side, e.g. of one model at several batch sizes."""
 
     analyses: tuple[Analysis, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Changes(Viewed):
     """Recommendations alone."""
 
     recommendations: tuple[Recommendation, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Changed(Viewed):
     """A what-if with the analyses of both sides, for its charts."""
 
@@ -45,14 +45,14 @@ class Changed(Viewed):
     after: Analysis
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Devices(Viewed):
     """Rows of the list of devices."""
 
     devices: tuple[DeviceRow, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Sheet(Viewed):
     """One device with all its sources.
 
@@ -65,7 +65,7 @@ class Sheet(Viewed):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Models(Viewed):
     """Rows of the list of models.
 
@@ -78,14 +78,14 @@ class Models(Viewed):
     language: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Runtimes(Viewed):
     """Rows of the list of runtimes."""
 
     runtimes: tuple[Runtime, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Peaks(Viewed):
     """Measured ceilings, beside a datasheet where one was named.
 
@@ -100,7 +100,7 @@ class Peaks(Viewed):
     precision: str = "fp32"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Calibrated(Viewed):
     """Constants that were fitted and stored.
 
@@ -136,7 +136,7 @@ class CalibratedClass:
     confidence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Profiled(Viewed):
     """A measured run of a model.
 
@@ -155,7 +155,7 @@ class Profiled(Viewed):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Recorded(Viewed):
     """Kernels that a profiler recorded.
 
@@ -170,7 +170,7 @@ class Recorded(Viewed):
     movement: Movement | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Memory(Viewed):
     """Memory over a run.
 
@@ -183,7 +183,7 @@ class Memory(Viewed):
     checkpoint: bool | str = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pictures(Viewed):
     """The pictures of a language model: intensity over batch and context, time, cache."""
 

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gambrel.errors import InputError
+from gambrel.errors import GambrelError, InputError
 from gambrel.report.blocks import Column, DataTable, Document
 from gambrel.report.frame import table_of
 from gambrel.report.options import Options
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: Rows and columns of a table; a data frame has all of them.
 _ROWS: Final = 10
 _COLUMNS: Final = 8
-#: Characters of a text.
+#: Characters of a text, and of the line at a prompt.
 _TEXT: Final = 400
+_LINE: Final = 200
 #: Characters of a chart above which there is none: a notebook keeps every output.
 _LARGEST: Final = 400_000
 
@@ -35,6 +36,17 @@ _LARGEST: Final = 400_000
 def mimebundle(record: object) -> dict[str, str]:
     """What a notebook may show of a result: HTML, or one line of text."""
     return {"text/html": "".join(_parts(record)), "text/plain": repr(record)}
+
+
+def line(record: object) -> str:
+    """What a prompt shows of a result: its class, what was asked about, and the answer."""
+    name = type(record).__name__
+    try:
+        shown = document(record, Options(brief=True))
+    except (GambrelError, TypeError):  # part of a result, which no report is made of
+        return f"<{name}>"
+    said = " ".join(" ".join((f"{shown.title}:", *shown.answer[:1])).split())
+    return f"<{name}: {said if len(said) <= _LINE else said[: _LINE - 1].rstrip() + '…'}>"
 
 
 def plot(record: object, title: str | None = None) -> go.Figure:

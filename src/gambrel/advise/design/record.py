@@ -92,7 +92,7 @@ class FusionDepth:
     traffic_bytes: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, weakref_slot=True)
 class DesignStudy(Viewed):
     """Designs under models.
 

@@ -53,7 +53,7 @@ def fields_for(named: Sequence[str], sizes: Sequence[str]) -> tuple[DataField, .
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, weakref_slot=True)
 class Sweep(Viewed):
     """Points and their figures; each column is an attribute as well.
 
@@ -86,6 +86,13 @@ class Sweep(Viewed):
 
     def __len__(self) -> int:
         return length(self.table)
+
+    def __repr__(self) -> str:
+        """Without a look at the points, of which there may be millions."""
+        where = "" if self.path is None else f" in {self.path}"
+        return (
+            f"<Sweep: {', '.join(self.models)}: {self.points:,} points, {self.rows:,} kept{where}>"
+        )
 
     def __getattr__(self, name: str) -> Any:
         """A column by its name, as an array."""
