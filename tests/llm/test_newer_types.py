@@ -13,6 +13,7 @@ from gambrel.analysis.analyze import analyze  # noqa: E402
 from gambrel.capture.closed_form import workload_of_config  # noqa: E402
 from gambrel.capture.torch import ensure_torchvision, lean_init  # noqa: E402
 from gambrel.device.resolve import resolve_hardware  # noqa: E402
+from gambrel.errors import CaptureError  # noqa: E402
 from gambrel.llm.config.read import read_config  # noqa: E402
 from gambrel.llm.kv import kv_cache  # noqa: E402
 from gambrel.llm.precision import Precisions  # noqa: E402
@@ -164,3 +165,32 @@ def test_the_cache_of_indexer_keys_has_eight_bits() -> None:
         "latent": (3, (16 + 8) * 2),
         "indexer": (3, 16),
     }
+
+
+@pytest.mark.parametrize(
+    ("model_type", "sizes"),
+    [
+        ("granitemoehybrid", {"layer_types": ["linear_attention", "full_attention"]}),
+        ("nemotron_h", {"layers_block_type": ["linear_attention", "moe", "full_attention"]}),
+    ],
+)
+def test_layers_as_transformers_saves_them(model_type: str, sizes: dict[str, Any]) -> None:
+    """Version 5 writes other names of layers than the models' own files."""
+    ensure_torchvision()
+    import transformers
+
+    ((name, kinds),) = sizes.items()
+    made = transformers.AutoConfig.for_model(model_type, num_hidden_layers=len(kinds), **sizes)
+    config = made.to_dict()
+    assert config[name] == kinds
+    with lean_init():
+        model = transformers.AutoModelForCausalLM.from_config(made)
+    assert _read(config)[0] == sum(p.numel() for p in model.parameters())
+
+
+def test_a_kind_of_layer_that_a_family_does_not_have_is_refused() -> None:
+    config = {"model_type": "granitemoehybrid", "layer_types": ["conv"], "num_hidden_layers": 1}
+    config |= {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 32}
+    config |= {"shared_intermediate_size": 32, "vocab_size": 96}
+    with pytest.raises(CaptureError, match=r"'conv'.*mamba and attention"):
+        _read(config)

@@ -61,26 +61,34 @@ function roofs(on: Surface, scene: Scene, theme: Theme): void {
 }
 
 function dots(on: Surface, chart: Roofline, scene: Scene, theme: Theme, focus: Focus): void {
-  const order = [...scene.dots].sort((a, b) => Number(a.mark.row < 0) - Number(b.mark.row < 0) || b.r - a.r);
+  const { order } = scene;
   const detailed = order.filter((d, i) => i < MANY || isOn(d, focus));
   for (const dot of detailed) whisker(on, dot, scene, theme, isOn(dot, focus));
   for (const [x0, y0, x1, y1, color] of chart.moves) arrow(on, scene, [x0, y0], [x1, y1], theme.of(color));
   const large = order.filter((d, i) => i < MANY || d.mark.row < 0 || isOn(d, focus));
-  if (large.length < order.length) small(on, order.slice(MANY), theme);
+  if (large.length < order.length) small(on, order.slice(MANY), scene, theme);
   for (const dot of large) body(on, dot, theme, isOn(dot, focus));
 }
 
-/** Dots beyond the largest ones, plain and all of one look at once. */
-function small(on: Surface, dots: Placed[], theme: Theme): void {
-  const looks = new Map<string, Placed[]>();
+/**
+ * Dots beyond the largest ones, plain and all of one look at once. They come largest first, so that one that would fall
+ * on the pixel of another of its look adds nothing.
+ */
+function small(on: Surface, dots: Placed[], scene: Scene, theme: Theme): void {
+  const { frame: f } = scene;
+  const looks = new Map<string, { seen: Set<number>; list: Placed[] }>();
   for (const dot of dots) {
-    if (dot.mark.row < 0) continue;
-    const key = `${dot.mark.shape} ${dot.mark.bound} ${dot.mark.filled}`;
-    const list = looks.get(key);
-    if (list) list.push(dot);
-    else looks.set(key, [dot]);
+    const { mark, x, y, r } = dot;
+    if (mark.row < 0 || x + r < f.x || y + r < f.y || x - r > f.x + f.w || y - r > f.y + f.h) continue;
+    const key = `${mark.shape} ${mark.bound} ${mark.filled}`;
+    let look = looks.get(key);
+    if (!look) looks.set(key, (look = { seen: new Set(), list: [] }));
+    const pixel = Math.round(x) * 8192 + Math.round(y);
+    if (look.seen.has(pixel)) continue;
+    look.seen.add(pixel);
+    look.list.push(dot);
   }
-  for (const list of looks.values()) {
+  for (const { list } of looks.values()) {
     const { shape: name, bound, filled } = list[0].mark;
     on.shapes(name, list.map((d) => [d.x, d.y, d.r]), { fill: theme.of(bound), alpha: filled ? 0.9 : 0.6 });
   }

@@ -10,9 +10,12 @@ export interface Box {
 }
 
 const CELL = 48;
+/** Dots this near to each other are one for labels, in pixels. */
+const SAME = 2;
 
 export class Room {
   private cells = new Map<number, Box[]>();
+  private dots = new Map<number, number>();
   /** Labels that found a place. */
   readonly placed: (Box & { text: string })[] = [];
 
@@ -32,7 +35,13 @@ export class Room {
     }
   }
 
+  /** A dot; one that lies within another of about the same place takes no more room. */
   takeDot(x: number, y: number, r: number): void {
+    const f = this.frame;
+    if (x + r < f.x || y + r < f.y || x - r > f.x + f.w || y - r > f.y + f.h) return;
+    const key = Math.round(x / SAME) * 8192 + Math.round(y / SAME);
+    if ((this.dots.get(key) ?? 0) >= r) return;
+    this.dots.set(key, r);
     this.take({ x: x - r, y: y - r, w: 2 * r, h: 2 * r });
   }
 

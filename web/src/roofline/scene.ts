@@ -46,6 +46,8 @@ export interface Scene {
   x: Scale;
   y: Scale;
   dots: Placed[];
+  /** The same, largest first; what stands for the whole is last. */
+  order: Placed[];
   margins: Margin[];
   roofs: Line[];
   ridge: [number, number] | null;
@@ -84,7 +86,8 @@ export function sceneOf(
     .map((mark) => ({ mark, x: x(mark.x!), y: y(mark.y!), r: mark.row < 0 ? 9 : radius(mark.size, shrink) }));
   const room = new Room(frame);
   for (const dot of dots) room.takeDot(dot.x, dot.y, dot.r);
-  const made: Scene = { width, height, frame, x, y, dots, margins: [], roofs: [], ridge: null, labels: [] };
+  const order = [...dots].sort((a, b) => Number(a.mark.row < 0) - Number(b.mark.row < 0) || b.r - a.r);
+  const made: Scene = { width, height, frame, x, y, dots, order, margins: [], roofs: [], ridge: null, labels: [] };
   made.margins = margins(marks, frame, room, share);
   addRoofs(made, chart, ends, room);
   if (!narrow) addNames(made, room);
@@ -185,8 +188,8 @@ function alongSlope(scene: Scene, room: Room, text: string, points: [number, num
 
 /** Names of the whole and of the largest dots, where there is room. */
 function addNames(scene: Scene, room: Room): void {
-  const order = [...scene.dots].sort((a, b) => Number(a.mark.row >= 0) - Number(b.mark.row >= 0) || b.r - a.r);
-  for (const { mark, x, y, r } of order.slice(0, NAMED)) {
+  const whole_ = scene.order.filter((d) => d.mark.row < 0);
+  for (const { mark, x, y, r } of [...whole_, ...scene.order.slice(0, NAMED)].slice(0, NAMED)) {
     const times = mark.count > 1 ? ` ×${whole(mark.count)}` : "";
     const name = mark.row < 0 ? `${mark.name} (whole)` : mark.name;
     const text = `${name.length > 28 ? `…${name.slice(-27)}` : name}${times}`;

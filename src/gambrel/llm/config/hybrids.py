@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gambrel.errors import CaptureError
@@ -179,15 +179,28 @@ def granitemoehybrid(f: Fields) -> ModelSpec:
         if experts
         else Mlp(width=shared, activation=activation(f), fused=True)
     )
-    types = f.names("layer_types", "layers_block_type", count=f.layers) or ("mamba",) * f.layers
+    given = f.names("layer_types", "layers_block_type", count=f.layers) or ("mamba",) * f.layers
+    types = _plain(given)
     rope = f.text("position_embedding_type") == "rope"
-    mixer = _bamba_mixer(f) if "mamba" in types else None
+    mixers: dict[str, Mixer] = {"attention": attention(f, rope=rope, **biased(f))}
+    if "mamba" in types:
+        mixers["mamba"] = _bamba_mixer(f)
+    for kind in types:
+        if kind not in mixers:
+            f.refuse(("layer_types",), kind, "mamba and attention")
 
     def layer(kind: str) -> Layer:
-        mix: Mixer | None = mixer if kind == "mamba" else attention(f, rope=rope, **biased(f))
-        return Layer(mixer=mix, feed_forward=feed)
+        return Layer(mixer=mixers[kind], feed_forward=feed)
 
     return mixed(f, types, layer)
+
+
+#: Kinds of layers as transformers 5 writes them → as the models' own files do.
+_KINDS: Final = {"linear_attention": "mamba", "full_attention": "attention"}
+
+
+def _plain(kinds: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_KINDS.get(kind, kind) for kind in kinds)
 
 
 @family("falcon_h1")
@@ -202,7 +215,7 @@ def nemotron_h(f: Fields) -> ModelSpec:
     """Nemotron-H: each layer is one part: Mamba 2, attention, or a feed-forward network."""
     text = f.text("hybrid_override_pattern")
     types = f.names("layers_block_type", "layer_types")
-    kinds = types or tuple(
+    kinds = _plain(types or ()) or tuple(
         {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}.get(c, c) for c in text
     )
     if f.has("num_hidden_layers") and len(kinds) != f.layers:
