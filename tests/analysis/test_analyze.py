@@ -92,7 +92,7 @@ def test_groups_add_up(found):
 def test_precision_of_an_architecture_is_the_devices(found):
     default = analyze(perceptron(), device())
     assert default.model.precision == "fp16"
-    assert "--precision" in default.model.precision_reason
+    assert default.model.precision_reason.endswith("another can be given")
     own = analyze(perceptron(chosen_dtype=True), device())
     assert (own.model.precision, own.model.precision_reason) == ("fp32", "the model's own")
 

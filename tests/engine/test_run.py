@@ -308,6 +308,19 @@ def test_joblib_computes_the_same(monkeypatch):
         run(Small(), RunRequest(scheduler="joblib:abacus"))
 
 
+def test_dask_through_joblib_computes_the_same():
+    pytest.importorskip("joblib")
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        found = run(Small(), RunRequest(jobs=2, scheduler="joblib:dask"))
+    assert np.array_equal(found.table["index"], np.arange(100))
+
+
 def test_a_backend_of_joblib_that_gives_results_together(tmp_path):
     """As Ray's does."""
     joblib = pytest.importorskip("joblib")
