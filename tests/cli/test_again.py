@@ -86,6 +86,20 @@ ASKED = [
 ]
 
 
+def test_what_is_printed_is_no_part_of_the_python(tmp_path):
+    """The command draws and recommends as it did; a function returns the same either way."""
+    plain, drawn = tmp_path / "plain.html", tmp_path / "drawn.html"
+    asked = ["analyze", "resnet18", "--hardware", "l4"]
+    run([*asked, "--html", str(plain)])
+    run([*asked, "--roofline", "--recommend", "--html", str(drawn)])
+    first, second = (
+        Page(file.read_text(encoding="utf-8")).data["views"][0]["commands"]
+        for file in (plain, drawn)
+    )
+    assert first["python"] == second["python"] != ""
+    assert "--roofline" in second["shell"]
+
+
 @pytest.mark.parametrize("line", ASKED)
 def test_a_page_of_a_command_says_it_and_its_python(line, tmp_path, capsys):
     target = tmp_path / "a page.html"

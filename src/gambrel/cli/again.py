@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from gambrel.analysis.commandline import call_of, command_of, words_of
 from gambrel.cli.command import SHOWN, Command
+from gambrel.report.options import Options
 
 #: Where an answer goes is no part of the question.
 _SHOWN: Final = frozenset(option.name for option in SHOWN)
@@ -22,11 +23,13 @@ def again() -> dict[str, str]:
         return {}
     given = {n: _value(context.params[n]) for n in command.fields if _is_given(context, n)}
     own = [p for p in command.params if p.name not in command.fields and p.name not in _SHOWN]
-    words = [word for p in own if _is_given(context, p.name) for word in _words(p, context)]
+    own = [p for p in own if _is_given(context, p.name)]
+    words = [word for p in own for word in _words(p, context)]
     verb, path = command.verb, context.command_path.partition(" ")[2]
     made = {"shell": command_of(verb, given, words, "cli", path)}
-    # What belongs to the command alone has no keyword.
-    call = call_of(verb, given) if path == words_of(verb) and not words else ""
+    # What belongs to the command alone has no keyword, and what is printed needs none.
+    alone = [p for p in own if p.name not in Options.__dataclass_fields__]
+    call = call_of(verb, given) if path == words_of(verb) and not alone else ""
     return made | ({"python": call} if call else {})
 
 
