@@ -11,7 +11,10 @@ import pytest
 
 from gambrel.analysis import Bound
 from gambrel.analysis.analyze import Settings, analyze
+from gambrel.analysis.compulsory import compulsory
+from gambrel.analysis.evaluate import Evaluator
 from gambrel.device.model import Ceiling, Kind, MemoryLevel
+from gambrel.ops import Conventions
 from gambrel.workload import Op, Role, Tensor, Workload
 from tests.analysis.small import NOWHERE, device, host_fed, perceptron
 
@@ -189,3 +192,18 @@ def test_ways_around_the_arithmetic_are_named():
     assert analyze(convolution(1), fast, Settings()).sol.caveats == ()
     # Where memory decides, fewer operations change nothing.
     assert analyze(convolution(3), with_chip(30), Settings()).sol.caveats == ()
+
+
+def test_a_colon_in_the_name_of_a_module_parts_nothing():
+    """One model is limited by its sums: parts that overlap are not added."""
+    plain = perceptron()
+    named = msgspec.structs.replace(
+        plain,
+        ops=(
+            msgspec.structs.replace(plain.ops[0], module="up:first"),
+            *plain.ops[1:],
+        ),
+    )
+    (whole,) = compulsory(plain, Evaluator(plain, {"batch": 2}, {}, Conventions())).parts
+    (found,) = compulsory(named, Evaluator(named, {"batch": 2}, {}, Conventions())).parts
+    assert (found.traffic_bytes, found.passes) == (whole.traffic_bytes, whole.passes)

@@ -100,6 +100,7 @@ def compulsory(
     parts: dict[str, _SolSums] = {}
     free, known, unknown = 0, 0, 0
     unread = unread_ops(workload)
+    composed = _is_composed(workload)
     for index, (op, view, cost) in enumerate(evaluator.priced):
         own: Size = 0
         if is_free(op.kind):
@@ -116,7 +117,10 @@ def compulsory(
             else:
                 crossed = off_chip(view, cost)
                 own = (crossed.read_bytes + crossed.write_bytes) * op.repeat
-            _sum_up(parts, op, cost, own, workload.tensors)
+            name = op.module.partition(":")[0] if composed else ""
+            _sum_up(parts.setdefault(name, _SolSums()), op, cost, own)
+            if composed:
+                parts[name].passes = _fewest(parts[name].passes, _passes(op, workload.tensors))
         found.append(own)
     return Compulsory(
         sol_bytes=tuple(found),
@@ -146,17 +150,20 @@ def unread_ops(workload: Workload) -> frozenset[int]:
     return frozenset(unread)
 
 
-def _sum_up(
-    parts: dict[str, _SolSums], op: Op, cost: Cost, own: Size, tensors: tuple[Tensor, ...]
-) -> None:
-    name, separator, _ = op.module.partition(":")
-    sums = parts.setdefault(name if separator else "", _SolSums())
+@once
+def _is_composed(workload: Workload) -> bool:
+    """Whether models run one after another, which leads every path by ``"<part>:"``.
+
+    A module of a single model may have a colon in its name; then other paths have none.
+    """
+    return all(":" in op.module for op in workload.ops)
+
+
+def _sum_up(sums: _SolSums, op: Op, cost: Cost, own: Size) -> None:
     sums.traffic_bytes = sums.traffic_bytes + own
     link, network = least_sent(cost)
     sums.link_bytes = sums.link_bytes + link * op.repeat
     sums.network_bytes = sums.network_bytes + network * op.repeat
-    if separator:
-        sums.passes = _fewest(sums.passes, _passes(op, tensors))
     if not _folds_away(op):
         add_work(sums.work, cost, op.repeat)
 
