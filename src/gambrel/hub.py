@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from gambrel.errors import CaptureError, InputError, require, shown
 from gambrel.fileio import replace_file
@@ -31,8 +32,7 @@ _ROOTS: Final = ("model_index.json", "config.json")
 _CACHED: Final = "models--"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubId:
+class HubId(msgspec.Struct, frozen=True, kw_only=True):
     """A model of the hub.
 
     Attributes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel._version import __version__
 from gambrel.analysis.costs import CostTable, Place
@@ -61,8 +62,7 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     return _result(case, rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Case(msgspec.Struct, frozen=True, kw_only=True):
     """A question with everything that it names resolved, and its cost table evaluated."""
 
     workload: Workload
@@ -108,7 +108,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
     roofs, settings, table = case.roofs, case.settings, case.table
     whole = case.held.time_s or 0.0
     total = add((row.measures for row in rows), roofs, whole)
-    total = msgspec.structs.replace(
+    total = replace(
         total,
         expected_time_s=case.expected.total,
         limited_by=case.expected.limited_by,
@@ -117,7 +117,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         sol_traffic_bytes=case.sol.traffic_bytes,
     )
     if table.on_host:
-        total = msgspec.structs.replace(total, roofline_time_s=None, bound=None)
+        total = replace(total, roofline_time_s=None, bound=None)
     rows = [_with_share(row, whole) for row in rows]
     runtime = case.chosen.runtime
     cached_s = None if table.on_host else cached_roofline(row.measures for row in rows)
@@ -206,7 +206,7 @@ def _measures(case: _Case, place: Place) -> Measures:
         limit=limit,
         count=repeat,
     )
-    return msgspec.structs.replace(
+    return replace(
         found,
         sol_time_s=own[0],
         sol_bound=own[1],
@@ -295,7 +295,7 @@ def _dots(path: str) -> list[int]:
 
 
 def _with_share(row: OpResult, whole: float) -> OpResult:
-    return msgspec.structs.replace(row, measures=share_of(row.measures, whole))
+    return replace(row, measures=share_of(row.measures, whole))
 
 
 def _groups(

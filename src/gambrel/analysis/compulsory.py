@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.traffic import IdealTraffic, OffChip
@@ -19,8 +20,7 @@ from gambrel.workload import PERSISTENT, Op, Role, Tensor, Workload, once
 _FOLDED = "batch_norm"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolPart:
+class SolPart(msgspec.Struct, frozen=True, kw_only=True):
     """Work and traffic that no runtime can avoid.
 
     Attributes:
@@ -41,10 +41,9 @@ class SolPart:
     network_bytes: Size = 0
 
 
-@dataclass(slots=True)
-class _SolSums:
+class _SolSums(msgspec.Struct):
     passes: int = 0
-    work: dict[tuple[str, str, bool], Size] = field(default_factory=dict)
+    work: dict[tuple[str, str, bool], Size] = msgspec.field(default_factory=dict)
     traffic_bytes: Size = 0
     link_bytes: Size = 0
     network_bytes: Size = 0
@@ -61,8 +60,7 @@ class _SolSums:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compulsory:
+class Compulsory(msgspec.Struct, frozen=True, kw_only=True):
     """What no runtime can avoid.
 
     Attributes:

@@ -8,7 +8,8 @@ constants; else the typical power that the maker states, x time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from gambrel.analysis.energy_constants import (
     PowerShares,
@@ -65,8 +66,7 @@ def energy(total: Measures, device: Device, inferences: int) -> EnergyEstimate:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What an estimate consists of, by one of the three methods."""
 
     static_j: float | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gambrel.device.model import Device, Source
 from gambrel.device.roofs import main_memory
@@ -15,8 +16,7 @@ from gambrel.device.roofs import main_memory
 _ACCUMULATOR = {"int8": "int32", "uint8": "int32", "int32": "int32"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sourced:
+class Sourced(msgspec.Struct, frozen=True, kw_only=True):
     """A figure with where it comes from.
 
     Attributes:
@@ -30,8 +30,7 @@ class Sourced:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerShares:
+class PowerShares(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the design power, as whole runs were measured.
 
     Attributes:

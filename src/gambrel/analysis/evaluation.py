@@ -7,8 +7,9 @@ sweeps (every value an array of one number per point), comparisons over a catalo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.costs import CostTable, Item
@@ -24,8 +25,7 @@ Resource: TypeAlias = tuple[str, Bound]
 Busy: TypeAlias = dict[Resource, Size]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """A cost table under the roofs of a device, before expected times.
 
     Attributes:

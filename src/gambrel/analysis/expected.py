@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.costs import CostTable, Item
 from gambrel.analysis.estimate.adjust import AdjustedKernels, applied, guessed
@@ -49,8 +49,7 @@ _LIMITERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """Expected times of a cost table.
 
     Attributes:
@@ -70,7 +69,7 @@ class Expected:
         one = self.total
         if one is None or sol_time_s is None or one.low >= sol_time_s:
             return self
-        cut = msgspec.structs.replace(
+        cut = replace(
             _raised(one, sol_time_s),
             low=sol_time_s,
             reason=f"{one.reason}; the range is cut at the speed of light",
@@ -81,7 +80,7 @@ class Expected:
 def _raised(one: Estimate, least: float) -> Estimate:
     """The same with a value of ``least`` at least; the range reaches as far above it as before."""
     value = max(one.value, least)
-    return msgspec.structs.replace(one, value=value, high=one.high * value / one.value)
+    return replace(one, value=value, high=one.high * value / one.value)
 
 
 def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation) -> Expected:
@@ -97,7 +96,7 @@ def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluatio
         return expected
     if one.value >= least:
         return expected
-    cut = msgspec.structs.replace(
+    cut = replace(
         _raised(one, least),
         confidence="low",
         reason=f"{one.reason}; raised to the roofline of its kernels",
@@ -326,7 +325,7 @@ def _launched(
         return alone
     floor = time_s or 0.0
     change = alone.launches_s * (item.launches - 1)
-    return msgspec.structs.replace(
+    return replace(
         alone,
         value=max(floor, alone.value + change),
         low=max(floor, alone.low + change),
@@ -354,11 +353,11 @@ def _with_host(
         if not unknown:
             return whole
         reason = f"{whole.reason}; host time with this class of device is not known"
-        return msgspec.structs.replace(whole, confidence="low", reason=reason)
+        return replace(whole, confidence="low", reason=reason)
     value = _waits(table, items, evaluation, host.per_launch_s, "value") + host.per_run_s
     low = _waits(table, items, evaluation, host.low_s, "low")
     high = _waits(table, items, evaluation, host.high_s, "high") + host.per_run_s
-    found = msgspec.structs.replace(
+    found = replace(
         whole,
         value=whole.value + value,
         low=whole.low + low,
@@ -375,7 +374,7 @@ def _host_on(runtime: Runtime, device: Device, estimator: Predictor) -> Host | N
         return host
     names = ("per_launch_s", "low_s", "high_s", "per_run_s")
     own = {name: getattr(host, name) * estimator.host_factor for name in names}
-    return msgspec.structs.replace(host, **own)
+    return replace(host, **own)
 
 
 def _host_confidence(found: Estimate, host: Host) -> Estimate:
@@ -384,7 +383,7 @@ def _host_confidence(found: Estimate, host: Host) -> Estimate:
         f"the host needs {host.low_s * 1e6:.0f} to {host.high_s * 1e6:.0f} µs for each launch on "
         f"the machines that were measured; {found.reason}"
     )
-    return msgspec.structs.replace(found, confidence=level, reason=reason)
+    return replace(found, confidence=level, reason=reason)
 
 
 def _waits(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final, NoReturn
+
+import msgspec
 
 from gambrel.dtypes import BITS
 from gambrel.errors import InputError, UnknownNameError, shown
@@ -21,8 +22,7 @@ _MOST_VALUES: Final = 1_000_000
 _BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A type of value.
 
     Attributes:
@@ -48,8 +48,7 @@ class Kind:
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that can be asked.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gambrel.ops import OpView, TensorView, is_free
 from gambrel.ops.base import Size, distinct_bytes
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.fusion.program import Priced
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(msgspec.Struct, frozen=True, kw_only=True):
     """Which ops run on the host.
 
     Attributes:
@@ -28,8 +28,8 @@ class Split:
     """
 
     ops: frozenset[int] = frozenset()
-    sent: dict[int, set[int]] = field(default_factory=dict)
-    fetched: dict[int, set[int]] = field(default_factory=dict)
+    sent: dict[int, set[int]] = msgspec.field(default_factory=dict)
+    fetched: dict[int, set[int]] = msgspec.field(default_factory=dict)
 
     def sent_bytes(self, index: int, view: OpView, apart: Collection[int] = ()) -> Size:
         """Bytes that an op's results take to the host, but for the storages in ``apart``."""

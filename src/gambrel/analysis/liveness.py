@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -62,8 +61,7 @@ class Lifetime(msgspec.Struct, frozen=True, kw_only=True):
     tensor: int
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     """What one pass over the tensors and ops finds out about a storage."""
 
     role: Role
@@ -223,8 +221,7 @@ def _prolong(found: dict[int, _Seen], storages: set[int], position: int) -> None
         found[storage].last = max(found[storage].last, position)
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """A module call: its name below its parent, and the first and last op of it."""
 
     name: str

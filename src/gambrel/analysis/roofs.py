@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from gambrel.analysis.measures import Bound
 from gambrel.device.fastest import fastest as fastest_rate
@@ -17,8 +17,7 @@ from gambrel.device.roofs import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofs:
+class Roofs(msgspec.Struct, frozen=True, kw_only=True):
     """The roofs of one device as an analysis uses them.
 
     Attributes:
@@ -49,8 +48,10 @@ class Roofs:
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
     flash_bytes: int | None = None
-    engines: dict[tuple[str, str, bool], Roof | None] = field(default_factory=dict)
-    least: dict[tuple[str, str, bool], tuple[str, float] | None] = field(default_factory=dict)
+    engines: dict[tuple[str, str, bool], Roof | None] = msgspec.field(default_factory=dict)
+    least: dict[tuple[str, str, bool], tuple[str, float] | None] = msgspec.field(
+        default_factory=dict
+    )
 
     def engine_roof(self, work_class: str, dtype: str, prunable: bool = False) -> Roof | None:
         """The roof that serves a class of work in a number format; None when unknown.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
@@ -44,8 +46,7 @@ class Settings:
     levels: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """Settings with what they leave open decided for one workload and device.
 
     Attributes:

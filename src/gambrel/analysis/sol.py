@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -54,8 +53,7 @@ class Sol(msgspec.Struct, frozen=True, kw_only=True):
     proves: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolRoofs:
+class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
     """The ceilings of the speed of light of one device; looked up once for each number format."""
 
     roofs: Roofs

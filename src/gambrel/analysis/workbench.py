@@ -7,8 +7,9 @@ question about a time is answered here, so that no two faces can differ.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
 from gambrel.analysis.evaluate import Evaluator
@@ -199,8 +200,7 @@ def machine_on(device: Device, settings: Settings) -> Machine:
     return machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A workload held against a machine.
 
     Attributes:

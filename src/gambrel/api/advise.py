@@ -213,7 +213,9 @@ def _fleet(
     built: dict[str, Workload] = {}
     for precision in question.several("precision"):
         if precision is not None and has_parts(model, layers, precision):
-            workload = resolve_model(model, replace(request, precision=precision)).workload
+            workload = resolve_model(
+                model, msgspec.structs.replace(request, precision=precision)
+            ).workload
             built |= {precision: workload} if workload.precisions else {}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)
     return Fleet(resolved.workload, settings, bulk=bulk, built=built)

@@ -6,12 +6,11 @@ Keywords, their types and their meaning: `gambrel.analysis.question`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
@@ -160,7 +159,7 @@ def _with_notes(analysis: Analysis, notes: Sequence[str]) -> Analysis:
     """The same analysis with sentences about how model and device were found put first."""
     if not notes:
         return analysis
-    return msgspec.structs.replace(analysis, assumptions=(*notes, *analysis.assumptions))
+    return replace(analysis, assumptions=(*notes, *analysis.assumptions))
 
 
 def calibrate(

@@ -7,9 +7,10 @@ Adding a format is one module that reads it and one row here, with a test of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from gambrel.capture import readers
 from gambrel.capture.files import identify as tests
@@ -17,8 +18,7 @@ from gambrel.capture.files.identify import FileKind, FileProbe
 from gambrel.capture.request import Request, Resolved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFormat:
+class FileFormat(msgspec.Struct, frozen=True, kw_only=True):
     """A format.
 
     Attributes:

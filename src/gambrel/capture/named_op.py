@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError, UnknownNameError, cut
@@ -18,8 +19,7 @@ _SPEC: Final = re.compile(r"^(?P<kind>[a-z][a-z0-9_]*):(?P<rest>[\w.,=x-]*=[\w.,
 _MOST: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _Given(msgspec.Struct, frozen=True, kw_only=True):
     """What stands behind the colon."""
 
     text: str
@@ -29,8 +29,7 @@ class _Given:
     flags: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Builder:
+class _Builder(msgspec.Struct, frozen=True, kw_only=True):
     """How an op is made.
 
     Attributes:

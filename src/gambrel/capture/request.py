@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gambrel.capture.inputs import ExampleInput
 from gambrel.errors import InputError
 from gambrel.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """How to turn a model into a workload.
 
     Attributes:
@@ -36,14 +36,13 @@ class Request:
     phase: str | None = None
     train: bool = False
     trust: bool = False
-    sizes: Mapping[str, int | None] = field(default_factory=dict)
+    sizes: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     precision: str | None = None
     keep_open: bool = False
     layers: str = "code"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """A workload, and what the user should know of how it was found."""
 
     workload: Workload

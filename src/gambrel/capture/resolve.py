@@ -6,10 +6,10 @@ import contextlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from msgspec.structs import replace as renamed
 
 from gambrel.capture.coreml.opening import is_package

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from gambrel.errors import InputError
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from gambrel.report.options import Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What to print and to write of a result.
 
     Attributes:

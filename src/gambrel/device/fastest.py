@@ -16,9 +16,9 @@ not call anything impossible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from gambrel.device.fallbacks import COUNTS_AS, LACKS, MATRIX_FALLBACKS
@@ -37,8 +37,7 @@ _DLA_FORMATS: Final = frozenset({"int8", "uint8", "fp16"})
 _REACHED: Final = frozenset({Kind.DEMONSTRATED, Kind.MEASURED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolRoof:
+class SolRoof(msgspec.Struct, frozen=True, kw_only=True):
     """The fastest rate of a class of work.
 
     Attributes:
@@ -56,8 +55,7 @@ class SolRoof:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolMemory:
+class SolMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The fastest rate of the main memory.
 
     Attributes:
@@ -140,8 +138,7 @@ def fastest_memory(device: Device, *, published: Device | None = None) -> SolMem
     return SolMemory(byte_per_s=max(rates), level=known[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Query:
+class _Query(msgspec.Struct, frozen=True, kw_only=True):
     device: Device
     all: tuple[Ceiling, ...]
     dtype: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from gambrel.closest import closest
 from gambrel.device import catalog
@@ -20,8 +21,7 @@ from gambrel.units import format_si
 HINT: Final = "Run 'gambrel hardware list', or give --peak 989T --bandwidth 3.35T."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """A device and what the user should know about how it was found.
 
     Attributes:

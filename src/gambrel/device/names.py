@@ -8,8 +8,9 @@ with the words in alphabetic order makes the order irrelevant.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 #: Words that name the maker. They are dropped from the key, but must agree with the device.
 VENDOR_WORDS: Final[dict[str, str]] = {
@@ -50,8 +51,7 @@ _REWRITES: Final = (
 _WORD: Final = re.compile(r"[a-z0-9+]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameKey:
+class NameKey(msgspec.Struct, frozen=True, kw_only=True):
     """A name without its spelling.
 
     Attributes:

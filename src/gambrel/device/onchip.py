@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from gambrel.device.catalog import index
 from gambrel.device.levels import device_class, on_chip_levels, publishes_on_chip
@@ -11,8 +11,7 @@ from gambrel.device.roofs import main_memory
 from gambrel.units import format_capacity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnChip:
+class OnChip(msgspec.Struct, frozen=True, kw_only=True):
     """What may stay on chip between runs, and so need not cross the main memory again.
 
     Attributes:

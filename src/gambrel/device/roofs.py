@@ -9,8 +9,9 @@ None, not zero and not a guess.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gambrel.device.fallbacks import INTEGERS, LACKS, MATRIX_FALLBACKS, VECTOR_FALLBACKS
 from gambrel.device.files import ENGINES
@@ -26,8 +27,7 @@ _MATRIX_ENGINES: Final = ("module", "matrix", "npu", "dla", "vector", "any")
 _VECTOR_ENGINES: Final = ("vector", "any")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roof:
+class Roof(msgspec.Struct, frozen=True, kw_only=True):
     """The roof that serves some work.
 
     Attributes:
@@ -45,8 +45,7 @@ class Roof:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Query:
+class _Query(msgspec.Struct, frozen=True, kw_only=True):
     device: Device
     dtype: str
     sparsity: bool

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gambrel.views import Viewed
 
 if TYPE_CHECKING:
@@ -117,8 +119,7 @@ class Calibrated(Viewed):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibratedClass:
+class CalibratedClass(msgspec.Struct, frozen=True, kw_only=True):
     """One fitted class.
 
     Attributes:

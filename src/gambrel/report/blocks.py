@@ -8,6 +8,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
+import msgspec
+
 from gambrel.report.options import Options
 from gambrel.report.text import clean, display_width, shorten
 from gambrel.units import format_capacity, format_number, format_percent, format_si
@@ -66,8 +68,7 @@ class Column:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataTable:
+class DataTable(msgspec.Struct, frozen=True, kw_only=True):
     """Rows under headings.
 
     Attributes:
@@ -100,15 +101,14 @@ class DataTable:
         left_out = self.rows - top
         if self.all or not top or left_out <= 0:
             return self, ""
-        shown = replace(self, columns=tuple(c.first(top) for c in self.columns))
+        shown = msgspec.structs.replace(self, columns=tuple(c.first(top) for c in self.columns))
         taken = ""
         if self.whole:
             taken = f" take {format_percent(sum(self.shares[top:]))} of {self.whole}"
         return shown, f"{left_out:,} more{taken}; --top 0 shows all."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactList:
+class FactList(msgspec.Struct, frozen=True, kw_only=True):
     """Labelled sentences.
 
     Attributes:
@@ -120,8 +120,7 @@ class FactList:
     heading: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences, one bullet each.
 
     Attributes:
@@ -135,8 +134,7 @@ class Notes:
     style: str = "bold"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """A picture of characters.
 
     Attributes:
@@ -149,8 +147,7 @@ class Chart:
 Block = FactList | DataTable | Notes | Chart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks that belong together.
 
     Attributes:
@@ -164,8 +161,7 @@ class Section:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFigure:
+class KeyFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One of the few figures that stand at the top of a page, with where it comes from.
 
     Attributes:
@@ -187,8 +183,7 @@ class KeyFigure:
     confidence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A result to read.
 
     Attributes:
@@ -252,8 +247,7 @@ def figures(
     return Column(title=title, cells=tuple(map(show, found)), values=found, key=key, **more)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnSpec:
+class ColumnSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How one column is read from rows of records.
 
     Attributes:

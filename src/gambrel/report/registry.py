@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.report.blocks import Chart, Document, Section
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 Rendered = str | bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One format.
 
     Attributes:
@@ -57,8 +58,7 @@ FORMATS: Final[dict[str, Format]] = {
 PICTURES: Final = ("svg", "png", "pdf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of result.
 
     Attributes:
@@ -77,7 +77,7 @@ class Kind:
     type: str
     record: str
     builder: str = ""
-    drawn: Mapping[str, str] = field(default_factory=dict)
+    drawn: Mapping[str, str] = msgspec.field(default_factory=dict)
     pictures: str = ""
     page: str = ""
 

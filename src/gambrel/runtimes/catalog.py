@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,8 +21,7 @@ FALLBACK = "pytorch"
 _UNDESCRIBED = ("", "custom")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime and why.
 
     Attributes:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from gambrel.ops import Cost, OpView, TensorView
 
@@ -17,8 +19,7 @@ from gambrel.ops import Cost, OpView, TensorView
 _FEWEST: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Ops that differ in numbers only.
 
     Attributes:

@@ -18,8 +18,9 @@ All constants are shares, clock cycles and energies, so that they hold for all d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.forms import ceil
@@ -35,8 +36,7 @@ CACHE_BYTES_PER_CYCLE: Final = 64
 DYNAMIC: Final = 0.8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineMachine:
+class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
     """What the formulas need of a device; numbers, or arrays with one entry for each kernel.
 
     Attributes:
@@ -60,8 +60,7 @@ class EngineMachine:
     byte_j: Size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTimes:
+class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Of one execution of each kernel, s, and its energy, J."""
 
     launch: Size

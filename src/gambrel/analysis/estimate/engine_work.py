@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gambrel.analysis.estimate.tiled_work import groups_of, is_depthwise
 from gambrel.dtypes import width_bytes
 from gambrel.ops import OpView
@@ -53,8 +55,7 @@ _CURVED: Final = frozenset({"hardswish", "hardsigmoid"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineKernel:
+class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of a kernel.
 
     Attributes:
@@ -104,8 +105,7 @@ class EngineKernel:
         return self.depth * width_bytes(self.dtype) if self.dtype else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Products:
+class _Products(msgspec.Struct, frozen=True, kw_only=True):
     """Equal products of one kernel."""
 
     rows: Size = 0

@@ -7,8 +7,9 @@ enough (`shows`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
 from gambrel.analysis.estimate.held_out import HeldOut
@@ -24,8 +25,7 @@ _LOOSE: Final = 5.0
 _CENTRAL: Final = 0.9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorLine:
+class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of one class of op, or of whole runs, on one device or family.
 
     Attributes:

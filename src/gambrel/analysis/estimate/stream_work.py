@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gambrel.analysis.estimate.tiled_work import is_depthwise
 from gambrel.ops import OpView
@@ -23,8 +24,7 @@ _ON_THE_WAY: Final = frozenset({"cat", "stack", "cast", "pad"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamWork:
+class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work of all frames of a run.
 
     Attributes:

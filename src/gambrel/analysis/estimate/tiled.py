@@ -13,8 +13,9 @@ what an inference costs whatever it computes. There is no cost per op: fitted, i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.constants import Calibration
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 _PART: Final = "a share of the whole run, which is what was measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeTimes:
+class WholeTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the items of a cost table and of the run.
 
     Attributes:
@@ -54,8 +54,7 @@ class WholeTimes:
     limiters: tuple[Limiter, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
     """A group's time in one execution, and its members' parts of it."""
 
     seconds: float

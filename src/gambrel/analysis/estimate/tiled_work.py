@@ -7,8 +7,10 @@ element by element, or a norm, a softmax, a change of layout by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from gambrel.dtypes import STORED_WEIGHT, width_bytes
 from gambrel.ops import OpView, cost
@@ -50,8 +52,7 @@ _QUANTIZED: Final = frozenset({"int8", "int16"})
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TiledWork:
+class TiledWork(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an item of a cost table.
 
     Attributes:
@@ -69,8 +70,7 @@ class TiledWork:
     ahead_bytes: Size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TiledTable:
+class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     """A cost table as compilers for NPUs see it.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gambrel.device.levels import byte_per_s, capacity_bytes, instances
 from gambrel.device.model import Device, MemoryLevel
@@ -14,8 +15,7 @@ from gambrel.device.roofs import main_memory
 _INWARDS: Final = ("LLC", "L2", "L1", "registers")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class Level(msgspec.Struct, frozen=True, kw_only=True):
     """One level.
 
     Attributes:

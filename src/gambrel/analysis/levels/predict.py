@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from gambrel.analysis.levels.hierarchy import Level
@@ -77,8 +77,7 @@ def predict(
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inner:
+class _Inner(msgspec.Struct, frozen=True, kw_only=True):
     """A memory, as seen from the level outside it.
 
     Attributes:
@@ -174,8 +173,7 @@ def _storage_bytes(steps: Sequence[Step]) -> dict[int, float]:
     return sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Memory:
+class _Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Where tensors lie.
 
     Attributes:

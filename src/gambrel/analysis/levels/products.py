@@ -6,9 +6,10 @@ A kind without a rule streams: it reads and writes the same bytes at every level
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
 
 from gambrel.analysis.levels.blocking import Product
 from gambrel.analysis.levels.window import Window
@@ -115,8 +116,7 @@ def _convolution_backward(op: OpView) -> tuple[Blocked, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyValues:
+class KeyValues(msgspec.Struct, frozen=True, kw_only=True):
     """Keys and values, read once for each block of queries that fits.
 
     The queries of all heads that share a key/value head are the rows of one problem. A row holds
@@ -185,8 +185,7 @@ def _key_values(op: OpView, row_bytes: float, pair_bytes: float) -> tuple[Blocke
     return (parts,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepWeights:
+class StepWeights(msgspec.Struct, frozen=True, kw_only=True):
     """Weights between the states of a recurrent layer: every step needs them, one after another.
 
     They are read again in each step unless all memories together hold them. Matmuls with the

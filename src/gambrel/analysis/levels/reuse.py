@@ -16,9 +16,9 @@ touches are kept in a Fenwick tree, so a workload of n ops costs n·log n.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 #: Shares of a storage, from the first to the second; empty when they are equal.
@@ -54,8 +54,7 @@ class Access(Struct, frozen=True, kw_only=True):
         return max(self.read_bytes, self.write_bytes)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Piece:
+class _Piece(msgspec.Struct, kw_only=True):
     """A part of a storage that was last touched by one op.
 
     Attributes:
@@ -70,7 +69,7 @@ class _Piece:
     nbytes: float
     last: int = _COLD
     writer: int = _COLD
-    dirty: list[Interval] = field(default_factory=list)
+    dirty: list[Interval] = msgspec.field(default_factory=list)
 
 
 class Reuse:

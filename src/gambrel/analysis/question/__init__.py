@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from gambrel.analysis.fields import Field
 from gambrel.analysis.question.declare import PRINT, TARGETS, VERBS
 from gambrel.analysis.question.designing import DesignFields
@@ -84,7 +86,7 @@ class Question(
 _FIRST: Final = ("device_file", "model", "hardware")
 #: Name → field, in the order in which faces show them.
 FIELDS: Final[dict[str, Field]] = {
-    one.name: dataclasses.replace(one.metadata["field"], name=one.name)
+    one.name: msgspec.structs.replace(one.metadata["field"], name=one.name)
     for one in sorted(dataclasses.fields(Question), key=lambda one: one.name not in _FIRST)
     if "field" in one.metadata
 }

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Name:
+
+class Name(msgspec.Struct, frozen=True):
     """A class or function that the pickle names, e.g. ``torch.nn.modules.conv.Conv2d``."""
 
     text: str
 
 
-@dataclass(slots=True, eq=False)
-class Instance:
+class Instance(msgspec.Struct, eq=False):
     """An object that was not built.
 
     Attributes:
@@ -34,11 +33,10 @@ class Instance:
     cls: str
     args: tuple[Any, ...] = ()
     state: Any = None
-    items: list[Any] = field(default_factory=list)
+    items: list[Any] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(msgspec.Struct, frozen=True):
     """What a checkpoint says of a tensor.
 
     Attributes:
@@ -59,8 +57,7 @@ class TensorInfo:
         return prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class StorageRef:
+class StorageRef(msgspec.Struct, frozen=True):
     """A persistent id: bytes that stand outside the pickle."""
 
     dtype: str

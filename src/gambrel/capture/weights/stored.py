@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTensor:
+
+class StoredTensor(msgspec.Struct, frozen=True, kw_only=True):
     """What the header of a file says of a tensor.
 
     Attributes:

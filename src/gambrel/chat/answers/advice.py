@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import advice_of, analyses_of, result_of
 from gambrel.chat.command import ANOTHER
@@ -153,7 +155,7 @@ def _candidate(c: Candidate, found: Selection) -> str:
 
 
 def _compare(frame: Frame, found: Comparison) -> Answer:
-    table = replace(document(found).tables[0], note="") if found.rows else None
+    table = msgspec.structs.replace(document(found).tables[0], note="") if found.rows else None
     several = len(found.rows) > 1 and frame.hardware != ("all",)
     timed = several and found.metrics[0] in {"latency", "throughput"}
     return Answer(
@@ -231,7 +233,7 @@ def _roofs(a: Analysis) -> str:
 
 
 def _what_if(frame: Frame, found: WhatIf) -> Answer:
-    tables = tuple(replace(t, all=False) for t in document(found).tables[1:2])
+    tables = tuple(msgspec.structs.replace(t, all=False) for t in document(found).tables[1:2])
     return Answer(frame=frame, sentence=_what_if_sentence(found), record=found, blocks=tables)
 
 

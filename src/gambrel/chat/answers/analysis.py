@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.chat.answers.base import Answer
@@ -254,6 +256,6 @@ _SENTENCES: Final[dict[str, Callable[[Analysis], str]]] = {
     "ops": _ops,
 }
 _BLOCKS: Final[dict[str, Callable[[Analysis], Block]]] = {
-    "why": lambda a: replace(kinds_table(a), all=False),
+    "why": lambda a: msgspec.structs.replace(kinds_table(a), all=False),
     "ops": ops_table,
 }

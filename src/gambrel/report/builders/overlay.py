@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.overlay import Overlay
@@ -36,7 +37,11 @@ def document(overlay: Overlay, options: Options) -> Document:
         _measured(b, ranked) if isinstance(b, DataTable) and b.linked else b for b in first.blocks
     )
     notes = section(Notes(heading="Measured", items=overlay.notes, style="warning"))
-    shown = [replace(first, blocks=blocks), *([notes] if overlay.notes else []), *rest]
+    shown = [
+        replace(first, blocks=blocks),
+        *([notes] if overlay.notes else []),
+        *rest,
+    ]
     return replace(
         made,
         answer=(_answer(overlay), *made.answer),

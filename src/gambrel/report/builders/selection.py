@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gambrel.advise.limits import format_metric
 from gambrel.advise.select import Candidate, Selection, expected_beyond

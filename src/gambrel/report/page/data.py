@@ -93,7 +93,7 @@ def _view(record: object, options: Options, strings: Strings) -> dict[str, Any]:
 def _figure(figure: KeyFigure, source: str) -> dict[str, Any]:
     about = figure.formula or DEFINITIONS.get(figure.key, "")
     more = {"formula": about, "source": figure.source or source}
-    return plain({n: getattr(figure, n) for n in figure.__slots__} | more)
+    return plain({n: getattr(figure, n) for n in figure.__struct_fields__} | more)
 
 
 def picture_data(picture: Picture) -> dict[str, Any]:
