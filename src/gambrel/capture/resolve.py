@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from msgspec.structs import replace as renamed
 
 from gambrel.capture.coreml.opening import is_package
 from gambrel.capture.files.identify import identify
@@ -208,7 +207,7 @@ def _from_hub(text: str, request: Request) -> Resolved:
     folder = folder_of(text)
     refuse_inputs(f"{title_of(folder)} is a model of the hub", request)
     resolved = _from_file(folder, request)
-    resolved = replace(resolved, workload=renamed(resolved.workload, name=title_of(folder)))
+    resolved = replace(resolved, workload=replace(resolved.workload, name=title_of(folder)))
     if _is_pipeline(folder) or has_checkpoint(folder):
         return resolved
     note = f"{title_of(folder)}: no headers of weights; formats are those of its config.json."

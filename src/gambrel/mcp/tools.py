@@ -80,7 +80,7 @@ class Tool:
         with withholding():
             found = own(dataclasses.replace(question, trust=trust))
         if self.listed:
-            found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
+            found = {name: getattr(found, name) for name in found.__struct_fields__}
         top = question.top if self._takes_top else 0
         return {"command": command_of(self.verb, arguments)} | plain(found, top)
 

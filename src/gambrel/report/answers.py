@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,22 +23,19 @@ if TYPE_CHECKING:
     from gambrel.workload import WorkloadSummary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Analyses(Viewed):
+class Analyses(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Several analyses side by side, e.g. of one model at several batch sizes."""
 
     analyses: tuple[Analysis, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Changes(Viewed):
+class Changes(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Recommendations alone."""
 
     recommendations: tuple[Recommendation, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Changed(Viewed):
+class Changed(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A what-if with the analyses of both sides, for its charts."""
 
     found: WhatIf
@@ -47,15 +43,13 @@ class Changed(Viewed):
     after: Analysis
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Devices(Viewed):
+class Devices(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the list of devices."""
 
     devices: tuple[DeviceRow, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Sheet(Viewed):
+class Sheet(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """One device with all its sources.
 
     Attributes:
@@ -67,8 +61,7 @@ class Sheet(Viewed):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Models(Viewed):
+class Models(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the list of models.
 
     Attributes:
@@ -80,15 +73,13 @@ class Models(Viewed):
     language: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Runtimes(Viewed):
+class Runtimes(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the list of runtimes."""
 
     runtimes: tuple[Runtime, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Peaks(Viewed):
+class Peaks(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Measured ceilings, beside a datasheet where one was named.
 
     Attributes:
@@ -102,8 +93,7 @@ class Peaks(Viewed):
     precision: str = "fp32"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Calibrated(Viewed):
+class Calibrated(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Constants that were fitted and stored.
 
     Attributes:
@@ -137,8 +127,7 @@ class CalibratedClass(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Profiled(Viewed):
+class Profiled(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """A measured run of a model.
 
     Attributes:
@@ -156,8 +145,7 @@ class Profiled(Viewed):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Recorded(Viewed):
+class Recorded(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Kernels that a profiler recorded.
 
     Attributes:
@@ -171,8 +159,7 @@ class Recorded(Viewed):
     movement: Movement | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Memory(Viewed):
+class Memory(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """Memory over a run.
 
     Attributes:
@@ -184,8 +171,7 @@ class Memory(Viewed):
     checkpoint: bool | str = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Pictures(Viewed):
+class Pictures(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """The pictures of a language model: intensity over batch and context, time, cache."""
 
     analysis: Analysis

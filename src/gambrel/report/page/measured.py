@@ -32,7 +32,7 @@ def profile(record: Profiled, options: Options) -> PageParts:
     """Measured dots under the roofs, each with its expected rate, and the table of ops."""
     made, analysis = record.profile, record.analysis
     listed = slowest(made.ops)
-    shown = document(dataclasses.replace(record, by="op"), options)
+    shown = document(msgspec.structs.replace(record, by="op"), options)
     if analysis is None:
         return PageParts(document=shown)
     chart = chart_of_profile(analysis, made.ops, made.totals, options.title)
