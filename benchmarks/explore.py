@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--moves", type=int, default=40)
     parser.add_argument("--opens", type=int, default=12, help="pages for values not asked ahead")
-    parser.add_argument("--model", default="densenet121", help="of about 300 rows")
+    parser.add_argument("--model", default="densenet121", help="of 430 rows, as it stands")
     parser.add_argument("--pause", type=float, default=1.0, help="s after the first move")
     given = parser.parse_args()
     from tests.report.browser import Reader, chromium

@@ -114,7 +114,7 @@ class PageSession:
 
 
 class Sessions:
-    """All sessions of a server, and one that waits for the next page.
+    """All sessions of a server, and one that waits for the next page with all it needs loaded.
 
     Args:
         trust: Whether models may be code that is run.
@@ -123,13 +123,16 @@ class Sessions:
     def __init__(self, *, trust: bool) -> None:
         self._trust = trust
         self._lock = threading.Lock()
+        self._closed = False
         self._known: OrderedDict[str, PageSession] = OrderedDict()
         self._spare: PageSession | None = PageSession(trust=trust)
+        self._opening = b""
 
     def first(self, request: bytes) -> bytes:
         """The answer that a page comes with, from the session that waits."""
         with self._lock:
             spare = self._spare = self._spare or PageSession(trust=self._trust)
+            self._opening = request
         return spare.ask(request, brief=True)
 
     def of(self, name: str) -> PageSession:
@@ -147,6 +150,7 @@ class Sessions:
             if name not in self._known:
                 self._known[name] = self._spare or PageSession(trust=self._trust)
                 self._spare = None
+                threading.Thread(target=self._prepare, daemon=True).start()
             self._known.move_to_end(name)
             session = self._known[name]
             extra = max(0, len(self._known) - MOST_SESSIONS)
@@ -155,9 +159,19 @@ class Sessions:
             one.close()
         return session
 
+    def _prepare(self) -> None:
+        """Makes the session of the next page, which has answered what pages open with."""
+        with self._lock:
+            if self._spare is not None or self._closed:
+                return
+            spare = self._spare = PageSession(trust=self._trust)
+        if self._opening:
+            spare.ask(self._opening, brief=True)
+
     def close(self) -> None:
         """Ends all of them."""
         with self._lock:
+            self._closed = True
             known = [*self._known.values(), *([self._spare] if self._spare else [])]
             self._known.clear()
             self._spare = None
