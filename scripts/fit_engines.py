@@ -192,7 +192,7 @@ class Runs:
                 values = np.array([getattr(m, name) for m in self._machines])
             return np.repeat(values, self._sizes) if spread else values
 
-        names = EngineMachine.__dataclass_fields__
+        names = EngineMachine.__struct_fields__
         return EngineMachine(**{name: of(name) for name in names})
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from gambrel.ops.base import Cost, OpView, Size, ceil_div, formula, product, work
 from gambrel.roofline import maximum
 
 
-class _Mode(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mode:
     """How one result is made.
 
     Attributes:

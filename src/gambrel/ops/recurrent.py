@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from gambrel.ops.base import Cost, OpView, Size, formula, where, work
 
 
-class _Cell(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
     """Counts per step and hidden unit.
 
     Attributes:
