@@ -121,8 +121,13 @@ def test_a_name_that_says_nothing_is_unknown(name, nothing):
 @pytest.mark.parametrize("name", ["Quadro RTX 6000", "NVIDIA Quadro RTX 6000"])
 def test_a_quadro_is_not_its_successor(name, nothing):
     """The Quadro RTX 6000 is a Turing card with a fifth of the RTX 6000 Ada's peak."""
+    assert find(name, user_folder=nothing).device.architecture.startswith("Turing")
+    assert find("RTX 6000 Ada", user_folder=nothing).device.architecture.startswith("Ada")
+
+
+def test_a_quadro_that_is_not_there_is_no_other_card(nothing):
     with pytest.raises(UnknownNameError):
-        find(name, user_folder=nothing)
+        find("Quadro RTX 4000", user_folder=nothing)
 
 
 @pytest.mark.parametrize("name", ["AMD H100", "Intel A100", "GeForce MI300X"])

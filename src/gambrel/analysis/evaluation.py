@@ -44,6 +44,19 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     total_busy: Busy
     time_s: Size | None
 
+    def no_faster_than(self, sol_time_s: Size | None) -> Evaluation:
+        """The same with the whole at the speed of light at least.
+
+        A kernel that is the whole model may have work on two engines at once that the speed of
+        light adds up on one (products in fp32 beside others in 16 bits).
+        """
+        if sol_time_s is None or self.time_s is None or _is_zero(self.time_s):
+            return self
+        whole = roofline.maximum(self.time_s, sol_time_s)
+        longer = whole / self.time_s
+        times = tuple(None if t is None else t * longer for t in self.times)
+        return msgspec.structs.replace(self, time_s=whole, times=times)
+
 
 def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
     """Holds a cost table against the roofs of a device.

@@ -25,7 +25,7 @@ from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
-from gambrel.runtimes import Runtime, Workspace
+from gambrel.runtimes import Kernels, Runtime, Workspace
 from gambrel.workload import Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
@@ -238,8 +238,7 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
     chosen = machine.chosen(bench.workload, settings)
     runtime = chosen.runtime.runtime
     table = bench.table(chosen.precision, machine.plan(runtime))
-    held = evaluate_table(table, machine.roofs)
-    sol_s = sol_time(table.sol_parts, machine.limits)
+    held, sol_s = evaluated(table, machine, runtime)
     # How fast the host is with its ops is not known, so neither is the whole.
     estimator = None if table.on_host else machine.estimator(runtime)
     found = expected_times(table, held, estimator, runtime, machine.device)
@@ -250,6 +249,17 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         expected=found.no_faster_than(sol_s),
         sol_time_s=sol_s,
     )
+
+
+def evaluated(
+    table: CostTable, machine: Machine, runtime: Runtime
+) -> tuple[Evaluation, Size | None]:
+    """A cost table under the roofs of a machine, and the speed of light."""
+    held = evaluate_table(table, machine.roofs)
+    sol_s = sol_time(table.sol_parts, machine.limits)
+    if runtime.kernels is Kernels.WHOLE:
+        held = held.no_faster_than(sol_s)
+    return held, sol_s
 
 
 def sol_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:

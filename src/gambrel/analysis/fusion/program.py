@@ -67,7 +67,7 @@ class Step(msgspec.Struct, frozen=True):
 class Program:
     """Steps by op index, in execution order (free ops have none), and the size of each storage.
 
-    The size of a storage is that of the largest tensor seen in it; ``copies`` says how many of it
+    The size of a storage is where the last tensor seen in it ends; ``copies`` says how many of it
     the repeated layers of an op have between them, where more than one.
     """
 
@@ -164,7 +164,8 @@ class _Flow:
             nbytes = self._nbytes.get(i)
             if nbytes is None:
                 nbytes = self._nbytes[i] = int(t.nbytes)
-                self.sizes[t.storage] = max(nbytes, self.sizes.get(t.storage, 0))
+                ahead = _bytes_before(t)
+                self.sizes[t.storage] = max(ahead + nbytes, self.sizes.get(t.storage, 0))
             region = (t.storage, t.offset)
             if nbytes >= found.get(region, 0):
                 found[region] = nbytes
@@ -191,6 +192,13 @@ class _Flow:
             if amount >= nbytes and (written == region or whole):
                 return tuple(found)
         return (*found, WORLD)
+
+
+def _bytes_before(t: TensorView) -> int:
+    """Of the storage, ahead of the tensor; 0 where captures name its place without a number."""
+    if not isinstance(t.offset, int) or not t.elements:
+        return 0
+    return int(t.offset * t.nbytes / t.elements)
 
 
 def _read_regions(tensors: tuple[TensorView, ...]) -> dict[Region, int]:

@@ -17,15 +17,14 @@ from gambrel import roofline
 from gambrel.analysis.costs import CostTable
 from gambrel.analysis.energy import energy, energy_of_points
 from gambrel.analysis.estimate.stream import StreamEstimator
-from gambrel.analysis.evaluation import Busy, Evaluation, evaluate_table, hides_a_roof
+from gambrel.analysis.evaluation import Busy, Evaluation, hides_a_roof
 from gambrel.analysis.expected import expected_seconds
 from gambrel.analysis.footprint import peak_memory
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.scopes import one_flop, totals
 from gambrel.analysis.settings import Resolved, Settings, resolved
-from gambrel.analysis.sol import sol_time
 from gambrel.analysis.sweep.record import unknown_numbers
-from gambrel.analysis.workbench import Answer, Machine, Workbench, answered
+from gambrel.analysis.workbench import Answer, Machine, Workbench, answered, evaluated
 from gambrel.engine.tables import PointTable, Words, joined, repeated, take
 from gambrel.ops import Conventions, Cost
 from gambrel.ops.base import Engine, MixedError
@@ -239,8 +238,7 @@ def _apart(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTabl
 def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
     n, runtime = points.count, chosen.runtime.runtime
     table = points.arrays.table(chosen.precision, machine.plan(runtime))
-    held = evaluate_table(table, machine.roofs)
-    sol = sol_time(table.sol_parts, machine.limits)
+    held, sol = evaluated(table, machine, runtime)
     estimator = None if table.on_host else machine.estimator(runtime)
     run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
