@@ -24,7 +24,6 @@ from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.api.analyze import settings_of
 from gambrel.api.problems import rows_of
 from gambrel.capture.named_op import named_op
-from gambrel.device.lookup import from_peaks
 from gambrel.device.model import Device
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import GambrelError
@@ -34,12 +33,8 @@ H100 = {"H100_Modal": "h100-sxm5-80gb", "H100_PCIe_LambdaLabs": "h100-pcie-80gb"
 
 
 def device_of(name: str) -> Device:
-    """A device of the catalog, or an older one by the peaks of its data sheet."""
-    known = ops.GPUS.get(name.replace("_", " "), name)
-    if known not in ops.OLDER:
-        return resolve_hardware(name)[0]
-    _, _, peak, bandwidth, _, _ = ops.OLDER[known]
-    return from_peaks(peak, bandwidth, name=known)
+    """A device of the catalog."""
+    return resolve_hardware(ops.GPUS.get(name.replace("_", " "), name))[0]
 
 
 def op_of(row: dict[str, str]) -> str | None:

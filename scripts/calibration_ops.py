@@ -36,11 +36,6 @@ GPUS = {
     "Tesla P100-PCIE-16GB": "p100-pcie-16gb",
     "Tesla P4": "p4-8gb",
 }
-#: Not in the catalog: units, clock, fp32 peak, bandwidth, L2, TDP of the vendor's data sheets.
-OLDER = {
-    "p100-pcie-16gb": (56, 1.303e9, 9.3e12, 732e9, 4 << 20, 250.0),
-    "p4-8gb": (20, 1.114e9, 5.5e12, 192e9, 2 << 20, 75.0),
-}
 #: What an op alone pays before its kernel starts and after it ends: the host's 16 µs for a launch
 #: and 5 µs for a run, as the runtime `pytorch` states them.
 ALONE_S = 21e-6
@@ -147,16 +142,6 @@ def _together(found: Sequence[Row]) -> Rows:
 @cache
 def machine(device: str) -> Machine:
     """What the forms know of a GPU."""
-    if device in OLDER:
-        units, clock, peak, rate, cache_bytes, tdp = OLDER[device]
-        return Machine(
-            units=units,
-            clock_hz=clock,
-            byte_per_s=rate,
-            cache_bytes=cache_bytes,
-            vector_flop_per_s=peak,
-            tdp_w=tdp,
-        )
     d = catalog.load(device)
     dram, units, clock = d.level("DRAM"), d.fact("num_units"), d.fact("boost_clock")
     vector = resolve(d, "vector", "fp32")
@@ -177,8 +162,6 @@ def machine(device: str) -> Machine:
 @cache
 def matrix_peak(device: str) -> float:
     """FLOP/s of fp32 products."""
-    if device in OLDER:
-        return OLDER[device][2]
     roof = resolve(catalog.load(device), "matrix", "fp32")
     assert roof is not None
     return roof.flop_per_s

@@ -30,6 +30,7 @@ FORMULA_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("b200-hgx-180gb", "matrix", "bf16"): (
         "the clock is the maximum that the device reports; the printed peak belongs to 1.856 GHz"
     ),
+    ("p4-8gb", "vector", "fp32"): "the printed peak belongs to a boost of 1.063 GHz",
     ("wormhole-n300", "matrix", "fp8"): (
         "the rate of 4096 is an assumption (twice block fp8); the vendor prints the peak alone"
     ),
@@ -48,6 +49,7 @@ RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("jetson-agx-thor-t5000", "matrix", "fp4"): _NARROW,
     ("mi355x", "matrix", "fp4"): _NARROW,
     ("mi355x", "matrix", "fp6"): _NARROW,
+    ("gb10", "matrix", "fp4"): _NARROW,
     ("tpu-v6e", "matrix", "int4"): _NARROW,
     ("jetson-agx-thor-t5000", "matrix", "fp8"): _LPDDR,
     ("jetson-agx-thor-t5000", "matrix", "int8"): _LPDDR,

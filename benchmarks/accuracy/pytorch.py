@@ -275,8 +275,6 @@ def models(truth: Path) -> Iterator[Score]:
         device, parts = names.get(r["gpu"].replace(" ", "_")), r["run"].split("-")
         if device is None or parts[0] not in MODELS or parts[-1] == "fusion" or parts[1] != "inf":
             continue
-        if device in ops.OLDER:
-            continue
         run = _model_run(parts[0], int(parts[2]), int(parts[3]), device, r)
         by_device.setdefault(device, []).append(run)
     for device, runs in by_device.items():
