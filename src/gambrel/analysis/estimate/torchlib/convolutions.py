@@ -42,7 +42,8 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     if _is_depthwise(view):
         return _depthwise(c, machine, task) + _bias(c, machine, task)
-    tensor_cores = task.matrix_peak > machine.vector_flop_per_s
+    # GeForce's matrix units are no faster in TF32 than its vector units are in fp32.
+    tensor_cores = task.matrix_peak > machine.vector_flop_per_s or "fill" not in c
     if tensor_cores:
         found = _half(c, machine, task) if "half" in c else _implicit(c, machine, task)
         kernel = maximum(found, _walk(c, machine, task))
