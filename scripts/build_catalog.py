@@ -1,5 +1,7 @@
 """Builds the hardware catalog: TOML files from a table of figures, and the index of all files.
 
+Runtimes and the constants of energy are TOML files too; what is read of them is built here as well.
+
     python scripts/build_catalog.py figures.csv     # (re)write the numbers of the devices in it
     python scripts/build_catalog.py --index         # after editing a file by hand
 
@@ -25,7 +27,9 @@ from typing import Any
 
 import msgspec
 
+from gambrel.analysis import energy_constants
 from gambrel.device import catalog
+from gambrel.runtimes import catalog as runtimes
 
 Row = dict[str, str]
 
@@ -384,6 +388,9 @@ def write_index() -> None:
     text = msgspec.json.format(msgspec.json.encode(built), indent=1)
     catalog.INDEX_FILE.write_bytes(text + b"\n")
     catalog.DEVICES_FILE.write_bytes(catalog.encoded(devices))
+    runtimes.BUILT.write_bytes(msgspec.json.encode(runtimes.read_files()) + b"\n")
+    energy = tomllib.loads(energy_constants.BUILT.with_suffix(".toml").read_text("utf-8"))
+    energy_constants.BUILT.write_bytes(msgspec.json.encode(energy) + b"\n")
     print(f"{catalog.INDEX_FILE}: {len(built.vendors)} devices, {len(built.names)} names")
 
 

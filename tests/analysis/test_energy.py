@@ -1,6 +1,7 @@
 """The energy estimate: hand arithmetic, laws, unknown cases, and figures of real devices."""
 
 import csv
+import json
 import re
 import tomllib
 from importlib import resources
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gambrel
+from gambrel.analysis import energy_constants
 from gambrel.analysis.energy import energy
 from gambrel.analysis.energy_constants import memory_energy, node_of, static_power, work_energy
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Measures, ResourceTime
@@ -278,3 +280,8 @@ def test_what_is_missing_is_named_once() -> None:
     assert found is not None
     assert found.energy_j is None
     assert len(found.missing) == len(set(found.missing))
+
+
+def test_what_is_read_was_built_from_the_file():
+    built = energy_constants.BUILT
+    assert json.loads(built.read_text()) == tomllib.loads(built.with_suffix(".toml").read_text())

@@ -10,10 +10,11 @@ from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.device.catalog import list_devices
 from gambrel.device.lookup import find, from_peaks
 from gambrel.dtypes import BITS, PRECISIONS
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.errors import FileFormatError, InputError, UnknownNameError
 from gambrel.runtimes import (
     Kernels,
     candidates,
+    catalog,
     check_runs,
     choose,
     matches,
@@ -188,3 +189,17 @@ def test_an_encoder_and_its_decoder_at_once_is_no_phase_of_a_language_model(mode
     """What runs phases of language models alone would not run it."""
     found = gambrel.analyze(model, device)
     assert runtimes()[found.runtime].language is not True
+
+
+def test_what_is_read_was_built_from_the_files():
+    assert catalog.runtimes() == catalog.read_files()
+
+
+def test_a_lost_build_says_how_to_get_it_back(monkeypatch, tmp_path):
+    monkeypatch.setattr(catalog, "BUILT", tmp_path / "runtimes.json")
+    catalog.runtimes.cache_clear()
+    try:
+        with pytest.raises(FileFormatError, match=r"build_catalog\.py --index"):
+            catalog.runtimes()
+    finally:
+        catalog.runtimes.cache_clear()

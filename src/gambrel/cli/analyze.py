@@ -62,7 +62,7 @@ def analyze(
     _check_single(memory_plot, several, Memory)
     _check_single(pictures, several, Pictures)
     with redirect_stdout(sys.stderr):  # what a user's own model prints is not part of the report
-        found = answers(question)
+        found = answers(question, levels=asked.shows_levels)
     asked.emit(found)
     blocks: bool | str = {None: False, "auto": True}.get(checkpoint, checkpoint or "")
     for one in found if (timeline or checkpoint is not None) and not asked.as_json else ():

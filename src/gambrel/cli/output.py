@@ -48,6 +48,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """Everything that is to be written."""
         return [*([self.html] if self.html else []), *self.output]
 
+    @property
+    def shows_levels(self) -> bool:
+        """Whether the traffic of each memory level is anywhere in what is printed or written."""
+        asked = any(self.more.get(name) for name in ("levels", "verbose"))
+        return asked or self.as_json or bool(self.files)
+
     def check(self, record: type) -> Shown:
         """Refuses, before any work, a file that the result could not be written to.
 

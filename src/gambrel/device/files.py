@@ -7,7 +7,6 @@ A file holds the fields of `gambrel.device.model.Device`. Sources are written on
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -174,6 +173,8 @@ def device_from_table(table: Table, *, origin: str) -> Device:
 def _parse(path: Path) -> Table:
     hint = "Give a device file, or a name from 'gambrel hardware list'."
     text = read_text(path, MAX_BYTES, "a device file", hint)
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOML errors are ValueErrors

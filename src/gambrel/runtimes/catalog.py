@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -15,6 +14,8 @@ from gambrel.dtypes import GGUF_MIXES
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
 from gambrel.runtimes.model import Default, Kernels, Runtime, matches
 
+#: Made of the TOML files beside it: they are read in every first answer, and JSON is quicker.
+BUILT: Final = Path(__file__).with_name("runtimes.json")
 #: What runs where nothing more specific is known.
 FALLBACK = "pytorch"
 #: Categories of devices of which nothing but their roofs is known.
@@ -35,8 +36,25 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
-    """All runtimes by id, in alphabetical order."""
-    found = (_read(path) for path in sorted(Path(__file__).parent.glob("*.toml")))
+    """All runtimes by id, in alphabetical order.
+
+    Raises:
+        FileFormatError: What is built from the files is missing or broken.
+    """
+    try:
+        return msgspec.json.decode(BUILT.read_bytes(), type=dict[str, Runtime])
+    except (OSError, msgspec.DecodeError) as error:
+        advice = "python scripts/build_catalog.py --index"
+        raise FileFormatError(f"cannot read {BUILT}: {error}; build it: '{advice}'.") from None
+
+
+def read_files() -> dict[str, Runtime]:
+    """All runtimes as their files say, of which `BUILT` is made.
+
+    Raises:
+        FileFormatError: A file is broken.
+    """
+    found = (_read(path) for path in sorted(BUILT.parent.glob("*.toml")))
     return {runtime.id: runtime for runtime in found}
 
 
@@ -53,6 +71,8 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
+    import difflib
+
     near = difflib.get_close_matches(key, known, 3, cutoff=0.0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
@@ -185,6 +205,8 @@ def _defaults(
 
 
 def _read(path: Path) -> Runtime:
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         sources = content.pop("sources", {})

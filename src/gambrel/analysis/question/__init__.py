@@ -8,7 +8,6 @@ it goes into the module of its group in this folder.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -112,6 +111,8 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
     known = {field.name: field for field in fields_of(verb, face)}
     for name in given:
         if name not in known:
+            import difflib
+
             closest = difflib.get_close_matches(name, known, 3, 0.6)
             raise UnknownNameError("argument", name, closest or known)
     read = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.levels import USABLE, binding_level
+from gambrel.analysis.levels import USABLE, binding_level, hierarchy_of
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.roofs import roofs_of
 from gambrel.report.blocks import (
     Block,
     DataTable,
@@ -26,17 +27,31 @@ _LISTED: Final = 5
 _ABOUT: Final = "traffic by memory level"
 
 
-def level_section(analysis: Analysis, *, folded: bool) -> Section:
-    """Bytes, intensity, bandwidth and time of each level, and the slowest ops by level."""
+def level_section(analysis: Analysis, *, folded: bool, named: bool = True) -> Section:
+    """Bytes, intensity, bandwidth and time of each level, and the slowest ops by level.
+
+    Args:
+        analysis: The result.
+        folded: Whether the section is only named.
+        named: Whether to name it where the levels were not worked out.
+    """
     found = analysis.total.levels
     if not found:
         if folded:
-            return section()
+            return _unread(analysis) if named else section()
         return section(Notes(items=(f"{analysis.hardware.name}: no memory level is known.",)))
     blocks: list[Block] = [_whole(analysis), Notes(items=tuple(_remarks(analysis)))]
     if len(found) > 1:
         blocks.append(_ops(analysis))
     return section(*blocks, folded=_ABOUT if folded else "")
+
+
+def _unread(analysis: Analysis) -> Section:
+    """Levels that were not worked out because nobody reads them, but that there are."""
+    device = analysis.hardware
+    if roofs_of(device).off_chip_only or not hierarchy_of(device):
+        return section()
+    return section(Notes(items=("Not worked out.",)), folded=_ABOUT)
 
 
 def _whole(analysis: Analysis) -> DataTable:
