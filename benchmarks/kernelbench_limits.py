@@ -2,7 +2,8 @@
 
 ``python benchmarks/kernelbench_limits.py FOLDER``, e.g. KernelBench/KernelBench, captures each
 problem once and writes one line per problem and one column per device: milliseconds with cold
-caches, in the format of the problem.
+caches, in the format of the problem. Problems that the folder lacks keep their line; of devices
+that are new since then they have no limit.
 """
 
 from __future__ import annotations
@@ -31,18 +32,31 @@ def main() -> None:
     machines = [Machine(d, settings) for d in list_devices() if "gpu" in d.category.lower()]
     folder = Path(sys.argv[1])
     paths = problems_of(folder)
+    lines = {line["problem"]: line for line in known()}
+    for path in paths:
+        name = path.relative_to(folder).with_suffix("").as_posix().replace("/", "_")
+        rows = rows_of(path, machines)
+        bound = rows[0].bound.value if rows[0].bound else rows[0].error[:60]
+        cells = {
+            m.device.id: "" if r.cold_time_s is None else f"{r.cold_time_s * 1e3:.3g}"
+            for m, r in zip(machines, rows, strict=True)
+        }
+        lines[name] = {"problem": name, "bound": bound, **cells}
     with RESULT.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("problem", "bound", *(m.device.id for m in machines)))
-        for path in paths:
-            place = path.relative_to(folder).with_suffix("").as_posix()
-            rows = rows_of(path, machines)
-            known = [r.cold_time_s for r in rows]
-            bound = rows[0].bound.value if rows[0].bound else rows[0].error[:60]
-            cells = ("" if s is None else f"{s * 1e3:.3g}" for s in known)
-            writer.writerow((place.replace("/", "_"), bound, *cells))
+        names = ("problem", "bound", *(m.device.id for m in machines))
+        writer = csv.DictWriter(stream, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines.values())
     spent = time.perf_counter() - start
     print(f"{len(paths)} problems on {len(machines)} GPUs in {spent:.1f} s: {RESULT}")
+
+
+def known() -> list[dict[str, str]]:
+    """The table as it stands."""
+    if not RESULT.is_file():
+        return []
+    with RESULT.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
 
 
 if __name__ == "__main__":

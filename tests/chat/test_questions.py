@@ -60,7 +60,7 @@ def test_most_of_what_nobody_tuned_for_is_understood():
         ("how fast is resnet50", "On which device?"),
         ("is the l4 faster", "Which model|only|several|What do you want|understand"),
         ("how fast is resnet-49 on an a100", "no model or device called 'resnet-49'"),
-        ("how fast is resnet50 on an rtx 4080", "no model or device called 'rtx 4080'"),
+        ("how fast is resnet50 on an rtx 4180", "no model or device called 'rtx 4180'"),
         ("can resnet50 run on an a100 within 5", "What is 5"),
         ("how accurate is resnet50 on an a100", "Accuracy"),
         ("how long to train bert-base on a100", "--train"),

@@ -48,7 +48,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         """The same with the whole at the speed of light at least.
 
         A kernel that is the whole model may have work on two engines at once that the speed of
-        light adds up on one (products in fp32 beside others in 16 bits).
+        light adds up on one (matmuls in fp32 beside others in 16 bits).
         """
         if sol_time_s is None or self.time_s is None or _is_zero(self.time_s):
             return self

@@ -89,7 +89,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         from gambrel.report.options import terminal_options
 
         made = dataclasses.replace(terminal_options(sys.stdout), **self.more)
-        return dataclasses.replace(made, commands=again())
+        return dataclasses.replace(made, levels_left=not self.shows_levels, commands=again())
 
 
 def write_text(text: str) -> None:

@@ -29,6 +29,7 @@ class Options:
         verbose: Whether to show what is folded: figures, definitions, assumptions, provenance.
         roofline: Whether the chart stands before the tables.
         levels: Whether to show the traffic of each memory level, in tables and charts.
+        levels_left: Whether that traffic was left out because nothing but its name is shown.
         recommend: Whether to list changes with their predicted gain; pages of small models do so
             in any case.
         brief: Whether a page leaves out what takes longer than its answer: advice, pictures.
@@ -46,6 +47,7 @@ class Options:
     verbose: bool = False
     roofline: bool = False
     levels: bool = False
+    levels_left: bool = False
     recommend: bool = False
     brief: bool = False
     on_page: bool = False

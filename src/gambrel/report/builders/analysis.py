@@ -55,7 +55,7 @@ def document(analysis: Analysis, options: Options) -> Document:
         section(_parts(analysis) if _is_pipeline(analysis) else None, ops_table(analysis)),
         section(Notes(heading="Warnings", items=analysis.warnings, style="warning")),
         *(advice.advice_sections(found) if found else ()),
-        levels.level_section(analysis, folded=not options.levels, named=not options.on_page),
+        levels.level_section(analysis, folded=not options.levels, left=options.levels_left),
         *folded(analysis),
     ]
     return Document(

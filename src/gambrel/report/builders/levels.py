@@ -27,18 +27,18 @@ _LISTED: Final = 5
 _ABOUT: Final = "traffic by memory level"
 
 
-def level_section(analysis: Analysis, *, folded: bool, named: bool = True) -> Section:
+def level_section(analysis: Analysis, *, folded: bool, left: bool = False) -> Section:
     """Bytes, intensity, bandwidth and time of each level, and the slowest ops by level.
 
     Args:
         analysis: The result.
         folded: Whether the section is only named.
-        named: Whether to name it where the levels were not worked out.
+        left: Whether the levels were not worked out because they are only named.
     """
     found = analysis.total.levels
     if not found:
         if folded:
-            return _unread(analysis) if named else section()
+            return _unread(analysis) if left else section()
         return section(Notes(items=(f"{analysis.hardware.name}: no memory level is known.",)))
     blocks: list[Block] = [_whole(analysis), Notes(items=tuple(_remarks(analysis)))]
     if len(found) > 1:
