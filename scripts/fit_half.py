@@ -8,6 +8,9 @@ of the bandwidth (of convolutions, of pointwise ones, of everything that streams
 concatenations), and the lane cycles of a tap of depthwise ones. Errors are those of models left
 out, in folds, and of the GPU left out. ``--write`` replaces the sets in
 src/gambrel/analysis/calibration/constants.json.
+
+V100 and T4: rows of benchmarks/data/networks with channels last, where the GPU is the limit. Only
+the convolutions are fitted; what streams has constants of its own there.
 """
 
 from __future__ import annotations
@@ -32,6 +35,11 @@ from gambrel.runtimes import runtime
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks/data/timm/rows.csv"
+NETWORKS = ROOT / "benchmarks/data/networks/rows.csv"
+#: GPUs of those rows → whose single fp32 ops were measured.
+OLDER = {"v100-sxm2-32gb": "v100-pcie-32gb", "t4": "t4"}
+#: Of so many images on, the host is not the limit.
+BUSY = 128
 FOLDS = 6
 #: Families without layer norms, which automatic mixed precision computes in fp32.
 FITTED = (
@@ -82,6 +90,18 @@ def rows(ran: str = "eager", *, fitted: bool = True) -> list[Run]:
     return [_run(r) for r in found if r["model"].startswith(FITTED) == fitted]
 
 
+def older_rows() -> list[Run]:
+    """Rows of V100 and T4."""
+    with NETWORKS.open(newline="") as file:
+        found = [r for r in csv.DictReader(file) if r["device"] in OLDER]
+    busy = [r for r in found if int(r["batch"]) >= BUSY]
+    return [
+        _run(r | {"runtime": "eager", "image": r["size"], "images_per_s": r["per_s"]})
+        for r in busy
+        if (r["phase"], r["precision"]) == ("inference", "fp16")
+    ]
+
+
 def _run(r: dict[str, str]) -> Run:
     name = f"{r['model']} {r['batch']} {r['image']}"
     run = runtime("pytorch" if r["runtime"] == "eager" else "torch-compile")
@@ -99,29 +119,40 @@ def _captured(model: str, batch: int, image: int) -> Any:
     return gambrel.load_model(f"timm/{model}", batch_size=batch, image=image)
 
 
-def constants_of(values: dict[str, float]) -> sets.Constants:
-    """By form, from the few that are fitted; the others are the H100's."""
-    h100 = {
+@cache
+def measured_on(device: str) -> sets.Constants:
+    """Constants by form of a GPU whose single ops were measured, else of the H100."""
+    return {
         s.form: dict(s.constants)
+        for name in ("h100-sxm5-80gb", device)
         for s in reversed(packaged().sets)
-        if (s.framework, s.device) == ("torch", "h100-sxm5-80gb")
+        if (s.framework, s.device) == ("torch", name) and s.formats[0] != "half"
     }
+
+
+def constants_of(values: dict[str, float], device: str = "") -> sets.Constants:
+    """By form, from the few that are fitted; the others are the H100's.
+
+    Of V100 and T4 the others are their own.
+    """
+    h100 = {form: dict(c) for form, c in measured_on("h100-sxm5-80gb").items()}
     of = {k: float(f"{v:.4g}") for k, v in values.items()}
     stream, old = of["stream"], h100["torch_convolution"]
     ratio = h100["torch_elementwise"]["broadcast"] / h100["torch_elementwise"]["same"]
     h100["torch_elementwise"] |= {"same": stream, "broadcast": float(f"{stream * ratio:.4g}")}
-    h100["torch_normalization"] |= {"apply": stream}
+    h100["torch_normalization"] |= {"apply": stream, "batch": stream}
     h100["torch_copy"] |= {"cat": of["cat"], "strided": of["cat"]}
     convolution = {k: of[k] for k in ("half", "half_grouped", "few", "memory", "pointwise", "tap")}
     convolution |= {k: old[k] for k in ("base_s", "transposed", "bias", "start_cycles")}
     convolution |= {"step_cycles": old["step_cycles"], "start": of["tap"], "relay": stream}
     convolution["engine_3d"] = float(f"{old['engine_3d'] / old['engine']:.4g}")
-    return h100 | {"torch_convolution": convolution}
+    base = measured_on(OLDER[device]) if device in OLDER else h100
+    return base | {"torch_convolution": convolution}
 
 
 def fit(runs: Sequence[Run]) -> sets.Constants:
     """The constants that fit runs of one GPU best."""
-    names = list(FIRST)
+    names, device = list(FIRST), runs[0].device
     first = np.log([FIRST[n] for n in names])
 
     def values(z: Any) -> dict[str, float]:
@@ -130,11 +161,11 @@ def fit(runs: Sequence[Run]) -> sets.Constants:
         return {n: float(min(v, most.get(n, 1.0))) for n, v in free}
 
     def residual(z: Any) -> Any:
-        c = constants_of(values(z))
+        c = constants_of(values(z), device)
         errors = [math.log(r.seconds(c) / r.problem.measured) for r in runs]
         return np.concatenate([errors, STIFF * (z - first)])
 
-    return constants_of(values(least_squares(residual, first)))
+    return constants_of(values(least_squares(residual, first)), device)
 
 
 def left_out(runs: Sequence[Run]) -> tuple[Any, Any]:
@@ -179,15 +210,35 @@ def all_sets(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return found
 
 
+def older_sets() -> list[dict[str, Any]]:
+    """Convolutions of V100 and T4; errors are those of models left out one by one."""
+    found = []
+    for device in OLDER:
+        own = [r for r in older_rows() if r.device == device]
+        expected, measured = [], []
+        for model in {r.problem.name.split()[0] for r in own}:
+            test = [r for r in own if r.problem.name.split()[0] == model]
+            c = fit([r for r in own if r not in test])
+            expected += [r.seconds(c) for r in test]
+            measured += [r.problem.measured for r in test]
+        low, high, held = sets.spread(np.array(expected), np.array(measured))
+        form = "torch_convolution"
+        one = sets._set(form, FORMS[form], device, fit(own)[form], len(own), low, high, held)
+        found.append(one | {"confidence": "medium"})
+    return found
+
+
 def main() -> None:
     """Prints errors; writes the constants where asked."""
     runs = rows()
-    found = all_sets(runs)
+    found = all_sets(runs) + older_sets()
     for s in found:
         if s["form"] == "torch_convolution":
             print("\n".join(sets.table([s])), "\n    ", s["constants"])
     by_device: dict[str, sets.Constants] = {}
     for s in found:
+        if s["device"] in OLDER:
+            continue
         by_device.setdefault(s["device"], {})[s["form"]] = s["constants"]
     for device in by_device:
         own = [r for r in runs if r.device == device]

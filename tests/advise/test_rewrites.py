@@ -119,10 +119,37 @@ def test_channels_last_drops_the_copy():
 
 
 def test_other_copies_stay():
-    with pytest.raises(InputError, match="measure the model in channels-last"):
-        channels_last(convolution_then_rows("roll"))
-    with pytest.raises(InputError, match="no layout copies"):
+    kept = channels_last(convolution_then_rows("roll"))
+    assert [op.kind for op in kept.ops] == ["convolution", "copy", "matmul"]
+    with pytest.raises(InputError, match="no convolutions of images"):
         channels_last(perceptron())
+
+
+def test_channels_last_is_done_once():
+    done = channels_last(convolution_then_rows())
+    assert done.ops[0].attrs["channels_last"]
+    with pytest.raises(InputError, match="channels first"):
+        channels_last(done)
+
+
+def test_channels_last_saves_the_passes_of_the_library():
+    """timm: 4,218 images/s with channels first and 5,088 with channels last (RTX 4090, AMP)."""
+    asked = Settings(runtime="pytorch", precision="fp16", sizes={"batch": 512})
+    first = analyze(zoo.load("resnet50"), DEVICES["rtx-4090"], asked)
+    last = with_change(first, ["channels-last"])
+    assert (last.flops, last.roofline_time_s) == (first.flops, first.roofline_time_s)
+    gain = first.expected_time_s.value / last.expected_time_s.value
+    assert gain == pytest.approx(5088.39 / 4217.6, rel=0.08)
+
+
+def test_channels_last_is_advice_where_the_library_turns_images():
+    def advised(runtime, device="rtx-4090"):
+        asked = Settings(runtime=runtime, precision="fp16", sizes={"batch": 64})
+        found = advise(analyze(zoo.load("resnet50"), DEVICES[device], asked))
+        return {r.change for r in found.recommendations}
+
+    assert "channels-last" in advised("pytorch")
+    assert "channels-last" not in advised("tensorrt")
 
 
 def hidden(width):
@@ -196,7 +223,6 @@ def test_another_model_of_the_line():
     ("change", "message"),
     [
         ("attention", "spells out no attention"),
-        ("channels-last", "no layout copies"),
         ("prune=lots", "write a share"),
         ("prune=0", "between 0 and 1"),
         ("prune=120%", "between 0 and 1"),

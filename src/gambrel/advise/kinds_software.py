@@ -16,10 +16,10 @@ from gambrel.advise.case import (
     where,
     with_settings,
 )
-from gambrel.advise.layout import channels_last, has_layout_copies
+from gambrel.advise.layout import channels_last, has_layout_copies, has_turned
 from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
-from gambrel.runtimes import candidates, check_runs, matches, runtime
+from gambrel.runtimes import Kernels, candidates, check_runs, matches, runtime
 
 _LARGEST_BATCH: Final = 1024
 
@@ -86,6 +86,12 @@ def _runtimes(case: Scenario) -> Iterable[str]:
     return [name for name in found if name not in {now, _FUSED.get(now), _RECORDED.get(now)}]
 
 
+def _turns(case: Scenario) -> bool:
+    """Whether something turns images: PyTorch's libraries on GPUs, or copies in the model."""
+    library = case.runtime.kernels is Kernels.OP and "gpu" in case.device.category
+    return has_layout_copies(case.workload) or (library and has_turned(case.workload))
+
+
 def _size(name: str) -> Callable[[Scenario, str], Scenario]:
     def apply(case: Scenario, text: str) -> Scenario:
         if name not in case.sizes:
@@ -126,11 +132,11 @@ FUSION: Final = (
     ),
     Kind(
         name="channels-last",
-        about="Keep convolutional activations with channels last, so that no layout is copied "
-        "beside convolutions; what libraries convert inside them is not known here.",
+        about="Keep the channels of images last (in PyTorch, memory_format=torch.channels_last for "
+        "model and inputs), so that neither libraries nor the model turn them for convolutions.",
         example="channels-last",
         apply=on_workload(channels_last),
-        propose=where(lambda case: has_layout_copies(case.workload)),
+        propose=where(_turns),
         takes_value=False,
     ),
     Kind(

@@ -1,4 +1,4 @@
-"""Channels-last: convolutions that work on the layout that their neighbours read and write."""
+"""Channels last: convolutions that work on the layout that their kernels and neighbours have."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from gambrel.workload import Op, Role, Workload
 _THROUGH: Final = frozenset({"elementwise", "normalization", "pooling", "interpolation"})
 
 
-def channels_last(workload: Workload) -> Workload:
-    """The model without the copies that bring the output of a convolution into another layout.
+#: Ops whose operands libraries turn to channels last and back.
+_TURNED: Final = frozenset({"convolution", "convolution_backward"})
 
-    A copy goes when it changes neither shape nor format and stands between a convolution and what
-    reads its pixels as rows (or the other way round), with only element-wise ops, norms, pooling
-    and interpolation between: with channels last, both sides have the same layout. What a library
-    converts inside its convolutions is not part of a workload, so that gain is not known here.
+
+def channels_last(workload: Workload) -> Workload:
+    """The model with the channels of images last, as its convolutions' kernels want them.
+
+    Convolutions turn nothing then; what that saves is known where their library's passes are. The
+    copies go that bring the output of a convolution into another layout: those that change neither
+    shape nor format and stand between a convolution and what reads its pixels as rows (or the
+    other way round), with only element-wise ops, norms, pooling and interpolation between.
 
     Raises:
-        InputError: No such copy.
+        InputError: It has no convolutions of images, or their channels are last already.
     """
     gone = _layout_copies(workload)
-    if not gone:
+    if not gone and not has_turned(workload):
         raise InputError(
-            f"{workload.name} has no layout copies beside its convolutions. What a library "
-            "converts inside them is not known here: measure the model in channels-last."
+            f"{workload.name} has no convolutions of images with channels first, and no copies "
+            "beside them that change the layout."
         )
     # Who reads a copy reads its source instead.
     source = {
@@ -48,12 +52,29 @@ def channels_last(workload: Workload) -> Workload:
         msgspec.structs.replace(t, storage=origin(t.storage)) if t.storage in source else t
         for t in workload.tensors
     )
-    ops = tuple(op for i, op in enumerate(workload.ops) if i not in gone)
+    ops = tuple(_last(op) for i, op in enumerate(workload.ops) if i not in gone)
     return msgspec.structs.replace(workload, tensors=tensors, ops=ops)
 
 
+def has_turned(workload: Workload) -> bool:
+    """Whether it has convolutions of images whose channels are not known to be last."""
+    return any(_is_turned(op) for op in workload.ops)
+
+
+def _is_turned(op: Op) -> bool:
+    kernel = op.sizes.get("kernel")
+    images = op.kind in _TURNED and isinstance(kernel, tuple) and len(kernel) >= 2
+    return images and not op.attrs.get("channels_last")
+
+
+def _last(op: Op) -> Op:
+    if not _is_turned(op):
+        return op
+    return msgspec.structs.replace(op, attrs={**op.attrs, "channels_last": True})
+
+
 def has_layout_copies(workload: Workload) -> bool:
-    """Whether `channels_last` would drop something."""
+    """Whether `channels_last` would drop a copy."""
     return not workload.training and bool(_layout_copies(workload))
 
 

@@ -221,9 +221,8 @@ def expected_seconds(
     busy = sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
     if host is None:
         return busy, 0.0
-    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
-    end, ran = queue_end(queue, host.per_launch_s)
-    waits = maximum(0.0, end - ran) + host.per_run_s
+    latencies = [0.0 if one is None else one.latency for one in found]
+    waits = _waited(table, seconds, latencies, host.per_launch_s) + host.per_run_s
     return busy + waits, waits
 
 
@@ -251,35 +250,45 @@ def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | N
     return max(shares, key=lambda name: shares[name])
 
 
-def queue_end(kernels: Iterable[tuple[Size, float]], per_launch_s: float) -> tuple[Size, Size]:
-    """When the device is through with a queue that the host fills one launch after another.
+def queue(
+    kernels: Iterable[tuple[Size, float, Size]], per_launch_s: float
+) -> Iterator[tuple[float, float, Size, Size]]:
+    """When a device runs the kernels of a queue that the host fills one launch after another.
 
     A kernel starts when the one before has ended and the host has launched it. Of n equal kernels
     of time k in a row, the last ends no earlier than n kernels after the first could start, nor
     than k after the host has launched the last.
 
     Args:
-        kernels: (time of all executions, launches), in order.
+        kernels: (time of all executions, launches, time from a launch to the start on an idle
+            device), in order.
         per_launch_s: Host time for each launch, s.
 
-    Returns:
-        The end, and the time of the kernels alone, s.
+    Yields:
+        When the host begins to launch, when it is through; when the device begins, and ends, s.
     """
+    rows = list(kernels)
+    at_one_point = all(isinstance(seconds, (int, float)) for seconds, _, _ in rows)
+    later: Callable[[Size, Size], Size] = max if at_one_point else maximum
     host = 0.0
     end: Size = 0.0
-    busy: Size = 0.0
-    rows = list(kernels)
-    at_one_point = all(isinstance(seconds, (int, float)) for seconds, _ in rows)
-    later: Callable[[Size, Size], Size] = max if at_one_point else maximum
-    for seconds, launched in rows:
-        busy = busy + seconds
-        if not launched:
-            end = end + seconds
-            continue
-        first = host + per_launch_s
-        host = host + launched * per_launch_s
-        end = later(later(end, first) + seconds, host + seconds / launched)
-    return end, busy
+    for seconds, launches, latency in rows:
+        launch, start = host, end
+        end = start + seconds
+        if launches:
+            host = launch + launches * per_launch_s
+            start = later(start, launch + per_launch_s + latency)
+            end = later(start + seconds, host + latency + seconds / launches)
+        yield launch, host, start, end
+
+
+def _waited(
+    table: CostTable, seconds: Sequence[Size], latencies: Sequence[Size], per_launch_s: float
+) -> Size:
+    """How long the device waits for the host in all, s; seconds and latencies by item."""
+    rows = [(seconds[i] * n, launches, latencies[i]) for i, n, launches in table.queue]
+    ends = [end for _, _, _, end in queue(rows, per_launch_s)]
+    return maximum(0.0, ends[-1] - sum(busy for busy, _, _ in rows)) if ends else 0.0
 
 
 def _items(
@@ -396,9 +405,8 @@ def _waits(
     """Seconds that the device waits for the host."""
     pairs = zip(items, evaluation.times, strict=True)
     seconds = [(t if one is None else getattr(one, end)) or 0.0 for one, t in pairs]
-    queue = ((seconds[i] * repeat, launched) for i, repeat, launched in table.queue)
-    ended, busy = queue_end(queue, per_launch_s)
-    return float(max(0.0, ended - busy))
+    latencies = [0.0 if one is None else one.idle_start_s for one in items]
+    return float(_waited(table, seconds, latencies, per_launch_s))
 
 
 def _limiter(

@@ -51,6 +51,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why that confidence.
         launches_s: Part of the value that is kernel-launch overhead on the device, s.
         host_s: Part of the value in which the device waits for the host, s.
+        idle_start_s: Beside the value, the time from a launch to the kernel's start on an idle
+            device, which a filled queue hides, s.
         streamed: Several runs are in flight: the value is the time between two results, and one
             run takes longer from its input to its result.
         caution: What a reader must know of the kernels that were measured; empty where nothing.
@@ -63,6 +65,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     launches_s: float = 0.0
     host_s: float = 0.0
+    idle_start_s: float = 0.0
     streamed: bool = False
     caution: str = ""
 

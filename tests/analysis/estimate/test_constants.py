@@ -18,6 +18,7 @@ TORCH_DEVICES = {
     "h100-pcie-80gb",
     "a100-pcie-40gb",
     "v100-pcie-32gb",
+    "v100-sxm2-32gb",
     "t4",
     "p100-pcie-16gb",
     "p4-8gb",

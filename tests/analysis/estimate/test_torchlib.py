@@ -128,6 +128,7 @@ class TestStreams:
 
 NORM = {
     "apply": 0.8,
+    "batch": 0.8,
     "statistics": 0.5,
     "block_byte_per_s": 10e9,
     "layer_extra": 0.0,

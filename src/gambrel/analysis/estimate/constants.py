@@ -85,6 +85,8 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
             because its units are not like those that were measured.
         clock_hz: Clock where the device publishes none.
         nearest: Formula → id of the device whose constants it takes before those of ``borrow``.
+        near: Factors on both ends of ranges where constants come from ``nearest`` or ``before``, in
+            place of ``low`` and ``high``; the confidence is medium then.
         alone: Constants of other classes of devices are never taken; what was not measured in the
             class is not known.
     """
@@ -100,6 +102,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     units: float | None = None
     clock_hz: float = 1.7e9
     nearest: dict[str, str] = {}
+    near: tuple[float, float] | None = None
     alone: bool = False
 
 

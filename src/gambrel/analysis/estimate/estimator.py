@@ -54,10 +54,12 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seconds: Expected time, never below the bound.
         launch: Share of it that is the kernel launch.
+        latency: Beside it, the time until the kernel starts that a queue hides.
     """
 
     seconds: Size
     launch: Size
+    latency: Size = 0.0
 
 
 class Predictor(Protocol):
@@ -208,9 +210,10 @@ class Estimator:
         found = self._expected(rule, chosen, batch.view, batch.cost, np.asarray(times))
         seconds = np.broadcast_to(found.seconds, len(times)).tolist()
         launches = np.broadcast_to(found.launch, len(times)).tolist()
+        latencies = np.broadcast_to(found.latency, len(times)).tolist()
         return [
-            self._ranged(rule, chosen, Predicted(seconds=s, launch=launch), time_s, 1)
-            for s, launch, time_s in zip(seconds, launches, times, strict=True)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), time_s, 1)
+            for s, n, wait, time_s in zip(seconds, launches, latencies, times, strict=True)
         ]
 
     @property
@@ -252,6 +255,7 @@ class Estimator:
             confidence=confidence,
             reason=reason,
             launches_s=one.launch * count,
+            idle_start_s=one.latency,
             caution=chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
         )
 
@@ -300,15 +304,20 @@ class Estimator:
         assert machine is not None  # both callers have checked it
         c, task = chosen.constants, self.task_of(view, cost)
         launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
-        work = rule.seconds(c, machine, task)
+        latency: Size = 0.0
+        work = alone = rule.seconds(c, machine, task)
         if "launch" in c:
             work = work + launch
         elif rule.form.startswith("torch_"):
+            if c.get("start_s"):  # of kernels measured one at a time, each on an idle device
+                work = rule.seconds(c | {"start_s": 0.0}, machine, task)
+            latency = alone - work
             work = maximum(work, launch)  # the shortest kernel
         seconds = maximum(work, roofline_time_s)
-        # Steps that wait for each other keep nothing busy: all of their time is latency.
+        # Steps that wait for each other keep nothing busy: they only wait.
         waits = rule.form == "torch_recurrent"
-        return Predicted(seconds=seconds, launch=work if waits else minimum(launch, seconds))
+        start = work if waits else minimum(launch, seconds)
+        return Predicted(seconds=seconds, launch=start, latency=latency)
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""

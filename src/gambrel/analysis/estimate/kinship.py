@@ -187,10 +187,13 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
     if not own_device:
         factors = {} if s.device in kin.before else kin.factors
         constants = {k: v * factors.get(k, 1.0) for k, v in constants.items()}
-        low, high = _wider(low, kin.low), _wider(high, kin.high)
-        confidence = _lower(confidence, kin.confidence)
+        nearest = s.device == kin.nearest.get(s.form)
+        near = kin.near if nearest or s.device in kin.before else None
+        ends = near or (kin.low, kin.high)
+        low, high = _wider(low, ends[0]), _wider(high, ends[1])
+        confidence = _lower(confidence, "medium" if near else kin.confidence)
         why = "of the same generation" if s.device in kin.before else kin.why
-        why = "the nearest that was measured" if s.device == kin.nearest.get(s.form) else why
+        why = "the nearest that was measured" if nearest else why
         owned = "own constants" if s.framework == "own" else "constants"
         reason = f"{owned} of {s.device}, {why}"
     if not own_format:

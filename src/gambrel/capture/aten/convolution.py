@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from gambrel.capture.aten.call import Call, Described, TensorArg
@@ -97,7 +98,7 @@ def backward(call: Call) -> Described:
         "grad_input": bool(mask[0]),
         "grad_weight": bool(mask[1]),
         "grad_bias": bool(mask[2]),
-    }
+    } | _layout(x)
     return call.described(
         "convolution_backward", _sizes(x, weight, grad, transposed, groups), attrs
     )
@@ -108,9 +109,16 @@ def _forward(
 ) -> Described:
     x, weight = call.tensor(0, "input"), call.tensor(1, "weight")
     found = call.optional(2, "bias") if isinstance(bias, str) else bias
-    attrs = {"transposed": bool(transposed), "bias": found is not None}
+    attrs = {"transposed": bool(transposed), "bias": found is not None} | _layout(x)
     sizes = _sizes(x, weight, call.out, bool(transposed), groups)
     return call.described("convolution", sizes, attrs)
+
+
+def _layout(x: TensorArg) -> dict[str, Any]:
+    """``channels_last`` where the input lies so: libraries then turn nothing."""
+    if x.strides is None or len(x.shape) < 4 or x.strides[1] != 1:
+        return {}
+    return {"channels_last": True} if x.shape[1] > 1 and prod(x.shape[2:]) > 1 else {}
 
 
 def _sizes(x: TensorArg, weight: TensorArg, out: TensorArg, transposed: bool, groups: int) -> Sizes:

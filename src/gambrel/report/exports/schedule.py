@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gambrel.analysis.expected import queue
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import InputError
 from gambrel.ops import is_free
@@ -78,33 +79,34 @@ def schedule(analysis: Analysis) -> Schedule:
     host = runtime.host_on(analysis.hardware) if runtime else None
     per_launch_s = host.per_launch_s if host else 0.0
     expected = analysis.total.expected_time_s is not None
-    placed: list[PlannedOp] = []
-    host_s = end_s = 0.0
-    for op, row in paired(analysis):
-        one = row.measures.expected_time_s if expected else None
-        seconds = one.value if one is not None else row.measures.roofline_time_s
-        launches = row.launches
-        launch_s, first_s = host_s, host_s + (per_launch_s if launches else 0.0)
-        host_s += launches * per_launch_s
-        start_s = max(end_s, first_s if launches else end_s)
-        end_s = start_s + (seconds or 0.0)
-        if launches:
-            end_s = max(end_s, host_s + (seconds or 0.0) / launches)
-        placed.append(
-            PlannedOp(
-                op=op,
-                row=row,
-                launch_s=launch_s,
-                launched_s=host_s,
-                start_s=start_s,
-                end_s=end_s,
-                is_timed=seconds is not None,
-            )
+    rows = paired(analysis)
+    times = [row.measures.expected_time_s if expected else None for _, row in rows]
+    seconds = [
+        row.measures.roofline_time_s if one is None else one.value
+        for one, (_, row) in zip(times, rows, strict=True)
+    ]
+    kernels = (
+        (known or 0.0, row.launches, 0.0 if one is None else one.idle_start_s)
+        for known, one, (_, row) in zip(seconds, times, rows, strict=True)
+    )
+    placed = [
+        PlannedOp(
+            op=op,
+            row=row,
+            launch_s=launch_s,
+            launched_s=launched_s,
+            start_s=float(start_s),
+            end_s=float(end_s),
+            is_timed=known is not None,
         )
+        for (op, row), known, (launch_s, launched_s, start_s, end_s) in zip(
+            rows, seconds, queue(kernels, per_launch_s), strict=True
+        )
+    ]
     run_s = host.per_run_s if host and expected else 0.0
     return Schedule(
         ops=tuple(placed),
-        end_s=end_s + run_s,
+        end_s=(placed[-1].end_s if placed else 0.0) + run_s,
         run_host_s=run_s,
         basis="expected times" if expected else "roofline times; no expected times are known",
     )

@@ -81,10 +81,17 @@ def on_lanes(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Si
         return waves * roofline.seconds(2 * area * steps, unit) / share
 
     sizes = _sizes(view, x, y)
-    seconds = _implicit(c, machine, task, sizes, blocks)
+    backward = view.kind == "convolution_backward"
+    moved = task.traffic_bytes / (2 if backward else 1)
+    implicit = _implicit(c, machine, moved, sizes, blocks)
+    seconds = fastest = implicit
     if tuple(view.size("kernel")) == (3, 3) and _keeps_size(view):
-        seconds = minimum(seconds, _fused(c, machine, sizes, blocks))
-        seconds = minimum(seconds, _unfused(c, machine, sizes, blocks))
+        fastest = minimum(fastest, _unfused(c, machine, sizes, blocks))
+        seconds = minimum(fastest, _fused(c, machine, sizes, blocks))
+    if backward:  # the gradient of the weights has no fused Winograd
+        wanted = (view.attrs.get(name, True) for name in ("grad_input", "grad_weight"))
+        parts = zip(wanted, (seconds, fastest), strict=True)
+        seconds = sum((part for is_wanted, part in parts if is_wanted), 0.0)
     rate = machine.vector_flop_per_s * c["direct"]
     return c["start_s"] + seconds * throttled(c, machine, rate, seconds)
 
@@ -104,7 +111,9 @@ def _sizes(view: OpView, x: Size, y: Size) -> _Sizes:
     )
 
 
-def _implicit(c: Constants, machine: Machine, task: Task, s: _Sizes, blocks: _Blocks) -> Size:
+def _implicit(
+    c: Constants, machine: Machine, traffic_bytes: Size, s: _Sizes, blocks: _Blocks
+) -> Size:
     positions = ceil(s.images * s.height * s.width / 128) * s.groups
     steps = s.inputs * s.taps + c["fill"]
     best: Size = None
@@ -113,7 +122,7 @@ def _implicit(c: Constants, machine: Machine, task: Task, s: _Sizes, blocks: _Bl
         count = positions * ceil(s.outputs / columns)
         seconds = blocks(count, 128 * columns, steps, share)
         best = seconds if best is None else minimum(best, seconds)
-    return _beside(best, streamed(machine, task.traffic_bytes, c["operands"]))
+    return _beside(best, streamed(machine, traffic_bytes, c["operands"]))
 
 
 def _fused(c: Constants, machine: Machine, s: _Sizes, blocks: _Blocks) -> Size:
@@ -152,5 +161,8 @@ def _keeps_size(view: OpView) -> bool:
     """Stride 1: about as many positions leave as came."""
     if not view.inputs or not view.outputs or view.attrs.get("transposed"):
         return False
-    pairs = zip(view.inputs[0].shape[2:], view.outputs[0].shape[2:], strict=True)
+    # Backward, what came is the second operand, behind the gradient of what left.
+    backward = view.kind == "convolution_backward"
+    came, left = view.inputs[:2][::-1] if backward else (view.inputs[0], view.outputs[0])
+    pairs = zip(came.shape[2:], left.shape[2:], strict=True)
     return all(holds(a <= b + 2) for a, b in pairs)

@@ -2,7 +2,8 @@
 
 Few long rows leave most of the device idle, because one block works on a row (or on a channel of a
 batch norm); the time is then that of one block, a chain of memory round trips. A layer norm pays a
-start beside its traffic on GPUs before Hopper, however many rows there are.
+start beside its traffic on GPUs before Hopper, however many rows there are. What a batch norm
+applies, it applies element by element.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def normalization(c: Constants, machine: Machine, task: Task) -> Size:
     groups = maximum(view.size("groups", 1), 1)
     function = view.attrs.get("function")
     batch = function == "batch_norm"
-    apply = streamed(machine, task.traffic_bytes, c["apply"])
+    apply = streamed(machine, task.traffic_bytes, c["batch" if batch else "apply"])
     if batch and not view.attrs.get("statistics", True):
         return apply  # element by element, compiled or not
     if task.compiled:
@@ -50,8 +51,9 @@ def normalization(c: Constants, machine: Machine, task: Task) -> Size:
 def normalization_backward(c: Constants, machine: Machine, task: Task) -> Size:
     """The gradients of scale and shift need a pass of their own over input and gradient."""
     passes = 2 * distinct_bytes(task.view.inputs[:1])
-    apply = streamed(machine, task.traffic_bytes, c["compiled" if task.compiled else "apply"])
     batch = task.view.attrs.get("function") == "batch_norm"
+    eager = "batch" if batch else "apply"
+    apply = streamed(machine, task.traffic_bytes, c["compiled" if task.compiled else eager])
     return apply + streamed(machine, passes, c["statistics" if batch else "apply"])
 
 

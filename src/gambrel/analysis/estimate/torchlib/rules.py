@@ -43,7 +43,7 @@ _HALF: Final = {
     kind: Rule(
         form="torch_convolution", seconds=convolutions.convolution, scheme=_half, least=least
     )
-    for kind, least in (("convolution", "medium"), ("convolution_backward", "low"))
+    for kind, least in (("convolution", "medium"), ("convolution_backward", "medium"))
 }
 _MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
 
@@ -54,7 +54,7 @@ RULES: Final[dict[str, Rule]] = {
     "random": _rule("elementwise", streams.elementwise, "medium"),
     "optimizer": _rule("elementwise", streams.elementwise, "medium"),
     "softmax_backward": _rule("elementwise", streams.elementwise, "medium"),
-    "normalization_backward": _rule("normalization", rows.normalization_backward, "low"),
+    "normalization_backward": _rule("normalization", rows.normalization_backward, "medium"),
     "reduction": _rule("reduction", streams.reduction),
     "loss": _rule("reduction", streams.loss, "medium"),
     "cumulative": _rule("reduction", streams.scan, "medium"),
@@ -64,7 +64,7 @@ RULES: Final[dict[str, Rule]] = {
     "softmax": _rule("softmax", rows.softmax),
     "pooling": _rule("pooling", windows.pooling),
     "convolution": _rule("convolution", convolutions.convolution),
-    "convolution_backward": _rule("convolution", convolutions.convolution, "low"),
+    "convolution_backward": _rule("convolution", convolutions.convolution, "medium"),
     "recurrent": _rule("recurrent", recurrence.recurrent, "medium"),
 }
 

@@ -1,0 +1,142 @@
+"""Whole networks in PyTorch, forward and training, on V100, T4, A100, H100 and workstation cards.
+
+Training steps were never fitted to. Of the forward passes, small batches gave the host times of
+the V100's, T4's and A100's servers, EfficientNets the depthwise constant of the V100 in fp32, and
+large batches the 16-bit convolutions of V100 and T4: those are refitted without the model.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from benchmarks.accuracy import Run, Score
+
+from gambrel.analysis.estimate.constants import Calibration, packaged
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.device import catalog
+from gambrel.ops import Conventions
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import fit_half as half
+
+BERT = {"bert-base": (768, 12, 12), "bert-large": (1024, 24, 16)}
+HELD_OUT = {
+    "training": "no training step fitted",
+    "inference": "leave one model out; host time fitted",
+}
+
+
+def score(_folder: Path) -> Iterable[Score]:
+    """By phase, kind of network and precision."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    with half.NETWORKS.open(newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault((_family(row), row["phase"]), []).append(run_of(row))
+    for (family, phase), runs in found.items():
+        yield Score(what=family, runs=runs, held_out=HELD_OUT[phase], family=family)
+
+
+def _family(row: dict[str, str]) -> str:
+    phase = "training step" if row["phase"] == "training" else "forward"
+    kind = "BERT" if row["model"] in BERT else "convolutional networks"
+    precision = "16 bits" if row["precision"] == "fp16" else "fp32 and TF32"
+    return f"PyTorch eager, {phase}, {kind}, {precision}"
+
+
+def run_of(row: dict[str, str]) -> Run:
+    """What gambrel says of a published row."""
+    batch = int(row["batch"])
+    without = row["model"] if row["phase"] == "inference" else ""
+    machine = _machine(row["device"], row["precision"], without)
+    bench = workbench(
+        row["model"], batch, int(row["size"]), row["layout"] == "nhwc", row["phase"] == "training"
+    )
+    found = answered(bench, machine, machine.settings)
+    whole = found.expected.total
+    return Run(
+        name=f"{row['device']} {row['model']} {row['precision']} {batch}",
+        measured=batch / float(row["per_s"]),
+        expected=None if whole is None else whole.value,
+        low=None if whole is None else whole.low,
+        high=None if whole is None else whole.high,
+        roofline=found.held.time_s,
+        sol=found.sol_time_s,
+    )
+
+
+@cache
+def _machine(device: str, precision: str, without: str) -> Machine:
+    calibration = _left_out(device, without) if without and precision == "fp16" else packaged()
+    settings = Settings(precision=precision, runtime="pytorch", calibration=calibration)
+    return Machine(catalog.load(device), settings)
+
+
+def _left_out(device: str, model: str) -> Calibration:
+    """The packaged constants, 16-bit convolutions of a V100 or T4 fitted without a model."""
+    shipped = packaged()
+    rows = [r for r in half.older_rows() if r.device == device]
+    others = [r for r in rows if r.problem.name.split()[0] != model]
+    if len(others) in (0, len(rows)):
+        return shipped
+    form = "torch_convolution"
+    fresh = half.fit(others)[form]
+    replaced = tuple(
+        msgspec.structs.replace(s, constants=fresh)
+        if (s.form, s.device, s.formats) == (form, device, ("half",))
+        else s
+        for s in shipped.sets
+    )
+    return msgspec.structs.replace(shipped, sets=replaced)
+
+
+@cache
+def workbench(model: str, batch: int, size: int, last: bool, train: bool) -> Workbench:
+    """A network as it was timed: ``last`` for channels last."""
+    import torch
+
+    import gambrel
+    from gambrel.capture.torch import ensure_torchvision
+
+    ensure_torchvision()
+    with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+        module, inputs = _bert(model, batch, size) if model in BERT else _timm(model, batch, size)
+        if last:
+            module = module.to(memory_format=torch.channels_last)
+            inputs = {k: x.to(memory_format=torch.channels_last) for k, x in inputs.items()}
+        module = module.train() if train else module.eval()
+        workload = gambrel.load_model(module, kwargs=inputs, train=train)
+    return Workbench(workload, {}, Conventions())
+
+
+def _timm(model: str, batch: int, size: int) -> tuple[Any, dict[str, Any]]:
+    import timm
+    import torch
+
+    return timm.create_model(model), {"x": torch.empty(batch, 3, size, size)}
+
+
+def _bert(model: str, batch: int, length: int) -> tuple[Any, dict[str, Any]]:
+    import torch
+    import transformers
+
+    hidden, layers, heads = BERT[model]
+    config = transformers.BertConfig(
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+        attn_implementation="eager",
+    )
+    ids = torch.zeros(batch, length, dtype=torch.long)
+    places = torch.zeros(batch, dtype=torch.long)
+    inputs = {"input_ids": ids, "attention_mask": ids, "token_type_ids": ids}
+    inputs |= {"start_positions": places, "end_positions": places}
+    return transformers.BertForQuestionAnswering(config), inputs
