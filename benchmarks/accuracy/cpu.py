@@ -1,4 +1,4 @@
-"""PyTorch and ONNX Runtime on one and two cores of Xeons, each model by the others.
+"""PyTorch and ONNX Runtime on processors, each model by the others.
 
 The rows come with the project (benchmarks/data/cpu); no folder is read.
 """
@@ -17,7 +17,11 @@ from gambrel.analysis.estimate import packaged
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 
-NAMES = {"pytorch": "eager PyTorch", "onnxruntime": "ONNX Runtime"}
+NAMES = {
+    "pytorch": "eager PyTorch, one and two cores of a Xeon",
+    "onnxruntime": "ONNX Runtime, one and two cores of a Xeon",
+    "torch-compile": "torch.compile, i9-10940X and i7-12700H",
+}
 
 
 def score(_: Path) -> Iterable[Score]:
@@ -27,18 +31,18 @@ def score(_: Path) -> Iterable[Score]:
         own = [r for r in found if r.runtime == name]
         ratios = fit_cpu.left_out(own)
         yield Score(
-            what=f"{words}, one and two cores of a Xeon",
+            what=words,
             runs=[_run(r, r.seconds / float(q)) for r, q in zip(own, ratios, strict=True)],
-            held_out="leave one model out",
+            held_out="6 folds by model" if name == "torch-compile" else "leave one model out",
         )
 
 
 def _run(row: fit_cpu.Row, expected: float) -> Run:
     shares = next(s for s in packaged().shares if s.runtime == row.runtime)
     settings = Settings(precision=row.precision, runtime=row.runtime)
-    found = answered(row.bench, Machine(fit_cpu.cores(row.threads), settings), settings)
+    found = answered(row.bench, Machine(row.device, settings), settings)
     return Run(
-        name=f"{row.model} {row.precision} on {row.threads}",
+        name=f"{row.model} {row.precision} on {row.device.id}",
         measured=row.seconds,
         expected=expected,
         low=expected * shares.low,

@@ -57,18 +57,22 @@ def channels_last(workload: Workload) -> Workload:
 
 
 def has_turned(workload: Workload) -> bool:
-    """Whether it has convolutions of images whose channels are not known to be last."""
-    return any(_is_turned(op) for op in workload.ops)
+    """Whether it has convolutions of images whose channels are not known to be last.
+
+    Kernels of one pixel or one channel are the same in both layouts: they say nothing.
+    """
+    return any(_is_of_images(op) and not op.attrs.get("channels_last") for op in workload.ops)
 
 
-def _is_turned(op: Op) -> bool:
-    kernel = op.sizes.get("kernel")
-    images = op.kind in _TURNED and isinstance(kernel, tuple) and len(kernel) >= 2
-    return images and not op.attrs.get("channels_last")
+def _is_of_images(op: Op) -> bool:
+    kernel, channels = op.sizes.get("kernel"), op.sizes.get("in_channels")
+    if op.kind not in _TURNED or not isinstance(kernel, tuple) or len(kernel) < 2:
+        return False
+    return any(side != 1 for side in kernel) and channels != op.sizes.get("groups", 1)
 
 
 def _last(op: Op) -> Op:
-    if not _is_turned(op):
+    if op.kind not in _TURNED:
         return op
     return msgspec.structs.replace(op, attrs={**op.attrs, "channels_last": True})
 

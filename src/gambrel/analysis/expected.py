@@ -169,7 +169,7 @@ def expected_times(
     if isinstance(estimator, Whole):
         return _whole(table, estimator)
     items = _items(table, evaluation, estimator)
-    if not estimator.partial and any(one is None for one in items):
+    if not estimator.partial and _lacks(items, table):
         return Expected(items=items, total=None, limited_by=None)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
@@ -208,7 +208,7 @@ def expected_seconds(
         None if t is None else estimator.seconds(item.view, item.cost, t)
         for t, item in zip(evaluation.times, table.items, strict=True)
     ]
-    if all(one is None for one in found) or (not estimator.partial and None in found):
+    if all(one is None for one in found) or (not estimator.partial and _lacks(found, table)):
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
@@ -224,6 +224,13 @@ def expected_seconds(
     latencies = [0.0 if one is None else one.latency for one in found]
     waits = _waited(table, seconds, latencies, host.per_launch_s) + host.per_run_s
     return busy + waits, waits
+
+
+def _lacks(found: Sequence[object], table: CostTable) -> bool:
+    """Whether an op that does something has no prediction; one that repeats another does nothing."""
+    costs = (item.cost for item in table.items)
+    pairs = zip(found, costs, strict=True)
+    return any(one is None and (c.work or c.read_bytes or c.write_bytes) for one, c in pairs)
 
 
 def _whole(table: CostTable, estimator: Whole) -> Expected:

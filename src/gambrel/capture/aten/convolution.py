@@ -98,7 +98,7 @@ def backward(call: Call) -> Described:
         "grad_input": bool(mask[0]),
         "grad_weight": bool(mask[1]),
         "grad_bias": bool(mask[2]),
-    } | _layout(x)
+    } | _layout(x, weight)
     return call.described(
         "convolution_backward", _sizes(x, weight, grad, transposed, groups), attrs
     )
@@ -109,16 +109,22 @@ def _forward(
 ) -> Described:
     x, weight = call.tensor(0, "input"), call.tensor(1, "weight")
     found = call.optional(2, "bias") if isinstance(bias, str) else bias
-    attrs = {"transposed": bool(transposed), "bias": found is not None} | _layout(x)
+    attrs = {"transposed": bool(transposed), "bias": found is not None} | _layout(x, weight)
     sizes = _sizes(x, weight, call.out, bool(transposed), groups)
     return call.described("convolution", sizes, attrs)
 
 
-def _layout(x: TensorArg) -> dict[str, Any]:
-    """``channels_last`` where the input lies so: libraries then turn nothing."""
-    if x.strides is None or len(x.shape) < 4 or x.strides[1] != 1:
-        return {}
-    return {"channels_last": True} if x.shape[1] > 1 and prod(x.shape[2:]) > 1 else {}
+def _layout(x: TensorArg, weight: TensorArg) -> dict[str, Any]:
+    """``channels_last`` where input and weights lie so: libraries then turn nothing."""
+    both = all(
+        t.strides is not None
+        and len(t.shape) > 3
+        and t.strides[1] == 1
+        and t.shape[1] > 1
+        and prod(t.shape[2:]) > 1
+        for t in (x, weight)
+    )
+    return {"channels_last": True} if both else {}
 
 
 def _sizes(x: TensorArg, weight: TensorArg, out: TensorArg, transposed: bool, groups: int) -> Sizes:
