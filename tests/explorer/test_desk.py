@@ -141,7 +141,9 @@ def test_what_the_batch_does(desk):
     for batch in (1, 48):
         analysis = gambrel.analyze("resnet50", "a100-sxm4-80gb", batch_size=batch)
         assert rates[batch] == pytest.approx(batch / analysis.expected_time_s.value)
-    assert made["scan"]["about"].startswith("Batch 1 to 16: limited by the host; 16 times the batch")
+    assert made["scan"]["about"].startswith(
+        "Batch 1 to 16: limited by the host; 16 times the batch"
+    )
     brief = desk.answer({"verb": "analyze", "given": given, "brief": True})
     assert brief["place"] == made["place"]
     assert brief["why"] == made["why"]

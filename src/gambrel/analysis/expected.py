@@ -227,7 +227,7 @@ def expected_seconds(
 
 
 def _lacks(found: Sequence[object], table: CostTable) -> bool:
-    """Whether an op that does something has no prediction; one that repeats another does nothing."""
+    """Whether an op that does something has no prediction; a repeated one does nothing."""
     costs = (item.cost for item in table.items)
     pairs = zip(found, costs, strict=True)
     return any(one is None and (c.work or c.read_bytes or c.write_bytes) for one, c in pairs)
