@@ -98,7 +98,7 @@ def backward(call: Call) -> Described:
         "grad_input": bool(mask[0]),
         "grad_weight": bool(mask[1]),
         "grad_bias": bool(mask[2]),
-    } | _layout(x, weight)
+    } | _layout(x, x if prod(weight.shape[2:]) == 1 else weight)
     return call.described(
         "convolution_backward", _sizes(x, weight, grad, transposed, groups), attrs
     )
@@ -116,15 +116,14 @@ def _forward(
 
 def _layout(x: TensorArg, weight: TensorArg) -> dict[str, Any]:
     """``channels_last`` where input and weights lie so: libraries then turn nothing."""
-    both = all(
-        t.strides is not None
-        and len(t.shape) > 3
-        and t.strides[1] == 1
-        and t.shape[1] > 1
-        and prod(t.shape[2:]) > 1
-        for t in (x, weight)
-    )
-    return {"channels_last": True} if both else {}
+    return {"channels_last": True} if _lies_last(x) and _lies_last(weight) else {}
+
+
+def _lies_last(x: TensorArg) -> bool:
+    """Whether channels are next to each other; one pixel or one channel says nothing."""
+    if x.strides is None or len(x.shape) < 4:
+        return False
+    return x.strides[1] == 1 and x.shape[1] > 1 and prod(x.shape[2:]) > 1
 
 
 def _sizes(x: TensorArg, weight: TensorArg, out: TensorArg, transposed: bool, groups: int) -> Sizes:

@@ -18,6 +18,7 @@ from gambrel.workload import Role
 
 _META: Final = torch.device("meta")
 
+_CONVOLUTION: Final = "aten.convolution"
 #: ``tensor.item()``, ``int(tensor)``.
 _NUMBER: Final = "aten._local_scalar_dense"
 #: As the in-place views of torch (`unsqueeze_`, `resize_`), but not tagged as one.
@@ -57,6 +58,7 @@ class MetaExecutor:
     def __init__(self, twins: Twins, assumptions: Assumptions) -> None:
         self.twins = twins
         self.assumptions = assumptions
+        self._keeps_channels_last = False
 
     def prepare(
         self, overload: Overload, args: Sequence[Any], kwargs: dict[str, Any], operands: Operands
@@ -97,7 +99,22 @@ class MetaExecutor:
         """Runs an op on meta tensors."""
         shaped = SHAPES.get(overload.name)
         result = None if shaped is None else shaped(*args, **kwargs)
-        return overload.func(*args, **kwargs) if result is None else result
+        if result is None:
+            result = overload.func(*args, **kwargs)
+        return self._laid_out(args, result) if overload.name == _CONVOLUTION else result
+
+    def _laid_out(self, args: Sequence[Any], result: Any) -> Any:
+        """The result of a convolution with channels last where a model keeps them so.
+
+        On meta tensors torch returns channels first. Weights of one pixel or one channel look the
+        same in both layouts: the others say what the model keeps.
+        """
+        x, weight = args[:2]
+        self._keeps_channels_last |= lies_last(weight)
+        if not (self._keeps_channels_last and lies_last(x)):
+            return result
+        last = torch.empty(result.shape, dtype=result.dtype, device=_META)
+        return last.to(memory_format=torch.channels_last) if result.dim() == 4 else result
 
     def remember(self, overload: Overload, result: Any) -> None:
         """Notes results that say whether all elements pass a test."""
@@ -193,6 +210,13 @@ _INDEXED: Final = frozenset(
         "aten._index_put_impl_",
     }
 )
+
+
+def lies_last(tensor: Any) -> bool:
+    """Whether channels of images are next to each other, and the strides say nothing else."""
+    return tensor.dim() == 4 and (
+        tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+    )
 
 
 def _mapped(value: Any, change: Any) -> Any:

@@ -101,10 +101,8 @@ def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
     dims = len(view.size("kernel"))
     transposed = bool(view.attrs.get("transposed"))
     memory = streamed(machine, x + y, c["memory"])
-    if _is_pointwise(view):
-        on_engine = maximum(_engine(c, task, dims), streamed(machine, x + y, c["pointwise"]))
-    else:
-        on_engine = maximum(_engine(c, task, dims), memory) + _relaid(c, machine, task, x, y)
+    moving = streamed(machine, x + y, c["pointwise"]) if _is_pointwise(view) else memory
+    on_engine = maximum(_engine(c, task, dims), moving) + _turned(c, machine, task, x, y)
     lanes = roofline.seconds(dense_flops(task), c["grouped_lanes"] * machine.vector_flop_per_s)
     grouped = maximum(lanes, memory)
     if dims < 3 and not transposed:
@@ -131,10 +129,9 @@ def _half(c: Constants, machine: Machine, task: Task) -> Size:
         share = share * c["transposed"]
     filled = _filled(view.size("out_channels") / groups, inputs / groups, view)
     products = roofline.seconds(task.matrix_flops, share * filled * task.matrix_peak)
-    if _is_pointwise(view):
-        return _overlapped(products, streamed(machine, x + y, c["pointwise"]))
-    found = _overlapped(products, streamed(machine, x + y, c["memory"]))
-    return found + _relaid(c, machine, task, x, y)
+    share = c["pointwise"] if _is_pointwise(view) else c["memory"]
+    found = _overlapped(products, streamed(machine, x + y, share))
+    return found + _turned(c, machine, task, x, y)
 
 
 def _overlapped(a: Size, b: Size) -> Size:
@@ -182,6 +179,13 @@ def _is_pointwise(view: OpView) -> bool:
     given, made = view.inputs[0].shape[2:], view.outputs[0].shape[2:]
     alike = len(given) == len(made)
     return alike and all(holds(a == b) for a, b in zip(given, made, strict=True))
+
+
+def _turned(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
+    """As `_relaid`; a pointwise convolution turns nothing, its gradients do."""
+    if task.view.kind == "convolution" and _is_pointwise(task.view):
+        return 0.0
+    return _relaid(c, machine, task, x, y)
 
 
 def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
