@@ -1,6 +1,5 @@
 """Models that keep the channels of images last: on meta tensors as on a device."""
 
-import pytest
 import torch
 
 import gambrel
