@@ -41,7 +41,8 @@ def score(_folder: Path) -> Iterable[Score]:
         for row in csv.DictReader(file):
             found.setdefault((_family(row), row["phase"]), []).append(run_of(row))
     for (family, phase), runs in found.items():
-        yield Score(what=family, runs=runs, held_out=HELD_OUT[phase], family=family)
+        target = "10 %" if "fp32" in family else ""
+        yield Score(what=family, runs=runs, held_out=HELD_OUT[phase], family=family, target=target)
 
 
 def _family(row: dict[str, str]) -> str:
