@@ -251,7 +251,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="store the constants")
     asked = parser.parse_args()
     data = list(rows(asked.folder))
-    vector = Vector(training_time.stacks())
+    here = {row.stack for row in data}  # TPUs have a script of their own
+    vector = Vector(tuple(s for s in training_time.stacks() if s.name in here))
     whole = fit(data, vector)
     ratios: dict[str, list[float]] = defaultdict(list)
     sides: dict[str, list[tuple[float, bool]]] = defaultdict(list)

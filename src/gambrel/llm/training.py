@@ -279,9 +279,12 @@ def _summary(
     for analysis in (passes, end):
         _check_known(analysis)
     shares = {group.name: group.measures for group in end.by_kind}
-    passed = _known(passes.expected_time_s).times(plan.microbatches / (1 - plan.bubble))
+    one = _kernels(passes.expected_time_s, passes.roofline_time_s, parts)
+    passed = one.times(plan.microbatches / (1 - plan.bubble))
     shown, update = (
-        _known(shares[kind].expected_time_s) if kind in shares else _NOTHING
+        _kernels(shares[kind].expected_time_s, shares[kind].roofline_time_s, parts)
+        if kind in shares
+        else _NOTHING
         for kind in ("collective", "optimizer")
     )
     shown = shown.times(1 - (plan.overlap or 0.0))
@@ -340,6 +343,9 @@ def _timed(
     one_s = passed.value / (plan.microbatches + plan.idle)
     if parts is not None and stack is not None:
         expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
+        if stack.fitted and passes.hardware.id not in stack.fitted:
+            reason = f"{expected.reason}; steps on {passes.hardware.name} were not fitted"
+            expected = _replace(expected, confidence="low", reason=reason)
         one_s = pass_s(parts, stack)[0]
     link_s = offload_s(plan, passes.hardware, written, one_s)
     return _later(expected, link_s), limited_by, exchange, link_s
@@ -438,17 +444,31 @@ def _check_known(analysis: Analysis) -> None:
 
     Raises:
         DeviceError: The roofs of a product are unknown, and so would be the sum. Other ops whose
-            engine has no published roof are held against memory, as in every analysis.
+            engine has no published roof are held against memory, as in every analysis. What a
+            compiler runs within another op has no time of its own.
     """
     for op in analysis.ops:
         m = op.measures
-        if m.roofline_time_s is None or any(
+        moves = m.read_bytes or m.write_bytes
+        if (moves and m.roofline_time_s is None) or any(
             w.flops and w.time_s is None and w.work_class == "matrix" for w in m.work
         ):
             raise DeviceError(
                 f"{analysis.hardware.id}: the time of {op.name} is unknown, as its roofs for this "
                 "format are; choose another --precision, or give a device file that has them."
             )
+
+
+def _kernels(expected: Estimate | None, roofline_s: float | None, parts: Parts | None) -> Estimate:
+    """What kernels add up to; their roofline where none was measured but whole steps were.
+
+    The constants of whole steps replace it.
+    """
+    if expected is None and parts is not None and roofline_s is not None:
+        return Estimate(
+            value=roofline_s, low=roofline_s, high=roofline_s, confidence="low", reason="roofline"
+        )
+    return _known(expected)
 
 
 def _known(value: _T | None) -> _T:

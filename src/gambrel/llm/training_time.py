@@ -41,7 +41,7 @@ from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_written import Parameters
 from gambrel.workload import Phase
 
-_FILE: Final = Path(__file__).parent / "training.toml"
+_FILES: Final = tuple(Path(__file__).with_name(n) for n in ("training.toml", "training_tpu.toml"))
 #: Kinds of ops that mix positions on the matrix engine: attention, and scans in chunks like it.
 _MIXING: Final = ("attention", "ssd_scan", "delta_scan")
 _ATTENTION: Final = frozenset(_MIXING) | {f"{kind}_backward" for kind in _MIXING}
@@ -80,6 +80,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         rows: Steps that the constants were fitted to.
         error: Mean error with each model left out.
         source: Where the steps are from.
+        fitted: The devices whose steps were fitted, where they do not stand for all of the
+            architectures: on others the confidence is low.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rows: int
     error: float
     source: str
+    fitted: tuple[str, ...] = ()
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +150,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=1)
 def stacks() -> tuple[Stack, ...]:
     """All of them."""
-    rows = tomllib.loads(_FILE.read_text(encoding="utf-8"))["stacks"]
+    texts = (file.read_text(encoding="utf-8") for file in _FILES)
+    rows = [row for text in texts for row in tomllib.loads(text)["stacks"]]
     return msgspec.convert(rows, tuple[Stack, ...])
 
 

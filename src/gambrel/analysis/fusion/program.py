@@ -10,7 +10,7 @@ import msgspec
 
 from gambrel.ops import Cost, OpView, TensorView, is_free
 from gambrel.ops.base import as_read
-from gambrel.workload import PERSISTENT, Op, Role, Workload
+from gambrel.workload import PERSISTENT, Op, Phase, Role, Workload
 
 #: An op, its sizes and its cost (None: unmodelled), as `Evaluator.costs` yields them.
 Priced: TypeAlias = tuple[Op, OpView, Cost | None]
@@ -68,19 +68,22 @@ class Program:
     """Steps by op index, in execution order (free ops have none), and the size of each storage.
 
     The size of a storage is where the last tensor seen in it ends; ``copies`` says how many of it
-    the repeated layers of an op have between them, where more than one.
+    the repeated layers of an op have between them, where more than one. ``kept`` run whoever reads
+    their results.
     """
 
     steps: dict[int, Step]
     storage_bytes: dict[int, int]
     copies: dict[int, int] = field(default_factory=dict)
+    kept: frozenset[int] = frozenset()
 
     def live(self) -> dict[int, Step]:
         """The steps without those whose results nobody reads."""
         alive: set[int] = set()
         for index in reversed(self.steps):
             step = self.steps[index]
-            if not step.writes or WORLD in step.users or not alive.isdisjoint(step.users):
+            read = WORLD in step.users or not alive.isdisjoint(step.users)
+            if read or not step.writes or index in self.kept:
                 alive.add(index)
         return {i: s for i, s in self.steps.items() if i in alive}
 
@@ -100,7 +103,10 @@ def program(workload: Workload, priced: Sequence[Priced]) -> Program:
         flow.step(index, op, view, cost)
     flow.finish()
     copies = {t.storage: t.copies for t in workload.tensors if t.copies != 1}
-    return Program(flow.steps, flow.sizes, copies)
+    # Backward runs for the weights, which no op reads; a written step does not connect its layers.
+    backward = (index for index, (op, _, _) in enumerate(priced) if op.phase == Phase.BACKWARD)
+    kept = frozenset(backward) if workload.training else frozenset()
+    return Program(flow.steps, flow.sizes, copies, kept)
 
 
 class _Flow:
