@@ -1,8 +1,9 @@
 """Fit the constants of training steps on TPUs to published ones: ``python scripts/fit_tpu.py``.
 
-Rows are those of benchmarks/data/tpu. Five constants are fitted to TPU7x (Ironwood), each model
-left out in turn for the errors that are printed; TPU v6e and v5p are not fitted. With ``--write``
-they are stored in src/gambrel/llm/training_tpu.toml; what no row determines stays as it is there.
+Rows are those of benchmarks/data/tpu. Five constants are fitted to TPU7x (Ironwood), the share of
+GEMMs to v6e, where the others are those of TPU7x; each model is left out in turn for the errors
+that are printed. TPU v5p is not fitted. With ``--write`` they are stored in
+src/gambrel/llm/training_tpu.toml; what no row determines stays as it is there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from gambrel.llm.training_time import Parts, Stack
 
 ROWS = Path(__file__).parents[1] / "benchmarks/data/tpu/training.csv"
 TARGET = Path(training_time.__file__).with_name("training_tpu.toml")
-FITTED_ON = "tpu-v7x"
+NEWEST = "tpu-v7x"
 #: Attention sinks without a fused kernel, as on GPUs.
 HELD = ("gpt-oss-120b",)
 #: Start and limits.
@@ -36,6 +37,8 @@ FIRST = {
     "gemm.bf16": (0.75, 0.2, 0.95), "gemm.fp8": (0.62, 0.2, 0.95), "attention": (0.5, 0.1, 0.9),
     "expert_share": (0.6, 0.1, 1.0), "expert_shown": (0.35, 0.02, 1.0),
 }  # fmt: skip
+#: What is fitted to each generation, the others after the first.
+FREE = {NEWEST: tuple(FIRST), "tpu-v6e": ("gemm.bf16",)}
 #: How firmly constants stay where they start, for a unit of error.
 STIFF = 0.1
 
@@ -61,11 +64,12 @@ def rows() -> Iterator[Row]:
     with ROWS.open(newline="", encoding="utf-8") as file:
         for r in csv.DictReader(file):
             chips, batch, seq = int(r["chips"]), int(r["global_batch"]), int(r["seq"])
-            shared = max(1, chips // batch)
+            tensor, shared = int(r["tensor"]), max(1, chips // batch)
+            replicas = chips // (tensor * shared)
             plan = TrainingPlan(
-                sequences=max(1, batch // chips),
+                sequences=batch // replicas,
                 seq=seq,
-                sharding=Sharding(data=chips // shared, context=shared),
+                sharding=Sharding(tensor=tensor, data=replicas, context=shared),
                 zero=3,
                 recompute=r["recompute"],
             )
@@ -83,22 +87,33 @@ def rows() -> Iterator[Row]:
             )
 
 
-def base() -> Stack:
-    """The stack that is stored."""
-    found = training_time.stack_of(load(FITTED_ON))
+def stored(device: str) -> Stack:
+    """The stack that is stored for a generation."""
+    found = training_time.stack_of(load(device))
     assert found is not None
     return found
 
 
-def fit(data: Sequence[Row]) -> Stack:
-    """The constants with the least error in logarithms."""
-    start, low, high = (np.log(np.array(v)) for v in zip(*FIRST.values(), strict=True))
-    own = base()
+def fit(data: Sequence[Row]) -> dict[str, Stack]:
+    """The constants of each generation with the least error in logarithms."""
+    found: dict[str, Stack] = {}
+    for device, names in FREE.items():
+        own = [r for r in data if r.device == device and r.model not in HELD]
+        first = found[NEWEST] if found else stored(device)
+        kept = stored(device)
+        shared = {n: getattr(first, n) for n in FIRST if not n.startswith("gemm.")}
+        begin = msgspec.structs.replace(kept, **shared)
+        found[device] = _fitted(own, begin, names)
+    return found
+
+
+def _fitted(data: Sequence[Row], begin: Stack, names: Sequence[str]) -> Stack:
+    start, low, high = (np.log(np.array(v)) for v in zip(*(FIRST[n] for n in names), strict=True))
 
     def stack(logs: np.ndarray) -> Stack:
-        values = dict(zip(FIRST, np.exp(logs).tolist(), strict=True))
-        gemm = {k: values.pop(f"gemm.{k}") for k in own.gemm}
-        return msgspec.structs.replace(own, gemm=gemm, **values)
+        values = dict(zip(names, np.exp(logs).tolist(), strict=True))
+        gemm = {k: values.pop(f"gemm.{k}", v) for k, v in begin.gemm.items()}
+        return msgspec.structs.replace(begin, gemm=gemm, **values)
 
     def residuals(logs: np.ndarray) -> np.ndarray:
         one = stack(logs)
@@ -109,37 +124,35 @@ def fit(data: Sequence[Row]) -> Stack:
 
 
 def left_out(data: Sequence[Row]) -> list[tuple[Row, float]]:
-    """Each row with its time by constants that saw neither its model nor another generation."""
-    fitted = [r for r in data if r.device == FITTED_ON and r.model not in HELD]
+    """Each row with its time by constants that did not see its model."""
     pairs = []
     for model in sorted({r.model for r in data}):
-        one = fit([r for r in fitted if r.model != model])
-        pairs += [(r, r.seconds(one)) for r in data if r.model == model]
+        own = fit([r for r in data if r.model != model])
+        pairs += [(r, r.seconds(own.get(r.device, own[NEWEST]))) for r in data if r.model == model]
     return pairs
 
 
 def main() -> None:
     """Fits, prints the errors, and stores the constants where asked."""
     data = list(rows())
-    one = fit([r for r in data if r.device == FITTED_ON and r.model not in HELD])
     pairs = left_out(data)
     for row, seconds in pairs:
         print(f"{row.name:45} {row.measured_s:8.2f} s  x {seconds / row.measured_s:.2f}")
-    near = [(r, s) for r, s in pairs if r.model not in HELD]
-    own = [abs(s / r.measured_s - 1) for r, s in near if r.device == FITTED_ON]
-    others = [abs(s / r.measured_s - 1) for r, s in near if r.device != FITTED_ON]
-    print(f"{FITTED_ON} {np.mean(own):.1%}; other generations {np.mean(others):.1%}")
-    if "--write" in sys.argv[1:]:
-        inverse = np.array([r.measured_s / s for r, s in near])
+    text = TARGET.read_text(encoding="utf-8").partition("[[stacks]]")[0].rstrip() + "\n"
+    for device, one in fit(data).items():
+        own = [(r, s) for r, s in pairs if r.device == device and r.model not in HELD]
+        inverse = np.array([r.measured_s / s for r, s in own])
+        error = float(np.mean(np.abs(1 / inverse - 1)))
+        print(f"{device}: {error:.1%} over {len(own)} rows")
         fields = msgspec.to_builtins(one) | {
             "low": min(0.95, float(np.quantile(inverse, 0.05))),
             "high": max(1.05, float(np.quantile(inverse, 0.95))),
             "rows": len(own),
-            "error": float(np.mean(own)),
+            "error": error,
         }
-        head = TARGET.read_text(encoding="utf-8").partition("[[stacks]]")[0]
-        body = "".join(f"{k} = {toml(v)}\n" for k, v in fields.items())
-        TARGET.write_text(f"{head}[[stacks]]\n{body}", encoding="utf-8")
+        text += "\n[[stacks]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in fields.items())
+    if "--write" in sys.argv[1:]:
+        TARGET.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

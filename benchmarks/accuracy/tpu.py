@@ -1,4 +1,4 @@
-"""Training steps on TPUs: constants fitted to TPU7x, each model left out; v6e and v5p not fitted.
+"""Training steps on TPUs: constants fitted to TPU7x and v6e, each model left out; v5p not fitted.
 
 The rows come with the project (benchmarks/data/tpu); no folder is read.
 """
@@ -13,31 +13,35 @@ from benchmarks.accuracy import Run, Score
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_tpu
+from gambrel.llm.training import _UNFITTED as UNFITTED
 
 
 def score(_folder: Path) -> Iterable[Score]:
     """By generation; models that are not fitted apart."""
-    stack = fit_tpu.base()
     found: dict[tuple[str, str], list[Run]] = {}
     for row, seconds in fit_tpu.left_out(list(fit_tpu.rows())):
+        stack = fit_tpu.stored(row.device)
+        reach = (1.0, 1.0) if row.device in stack.fitted else UNFITTED
         run = Run(
             name=row.name,
             measured=row.measured_s,
             expected=seconds,
-            low=max(seconds * stack.low, row.sol_s),
-            high=seconds * stack.production,
+            low=max(seconds * stack.low * reach[0], row.sol_s),
+            high=seconds * stack.production * reach[1],
             roofline=None,
             sol=row.sol_s,
         )
         found.setdefault(_family(row), []).append(run)
     for (what, target), runs in found.items():
-        held = "leave one model out" if "TPU7x" in what else "no row of these fitted"
+        held = "no row of these fitted" if "v5p" in what else "leave one model out"
         yield Score(what=what, runs=runs, held_out=held, family=what, target=target)
 
 
 def _family(row: fit_tpu.Row) -> tuple[str, str]:
-    if row.device != fit_tpu.FITTED_ON:
-        return "training step, TPU v6e and v5p (not fitted)", "15 to 20 %"
+    if row.device == "tpu-v6e":
+        return "training step, TPU v6e", ""
+    if row.device != fit_tpu.NEWEST:
+        return "training step, TPU v5p (not fitted)", "15 to 20 %"
     if row.model in fit_tpu.HELD:
         return "training step, TPU7x, GPT-OSS (not fitted)", ""
     if row.parts.mixtures:

@@ -344,8 +344,13 @@ def _timed(
     if parts is not None and stack is not None:
         expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
         if stack.fitted and passes.hardware.id not in stack.fitted:
-            reason = f"{expected.reason}; steps on {passes.hardware.name} were not fitted"
-            expected = _replace(expected, confidence="low", reason=reason)
+            expected = _replace(
+                expected,
+                low=max(expected.low * _UNFITTED[0], sol.time_s or 0.0),
+                high=expected.high * _UNFITTED[1],
+                confidence="low",
+                reason=f"{expected.reason}; steps on {passes.hardware.name} were not fitted",
+            )
         one_s = pass_s(parts, stack)[0]
     link_s = offload_s(plan, passes.hardware, written, one_s)
     return _later(expected, link_s), limited_by, exchange, link_s
@@ -389,6 +394,8 @@ def _later(expected: Estimate, seconds: float) -> Estimate:
     )
 
 
+#: How much further the range reaches on a generation whose steps were not fitted.
+_UNFITTED: Final = (0.75, 1.2)
 _OFFLOADED: Final = {
     name: tuple(
         text
