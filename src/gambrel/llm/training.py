@@ -9,7 +9,6 @@ data-parallel device (stage 0) or divided among them: states (1), gradients too 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -33,6 +32,7 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import rank_of
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
+from gambrel.llm.training_assumed import assumed
 from gambrel.llm.training_base import (
     RecomputeChoice,
     as_run,
@@ -178,7 +178,7 @@ def train(
     )
     return _replace(
         found,
-        assumptions=(*found.assumptions, *_assumed(plan, found.parts, spec.layer_count)),
+        assumptions=(*found.assumptions, *assumed(plan, found.parts, spec.layer_count)),
         choices=choices,
         ranks=ranks,
         timeline=timeline_of(plan, device, written, found.memory.stage),
@@ -396,52 +396,6 @@ def _later(expected: Estimate, seconds: float) -> Estimate:
 
 #: How much further the range reaches on a generation whose steps were not fitted.
 _UNFITTED: Final = (0.75, 1.2)
-_OFFLOADED: Final = {
-    name: tuple(
-        text
-        for part, text in (
-            ("optimizer", "the host's own time for the update is unknown and not counted."),
-            ("activations", "activations of all layers but two lie in the host's memory."),
-        )
-        if name in (part, "all")
-    )
-    for name in ("optimizer", "activations", "all")
-}
-
-
-_TUNED: Final[dict[str, tuple[str, ...]]] = {
-    "tuned": (),
-    "kernels": ("kernels run one after another, each as fast as alone; no exchange is hidden.",),
-    "unfused": (
-        "kernels run one after another, each as fast as alone; no exchange is hidden; attention "
-        "writes its scores to memory and computes masked positions.",
-    ),
-}
-
-
-def _assumed(plan: TrainingPlan, parts: Parts | None, layers: int) -> Iterator[str]:
-    """What is taken for granted of the plan."""
-    yield _hidden(plan, parts)
-    pieces = plan.sharding.pipeline * plan.virtual
-    if layers % pieces:
-        yield (
-            f"{layers} layers do not divide into {pieces} pieces: some have one more than others; "
-            "the slowest stage and the fullest one count."
-        )
-    yield from _TUNED[plan.tuning]
-    yield from _OFFLOADED.get(plan.offload, ())
-    yield (
-        "weights, gradients and activations in the formats given; sums of gradients, master "
-        "weights and both moments of AdamW in fp32; the allocator may reserve a few percent more."
-    )
-
-
-def _hidden(plan: TrainingPlan, parts: Parts | None) -> str:
-    if plan.overlap is None and parts is not None:
-        return "backward hides as much of the exchange of gradients as in the tuned runs."
-    return f"{plan.overlap or 0.0:.0%} of the exchange of gradients is hidden behind backward."
-
-
 _NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
 _T = TypeVar("_T")
 
