@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gambrel.errors import FileFormatError, InputError, cut, shown
@@ -59,7 +60,8 @@ def read_text(path: Path, most: int, what: str, hint: str = "") -> str:
         raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
 
 
-def text_lines(path: Path, what: str) -> Iterator[str]:
+@contextmanager
+def text_lines(path: Path, what: str) -> Iterator[Iterator[str]]:
     """The lines of a regular file of any size, in UTF-8, with or without its mark.
 
     Raises:
@@ -68,7 +70,7 @@ def text_lines(path: Path, what: str) -> Iterator[str]:
     file_size(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            yield from stream
+            yield stream
     except UnicodeDecodeError:
         raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
     except OSError as error:

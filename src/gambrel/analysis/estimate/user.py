@@ -83,9 +83,10 @@ def device_name(path: Path) -> str:
     Raises:
         FileFormatError: The file cannot be used, or has no rows.
     """
-    reader = csv.DictReader(text_lines(path, _WHAT), restval="")
-    _header(path, header_of(path, reader))
-    first = next(iter(reader), None)
+    with text_lines(path, _WHAT) as lines:
+        reader = csv.DictReader(lines, restval="")
+        _header(path, header_of(path, reader))
+        first = next(iter(reader), None)
     if first is None:
         raise FileFormatError(f"{path} holds no measurements.")
     return first["device"]
@@ -101,7 +102,11 @@ def read(path: Path, device: Device) -> tuple[Point, ...]:
     Raises:
         FileFormatError: The file cannot be used; the message names the row and the reason.
     """
-    reader = csv.DictReader(text_lines(path, _WHAT), restkey="(more)", restval="")
+    with text_lines(path, _WHAT) as lines:
+        return _points(path, csv.DictReader(lines, restkey="(more)", restval=""), device)
+
+
+def _points(path: Path, reader: csv.DictReader[str], device: Device) -> tuple[Point, ...]:
     unit = _header(path, header_of(path, reader))
     points: list[Point] = []
     known: set[str] = set()

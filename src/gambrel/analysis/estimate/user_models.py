@@ -106,7 +106,8 @@ def holds_models(path: Path) -> bool:
     Raises:
         FileFormatError: The file cannot be read.
     """
-    names = header_of(path, csv.DictReader(text_lines(path, _WHAT)))
+    with text_lines(path, _WHAT) as lines:
+        names = header_of(path, csv.DictReader(lines))
     return "model" in names and "op" not in names
 
 
@@ -116,7 +117,11 @@ def read_models(path: Path) -> ModelRows:
     Raises:
         FileFormatError: It has no column of times, or several, or no rows.
     """
-    reader = csv.DictReader(text_lines(path, _WHAT), restkey="(more)", restval="")
+    with text_lines(path, _WHAT) as lines:
+        return _rows(path, csv.DictReader(lines, restkey="(more)", restval=""))
+
+
+def _rows(path: Path, reader: csv.DictReader[str]) -> ModelRows:
     unit = time_column(path, header_of(path, reader))
     rows: list[ModelRow] = []
     refused: list[tuple[int, str]] = []
