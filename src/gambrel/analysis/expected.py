@@ -29,6 +29,7 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
+from gambrel.ops import Cost
 from gambrel.ops.base import MixedError, Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
@@ -228,9 +229,13 @@ def expected_seconds(
 
 def _lacks(found: Sequence[object], table: CostTable) -> bool:
     """Whether an op that does something has no prediction; a repeated one does nothing."""
-    costs = (item.cost for item in table.items)
-    pairs = zip(found, costs, strict=True)
-    return any(one is None and (c.work or c.read_bytes or c.write_bytes) for one, c in pairs)
+    pairs = zip(found, (item.cost for item in table.items), strict=True)
+    return any(one is None and not _does_nothing(cost) for one, cost in pairs)
+
+
+def _does_nothing(cost: Cost) -> bool:
+    moved = cost.read_bytes + cost.write_bytes
+    return not cost.work and isinstance(moved, (int, float)) and not moved
 
 
 def _whole(table: CostTable, estimator: Whole) -> Expected:

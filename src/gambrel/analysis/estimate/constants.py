@@ -124,8 +124,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of measured / predicted.
         high: Upper end.
         confidence: ``medium`` or ``low``.
-        rows: Measured runs behind it.
-        error: Mean absolute error on models that were not fitted, 1.
+        rows: Measured runs of this runtime on this class behind it.
+        error: Their mean absolute error on models that were not fitted, 1; None without any.
         why: For the reader.
         source: Of the measurements.
     """
@@ -143,7 +143,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str
     rows: int
-    error: float
+    error: float | None
     why: str
     source: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -116,14 +117,15 @@ def _forward(
 
 def _layout(x: TensorArg, weight: TensorArg) -> dict[str, Any]:
     """``channels_last`` where input and weights lie so: libraries then turn nothing."""
-    return {"channels_last": True} if _lies_last(x) and _lies_last(weight) else {}
+    last = all(lies_last(t.shape, t.strides) for t in (x, weight))
+    return {"channels_last": True} if last else {}
 
 
-def _lies_last(x: TensorArg) -> bool:
-    """Whether channels are next to each other; one pixel or one channel says nothing."""
-    if x.strides is None or len(x.shape) < 4:
+def lies_last(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
+    """Whether channels of images are next to each other; one pixel or one channel says nothing."""
+    if strides is None or len(shape) < 4:
         return False
-    return x.strides[1] == 1 and x.shape[1] > 1 and prod(x.shape[2:]) > 1
+    return strides[1] == 1 and shape[1] > 1 and prod(shape[2:]) > 1
 
 
 def _sizes(x: TensorArg, weight: TensorArg, out: TensorArg, transposed: bool, groups: int) -> Sizes:

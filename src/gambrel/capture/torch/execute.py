@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from gambrel.capture.aten.convolution import lies_last
 from gambrel.capture.torch import policy
 from gambrel.capture.torch.chance import CHANCE_SENTENCE
 from gambrel.capture.torch.ledger import FROM_CHANCE
@@ -110,11 +111,12 @@ class MetaExecutor:
         same in both layouts: the others say what the model keeps.
         """
         x, weight = args[:2]
-        self._keeps_channels_last |= lies_last(weight)
-        if not (self._keeps_channels_last and lies_last(x)):
+        self._keeps_channels_last |= lies_last(weight.shape, weight.stride())
+        last = self._keeps_channels_last and lies_last(x.shape, x.stride())
+        if not last or result.dim() != 4:
             return result
-        last = torch.empty(result.shape, dtype=result.dtype, device=_META)
-        return last.to(memory_format=torch.channels_last) if result.dim() == 4 else result
+        fresh = torch.empty(result.shape, dtype=result.dtype, device=_META)
+        return fresh.to(memory_format=torch.channels_last)
 
     def remember(self, overload: Overload, result: Any) -> None:
         """Notes results that say whether all elements pass a test."""
@@ -210,13 +212,6 @@ _INDEXED: Final = frozenset(
         "aten._index_put_impl_",
     }
 )
-
-
-def lies_last(tensor: Any) -> bool:
-    """Whether channels of images are next to each other, and the strides say nothing else."""
-    return tensor.dim() == 4 and (
-        tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
-    )
 
 
 def _mapped(value: Any, change: Any) -> Any:

@@ -39,12 +39,10 @@ _ELEMENTWISE: Final = _rule("elementwise", streams.elementwise)
 _COPY: Final = _rule("copy", streams.copy, "medium")
 _GATHER: Final = _rule("copy", streams.copy, "low")
 #: Convolutions and their gradients in 16 bits and less.
-_HALF: Final = {
-    kind: Rule(
-        form="torch_convolution", seconds=convolutions.convolution, scheme=_half, least=least
-    )
-    for kind, least in (("convolution", "medium"), ("convolution_backward", "medium"))
-}
+_HALF: Final = Rule(
+    form="torch_convolution", seconds=convolutions.convolution, scheme=_half, least="medium"
+)
+_CONVOLUTIONS: Final = frozenset({"convolution", "convolution_backward"})
 _MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
 
 RULES: Final[dict[str, Rule]] = {
@@ -78,6 +76,6 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
     """
     if view.kind == "matmul":
         return _MATMUL if wide_products or view.operand_dtype(2) == "fp32" else None
-    if view.kind in _HALF and view.operand_dtype(2) != "fp32":
-        return _HALF[view.kind]
+    if view.kind in _CONVOLUTIONS and view.operand_dtype(2) != "fp32":
+        return _HALF
     return RULES.get(view.kind)
