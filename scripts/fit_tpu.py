@@ -1,6 +1,6 @@
 """Fit the constants of training steps on TPUs to published ones: ``python scripts/fit_tpu.py``.
 
-Rows are those of benchmarks/data/tpu. Five constants are fitted to TPU7x (Ironwood), the share of
+Rows are those of benchmarks/data/tpu. Seven constants are fitted to TPU7x (Ironwood), the share of
 GEMMs to v6e, where the others are those of TPU7x; each model is left out in turn for the errors
 that are printed. TPU v5p is not fitted. With ``--write`` they are stored in
 src/gambrel/llm/training_tpu.toml; what no row determines stays as it is there.
@@ -36,6 +36,7 @@ HELD = ("gpt-oss-120b",)
 FIRST = {
     "gemm.bf16": (0.75, 0.2, 0.95), "gemm.fp8": (0.62, 0.2, 0.95), "attention": (0.5, 0.1, 0.9),
     "expert_share": (0.6, 0.1, 1.0), "expert_shown": (0.35, 0.02, 1.0),
+    "passes": (20, 5, 100), "expert_passes": (40, 5, 200),
 }  # fmt: skip
 #: What is fitted to each generation, the others after the first.
 FREE = {NEWEST: tuple(FIRST), "tpu-v6e": ("gemm.bf16",)}

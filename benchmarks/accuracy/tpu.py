@@ -13,21 +13,20 @@ from benchmarks.accuracy import Run, Score
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_tpu
-from gambrel.llm.training import _UNFITTED as UNFITTED
+from gambrel.device.catalog import load
 
 
 def score(_folder: Path) -> Iterable[Score]:
     """By generation; models that are not fitted apart."""
     found: dict[tuple[str, str], list[Run]] = {}
     for row, seconds in fit_tpu.left_out(list(fit_tpu.rows())):
-        stack = fit_tpu.stored(row.device)
-        reach = (1.0, 1.0) if row.device in stack.fitted else UNFITTED
+        low, high = fit_tpu.stored(row.device).ends(load(row.device))
         run = Run(
             name=row.name,
             measured=row.measured_s,
             expected=seconds,
-            low=max(seconds * stack.low * reach[0], row.sol_s),
-            high=seconds * stack.production * reach[1],
+            low=max(seconds * low, row.sol_s),
+            high=seconds * high,
             roofline=None,
             sol=row.sol_s,
         )

@@ -342,22 +342,14 @@ def _timed(
     stack = stack_of(passes.hardware)
     one_s = passed.value / (plan.microbatches + plan.idle)
     if parts is not None and stack is not None:
-        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol)
-        if stack.fitted and passes.hardware.id not in stack.fitted:
-            expected = _replace(
-                expected,
-                low=max(expected.low * _UNFITTED[0], sol.time_s or 0.0),
-                high=expected.high * _UNFITTED[1],
-                confidence="low",
-                reason=f"{expected.reason}; steps on {passes.hardware.name} were not fitted",
-            )
+        expected, limited_by, exchange = _of_stack(plan, parts, stack, sol, passes.hardware)
         one_s = pass_s(parts, stack)[0]
     link_s = offload_s(plan, passes.hardware, written, one_s)
     return _later(expected, link_s), limited_by, exchange, link_s
 
 
 def _of_stack(
-    plan: TrainingPlan, parts: Parts, stack: Stack, sol: Sol
+    plan: TrainingPlan, parts: Parts, stack: Stack, sol: Sol, device: Device
 ) -> tuple[Estimate, str, float]:
     """Seconds of a step under tuned stacks with their range, what limits it, and the exchange."""
     one, shares = pass_s(parts, stack)
@@ -370,14 +362,17 @@ def _of_stack(
     takes = {name: value * (plan.microbatches + plan.idle) for name, value in shares.items()}
     takes[Limiter.NETWORK] += shown
     takes[Limiter.MEMORY] += parts.update_s
+    low, high = stack.ends(device)
+    unfitted = "" if stack.fits(device) else f"; steps on {device.name} were not fitted"
+    on = f" on {stack.production_on}" if stack.production_on else ""
     estimate = Estimate(
         value=max(whole, least),
-        low=max(whole * stack.low, least),
-        high=max(whole * stack.production, least),
-        confidence="medium",
+        low=max(whole * low, least),
+        high=max(whole * high, least),
+        confidence="low" if unfitted else "medium",
         reason=f"form fitted to {stack.rows} published steps of tuned runs on {stack.name} "
         f"({stack.error:.0%} off with the model left out, up to {stack.high:.2f} times as long); "
-        f"production runs take up to {stack.production:.1f} times as long",
+        f"production runs{on} take up to {stack.production:.1f} times as long{unfitted}",
     )
     return estimate, max(takes, key=lambda name: takes[name]).value, shown
 
@@ -394,8 +389,6 @@ def _later(expected: Estimate, seconds: float) -> Estimate:
     )
 
 
-#: How much further the range reaches on a generation whose steps were not fitted.
-_UNFITTED: Final = (0.75, 1.2)
 _NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
 _T = TypeVar("_T")
 

@@ -50,6 +50,8 @@ _ROUTED: Final = frozenset({"dispatch", "combine"})
 #: What recurrent layers run in kernels of their own, over a stream several times as wide.
 _MIXERS: Final = frozenset({"convolution", "selective_scan", "ssd_scan", "delta_scan"})
 _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "attention"})
+#: How much further the range reaches on a device whose steps were not fitted. Assumed.
+_UNFITTED: Final = (0.75, 1.2)
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
 
@@ -81,7 +83,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         error: Mean error with each model left out.
         source: Where the steps are from.
         fitted: The devices whose steps were fitted, where they do not stand for all of the
-            architectures: on others the confidence is low.
+            architectures: on others the range reaches further and the confidence is low.
+        production_on: Where the production runs ran, where not on these architectures.
     """
 
     name: str
@@ -107,6 +110,16 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     error: float
     source: str
     fitted: tuple[str, ...] = ()
+    production_on: str = ""
+
+    def fits(self, device: Device) -> bool:
+        """Whether steps on the device, or its like, were fitted."""
+        return not self.fitted or device.id in self.fitted
+
+    def ends(self, device: Device) -> tuple[float, float]:
+        """Both ends of the range over the expected step: tuned runs, and production runs."""
+        reach = (1.0, 1.0) if self.fits(device) else _UNFITTED
+        return self.low * reach[0], self.production * reach[1]
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
